@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Edits of what a provider is a member of or has, as sets of names: traits.
+
+Pure. Which names the server knows is asked in select.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, Literal
+
+from osc_placement.batch.plan import Decision, Facet, ProviderState
+
+Names = frozenset[str]
+Verb = Literal["add", "remove", "set"]
+
+_VERBS: Final[Mapping[Verb, Callable[[Names, Names], Names]]] = {
+    "add": lambda current, names: current | names,
+    "remove": lambda current, names: current - names,
+    "set": lambda current, names: names,
+}
+_ALREADY: Final[Mapping[Verb, str]] = {
+    "add": "has them already",
+    "remove": "has none of them",
+    "set": "has exactly these already",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class TraitEdit:
+    """Add traits to what is there, remove them from it, or set them in place of it."""
+
+    verb: Verb
+    names: Names
+
+    @property
+    def title(self) -> str:
+        """The edit in the words of the command line."""
+        return f"trait {self.verb} {' '.join(sorted(self.names))}"
+
+    @property
+    def facets(self) -> tuple[Facet, ...]:
+        """Traits are decided on traits alone."""
+        return ("traits",)
+
+    def check(self, states: Sequence[ProviderState]) -> None:
+        """Any traits fit any provider."""
+
+    def decide(self, state: ProviderState) -> Decision:
+        """Say which traits the provider shall have."""
+        current = state.traits or frozenset()
+        after = _VERBS[self.verb](current, self.names)
+        return Decision(replace(state, traits=after), _ALREADY[self.verb] if after == current else "")

@@ -1,0 +1,233 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``openstack resource provider allocation set|unset|show|delete``: what a consumer has, and from where."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from osc_placement import microversion, syntax
+from osc_placement.client import Document, PlacementClient
+from osc_placement.commands import base
+from osc_placement.errors import PlacementError
+from osc_placement.microversion import Version
+
+
+def allocation_columns(client: PlacementClient) -> tuple[str, ...]:
+    """What an allocation is shown with in the version in use."""
+    columns: tuple[str, ...] = ("resource_provider", "generation", "resources")
+    if client.version >= microversion.ALLOCATIONS_BY_PROVIDER:
+        columns += ("project_id", "user_id")
+    if client.version >= microversion.CONSUMER_TYPES:
+        columns += ("consumer_type",)
+    return columns
+
+
+def show_allocations(client: PlacementClient, consumer: str) -> tuple[Any, Any]:
+    """The columns of a consumer's allocations, and a row for each provider."""
+    document = client.list_allocations(consumer)
+    owner = {key: document.get(key) for key in ("project_id", "user_id", "consumer_type")}
+    columns = allocation_columns(client)
+    rows = [
+        base.columns_of({"resource_provider": provider, **owner, **allocation}, columns)
+        for provider, allocation in document["allocations"].items()
+    ]
+    return columns, rows
+
+
+def allocations_body(allocations: syntax.Allocations, version: Version) -> Any:
+    """The allocations as the API takes them: by provider, before 1.12 a list."""
+    if version >= microversion.ALLOCATIONS_BY_PROVIDER:
+        return {provider: {"resources": amounts} for provider, amounts in allocations.items()}
+    return [
+        {"resource_provider": {"uuid": provider}, "resources": amounts}
+        for provider, amounts in allocations.items()
+    ]
+
+
+def without(
+    allocations: Mapping[str, Document], providers: Collection[str], classes: Collection[str]
+) -> dict[str, Document]:
+    """What remains without these classes of these providers; of an empty collection, all are meant."""
+    remaining = {}
+    for provider, allocation in allocations.items():
+        hit = provider in providers or not providers
+        resources = {
+            resource_class: amount
+            for resource_class, amount in allocation["resources"].items()
+            if not (hit and (resource_class in classes or not classes))
+        }
+        if resources:
+            remaining[provider] = {**allocation, "resources": resources}
+    return remaining
+
+
+class SetAllocation(base.Lister):
+    """Replace what a consumer has allocated; what is not named is taken away.
+
+    ``--project-id`` and ``--user-id`` are required from {CONSUMER_OWNER_REQUIRED} on, and shown from
+    {ALLOCATIONS_BY_PROVIDER}. From {CONSUMER_GENERATIONS} nothing is done if somebody else changes the
+    consumer at the same time. ``--consumer-type`` is required where {CONSUMER_TYPES} or higher is asked for;
+    where the version is negotiated it may be left out, and the consumer keeps the type it has.
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument("uuid", metavar="<uuid>", help="UUID of the consumer")
+        parser.add_argument(
+            "--allocation",
+            metavar="<rp=resource-provider-id,resource-class-name=amount-of-resource-used>",
+            action="append",
+            default=[],
+            help="Name or UUID of a resource provider, and amounts of classes. May be repeated.",
+        )
+        for option, what in (("project-id", "project"), ("user-id", "user")):
+            parser.add_argument(
+                f"--{option}",
+                metavar=option.replace("-", "_"),
+                help=f"ID of the {what} to which the consumer belongs. Required from "
+                f"``--os-placement-api-version {microversion.CONSUMER_OWNER_REQUIRED}``.",
+                required=base.required_when(
+                    self, lambda version: version >= microversion.CONSUMER_OWNER_REQUIRED
+                ),
+            )
+        parser.add_argument(
+            "--consumer-type",
+            metavar="consumer_type",
+            help="Type of the consumer, such as INSTANCE. Required if at least "
+            f"``--os-placement-api-version {microversion.CONSUMER_TYPES}`` is asked for.",
+            required=base.required_when(
+                self, lambda version: version >= microversion.CONSUMER_TYPES, asked=True
+            ),
+        )
+        return parser
+
+    def read_arguments(self, parsed_args: argparse.Namespace) -> None:
+        parsed_args.allocation = syntax.parse_allocations(parsed_args.allocation)
+        if not syntax.merge_allocations(parsed_args.allocation):
+            raise PlacementError("At least one resource allocation must be specified")
+
+    def take_action(self, parsed_args: argparse.Namespace) -> tuple[Any, Any]:
+        self._warn_of_unused_options(parsed_args)
+        version = self.client.version
+        if not parsed_args.consumer_type:
+            version = base.version_before_consumer_types(self.client) or version
+        allocations = syntax.merge_allocations(
+            (base.resolve_provider(self.client, provider), amounts)
+            for provider, amounts in parsed_args.allocation
+        )
+        payload = {"allocations": allocations_body(allocations, version)}
+        payload |= self._consumer_fields(parsed_args, version)
+        self.client.set_allocations(parsed_args.uuid, payload, version)
+        return show_allocations(self.client, parsed_args.uuid)
+
+    def _consumer_fields(self, parsed_args: argparse.Namespace, version: Version) -> Document:
+        fields = {}
+        if version >= microversion.CONSUMER_GENERATIONS:
+            consumer = self.client.list_allocations(parsed_args.uuid)
+            fields["consumer_generation"] = consumer.get("consumer_generation")
+        if version >= microversion.CONSUMER_OWNER_REQUIRED:
+            fields |= {"project_id": parsed_args.project_id, "user_id": parsed_args.user_id}
+        if version >= microversion.CONSUMER_TYPES:
+            fields["consumer_type"] = parsed_args.consumer_type
+        return fields
+
+    def _warn_of_unused_options(self, parsed_args: argparse.Namespace) -> None:
+        version = self.client.version
+        owner, types = microversion.CONSUMER_OWNER_REQUIRED, microversion.CONSUMER_TYPES
+        if version < owner and (parsed_args.project_id or parsed_args.user_id):
+            self.log.warning(
+                "--project-id and --user-id options do not affect allocation for "
+                "--os-placement-api-version less than %s",
+                owner,
+            )
+        if version < types and parsed_args.consumer_type:
+            self.log.warning(
+                "--consumer-type option does not affect allocation for "
+                "--os-placement-api-version less than %s",
+                types,
+            )
+
+
+class UnsetAllocation(base.Lister):
+    """Take allocations away from a consumer: all, or those from some providers, or of some classes.
+
+    With ``--provider`` and ``--resource-class``, only these classes of these providers. What the consumer
+    does not have is not missed. Before {CONSUMER_GENERATIONS} a change that somebody else makes at the same
+    time may be lost.
+    """
+
+    minimum = microversion.ALLOCATIONS_BY_PROVIDER
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument("uuid", metavar="<consumer_uuid>", help="UUID of the consumer")
+        parser.add_argument(
+            "--provider",
+            metavar="provider_uuid",
+            action="append",
+            default=[],
+            help="Name or UUID of a resource provider, such as the source of an evacuation. May be repeated.",
+        )
+        parser.add_argument(
+            "--resource-class",
+            metavar="resource_class",
+            action="append",
+            default=[],
+            help="Name of a resource class. May be repeated.",
+        )
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> tuple[Any, Any]:
+        providers = [base.resolve_provider(self.client, provider) for provider in parsed_args.provider]
+        payload = self.client.list_allocations(parsed_args.uuid)
+        may_be_empty = self.client.version >= microversion.CONSUMER_GENERATIONS
+        if may_be_empty and not payload["allocations"]:
+            raise PlacementError(f"No allocations for consumer '{parsed_args.uuid}'")
+        payload["allocations"] = without(payload["allocations"], providers, parsed_args.resource_class)
+        if may_be_empty or payload["allocations"]:
+            replace_allocations(self.client, parsed_args.uuid, payload)
+        else:
+            self.client.delete_allocations(parsed_args.uuid)
+        return show_allocations(self.client, parsed_args.uuid)
+
+
+def replace_allocations(client: PlacementClient, consumer: str, payload: Document) -> None:
+    """Write back a document of allocations that was read.
+
+    A consumer without a type cannot be written where types are required; an older version leaves it as it is.
+    """
+    version = base.version_before_consumer_types(client)
+    if version is None:
+        client.set_allocations(consumer, payload)
+    else:
+        untyped = {key: value for key, value in payload.items() if key != "consumer_type"}
+        client.set_allocations(consumer, untyped, version)
+
+
+class ShowAllocation(base.Lister):
+    """Show what a consumer has allocated.
+
+    Project and user are shown from {ALLOCATIONS_BY_PROVIDER}, the consumer's type from {CONSUMER_TYPES}.
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument("uuid", metavar="<uuid>", help="UUID of the consumer")
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> tuple[Any, Any]:
+        return show_allocations(self.client, parsed_args.uuid)
+
+
+class DeleteAllocation(base.PlacementCommand):
+    """Delete all allocations of a consumer."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument("uuid", metavar="<uuid>", help="UUID of the consumer")
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        self.client.delete_allocations(parsed_args.uuid)

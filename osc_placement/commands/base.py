@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What every command shares: the client, minimum versions, providers by name, the exit status.
+
+A minimum version is declared once, by its name in microversion.py: ``minimum`` of a command, ``since`` of an
+option. The check before the first request and the sentence in the help text both come from there. Other
+versions that a help text names are written in its docstring by name too, in braces.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, cast
+
+from osc_lib.command import command
+
+from osc_placement import microversion, syntax
+from osc_placement.client import Document, PlacementClient
+from osc_placement.errors import NameNotFound
+from osc_placement.microversion import Version
+
+EXIT_STATUSES = "Exit status: 0 done; 1 not done, the reason is on stderr; 2 the command line is wrong."
+#: ``{CONSUMER_TYPES}`` in a docstring
+_VERSION_NAME = re.compile(r"\{([A-Z_]+)\}")
+PROVIDER_HELP = "Name or UUID of the resource provider"
+
+
+class PlacementCommand(command.Command):
+    """A command that talks to placement."""
+
+    #: the lowest API version in which the command works
+    minimum: ClassVar[Version] = microversion.MIN
+    #: what the exit statuses mean; the last words of the help text
+    exit_statuses: ClassVar[str] = EXIT_STATUSES
+    #: what the process ends with after all output was written, unless an error ends it before
+    exit_status: int = 0
+    _option_minimums: Mapping[str, Version] = {}
+
+    @property
+    def client(self) -> PlacementClient:
+        """The client of this process."""
+        return cast(PlacementClient, cast(Any, self.app.client_manager).placement)
+
+    def get_description(self) -> str:
+        """Put versions into what the docstring says, and add the minimum."""
+        description = _VERSION_NAME.sub(
+            lambda name: _option_for(getattr(microversion, name[1])), super().get_description()
+        )
+        if self.minimum == microversion.MIN:
+            return description
+        return f"{description}\n\nThis command requires at least {_option_for(self.minimum)}."
+
+    def get_epilog(self) -> str:
+        """End the help text with the exit statuses."""
+        return f"{self.exit_statuses}\n\n{super().get_epilog()}"
+
+    def add_option(
+        self, parser: argparse._ActionsContainer, *flags: str, since: Version, help: str, **settings: Any
+    ) -> None:
+        """Add an option that works from API version ``since`` on; its use below that is refused."""
+        if help != argparse.SUPPRESS:
+            help = f"{help} This option requires at least {_option_for(since)}."
+        action = parser.add_argument(*flags, help=help, **settings)
+        self._option_minimums = {**self._option_minimums, action.dest: since}
+
+    def check_versions(self, given: Mapping[str, Any]) -> None:
+        """Raise VersionTooLow if the command, or an option that was given, is newer than what is in use."""
+        if self.minimum > microversion.MIN:
+            self.client.require(self.minimum)
+        for option, since in self._option_minimums.items():
+            if _is_given(given.get(option)):
+                self.client.require(since, option)
+
+    def read_arguments(self, parsed_args: argparse.Namespace) -> None:
+        """Turn texts into values, in place; comes before the first request, so that a typo costs nothing."""
+
+    def run(self, parsed_args: argparse.Namespace) -> int:
+        """Read, check versions, act, print, and only then give the exit status."""
+        given = dict(vars(parsed_args))
+        if not self.client.negotiates:
+            self.check_versions(given)
+        self.read_arguments(parsed_args)
+        if self.client.negotiates:
+            self.check_versions(given)
+        return super().run(parsed_args) or self.exit_status
+
+
+class Lister(PlacementCommand, command.Lister):
+    """A command that prints rows."""
+
+
+class ShowOne(PlacementCommand, command.ShowOne):
+    """A command that prints one object."""
+
+
+class RequiredWhen:
+    """Whether an option must be given, found out only when argparse needs to know.
+
+    That is when the option is missing and when usage is printed; otherwise the version in use need not be
+    known (and asked for) before the command line is read. Without a cloud, in ``openstack help``, it is 1.0.
+    """
+
+    def __init__(
+        self, owner: PlacementCommand, test: Callable[[Version], bool], *, asked: bool = False
+    ) -> None:
+        self._owner = owner
+        self._test = test
+        self._asked = asked
+
+    def __bool__(self) -> bool:
+        if getattr(self._owner.app.client_manager, "session", None) is None:
+            return self._test(microversion.MIN)
+        client = self._owner.client
+        return not (self._asked and client.negotiates) and self._test(client.version)
+
+
+def required_when(owner: PlacementCommand, test: Callable[[Version], bool], *, asked: bool = False) -> Any:
+    """A value for ``required=``; with ``asked`` it holds only for versions the operator asked for."""
+    return RequiredWhen(owner, test, asked=asked)
+
+
+def add_provider_argument(parser: argparse.ArgumentParser) -> None:
+    """Add the positional argument that names a provider; ``uuid``, as scripts know it from usage texts."""
+    parser.add_argument("uuid", metavar="<uuid>", help=PROVIDER_HELP)
+
+
+def resolve_provider(client: PlacementClient, text: str) -> str:
+    """Turn the name of a provider into its UUID; a UUID costs no request and is not checked."""
+    if syntax.is_uuid_like(text):
+        return text
+    providers = client.list_providers(name=text)
+    if not providers:
+        raise NameNotFound(text)
+    return cast(str, providers[0]["uuid"])
+
+
+def version_before_consumer_types(client: PlacementClient) -> Version | None:
+    """The version for a request whose meaning consumer types would change; None for the version in use.
+
+    An operator who asked for 1.38 means it; one whose client negotiated it wants what the command always did.
+    """
+    if client.negotiates and client.version >= microversion.CONSUMER_TYPES:
+        return microversion.REPARENTING
+    return None
+
+
+def columns_of(item: Document, columns: tuple[str, ...]) -> tuple[Any, ...]:
+    """The values of some columns; an absent one is empty."""
+    return tuple(item.get(column, "") for column in columns)
+
+
+def _is_given(value: object) -> bool:
+    """Whether an option has more than its default; 0 counts."""
+    return not (value is None or value is False or value == "" or value == [])
+
+
+def _option_for(version: Version) -> str:
+    return f"``--os-placement-api-version {version}``"

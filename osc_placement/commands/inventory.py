@@ -1,0 +1,264 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``openstack resource provider inventory set|class set|list|show|delete``."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from osc_placement import microversion, syntax
+from osc_placement.batch.workers import map_in_order
+from osc_placement.client import Document, PlacementClient
+from osc_placement.commands import base
+from osc_placement.errors import PlacementError
+
+FIELDS = tuple(syntax.INVENTORY_FIELDS)
+ROW_COLUMNS = ("resource_class", *FIELDS)
+CLASS_HELP = "Resource class, standard or custom: VCPU, MEMORY_MB, CUSTOM_LICENSE."
+FIELD_HELP = {
+    "allocation_ratio": "By how much the total may be overcommitted: 8 VCPU with a ratio of 16.0 serve 128.",
+    "min_unit": "The least amount of one allocation.",
+    "max_unit": "The greatest amount of one allocation.",
+    "reserved": "The part of the total that is not for allocations.",
+    "step_size": "What an amount must be a multiple of.",
+    "total": "How much there is.",
+}
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of one provider: the inventories it has (or would have), or why it kept the old ones."""
+
+    uuid: str
+    inventories: Mapping[str, Document] = field(default_factory=dict)
+    dropped: tuple[str, ...] = ()
+    error: PlacementError | None = None
+
+
+def merge_inventories(current: Mapping[str, Document], wanted: syntax.Inventories) -> dict[str, Document]:
+    """The current inventories with the wanted fields changed."""
+    merged = {resource_class: dict(fields) for resource_class, fields in current.items()}
+    for resource_class, fields in wanted.items():
+        merged.setdefault(resource_class, {}).update(fields)
+    return merged
+
+
+def inventory_rows(inventories: Mapping[str, Document], columns: tuple[str, ...]) -> list[tuple[Any, ...]]:
+    """A row for each inventory."""
+    return [
+        base.columns_of({"resource_class": resource_class, **fields}, columns)
+        for resource_class, fields in inventories.items()
+    ]
+
+
+class SetInventory(base.Lister):
+    """Replace the inventories of a resource provider, or of all providers of an aggregate.
+
+    An inventory that is not named is removed, unless ``--amend`` is given.
+    ``--resource VCPU=16`` is short for ``--resource VCPU:total=16``.
+
+    For example: openstack resource provider inventory set <uuid> --resource VCPU=16
+    --resource MEMORY_MB=2048 --resource MEMORY_MB:step_size=128
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument(
+            "uuid",
+            metavar="<uuid>",
+            help="Name or UUID of the resource provider; with --aggregate, UUID of the aggregate",
+        )
+        parser.add_argument(
+            "--resource",
+            metavar="<resource_class>:<inventory_field>=<value>",
+            help=f"A field of an inventory; may be repeated.\n{CLASS_HELP}\n<inventory_field> is one of:\n"
+            + "\n".join(f"{name} - {text}" for name, text in FIELD_HELP.items()),
+            default=[],
+            action="append",
+        )
+        self.add_option(
+            parser,
+            "--aggregate",
+            action="store_true",
+            since=microversion.LIST_BY_AGGREGATE,
+            help="Set the inventories of every provider that is a member of the aggregate.",
+        )
+        parser.add_argument(
+            "--amend", action="store_true", help="Change the named fields only and keep all other inventories"
+        )
+        parser.add_argument("--dry-run", action="store_true", help="Show what would be set, and set nothing")
+        return parser
+
+    def read_arguments(self, parsed_args: argparse.Namespace) -> None:
+        parsed_args.resource = syntax.parse_inventories(parsed_args.resource)
+
+    def take_action(self, parsed_args: argparse.Namespace) -> tuple[Any, Any]:
+        change = partial(
+            change_inventories,
+            self.client,
+            wanted=parsed_args.resource,
+            amend=parsed_args.amend,
+            dry_run=parsed_args.dry_run,
+            report_dropped=sys.stderr.isatty(),
+        )
+        if parsed_args.aggregate:
+            return self._set_in_aggregate(parsed_args.uuid, change)
+        outcome = change(base.resolve_provider(self.client, parsed_args.uuid))
+        self._warn_of_dropped(outcome)
+        return ROW_COLUMNS, inventory_rows(outcome.inventories, ROW_COLUMNS)
+
+    def _set_in_aggregate(self, aggregate: str, change: Callable[..., Outcome]) -> tuple[Any, Any]:
+        providers = self.client.list_providers(member_of=[aggregate])
+        if not providers:
+            raise PlacementError(f"No resource providers found in aggregate with uuid {aggregate}.")
+        outcomes = change_all(providers, change)
+        self._report(outcomes)
+        rows = [
+            (outcome.uuid, *row)
+            for outcome in outcomes
+            for row in inventory_rows(outcome.inventories, ROW_COLUMNS)
+        ]
+        return ("resource_provider", *ROW_COLUMNS), rows
+
+    def _report(self, outcomes: list[Outcome]) -> None:
+        failed = [outcome for outcome in outcomes if outcome.error]
+        for outcome in failed:
+            self.log.error(
+                "Failed to set inventory for resource provider %s: %s.", outcome.uuid, outcome.error
+            )
+        for outcome in outcomes:
+            self._warn_of_dropped(outcome)
+        if failed:
+            raise PlacementError(
+                f"Failed to set inventory for {len(failed)} of {len(outcomes)} resource providers."
+            )
+
+    def _warn_of_dropped(self, outcome: Outcome) -> None:
+        if outcome.dropped:
+            self.log.warning(
+                "Removed the inventories of %s from resource provider %s; --amend keeps what is not named.",
+                ", ".join(outcome.dropped),
+                outcome.uuid,
+            )
+
+
+def change_inventories(
+    client: PlacementClient,
+    uuid: str,
+    generation: int | None = None,
+    *,
+    wanted: syntax.Inventories,
+    amend: bool,
+    dry_run: bool,
+    report_dropped: bool,
+) -> Outcome:
+    """Set the inventories of one provider; reads them first if they, or the generation, must be known."""
+    current: Mapping[str, Document] = {}
+    if amend or report_dropped or generation is None:
+        document = client.list_inventories(uuid)
+        current, generation = document["inventories"], document["resource_provider_generation"]
+    inventories = merge_inventories(current if amend else {}, wanted)
+    dropped = tuple(resource_class for resource_class in current if resource_class not in inventories)
+    if dry_run:
+        return Outcome(uuid, inventories)
+    answer = client.set_inventories(uuid, inventories, generation)
+    return Outcome(uuid, answer["inventories"], dropped if report_dropped else ())
+
+
+def change_all(providers: list[Document], change: Callable[..., Outcome]) -> list[Outcome]:
+    """Change several providers at the same time; the outcomes come in the order of the providers."""
+
+    def attempt(provider: Document) -> Outcome:
+        try:
+            return change(provider["uuid"], provider["generation"])
+        except PlacementError as error:
+            return Outcome(provider["uuid"], error=error)
+
+    return map_in_order(attempt, providers)
+
+
+class SetClassInventory(base.ShowOne):
+    """Replace one inventory of a resource provider; a field that is not given gets its default.
+
+    For example: openstack resource provider inventory class set <uuid> VCPU --total 16 --max_unit 4
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        base.add_provider_argument(parser)
+        parser.add_argument("resource_class", metavar="<class>", help=CLASS_HELP)
+        for name, kind in syntax.INVENTORY_FIELDS.items():
+            parser.add_argument(
+                f"--{name}", metavar=f"<{name}>", required=name == "total", type=kind, help=FIELD_HELP[name]
+            )
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> tuple[Any, Any]:
+        given = {name: getattr(parsed_args, name) for name in FIELDS}
+        fields = {name: value for name, value in given.items() if value is not None}
+        uuid = base.resolve_provider(self.client, parsed_args.uuid)
+        generation = self.client.show_provider(uuid)["generation"]
+        inventory = self.client.set_inventory(uuid, parsed_args.resource_class, fields, generation)
+        return FIELDS, base.columns_of(inventory, FIELDS)
+
+
+class DeleteInventory(base.PlacementCommand):
+    """Delete one inventory of a resource provider, or all of them."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        base.add_provider_argument(parser)
+        since = microversion.DELETE_INVENTORIES
+        parser.add_argument(
+            "--resource-class",
+            metavar="<resource_class>",
+            required=base.required_when(self, lambda version: version < since),
+            help=f"{CLASS_HELP}\nWithout it all inventories of the provider are deleted, which requires at "
+            f"least ``--os-placement-api-version {since}``.",
+        )
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        uuid = base.resolve_provider(self.client, parsed_args.uuid)
+        if parsed_args.resource_class is None:
+            self.client.delete_inventories(uuid)
+        else:
+            self.client.delete_inventory(uuid, parsed_args.resource_class)
+
+
+class ShowInventory(base.ShowOne):
+    """Show one inventory of a resource provider, and how much of it is used."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        base.add_provider_argument(parser)
+        parser.add_argument("resource_class", metavar="<resource_class>", help=CLASS_HELP)
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> tuple[Any, Any]:
+        uuid = base.resolve_provider(self.client, parsed_args.uuid)
+        inventory = self.client.show_inventory(uuid, parsed_args.resource_class)
+        used = self.client.provider_usages(uuid)[parsed_args.resource_class]
+        columns = (*FIELDS, "used")
+        return columns, base.columns_of({**inventory, "used": used}, columns)
+
+
+class ListInventory(base.Lister):
+    """List the inventories of a resource provider, and how much of each is used."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        base.add_provider_argument(parser)
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> tuple[Any, Any]:
+        uuid = base.resolve_provider(self.client, parsed_args.uuid)
+        inventories = self.client.list_inventories(uuid)["inventories"]
+        usages = self.client.provider_usages(uuid)
+        columns = (*ROW_COLUMNS, "used")
+        with_usage = {name: {**fields, "used": usages.get(name, 0)} for name, fields in inventories.items()}
+        return columns, inventory_rows(with_usage, columns)

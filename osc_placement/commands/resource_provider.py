@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``openstack resource provider create|list|show|set|delete``."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+from typing import Any
+
+from osc_placement import microversion, syntax
+from osc_placement.client import PlacementClient
+from osc_placement.commands import base
+
+
+def provider_columns(client: PlacementClient) -> tuple[str, ...]:
+    """What a provider is shown with in the version in use."""
+    if client.version >= microversion.NESTED_PROVIDERS:
+        return ("uuid", "name", "generation", "root_provider_uuid", "parent_provider_uuid")
+    return ("uuid", "name", "generation")
+
+
+class CreateResourceProvider(base.ShowOne):
+    """Create a resource provider."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        self.add_option(
+            parser,
+            "--parent-provider",
+            metavar="<parent_provider>",
+            since=microversion.NESTED_PROVIDERS,
+            help="Name or UUID of the parent; without it the provider is the root of a new tree.",
+        )
+        parser.add_argument("--uuid", metavar="<uuid>", help="UUID to give to the resource provider")
+        parser.add_argument("name", metavar="<name>", help="Name to give to the resource provider")
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> tuple[Any, Any]:
+        parent = parsed_args.parent_provider and base.resolve_provider(
+            self.client, parsed_args.parent_provider
+        )
+        provider = self.client.create_provider(parsed_args.name, uuid=parsed_args.uuid, parent=parent)
+        columns = provider_columns(self.client)
+        return columns, base.columns_of(provider, columns)
+
+
+class ListResourceProvider(base.Lister):
+    """List resource providers that meet all conditions given."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument("--uuid", metavar="<uuid>", help="The resource provider with this UUID")
+        parser.add_argument("--name", metavar="<name>", help="The resource provider with this name")
+        self.add_option(
+            parser,
+            "--resource",
+            metavar="<resource_class>=<value>",
+            default=[],
+            action="append",
+            since=microversion.LIST_BY_RESOURCES,
+            help="Providers with room for this amount of a resource class. May be repeated.",
+        )
+        self.add_option(
+            parser,
+            "--in-tree",
+            metavar="<in_tree>",
+            since=microversion.NESTED_PROVIDERS,
+            help="Providers of the tree to which the provider with this name or UUID belongs.",
+        )
+        self.add_option(
+            parser,
+            "--required",
+            metavar="<required>",
+            action="append",
+            default=[],
+            since=microversion.LIST_BY_TRAITS,
+            help="Providers with this trait; with any of several, separated by commas, from "
+            f"``--os-placement-api-version {microversion.ANY_TRAITS}``. May be repeated.",
+        )
+        self.add_option(
+            parser,
+            "--forbidden",
+            metavar="<forbidden>",
+            action="append",
+            default=[],
+            since=microversion.FORBIDDEN_TRAITS,
+            help="Providers without this trait. May be repeated.",
+        )
+        self._add_aggregate_options(parser)
+        return parser
+
+    def _add_aggregate_options(self, parser: argparse.ArgumentParser) -> None:
+        group = parser.add_mutually_exclusive_group()
+        self.add_option(
+            group,
+            "--member-of",
+            default=[],
+            action="append",
+            metavar="<member_of>",
+            since=microversion.LIST_BY_AGGREGATE,
+            help="Providers in any of these aggregates, UUIDs separated by commas. May be repeated from "
+            f"``--os-placement-api-version {microversion.REPEATED_MEMBER_OF}``; then every one must hold.",
+        )
+        self.add_option(
+            group,
+            "--aggregate-uuid",
+            default=[],
+            action="append",
+            metavar="<aggregate_uuid>",
+            since=microversion.LIST_BY_AGGREGATE,
+            help=argparse.SUPPRESS,
+        )
+
+    def read_arguments(self, parsed_args: argparse.Namespace) -> None:
+        parsed_args.resource = syntax.parse_amounts(parsed_args.resource)
+
+    def check_versions(self, given: Mapping[str, Any]) -> None:
+        super().check_versions(given)
+        if any("," in traits for traits in given["required"]):
+            self.client.require(microversion.ANY_TRAITS, "required")
+
+    def take_action(self, parsed_args: argparse.Namespace) -> tuple[Any, Any]:
+        if parsed_args.aggregate_uuid:
+            self.deprecated_option_warning("--aggregate-uuid", "--member-of")
+        in_tree = parsed_args.in_tree and base.resolve_provider(self.client, parsed_args.in_tree)
+        providers = self.client.list_providers(
+            name=parsed_args.name or None,
+            uuid=parsed_args.uuid or None,
+            member_of=syntax.format_member_of(parsed_args.member_of, parsed_args.aggregate_uuid),
+            resources=parsed_args.resource,
+            in_tree=in_tree or None,
+            required=syntax.format_traits(parsed_args.required, parsed_args.forbidden),
+        )
+        columns = provider_columns(self.client)
+        return columns, [base.columns_of(provider, columns) for provider in providers]
+
+
+class ShowResourceProvider(base.ShowOne):
+    """Show a resource provider."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument(
+            "--allocations",
+            action="store_true",
+            help="Show also what is allocated from the provider, by consumer",
+        )
+        base.add_provider_argument(parser)
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> tuple[Any, Any]:
+        uuid = base.resolve_provider(self.client, parsed_args.uuid)
+        provider = self.client.show_provider(uuid)
+        columns = provider_columns(self.client)
+        if parsed_args.allocations:
+            provider["allocations"] = self.client.list_provider_allocations(uuid)["allocations"]
+            columns += ("allocations",)
+        return columns, base.columns_of(provider, columns)
+
+
+class SetResourceProvider(base.ShowOne):
+    """Rename a resource provider, or give it a parent."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        base.add_provider_argument(parser)
+        parser.add_argument(
+            "--name", metavar="<name>", help="Name that the provider shall have", required=True
+        )
+        self.add_option(
+            parser,
+            "--parent-provider",
+            metavar="<parent_provider>",
+            since=microversion.NESTED_PROVIDERS,
+            help="Name or UUID of the parent; a provider that has one already can get another from "
+            f"``--os-placement-api-version {microversion.REPARENTING}``.",
+        )
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> tuple[Any, Any]:
+        uuid = base.resolve_provider(self.client, parsed_args.uuid)
+        parent = parsed_args.parent_provider and base.resolve_provider(
+            self.client, parsed_args.parent_provider
+        )
+        provider = self.client.update_provider(uuid, parsed_args.name, parent=parent or ...)
+        columns = provider_columns(self.client)
+        return columns, base.columns_of(provider, columns)
+
+
+class DeleteResourceProvider(base.PlacementCommand):
+    """Delete a resource provider that has no allocations and no children."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        base.add_provider_argument(parser)
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        self.client.delete_provider(base.resolve_provider(self.client, parsed_args.uuid))

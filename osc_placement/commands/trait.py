@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``openstack trait list|show|create|delete`` and ``openstack resource provider trait list|set|delete``."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from osc_placement import microversion
+from osc_placement.commands import base
+
+COLUMNS = ("name",)
+
+
+def add_trait_argument(parser: argparse.ArgumentParser) -> None:
+    """Add the positional argument that names a trait."""
+    parser.add_argument("name", metavar="<name>", help="Name of the trait")
+
+
+class ListTrait(base.Lister):
+    """List traits, standard and custom."""
+
+    minimum = microversion.TRAITS
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument(
+            "--name",
+            metavar="<name>",
+            help="Traits whose name starts with a text (startswith:CUSTOM_) or is in a list "
+            "(in:HW_CPU_X86_AVX,HW_CPU_X86_SSE)",
+        )
+        parser.add_argument("--associated", action="store_true", help="Traits that some provider has")
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> tuple[Any, Any]:
+        traits = self.client.list_traits(
+            name=parsed_args.name or None, associated=parsed_args.associated or None
+        )
+        return COLUMNS, [[trait] for trait in traits]
+
+
+class ShowTrait(base.ShowOne):
+    """Show a trait, which says whether it exists."""
+
+    minimum = microversion.TRAITS
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        add_trait_argument(parser)
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> tuple[Any, Any]:
+        self.client.show_trait(parsed_args.name)
+        return COLUMNS, [parsed_args.name]
+
+
+class CreateTrait(base.PlacementCommand):
+    """Make sure that a custom trait exists: CUSTOM_ and then upper-case letters, digits and underscores."""
+
+    minimum = microversion.TRAITS
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        add_trait_argument(parser)
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        self.client.create_trait(parsed_args.name)
+
+
+class DeleteTrait(base.PlacementCommand):
+    """Delete a custom trait that no provider has."""
+
+    minimum = microversion.TRAITS
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        add_trait_argument(parser)
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        self.client.delete_trait(parsed_args.name)
+
+
+class ListResourceProviderTrait(base.Lister):
+    """List the traits of a resource provider."""
+
+    minimum = microversion.TRAITS
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        base.add_provider_argument(parser)
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> tuple[Any, Any]:
+        uuid = base.resolve_provider(self.client, parsed_args.uuid)
+        return COLUMNS, [[trait] for trait in self.client.list_provider_traits(uuid)["traits"]]
+
+
+class SetResourceProviderTrait(base.Lister):
+    """Replace the traits of a resource provider; those that are not named are taken away."""
+
+    minimum = microversion.TRAITS
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        base.add_provider_argument(parser)
+        parser.add_argument(
+            "--trait",
+            metavar="<trait>",
+            help="Name of a trait. May be repeated.",
+            default=[],
+            action="append",
+        )
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> tuple[Any, Any]:
+        uuid = base.resolve_provider(self.client, parsed_args.uuid)
+        generation = self.client.show_provider(uuid)["generation"]
+        document = self.client.set_provider_traits(uuid, parsed_args.trait, generation)
+        return COLUMNS, [[trait] for trait in document["traits"]]
+
+
+class DeleteResourceProviderTrait(base.PlacementCommand):
+    """Take all traits from a resource provider, whoever else is changing them at the same time."""
+
+    minimum = microversion.TRAITS
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        base.add_provider_argument(parser)
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        self.client.delete_provider_traits(base.resolve_provider(self.client, parsed_args.uuid))

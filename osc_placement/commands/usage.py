@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``openstack resource usage show`` and ``openstack resource provider usage show``."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from osc_placement import microversion
+from osc_placement.commands import base
+
+COLUMNS = ("resource_class", "usage")
+
+
+class ResourceShowUsage(base.Lister):
+    """Show how much of each resource class a project has, in all or for one of its users.
+
+    Where {CONSUMER_TYPES} or higher is asked for, there is a row for each type of consumer instead, as that
+    version answers.
+    """
+
+    minimum = microversion.TOTAL_USAGES
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument("project_id", metavar="<project-uuid>", help="ID of the project")
+        parser.add_argument("--user-id", metavar="<user-uuid>", help="ID of a user of the project")
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> tuple[Any, Any]:
+        usages = self.client.total_usages(
+            parsed_args.project_id,
+            user_id=parsed_args.user_id or None,
+            version=base.version_before_consumer_types(self.client),
+        )
+        return COLUMNS, list(usages.items())
+
+
+class ShowUsage(base.Lister):
+    """Show how much of each resource class is allocated from a resource provider."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        base.add_provider_argument(parser)
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> tuple[Any, Any]:
+        uuid = base.resolve_provider(self.client, parsed_args.uuid)
+        return COLUMNS, list(self.client.provider_usages(uuid).items())

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The nouns of placement as values, and the arithmetic of capacity.
+
+A leaf: client and server both judge capacity with the functions here, so a plan shown to an operator and the
+server's verdict on it follow one rule.
+"""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass
+from typing import Any, Final
+
+#: the largest amount, in any unit, that the API accepts and the schema's integer columns hold
+MAX_AMOUNT: Final = 0x7FFFFFFF
+#: the largest single-precision float MariaDB stores; the API refuses a greater allocation ratio
+MAX_RATIO: Final = 3.40282e38
+
+INVENTORY_FIELDS: Final = ("total", "reserved", "min_unit", "max_unit", "step_size", "allocation_ratio")
+
+CUSTOM_PREFIX: Final = "CUSTOM_"
+
+
+def canonical_uuid(text: str) -> str:
+    """The one spelling in which UUIDs are compared: lower case, with dashes; other text stays as it is."""
+    try:
+        return str(uuid.UUID(text))
+    except ValueError:
+        return text
+
+
+@dataclass(frozen=True, slots=True)
+class Inventory:
+    """How much of one resource class a provider has; field names, units and defaults are the API's."""
+
+    total: int
+    reserved: int = 0
+    min_unit: int = 1
+    max_unit: int = MAX_AMOUNT
+    step_size: int = 1
+    allocation_ratio: float = 1.0
+
+    @property
+    def capacity(self) -> int:
+        """What may be allocated in all: ``(total - reserved) * allocation_ratio``, rounded down."""
+        return int((self.total - self.reserved) * self.allocation_ratio)
+
+    def fits_unit(self, amount: int) -> bool:
+        """Whether ``min_unit``, ``max_unit`` and ``step_size`` admit one allocation of this amount."""
+        return self.min_unit <= amount <= self.max_unit and amount % self.step_size == 0
+
+    def has_room(self, amount: int, used: int) -> bool:
+        """Whether ``amount`` more fits beside ``used``; the unrounded product decides."""
+        return used + amount <= (self.total - self.reserved) * self.allocation_ratio
+
+    def to_json(self) -> dict[str, Any]:
+        """The API's representation: every field, in the API's order."""
+        return {field: getattr(self, field) for field in INVENTORY_FIELDS}
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> Inventory:
+        """An inventory from the API's representation; an absent field gets its default."""
+        return cls(**{field: data[field] for field in INVENTORY_FIELDS if field in data})
+
+
+@dataclass(frozen=True, slots=True)
+class Provider:
+    """A resource provider as the API shows it; parent and root are None below microversion 1.14."""
+
+    uuid: str
+    name: str
+    generation: int
+    parent_provider_uuid: str | None = None
+    root_provider_uuid: str | None = None
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> Provider:
+        """A provider from the API's representation."""
+        return cls(
+            data["uuid"],
+            data["name"],
+            data["generation"],
+            data.get("parent_provider_uuid"),
+            data.get("root_provider_uuid"),
+        )

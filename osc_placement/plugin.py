@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The names by which OpenStackClient finds this plugin.
+
+Loaded at every start of ``openstack``, whatever the command, so it imports as little as can be.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from typing import TYPE_CHECKING, Any
+
+from osc_placement import microversion
+
+if TYPE_CHECKING:
+    from osc_placement.client import PlacementClient
+
+API_NAME = "placement"
+API_VERSION_OPTION = "os_placement_api_version"
+#: the default: negotiate
+DEFAULT_API_VERSION = "1"
+API_VERSIONS = dict.fromkeys(
+    (DEFAULT_API_VERSION, *map(str, microversion.ALL)), "osc_placement.client.PlacementClient"
+)
+
+
+def make_client(instance: Any) -> PlacementClient:
+    """Make the client of a command from OpenStackClient's client manager; no request."""
+    from osc_placement.client import PlacementClient
+
+    version = instance._api_version[API_NAME]
+    if version not in API_VERSIONS:
+        from osc_lib.exceptions import UnsupportedVersion
+
+        raise UnsupportedVersion(
+            f"Invalid {API_NAME} client version '{version}'. must be one of: {', '.join(API_VERSIONS)}"
+        )
+    return PlacementClient(
+        instance.session,
+        service_type=API_NAME,
+        region_name=instance.region_name,
+        interface=instance.interface,
+        api_version=version,
+        endpoint=instance._cli_options.get_endpoint(API_NAME),
+    )
+
+
+def build_option_parser(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
+    """Add the global option that chooses the API version."""
+    parser.add_argument(
+        "--os-placement-api-version",
+        metavar="<placement-api-version>",
+        default=os.environ.get("OS_PLACEMENT_API_VERSION") or DEFAULT_API_VERSION,
+        help="Version of the placement API to use: one such as 1.25, or 1 for the highest that both sides "
+        f"speak (default: {DEFAULT_API_VERSION}; Env: OS_PLACEMENT_API_VERSION)",
+    )
+    return parser

@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The entry for a server in a clouds.yaml, so that ``openstack --os-cloud placement`` finds it.
+
+What else the file says, its comments included, stays as it is.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from osc_placement.server.opening import CannotRun
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+CLOUD_NAME = "placement"
+AUTH_TYPE = "admin_token"
+
+_ENTRY = """\
+{indent}{name}:
+{indent}  auth_type: {auth_type}
+{indent}  auth:
+{indent}    endpoint: {url}
+{indent}    token: admin
+"""
+
+
+class CannotMerge(Exception):
+    """The text has no place for the entry."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What a file will be."""
+
+    path: Path
+    text: str
+
+    def write(self) -> None:
+        """Replace the file, as a whole or not at all; :raises CannotRun: it cannot be written."""
+        temporary = self.path.with_name(f".{self.path.name}.{os.getpid()}")
+        try:
+            temporary.write_text(self.text)
+            temporary.replace(self.path)
+        except OSError as error:
+            raise CannotRun(f"Cannot write {self.path}: {error.strerror}") from error
+
+
+def prepare(path: Path, url: str) -> Change:
+    """Find out what the file will be, and write nothing yet.
+
+    :raises CannotRun: it cannot be read or written, or `merge` is refused
+    """
+    if not os.access(path.parent, os.W_OK | os.X_OK):
+        reason = "is not writable" if path.parent.exists() else "does not exist"
+        raise CannotRun(f"Cannot write {path}: the directory {reason}")
+    try:
+        return Change(path, merge(path.read_text() if path.exists() else "", url))
+    except CannotMerge as error:
+        raise CannotRun(f"Cannot add a cloud to {path}: {error}; name another file") from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise CannotRun(f"Cannot read {path}: {getattr(error, 'strerror', None) or error}") from error
+
+
+def merge(text: str, url: str) -> str:
+    """The text of a clouds.yaml with the entry in it.
+
+    Written into the text, which keeps comments, and then read, which proves that nothing else has changed.
+
+    :raises CannotMerge: it is no clouds.yaml, or has a cloud of this name that is not a server of ours
+    """
+    clouds = _read_clouds(text)
+    ours = {"auth_type": AUTH_TYPE, "auth": {"endpoint": url, "token": "admin"}}
+    old = clouds.get(CLOUD_NAME)
+    if old is not None and not (isinstance(old, dict) and old.get("auth_type") == AUTH_TYPE):
+        raise CannotMerge(f"it has a cloud '{CLOUD_NAME}' already, which is not a server of this kind")
+    merged = _insert(text, url)
+    if _read_clouds(merged) != {**clouds, CLOUD_NAME: ours}:
+        raise CannotMerge("it is written in a way that leaves no place for another cloud")
+    return merged
+
+
+def _read_clouds(text: str) -> dict[str, Any]:
+    try:
+        document = yaml.safe_load(text) or {}
+        clouds = document.get("clouds") or {}
+        return dict(clouds)
+    except (yaml.YAMLError, AttributeError, TypeError, ValueError) as error:
+        raise CannotMerge("it is not a clouds.yaml") from error
+
+
+def _insert(text: str, url: str) -> str:
+    """Write the entry below the line ``clouds:``, in place of the one that is there."""
+    text = re.sub(rf"(?m)^( +){CLOUD_NAME}:\n(?:\1 .*\n?)+", "", text)
+    head = re.search(r"(?m)^clouds:[ \t]*(?:\{\}|null|~)?[ \t]*$\n?", text)
+    if head is None:
+        separator = "" if not text or text.endswith("\n") else "\n"
+        return f"{text}{separator}clouds:\n{_format_entry('  ', url)}"
+    before, after = text[: head.start()], text[head.end() :]
+    child = re.match(r"(?:[ \t]*(?:#.*)?\n)*( +)\S", after)
+    return f"{before}clouds:\n{_format_entry(child[1] if child else '  ', url)}{after}"
+
+
+def _format_entry(indent: str, url: str) -> str:
+    return _ENTRY.format(indent=indent, name=CLOUD_NAME, auth_type=AUTH_TYPE, url=url)

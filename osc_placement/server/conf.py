@@ -1,0 +1,306 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The options of ``placement.conf``: groups, names, types and defaults are openstack-placement's.
+
+`register_opts` puts them on a ConfigOpts of the caller's, `load` makes one as a WSGI container or a command
+needs it. There is no configuration that is global to the process: a conf is an argument everywhere.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from typing import TYPE_CHECKING, Final
+
+from oslo_config import cfg
+from oslo_log import log as oslo_log
+from oslo_middleware import cors, http_proxy_to_wsgi
+from oslo_policy import opts as policy_opts
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+LOG = logging.getLogger(__name__)
+
+PROJECT: Final = "placement"
+CONFIG_FILE: Final = "placement.conf"
+CONFIG_DIR_VARIABLE: Final = "OS_PLACEMENT_CONFIG_DIR"
+
+#: project and user of allocations that were made before microversion 1.8, which did not ask for any
+UNKNOWN_OWNER: Final = "00000000-0000-0000-0000-000000000000"
+
+PLACEMENT_DATABASE = cfg.OptGroup(
+    "placement_database", title="Database", help="Where placement keeps its state, and how it connects there."
+)
+PLACEMENT = cfg.OptGroup("placement", title="Service", help="How requests are answered.")
+API = cfg.OptGroup("api", title="API", help="Who may talk to the API.")
+WORKAROUNDS = cfg.OptGroup(
+    "workarounds", title="Workarounds", help="Switches of openstack-placement for problems it had."
+)
+
+DEFAULT_OPTS = [
+    cfg.StrOpt("tempdir", help="Directory for temporary files. Without effect: none are made."),
+    cfg.StrOpt(
+        "pybasedir",
+        default=os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))),
+        sample_default="<Path>",
+        help="Directory the Python modules are installed in. Without effect but as default of state_path.",
+    ),
+    cfg.StrOpt("state_path", default="$pybasedir", help="Directory for state. Without effect: none is kept."),
+    cfg.BoolOpt("log_options", default=True, help="Log the value of every option at start, at level DEBUG."),
+]
+
+DATABASE_OPTS = [
+    cfg.StrOpt(
+        "connection",
+        required=True,
+        secret=True,
+        help="URL of the database, as SQLAlchemy spells it: "
+        "mysql+pymysql://USER:PASSWORD@HOST/placement, postgresql://..., sqlite:////var/lib/placement.db.",
+    ),
+    cfg.StrOpt(
+        "connection_parameters",
+        default="",
+        help="More parameters for the URL: NAME=VALUE, joined by &.",
+    ),
+    cfg.BoolOpt(
+        "sqlite_synchronous",
+        default=True,
+        help="With SQLite, wait at each commit until it is on the disk. "
+        "If false, a power cut may lose commits or damage the file.",
+    ),
+    cfg.StrOpt("slave_connection", secret=True, help="URL of a read replica. Without effect: it could lag."),
+    cfg.StrOpt("mysql_sql_mode", default="TRADITIONAL", help="The sql_mode of MySQL and MariaDB sessions."),
+    cfg.IntOpt(
+        "connection_recycle_time",
+        default=3600,
+        help="Seconds after which a connection is replaced; keep it below the server's wait_timeout.",
+    ),
+    cfg.IntOpt("max_pool_size", help="Connections a process keeps open. By default SQLAlchemy's 5."),
+    cfg.IntOpt(
+        "max_retries",
+        default=10,
+        help="Attempts to connect at start. Without effect: while there is no connection, requests are "
+        "answered with 503.",
+    ),
+    cfg.IntOpt("retry_interval", default=10, help="Seconds between those attempts. Without effect."),
+    cfg.IntOpt("max_overflow", help="Connections a process may open beyond max_pool_size, at need."),
+    cfg.IntOpt(
+        "connection_debug",
+        default=0,
+        help="How much SQLAlchemy logs. Without effect: use default_log_levels with sqlalchemy.engine=INFO.",
+    ),
+    cfg.BoolOpt(
+        "connection_trace",
+        default=False,
+        help="Add the Python call stack to statements as a comment. Without effect.",
+    ),
+    cfg.IntOpt("pool_timeout", help="Seconds a request waits for a free connection."),
+    cfg.BoolOpt(
+        "sync_on_startup",
+        default=False,
+        help="Create the tables, or bring them to the newest version, when the service starts.",
+    ),
+]
+
+PLACEMENT_OPTS = [
+    cfg.BoolOpt(
+        "randomize_allocation_candidates",
+        default=False,
+        help="If there are more allocation candidates than the limit of a request, answer with a random "
+        "choice of them. Otherwise equal requests get equal answers.",
+    ),
+    cfg.StrOpt(
+        "incomplete_consumer_project_id",
+        default=UNKNOWN_OWNER,
+        help="The project of allocations written below microversion 1.8, which does not ask for one.",
+    ),
+    cfg.StrOpt(
+        "incomplete_consumer_user_id",
+        default=UNKNOWN_OWNER,
+        help="The user of allocations written below microversion 1.8, which does not ask for one.",
+    ),
+    cfg.IntOpt(
+        "allocation_conflict_retry_count",
+        default=10,
+        help="How often the server itself tries a write again that lost a race to others.",
+    ),
+    cfg.IntOpt(
+        "max_allocation_candidates",
+        default=-1,
+        help="The most allocation candidates that are searched for a request; -1 for no such limit. "
+        "Bounds time and memory where trees are wide.",
+    ),
+    cfg.StrOpt(
+        "allocation_candidates_generation_strategy",
+        default="depth-first",
+        choices=(
+            ("depth-first", "All candidates of one root provider, then those of the next."),
+            ("breadth-first", "One candidate of each root provider in turn."),
+        ),
+        help="The order of allocation candidates, and so which hosts are left when there is a limit.",
+    ),
+]
+
+API_OPTS = [
+    cfg.StrOpt(
+        "auth_strategy",
+        default="keystone",
+        choices=(
+            ("keystone", "Tokens are checked by Keystone."),
+            ("noauth2", "The token is believed: USER or USER:PROJECT, where admin is an administrator."),
+        ),
+        deprecated_group="DEFAULT",
+        help="How callers prove who they are. noauth2 is for tests.",
+    ),
+]
+
+WORKAROUND_OPTS = [
+    cfg.BoolOpt(
+        "optimize_for_wide_provider_trees",
+        default=False,
+        help="Search trees with many like child providers faster. Without effect: they always are.",
+    ),
+]
+
+_OWN_OPTS: Mapping[cfg.OptGroup, Sequence[cfg.Opt]] = {
+    PLACEMENT_DATABASE: DATABASE_OPTS,
+    PLACEMENT: PLACEMENT_OPTS,
+    API: API_OPTS,
+    WORKAROUNDS: WORKAROUND_OPTS,
+}
+
+#: headers that a browser's script may send and read, where [cors] allows it at all
+_CORS_DEFAULTS: Mapping[str, list[str]] = {
+    "allow_headers": [
+        "X-Auth-Token",
+        "X-Openstack-Request-Id",
+        "X-Identity-Status",
+        "X-Roles",
+        "X-Service-Catalog",
+        "X-User-Id",
+        "X-Tenant-Id",
+        "OpenStack-API-Version",
+    ],
+    "expose_headers": [
+        "X-Auth-Token",
+        "X-Openstack-Request-Id",
+        "X-Subject-Token",
+        "X-Service-Token",
+        "OpenStack-API-Version",
+    ],
+    "allow_methods": ["GET", "PUT", "POST", "DELETE", "PATCH"],
+}
+
+#: options that are accepted for the sake of existing files; their help texts say why they have no effect
+WITHOUT_EFFECT: Final = (
+    ("DEFAULT", "tempdir"),
+    ("DEFAULT", "pybasedir"),
+    ("DEFAULT", "state_path"),
+    (PLACEMENT_DATABASE.name, "slave_connection"),
+    (PLACEMENT_DATABASE.name, "max_retries"),
+    (PLACEMENT_DATABASE.name, "retry_interval"),
+    (PLACEMENT_DATABASE.name, "connection_debug"),
+    (PLACEMENT_DATABASE.name, "connection_trace"),
+    (WORKAROUNDS.name, "optimize_for_wide_provider_trees"),
+)
+
+
+def register_opts(conf: cfg.ConfigOpts) -> None:
+    """Register every option on a configuration; a second time changes nothing.
+
+    Those of ``[keystone_authtoken]`` are registered by keystonemiddleware itself, when it is put in front.
+    """
+    conf.register_opts(DEFAULT_OPTS)
+    for group, opts in _OWN_OPTS.items():
+        # by name: a group given as an object shares its options, overrides included, with every other conf
+        conf.register_opts(opts, group=group.name)
+    oslo_log.register_options(conf)
+    policy_opts.set_defaults(conf)
+    conf.set_default("policy_file", "policy.yaml", group="oslo_policy")
+    conf.register_opts(cors.CORS_OPTS, group="cors")
+    for name, value in _CORS_DEFAULTS.items():
+        conf.set_default(name, value, group="cors")
+    conf.register_opts(http_proxy_to_wsgi.OPTS, group="oslo_middleware")
+
+
+def list_opts() -> list[tuple[cfg.OptGroup | str, list[cfg.Opt]]]:
+    """The options of our own, for oslo-config-generator; those of libraries have namespaces of their own."""
+    return [("DEFAULT", list(DEFAULT_OPTS)), *((group, list(opts)) for group, opts in _OWN_OPTS.items())]
+
+
+def set_library_defaults() -> None:
+    """Let oslo-config-generator print what `register_opts` makes of the options of libraries.
+
+    Changes the libraries' own options, so it is for the process of the generator only.
+    """
+    cors.set_defaults(**_CORS_DEFAULTS)
+
+
+def load(
+    *, config_files: Sequence[str] | None = None, config_dirs: Sequence[str] | None = None
+) -> cfg.ConfigOpts:
+    """A configuration read from the files given, or found as `parse` finds it."""
+    conf = cfg.ConfigOpts()
+    register_opts(conf)
+    parse(conf, config_files=config_files, config_dirs=config_dirs)
+    return conf
+
+
+def parse(
+    conf: cfg.ConfigOpts,
+    *,
+    config_files: Sequence[str] | None = None,
+    config_dirs: Sequence[str] | None = None,
+) -> None:
+    """Read the configuration as openstack-placement's WSGI script finds it.
+
+    That is ``placement.conf`` in ``OS_PLACEMENT_CONFIG_DIR`` if that is set, else where oslo.config looks
+    (``/etc/placement`` among others); variables named ``OS_<GROUP>__<OPTION>`` win over files.
+
+    :param config_files: read these instead
+    :param config_dirs: then read every ``*.conf`` in these; by default in the ``placement.conf.d`` there is
+    :raises cfg.Error: a file or value is not as it must be, or a required option is missing
+    """
+    directory = named_config_dir()
+    if config_files is None and directory:
+        config_files = [os.path.join(directory, CONFIG_FILE)]
+    conf(
+        [f"--config-dir={path}" for path in config_dirs or ()],
+        project=PROJECT,
+        # would be the name of the WSGI container, and a configuration file of its own be taken for ours
+        prog="placement-server",
+        default_config_files=None if config_files is None else list(config_files),
+        default_config_dirs=None if config_dirs is None else list(config_dirs),
+    )
+    _check_values(conf)
+
+
+def named_config_dir() -> str:
+    """The directory that the environment names as the place of ``placement.conf``; empty if it names none."""
+    return os.environ.get(CONFIG_DIR_VARIABLE, "").strip()
+
+
+def _check_values(conf: cfg.ConfigOpts) -> None:
+    """Read each value once: oslo.config looks at a value when it is asked for, which may be in a request."""
+    for group, opts in _OWN_OPTS.items():
+        for opt in opts:
+            conf[group.name][opt.dest]
+
+
+def log_options(conf: cfg.ConfigOpts) -> None:
+    """Log, once at start, what has been set in vain, and every value if ``log_options`` and DEBUG are on."""
+    if in_vain := find_without_effect(conf):
+        LOG.warning("without effect here: %s", ", ".join(in_vain))
+    if conf.log_options and LOG.isEnabledFor(logging.DEBUG):
+        conf.log_opt_values(LOG, logging.DEBUG)
+
+
+def find_without_effect(conf: cfg.ConfigOpts) -> list[str]:
+    """The options that somebody set although they have no effect here, as ``[group] name``."""
+    return [f"[{group}] {name}" for group, name in WITHOUT_EFFECT if _is_set(conf, group, name)]
+
+
+def _is_set(conf: cfg.ConfigOpts, group: str, name: str) -> bool:
+    found = conf.get_location(name, None if group == "DEFAULT" else group)
+    # an option without default and value is nowhere
+    return found is not None and bool(found.location.is_user_controlled)

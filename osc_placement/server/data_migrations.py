@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``placement-server db online_data_migrations``: repairs of old rows, in batches, while the service runs.
+
+What is printed, and the exit statuses, are those of ``placement-manage``: deployment tools read them.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import prettytable
+
+from osc_placement.server.db import names, repair
+from osc_placement.server.db.tables import projects, users
+
+if TYPE_CHECKING:
+    from oslo_config.cfg import ConfigOpts
+
+    from osc_placement.server.db.engine import Database
+
+LOG = logging.getLogger(__name__)
+
+#: rows repaired at a time when no count is given
+BATCH: Final = 50
+
+#: repairs at most so many rows; returns how many it did, which is how many it found
+Migration = Callable[[int], int]
+
+
+def run(conf: ConfigOpts, database: Database, *, max_count: str | None) -> int:
+    """Repair rows, a batch at a time, until there are none or ``max_count`` were repaired; print a table.
+
+    :returns: 0 nothing is left to do, 1 with ``max_count``, rows were repaired and there may be more, 2 a
+        repair failed, 127 the count is not a positive number
+    """
+    limit = BATCH if max_count is None else _parse_count(max_count)
+    if limit < 1:
+        print("Must supply a positive value for max_count")
+        return 127
+    if max_count is None:
+        print(f"Running batches of {limit} until complete")
+    migrations = _list_migrations(conf, database)
+    totals: dict[str, int] = {}
+    repaired, failed = _run_batch(migrations, totals, limit)
+    while max_count is None and repaired:
+        repaired, failed = _run_batch(migrations, totals, limit)
+    _print_table(totals)
+    if failed and not repaired:
+        print("Some migrations failed unexpectedly. Check log for details.")
+        return 2
+    return 1 if repaired else 0
+
+
+def _parse_count(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        return 0
+
+
+def _list_migrations(conf: ConfigOpts, database: Database) -> dict[str, Migration]:
+    """Every repair, in order, by the name that placement-manage prints."""
+    return {
+        "set_root_provider_ids": lambda limit: database.write(repair.set_roots, limit),
+        "create_incomplete_consumers": partial(_create_incomplete_consumers, conf, database),
+    }
+
+
+def _create_incomplete_consumers(conf: ConfigOpts, database: Database, limit: int) -> int:
+    """Create consumers that are missing; the project and user they get are created if any are."""
+    if not database.read(repair.count_missing_consumers):
+        return 0
+    project = conf.placement.incomplete_consumer_project_id
+    user = conf.placement.incomplete_consumer_user_id
+    project_id = names.ensure(database, projects, "external_id", [project])[project]
+    user_id = names.ensure(database, users, "external_id", [user])[user]
+    return database.write(repair.create_consumers, project_id, user_id, limit)
+
+
+def _run_batch(migrations: dict[str, Migration], totals: dict[str, int], limit: int) -> tuple[int, bool]:
+    """Repair at most ``limit`` rows in all, adding to the totals; how many, and whether a repair failed."""
+    repaired, failed = 0, False
+    for name, migrate in migrations.items():
+        try:
+            count = migrate(limit - repaired)
+        except Exception as error:
+            # one failure must not keep the others from their work
+            print(f"Error attempting to run {name}: {' '.join(str(error).split())}")
+            LOG.debug("failed", exc_info=True)
+            count, failed = 0, True
+        if count:
+            print(f"{count} rows matched query {name}, {count} migrated")
+        totals[name] = totals.get(name, 0) + count
+        repaired += count
+        if repaired >= limit:
+            break
+    return repaired, failed
+
+
+def _print_table(totals: dict[str, int]) -> None:
+    table = prettytable.PrettyTable(["Migration", "Total Found", "Completed"])
+    for name, count in totals.items():
+        table.add_row([name, count, count])
+    print(table)

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which aggregates a provider is in. An aggregate is a UUID that somebody else gives a meaning to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import sqlalchemy as sa
+from oslo_db import exception as db_exc
+
+from osc_placement.server import errors
+from osc_placement.server.db import provider
+from osc_placement.server.db.tables import placement_aggregates, resource_provider_aggregates
+
+if TYPE_CHECKING:
+    from sqlalchemy.engine import Connection
+
+
+def load(conn: Connection, uuid: str) -> tuple[provider.Provider, list[str]]:
+    """A provider and the UUIDs of its aggregates; :raises errors.ProviderNotFound: there is none."""
+    found = provider.load(conn, uuid)
+    query = (
+        sa.select(placement_aggregates.c.uuid)
+        .join(
+            resource_provider_aggregates,
+            resource_provider_aggregates.c.aggregate_id == placement_aggregates.c.id,
+        )
+        .where(resource_provider_aggregates.c.resource_provider_id == found.id)
+        .order_by(placement_aggregates.c.id)
+    )
+    return found, list(conn.scalars(query))
+
+
+def replace(conn: Connection, uuid: str, aggregate_ids: Mapping[str, int], *, generation: int | None) -> int:
+    """Make a provider a member of these aggregates and of no others; return its generation afterwards.
+
+    :param aggregate_ids: the ids of the aggregates, by UUID
+    :param generation: the generation the change is based on, which it then moves on; None for clients older
+        than 1.19, whose changes do not move it
+    :raises errors.ProviderNotFound: there is no such provider
+    :raises errors.ProviderChanged: its generation is another
+    """
+    locked = provider.lock(conn, uuid, generation=generation)
+    wanted = set(aggregate_ids.values())
+    columns = resource_provider_aggregates.c
+    mine = columns.resource_provider_id == locked.id
+    present = set(conn.scalars(sa.select(columns.aggregate_id).where(mine)))
+    if gone := sorted(present - wanted):
+        conn.execute(sa.delete(resource_provider_aggregates).where(mine, columns.aggregate_id.in_(gone)))
+    rows = [{"resource_provider_id": locked.id, "aggregate_id": id_} for id_ in sorted(wanted - present)]
+    try:
+        if rows:
+            conn.execute(sa.insert(resource_provider_aggregates), rows)
+    except db_exc.DBDuplicateEntry as error:
+        raise errors.Retry from error
+    if generation is None:
+        return locked.generation
+    provider.advance_generations(conn, [locked])
+    return locked.generation + 1

@@ -1,0 +1,299 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Allocations: what consumers hold of providers, and replacing it without ever exceeding a capacity.
+
+What `replace` locks: the consumers concerned, by ascending id, then the providers they are to hold something
+of, by ascending id. What it compares: the consumers' generations with those the client knows, and at the end
+those of the providers with what was read under the lock. What it reads after the locks, at READ COMMITTED,
+is what every other claim on these providers has committed; nobody can add to it before this one commits. What
+is retried, and always as a whole, is the transaction (`engine.Database.write`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import sqlalchemy as sa
+
+from osc_placement.model import INVENTORY_FIELDS, Inventory, canonical_uuid
+from osc_placement.server import errors
+from osc_placement.server.db import consumer, names, provider
+from osc_placement.server.db.tables import (
+    allocations,
+    consumer_types,
+    consumers,
+    inventories,
+    projects,
+    resource_classes,
+    resource_providers,
+    users,
+)
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from sqlalchemy.engine import Connection
+
+#: amounts by name of resource class, by UUID of provider
+Resources = Mapping[str, Mapping[str, int]]
+
+#: (id of provider, id of resource class)
+Key = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """All that a consumer is to hold from now on; nothing at all if ``resources`` is empty.
+
+    :ivar generation: the consumer's generation as the client knows it, None for a new consumer; looked at
+        only if ``checked``, which clients older than 1.28 cannot ask for
+    """
+
+    consumer_uuid: str
+    owner: consumer.Owner
+    resources: Resources
+    generation: int | None = None
+    checked: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """One allocation as it is stored, with what answers about it show; ``modified`` is UTC."""
+
+    provider_uuid: str
+    provider_generation: int
+    consumer_uuid: str
+    consumer_generation: int
+    resource_class: str
+    used: int
+    modified: datetime
+    project_id: str
+    user_id: str
+    consumer_type: str | None
+
+
+_held: sa.Select[Any] = (
+    sa.select(
+        resource_providers.c.uuid,
+        resource_providers.c.generation,
+        consumers.c.uuid,
+        consumers.c.generation,
+        resource_classes.c.name,
+        allocations.c.used,
+        sa.func.coalesce(allocations.c.updated_at, allocations.c.created_at),
+        projects.c.external_id,
+        users.c.external_id,
+        consumer_types.c.name,
+    )
+    .select_from(allocations)
+    .join(resource_providers, allocations.c.resource_provider_id == resource_providers.c.id)
+    .join(resource_classes, allocations.c.resource_class_id == resource_classes.c.id)
+    .join(consumers, allocations.c.consumer_id == consumers.c.uuid)
+    .join(projects, consumers.c.project_id == projects.c.id)
+    .join(users, consumers.c.user_id == users.c.id)
+    .outerjoin(consumer_types, consumers.c.consumer_type_id == consumer_types.c.id)
+    .order_by(allocations.c.id)
+)
+
+
+def load_of_consumer(conn: Connection, consumer_uuid: str) -> list[Held]:
+    """What a consumer holds; nothing if there is no such consumer."""
+    return [Held(*row) for row in conn.execute(_held.where(allocations.c.consumer_id == consumer_uuid))]
+
+
+def load_of_provider(conn: Connection, uuid: str) -> tuple[provider.Provider, list[Held]]:
+    """A provider and what is held of it; :raises errors.ProviderNotFound: there is no such provider."""
+    found = provider.load(conn, uuid)
+    rows = conn.execute(_held.where(allocations.c.resource_provider_id == found.id))
+    return found, [Held(*row) for row in rows]
+
+
+def delete(conn: Connection, consumer_uuid: str) -> None:
+    """Take everything from a consumer, and forget it.
+
+    :raises errors.AllocationsNotFound: it holds nothing
+    """
+    locked = consumer.lock(conn, [consumer_uuid])
+    if not _delete_of(conn, [consumer_uuid]):
+        raise errors.AllocationsNotFound(consumer_uuid)
+    consumer.delete(conn, list(locked.values()))
+
+
+def _delete_of(conn: Connection, consumer_uuids: Collection[str]) -> int:
+    return conn.execute(
+        sa.delete(allocations).where(allocations.c.consumer_id.in_(sorted(consumer_uuids)))
+    ).rowcount
+
+
+def replace(conn: Connection, claims: Sequence[Claim]) -> None:
+    """Make each claim all that its consumer holds: all of them, or, if one cannot be, none.
+
+    A claim may lower what is used of a provider that is over its capacity already.
+
+    :raises errors.ConsumerChanged: a consumer is not at the generation the client knows
+    :raises errors.ProviderNotFound: a provider does not exist
+    :raises errors.ResourceClassNotFound: a class does not exist
+    :raises errors.InventoryUnfit: a provider lacks the inventory, or an amount is not allowed, or too much
+    """
+    by_consumer = consumer.lock(conn, [claim.consumer_uuid for claim in claims])
+    for claim in claims:
+        _check_generation(claim, by_consumer.get(claim.consumer_uuid))
+    wanted = _Wanted.resolve(conn, claims)
+    before = _held_by(conn, by_consumer)
+    # a consumer that gives everything back moves the generations of its providers; see the class
+    emptied = {claim.consumer_uuid for claim in claims if not claim.resources}
+    released = {key[0] for uuid in emptied for key in before.get(uuid, ())}
+    locked = provider.lock_ids(conn, wanted.provider_ids | released)
+    _judge(conn, wanted, {locked_.id: uuid for uuid, locked_ in locked.items()}, before)
+    if before:
+        _delete_of(conn, before)
+    wanted.insert(conn)
+    provider.advance_generations(conn, list(locked.values()))
+    _save_consumers(conn, claims, by_consumer)
+
+
+def _check_generation(claim: Claim, present: consumer.Locked | None) -> None:
+    if not claim.checked:
+        return
+    expected = None if present is None else present.generation
+    if expected != claim.generation:
+        raise errors.ConsumerChanged(expected, claim.generation)
+
+
+def _save_consumers(
+    conn: Connection, claims: Sequence[Claim], by_consumer: Mapping[str, consumer.Locked]
+) -> None:
+    consumer.save(
+        conn, {claim.consumer_uuid: claim.owner for claim in claims if claim.resources}, by_consumer
+    )
+    emptied = [claim.consumer_uuid for claim in claims if not claim.resources]
+    consumer.delete(conn, [by_consumer[uuid] for uuid in emptied if uuid in by_consumer])
+
+
+def _held_by(conn: Connection, consumer_uuids: Collection[str]) -> dict[str, Counter[Key]]:
+    """What consumers hold now, by consumer."""
+    held: dict[str, Counter[Key]] = {}
+    if not consumer_uuids:
+        return held
+    columns = allocations.c
+    query = sa.select(
+        columns.consumer_id, columns.resource_provider_id, columns.resource_class_id, columns.used
+    )
+    for uuid, provider_id, class_id, used in conn.execute(
+        query.where(columns.consumer_id.in_(sorted(consumer_uuids)))
+    ):
+        held.setdefault(canonical_uuid(uuid), Counter())[provider_id, class_id] += used
+    return held
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """Claims with the ids of what they name: (consumer's UUID, (provider's id, class's id), amount)."""
+
+    amounts: Sequence[tuple[str, Key, int]]
+    class_names: Mapping[int, str]
+
+    @classmethod
+    def resolve(cls, conn: Connection, claims: Sequence[Claim]) -> _Wanted:
+        """Look up the providers and classes; errors as in `replace`."""
+        lines = [
+            (claim.consumer_uuid, provider_uuid, resource_class, amount)
+            for claim in claims
+            for provider_uuid, resources in claim.resources.items()
+            for resource_class, amount in resources.items()
+        ]
+        if not lines:
+            return cls((), {})
+        provider_ids = provider.find_ids(conn, {line[1] for line in lines})
+        for line in lines:
+            if line[1] not in provider_ids:
+                raise errors.ProviderNotFound(line[1])
+        class_ids = names.keep_class_ids(conn, dict.fromkeys(line[2] for line in lines))
+        amounts = [(uuid, (provider_ids[of], class_ids[name]), amount) for uuid, of, name, amount in lines]
+        return cls(amounts, {id_: name for name, id_ in class_ids.items()})
+
+    @property
+    def provider_ids(self) -> set[int]:
+        return {key[0] for _, key, _ in self.amounts}
+
+    @property
+    def totals(self) -> Counter[Key]:
+        totals: Counter[Key] = Counter()
+        for _, key, amount in self.amounts:
+            totals[key] += amount
+        return totals
+
+    def insert(self, conn: Connection) -> None:
+        """Store the allocations."""
+        rows = [
+            {"consumer_id": uuid, "resource_provider_id": key[0], "resource_class_id": key[1], "used": amount}
+            for uuid, key, amount in self.amounts
+        ]
+        if rows:
+            conn.execute(sa.insert(allocations), rows)
+
+
+def _judge(
+    conn: Connection,
+    wanted: _Wanted,
+    provider_uuids: Mapping[int, str],
+    before: Mapping[str, Counter[Key]],
+) -> None:
+    """Return if every provider can bear what is wanted of it, in place of what the consumers hold now."""
+    totals = wanted.totals
+    if not totals:
+        return
+    stock = _stock(conn, totals)
+    _check_stocked(wanted, provider_uuids, stock)
+    used = _used(conn, totals)
+    given_back: Counter[Key] = sum(before.values(), Counter())
+    for _, key, amount in wanted.amounts:
+        inventory = stock.get(key)
+        names_of = (wanted.class_names[key[1]], provider_uuids[key[0]])
+        if inventory is None:
+            raise errors.InventoryUnfit(*names_of)
+        if not inventory.fits_unit(amount):
+            raise errors.ConstraintsViolated(*names_of)
+        others = used[key] - given_back[key]
+        if not inventory.has_room(totals[key], used=others) and totals[key] > given_back[key]:
+            raise errors.CapacityExceeded(*names_of)
+
+
+def _check_stocked(
+    wanted: _Wanted, provider_uuids: Mapping[int, str], stock: Mapping[Key, Inventory]
+) -> None:
+    """Complain at once of all providers that have inventory of none of the classes."""
+    bare = wanted.provider_ids - {provider_id for provider_id, _ in stock}
+    if bare:
+        classes = ", ".join(wanted.class_names[id_] for id_ in sorted(wanted.class_names))
+        raise errors.InventoryUnfit(classes, ", ".join(provider_uuids[id_] for id_ in sorted(bare)))
+
+
+def _stock(conn: Connection, keys: Iterable[Key]) -> dict[Key, Inventory]:
+    provider_ids, class_ids = _split(keys)
+    columns = inventories.c
+    query = sa.select(
+        columns.resource_provider_id,
+        columns.resource_class_id,
+        *(columns[field] for field in INVENTORY_FIELDS),
+    ).where(columns.resource_provider_id.in_(provider_ids), columns.resource_class_id.in_(class_ids))
+    return {(row[0], row[1]): Inventory(*row[2:]) for row in conn.execute(query)}
+
+
+def _used(conn: Connection, keys: Iterable[Key]) -> Counter[Key]:
+    provider_ids, class_ids = _split(keys)
+    columns = allocations.c
+    query = (
+        sa.select(columns.resource_provider_id, columns.resource_class_id, sa.func.sum(columns.used))
+        .where(columns.resource_provider_id.in_(provider_ids), columns.resource_class_id.in_(class_ids))
+        .group_by(columns.resource_provider_id, columns.resource_class_id)
+    )
+    return Counter({(row[0], row[1]): int(row[2]) for row in conn.execute(query)})
+
+
+def _split(keys: Iterable[Key]) -> tuple[list[int], list[int]]:
+    """The providers and the classes of the keys, each once, ascending."""
+    provider_ids, class_ids = zip(*keys, strict=True)
+    return sorted(set(provider_ids)), sorted(set(class_ids))

@@ -1,0 +1,312 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Resource providers: finding, creating, moving, renaming and deleting them, and locking them for a change.
+
+Locks are always taken by ascending id. A change to a tree locks its root first, which makes changes to one
+tree wait for each other, and no others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import sqlalchemy as sa
+from oslo_db import exception as db_exc
+
+from osc_placement.server import errors
+from osc_placement.server.db.tables import (
+    allocations,
+    inventories,
+    resource_provider_aggregates,
+    resource_provider_traits,
+    resource_providers,
+)
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from sqlalchemy.engine import Connection
+
+
+@dataclass(frozen=True, slots=True)
+class Provider:
+    """A provider as it is stored; ``modified`` is UTC."""
+
+    id: int
+    uuid: str
+    name: str
+    generation: int
+    parent_provider_uuid: str | None
+    root_provider_uuid: str
+    modified: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Locked:
+    """A provider that nobody else can change before this transaction ends."""
+
+    id: int
+    uuid: str
+    generation: int
+    parent_id: int | None
+    root_id: int
+
+
+# a row from before trees has no root yet, and then is one
+_root_id = sa.func.coalesce(resource_providers.c.root_provider_id, resource_providers.c.id)
+_parent = resource_providers.alias("parent")
+_root = resource_providers.alias("root")
+
+#: the columns of `Provider`; callers add their conditions
+select_providers = (
+    sa.select(
+        resource_providers.c.id,
+        resource_providers.c.uuid,
+        resource_providers.c.name,
+        resource_providers.c.generation,
+        _parent.c.uuid.label("parent_provider_uuid"),
+        sa.func.coalesce(_root.c.uuid, resource_providers.c.uuid).label("root_provider_uuid"),
+        sa.func.coalesce(resource_providers.c.updated_at, resource_providers.c.created_at).label("modified"),
+    )
+    .outerjoin(_parent, resource_providers.c.parent_provider_id == _parent.c.id)
+    .outerjoin(_root, resource_providers.c.root_provider_id == _root.c.id)
+)
+
+
+def load(conn: Connection, uuid: str) -> Provider:
+    """The provider with this UUID; :raises errors.ProviderNotFound: if there is none."""
+    row = conn.execute(select_providers.where(resource_providers.c.uuid == uuid)).one_or_none()
+    if row is None:
+        raise errors.ProviderNotFound(uuid)
+    return Provider(*row)
+
+
+def lock(conn: Connection, uuid: str, *, generation: int | None = None) -> Locked:
+    """Lock the provider with this UUID until the transaction ends.
+
+    :param generation: the generation the change is based on, if the client said one
+    :raises errors.ProviderNotFound: there is none
+    :raises errors.ProviderChanged: its generation is another
+    """
+    provider = _lock_where(conn, resource_providers.c.uuid == uuid).get(uuid)
+    if provider is None:
+        raise errors.ProviderNotFound(uuid)
+    if generation is not None and provider.generation != generation:
+        raise errors.ProviderChanged
+    return provider
+
+
+def lock_ids(conn: Connection, ids: Collection[int]) -> dict[str, Locked]:
+    """Lock several providers, by ascending id, and return them by UUID.
+
+    :raises errors.Retry: one of them is gone
+    """
+    found = _lock_where(conn, resource_providers.c.id.in_(sorted(set(ids))))
+    if len(found) != len(set(ids)):
+        raise errors.Retry
+    return found
+
+
+def _lock_where(conn: Connection, condition: sa.ColumnElement[bool]) -> dict[str, Locked]:
+    columns = resource_providers.c
+    query = sa.select(
+        columns.id,
+        columns.uuid,
+        columns.generation,
+        columns.parent_provider_id,
+        _root_id,
+    )
+    rows = conn.execute(query.where(condition).order_by(columns.id).with_for_update())
+    return {row.uuid: Locked(*row) for row in rows}
+
+
+def find_ids(conn: Connection, uuids: Collection[str]) -> dict[str, int]:
+    """The ids of providers by UUID; those that do not exist are left out."""
+    columns = resource_providers.c
+    query = sa.select(columns.uuid, columns.id).where(columns.uuid.in_(sorted(set(uuids))))
+    return dict(conn.execute(query).all())
+
+
+def advance_generations(conn: Connection, providers: Collection[Locked]) -> None:
+    """Move the generation of each provider on by one: what tells clients that their view is old.
+
+    The lock already keeps others out; comparing as well makes two Galera nodes, whose locks do not reach each
+    other, touch the same row, so that the second to commit loses.
+
+    :raises errors.Retry: a generation moved in spite of the lock
+    """
+    columns = resource_providers.c
+    seen = [(provider.id, provider.generation) for provider in providers]
+    statement = (
+        sa.update(resource_providers)
+        # the ids by themselves let MariaDB use the primary key, which it does not for pairs
+        .where(columns.id.in_([id_ for id_, _ in seen]), sa.tuple_(columns.id, columns.generation).in_(seen))
+        .values(generation=columns.generation + 1)
+    )
+    if seen and conn.execute(statement).rowcount != len(seen):
+        raise errors.Retry
+
+
+def create(conn: Connection, *, uuid: str, name: str, parent_uuid: str | None = None) -> Provider:
+    """Store a new provider at generation 0.
+
+    :raises errors.TreeRefused: the parent is not a provider, or is the provider itself
+    :raises errors.DuplicateProvider: the UUID or the name is taken
+    """
+    if parent_uuid == uuid:
+        raise errors.TreeRefused(
+            "create",
+            "parent provider UUID cannot be same as UUID. Please set parent provider UUID to None if there "
+            "is no parent.",
+        )
+    parent = None if parent_uuid is None else _lock_parent(conn, parent_uuid, "create")
+    _check_unused(conn, uuid=uuid, name=name)
+    id_ = _insert(conn, uuid, name, parent)
+    if parent is None:
+        # that it is its own root belongs to its creation: no update that clients should see
+        _set_root(conn, [id_], id_, updated_at=None)
+    return load(conn, uuid)
+
+
+def _insert(conn: Connection, uuid: str, name: str, parent: Locked | None) -> int:
+    values = {"uuid": uuid, "name": name, "generation": 0}
+    if parent is not None:
+        values |= {"parent_provider_id": parent.id, "root_provider_id": parent.root_id}
+    try:
+        result = conn.execute(sa.insert(resource_providers).values(values))
+    except db_exc.DBDuplicateEntry as error:
+        # somebody took it between the check and here: looking again says what exactly
+        raise errors.Retry from error
+    return int(result.inserted_primary_key[0])  # type: ignore[index]  # an INSERT of one row has it
+
+
+def _check_unused(conn: Connection, *, uuid: str, name: str) -> None:
+    columns = resource_providers.c
+    query = sa.select(columns.uuid).where((columns.uuid == uuid) | (columns.name == name))
+    if taken := conn.scalars(query).all():
+        raise errors.DuplicateProvider(f"uuid: {uuid}" if uuid in taken else f"name: {name}")
+
+
+def _lock_parent(conn: Connection, uuid: str, action: str) -> Locked:
+    """Lock a provider that gets a child, and the root of its tree, in which the child will be."""
+    columns = resource_providers.c
+    query = sa.select(columns.id, _root_id)
+    ids = conn.execute(query.where(columns.uuid == uuid)).one_or_none()
+    if ids is None:
+        raise errors.TreeRefused(action, "parent provider UUID does not exist.")
+    parent = lock_ids(conn, ids).get(uuid)
+    if parent is None or parent.root_id != ids[1]:
+        raise errors.Retry
+    return parent
+
+
+def _set_root(conn: Connection, ids: Collection[int], root_id: int, **more: object) -> None:
+    statement = sa.update(resource_providers).where(resource_providers.c.id.in_(sorted(ids)))
+    conn.execute(statement.values(root_provider_id=root_id, **more))
+
+
+def update(conn: Connection, uuid: str, changes: Mapping[str, Any], *, reparenting_allowed: bool) -> Provider:
+    """Rename a provider, or give it another place in a tree; its whole subtree goes with it.
+
+    :param changes: ``name``, and ``parent_provider_uuid`` if the place is spoken of at all; None ends being
+        a child
+    :raises errors.ProviderNotFound: there is no such provider
+    :raises errors.TreeRefused: the move is not allowed, or would make a loop
+    :raises errors.DuplicateProvider: another provider has the name
+    """
+    provider = load(conn, uuid)
+    parent_uuid = changes.get("parent_provider_uuid", provider.parent_provider_uuid)
+    if parent_uuid != provider.parent_provider_uuid:
+        _move(conn, uuid, parent_uuid, reparenting_allowed=reparenting_allowed)
+    if changes["name"] != provider.name:
+        _rename(conn, provider, changes["name"])
+    return load(conn, uuid)
+
+
+def _rename(conn: Connection, provider: Provider, name: str) -> None:
+    statement = sa.update(resource_providers).where(resource_providers.c.id == provider.id)
+    try:
+        if conn.execute(statement.values(name=name)).rowcount != 1:
+            raise errors.Retry
+    except db_exc.DBDuplicateEntry as error:
+        raise errors.DuplicateProvider(name) from error
+
+
+def _move(conn: Connection, uuid: str, parent_uuid: str | None, *, reparenting_allowed: bool) -> None:
+    tree = _lock_trees(conn, uuid, parent_uuid)
+    provider = tree[uuid]
+    if provider.parent_id is not None and not reparenting_allowed:
+        verb = "un-parenting" if parent_uuid is None else "re-parenting"
+        raise errors.TreeRefused("update", f"{verb} a provider is not currently allowed.")
+    moved = _subtree(tree, provider.id)
+    parent = None if parent_uuid is None else tree[parent_uuid]
+    if parent is not None and parent.id in moved:
+        raise errors.TreeRefused("update", "creating loop in the provider tree is not allowed.")
+    conn.execute(
+        sa.update(resource_providers)
+        .where(resource_providers.c.id == provider.id)
+        .values(parent_provider_id=None if parent is None else parent.id)
+    )
+    _set_root(conn, moved, provider.id if parent is None else parent.root_id)
+
+
+def _lock_trees(conn: Connection, uuid: str, parent_uuid: str | None) -> dict[str, Locked]:
+    """Lock every provider of the tree to leave and of the tree to join; return them by UUID."""
+    columns = resource_providers.c
+    uuids = [uuid] if parent_uuid is None else [uuid, parent_uuid]
+    query = sa.select(columns.uuid, _root_id).where(columns.uuid.in_(uuids))
+    roots = dict(conn.execute(query).all())
+    if parent_uuid is not None and parent_uuid not in roots:
+        # a move says "create" here in the reference too, and clients have seen it
+        raise errors.TreeRefused("create", "parent provider UUID does not exist.")
+    root_ids = sorted(set(roots.values()))
+    lock_ids(conn, root_ids)
+    tree = _lock_where(conn, columns.root_provider_id.in_(root_ids) | columns.id.in_(root_ids))
+    if any(uuid not in tree or tree[uuid].root_id != root_id for uuid, root_id in roots.items()):
+        raise errors.Retry
+    return tree
+
+
+def _subtree(tree: Mapping[str, Locked], top: int) -> set[int]:
+    """The ids of a provider and all below it."""
+    children: dict[int | None, list[int]] = {}
+    for provider in tree.values():
+        children.setdefault(provider.parent_id, []).append(provider.id)
+    found: set[int] = set()
+    waiting = [top]
+    while waiting:
+        id_ = waiting.pop()
+        if id_ not in found:
+            found.add(id_)
+            waiting.extend(children.get(id_, ()))
+    return found
+
+
+def delete(conn: Connection, uuid: str) -> None:
+    """Delete a provider with its inventories and its associations with traits and aggregates.
+
+    :raises errors.ProviderNotFound: there is no such provider
+    :raises errors.ProviderHasChildren: others have it as their parent
+    :raises errors.ProviderInUse: consumers hold allocations on it
+    """
+    provider = lock(conn, uuid)
+    _check_deletable(conn, provider)
+    for table in (inventories, resource_provider_aggregates, resource_provider_traits):
+        conn.execute(sa.delete(table).where(table.c.resource_provider_id == provider.id))
+    itself = resource_providers.c.id == provider.id
+    # a root refers to itself, which some databases count as being referred to
+    conn.execute(sa.update(resource_providers).where(itself).values(root_provider_id=None))
+    try:
+        conn.execute(sa.delete(resource_providers).where(itself))
+    except db_exc.DBReferenceError as error:
+        raise errors.ProviderHasChildren from error
+
+
+def _check_deletable(conn: Connection, provider: Locked) -> None:
+    child = sa.select(resource_providers.c.id).where(resource_providers.c.parent_provider_id == provider.id)
+    if conn.execute(child.limit(1)).first():
+        raise errors.ProviderHasChildren
+    held = sa.select(allocations.c.id).where(allocations.c.resource_provider_id == provider.id)
+    if conn.execute(held.limit(1)).first():
+        raise errors.ProviderInUse

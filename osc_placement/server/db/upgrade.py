@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The schema over time: making it, bringing it up to date, and saying where it stands.
+
+The revisions are openstack-placement's, by their ids, so that a database made by either server is at home
+with the other. An empty database gets the newest schema in one step, as it would have after all revisions.
+Tables of our own (prefix ``oscp_``) are a `History` beside openstack-placement's, with a directory and a
+version table of their own.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import sqlalchemy as sa
+
+from osc_placement.server.db import dialects, tables
+
+if TYPE_CHECKING:
+    from alembic.config import Config
+    from sqlalchemy.engine import Connection
+
+    from osc_placement.server.db.engine import Database
+
+LOG = logging.getLogger(__name__)
+
+
+class SchemaError(Exception):
+    """The schema is not what it must be, or cannot become it; the text says what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """A line of revisions: where alembic finds their scripts, and how the last one taken is recorded."""
+
+    directory: str
+    #: oldest first
+    revisions: tuple[str, ...]
+    #: the tables at the newest revision
+    metadata: sa.MetaData
+    versions: sa.Table
+
+    @property
+    def head(self) -> str:
+        """The newest revision."""
+        return self.revisions[-1]
+
+
+def _describe_version_table(name: str) -> sa.Table:
+    """A table as alembic makes it."""
+    column = sa.Column("version_num", sa.String(32), nullable=False)
+    return sa.Table(name, sa.MetaData(), column, sa.PrimaryKeyConstraint("version_num", name=f"{name}_pkc"))
+
+
+PLACEMENT: Final = History(
+    directory="migrations",
+    revisions=("b4ed3a175331", "611cd6dffd7b", "b5c396305c25", "422ece571366", "a082b8bb98d0"),
+    metadata=tables.metadata,
+    versions=_describe_version_table("alembic_version"),
+)
+HEAD: Final = PLACEMENT.head
+
+#: what has to be done first, when a revision finds rows that it would not know what to make of
+REPAIR_FIRST: Final = 'Run the "placement-server db online_data_migrations" command.'
+
+
+def version(database: Database) -> str | None:
+    """The revision the schema is at; None if none is recorded."""
+    return database.read(_read_version)
+
+
+def _read_version(connection: Connection) -> str | None:
+    versions = PLACEMENT.versions
+    if not sa.inspect(connection).has_table(versions.name):
+        return None
+    return connection.scalar(sa.select(versions.c.version_num))
+
+
+def upgrade(database: Database, revision: str = "head") -> None:
+    """Bring the schema to a revision; does nothing if it is there already.
+
+    One transaction, where the database has transactions for schemas; MariaDB has none, and an upgrade that is
+    interrupted there may have to be finished by hand. Processes that start together take turns.
+
+    :raises SchemaError: there is no such revision, or what is there is in the way
+    """
+    wants_head = revision in ("head", HEAD)
+    if wants_head and version(database) == HEAD:
+        return
+    with database.engine.begin() as connection, dialects.schema_lock(connection):
+        # again: another process may have been faster
+        current = _read_version(connection)
+        if wants_head and current == HEAD:
+            return
+        present = sa.inspect(connection).get_table_names()
+        if current is None and not PLACEMENT.metadata.tables.keys().isdisjoint(present):
+            raise SchemaError(
+                "There are tables of placement, but no record of their version. If they came from elsewhere, "
+                "say which it is with 'placement-server db stamp'; if their making was interrupted, start "
+                "over with an empty database"
+            )
+        if wants_head and current is None:
+            _create(connection)
+        else:
+            _run(connection, "upgrade", revision)
+
+
+def stamp(database: Database, revision: str) -> None:
+    """Record a revision without changing the schema.
+
+    :raises SchemaError: there is no such revision
+    """
+    with database.engine.begin() as connection, dialects.schema_lock(connection):
+        _run(connection, "stamp", revision)
+
+
+def check(database: Database) -> None:
+    """Return if the schema can be worked with; a version newer than ours is trusted, and logged.
+
+    :raises SchemaError: it is absent or too old
+    """
+    current = version(database)
+    if current == HEAD:
+        return
+    if current in PLACEMENT.revisions:
+        raise SchemaError(
+            f"The schema is at version {current}, and {HEAD} is needed: run 'placement-server db sync'"
+        )
+    if current is not None:
+        LOG.warning("the schema is at version %s, which is newer than %s or not ours", current, HEAD)
+    elif not database.read(_has_tables):
+        raise SchemaError("It has no tables of placement: run 'placement-server db sync'")
+
+
+def _has_tables(connection: Connection) -> bool:
+    return PLACEMENT.metadata.tables.keys() <= set(sa.inspect(connection).get_table_names())
+
+
+def _create(connection: Connection) -> None:
+    PLACEMENT.metadata.create_all(connection, checkfirst=False)
+    PLACEMENT.versions.create(connection, checkfirst=True)
+    connection.execute(sa.insert(PLACEMENT.versions).values(version_num=HEAD))
+
+
+def _run(connection: Connection, command: str, revision: str) -> None:
+    # takes a tenth of a second, and most starts have nothing to do
+    import alembic.command
+    from alembic.util import CommandError
+
+    try:
+        getattr(alembic.command, command)(_configure_alembic(connection, PLACEMENT), revision)
+    except CommandError as error:
+        raise SchemaError(" ".join(str(error).split())) from error
+
+
+def _configure_alembic(connection: Connection, history: History) -> Config:
+    """Set up alembic in code: there is no ini file that could be lost or disagree."""
+    from alembic.config import Config
+
+    config = Config(attributes={"connection": connection, "history": history})
+    scripts = str(Path(__file__).with_name(history.directory))
+    # ConfigParser reads it, which takes % for the beginning of something
+    config.set_main_option("script_location", scripts.replace("%", "%%"))
+    return config

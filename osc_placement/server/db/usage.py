@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What projects and users hold in all, by resource class and by consumer type."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import sqlalchemy as sa
+
+from osc_placement.server.db.tables import (
+    allocations,
+    consumer_types,
+    consumers,
+    projects,
+    resource_classes,
+    users,
+)
+
+if TYPE_CHECKING:
+    from sqlalchemy.engine import Connection
+
+#: how consumers without a type are called in answers and in queries
+UNKNOWN_TYPE = "unknown"
+#: the query for all consumers together, whatever their type
+ALL_TYPES = "all"
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What the consumers of one type hold in all, and how many of them hold something."""
+
+    resources: dict[str, int]
+    consumer_count: int
+
+
+def _held_by(project_id: str, user_id: str | None) -> sa.FromClause:
+    """The allocations of a project's consumers, or of those of one of its users."""
+    query = (
+        sa.select(
+            allocations.c.consumer_id,
+            allocations.c.resource_class_id,
+            allocations.c.used,
+            sa.func.coalesce(consumer_types.c.name, UNKNOWN_TYPE).label("consumer_type"),
+        )
+        .join(consumers, allocations.c.consumer_id == consumers.c.uuid)
+        .join(projects, consumers.c.project_id == projects.c.id)
+        .outerjoin(consumer_types, consumers.c.consumer_type_id == consumer_types.c.id)
+        .where(projects.c.external_id == project_id)
+    )
+    if user_id is not None:
+        query = query.join(users, consumers.c.user_id == users.c.id).where(users.c.external_id == user_id)
+    return query.subquery("held")
+
+
+def by_class(conn: Connection, project_id: str, user_id: str | None) -> dict[str, int]:
+    """What a project, or one of its users, holds of each resource class."""
+    held = _held_by(project_id, user_id)
+    return _sum_by_class(conn, held, sa.true())
+
+
+def _sum_by_class(conn: Connection, held: sa.FromClause, condition: sa.ColumnElement[bool]) -> dict[str, int]:
+    query = (
+        sa.select(resource_classes.c.name, sa.func.sum(held.c.used))
+        .join(held, held.c.resource_class_id == resource_classes.c.id)
+        .where(condition)
+        .group_by(resource_classes.c.id, resource_classes.c.name)
+        .order_by(resource_classes.c.id)
+    )
+    return {name: int(amount) for name, amount in conn.execute(query)}
+
+
+def by_consumer_type(
+    conn: Connection, project_id: str, user_id: str | None, consumer_type: str | None
+) -> dict[str, Usage]:
+    """The same by consumer type: each type that holds something, or the one asked for.
+
+    :param consumer_type: a type's name, `UNKNOWN_TYPE`, `ALL_TYPES`, or None for each by itself
+    """
+    held = _held_by(project_id, user_id)
+    counts = sa.select(held.c.consumer_type, sa.func.count(held.c.consumer_id.distinct()))
+    counts = counts.group_by(held.c.consumer_type).order_by(held.c.consumer_type)
+    by_type: dict[str, int] = dict(conn.execute(counts).all())
+    if consumer_type == ALL_TYPES:
+        everything = _sum_by_class(conn, held, sa.true())
+        return {ALL_TYPES: Usage(everything, sum(by_type.values()))} if everything else {}
+    return {
+        type_: Usage(_sum_by_class(conn, held, held.c.consumer_type == type_), count)
+        for type_, count in by_type.items()
+        if consumer_type in (None, type_)
+    }

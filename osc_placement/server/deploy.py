@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`loadapp`: the WSGI application for a configuration: the middleware, in order, around the url table.
+
+Nothing here or below is global to the process: engines, rules and caches belong to the application made.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+import time
+import uuid
+from typing import TYPE_CHECKING, Any
+
+import webob
+import webob.dec
+import webob.exc
+from microversion_parse.middleware import MicroversionMiddleware
+
+from osc_placement import microversion
+from osc_placement.microversion import Version
+from osc_placement.server import auth, errors, http, routes
+from osc_placement.server.db import names
+from osc_placement.server.db.engine import Database
+from osc_placement.server.policy import Policy
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
+
+    from oslo_config.cfg import ConfigOpts
+
+LOG = logging.getLogger(__name__)
+
+
+def loadapp(conf: ConfigOpts, project_name: str | None = None) -> WSGIApplication:
+    """The application for a configuration whose options `conf.register_opts` has registered.
+
+    May be called any number of times in one process, with different configurations.
+
+    :param project_name: accepted because openstack-placement's ``loadapp`` does, and ignored as there
+    """
+    database = Database.from_conf(conf)
+    if conf.placement_database.sync_on_startup:
+        # alembic takes a tenth of a second to import
+        from osc_placement.server.db import upgrade
+
+        upgrade.upgrade(database)
+    service = http.Service(conf, database, Policy(conf))
+    return _pipeline(service)
+
+
+def _pipeline(service: http.Service) -> WSGIApplication:
+    """The middleware, innermost first; a request passes it from the end of this function to its start.
+
+    The order matters: the address of the caller is settled before it is logged; the request has its id
+    before anything can fail; CORS answers preflights, which carry no token, before authentication; an
+    unexpected error is answered with the microversion's headers already decided.
+    """
+    conf = service.conf
+    versions = [str(version) for version in microversion.ALL]
+    application: WSGIApplication = Dispatcher(service)
+    application = MicroversionMiddleware(application, http.SERVICE_TYPE, versions, _format_negotiation_error)
+    application = FaultWrapper(application)
+    application = auth.Context(application)
+    if conf.api.auth_strategy == "noauth2":
+        application = auth.NoAuth(application)
+    else:
+        application = auth.keystone(application, conf)
+    if conf.cors.allowed_origin:
+        from oslo_middleware import CORS
+
+        application = CORS(application, conf)
+    application = RequestLog(application)
+    if conf.oslo_middleware.enable_proxy_headers_parsing:
+        from oslo_middleware import HTTPProxyToWSGI
+
+        application = HTTPProxyToWSGI(application, conf)
+    return application
+
+
+def _format_negotiation_error(**parts: Any) -> dict[str, Any]:
+    return http.error_document(**parts)
+
+
+class Dispatcher:
+    """Finds the endpoint of a request, checks what every endpoint asks for, and calls its handler."""
+
+    def __init__(self, service: http.Service) -> None:
+        self._service = service
+        self._starting = threading.Lock()
+        self._ready = False
+        self._try_to_get_ready()
+
+    def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        try:
+            response = self._answer(environ)
+        except errors.PlacementError as error:
+            response = http.error_response(error)
+            if not error.varies:
+                # raised through the microversion middleware, which then leaves out "vary"
+                raise response from error
+        body: Iterable[bytes] = response(environ, start_response)
+        return body
+
+    def _answer(self, environ: WSGIEnvironment) -> Any:
+        web = webob.Request(environ)
+        _check_content(environ)
+        endpoint, parameters = routes.find(_path(environ), web.method)
+        version = Version(*environ[http.ENV_MICROVERSION])
+        _check_endpoint(endpoint, web, version)
+        self._get_ready()
+        request = http.Request(web, version, parameters, environ[http.ENV_CONTEXT], self._service)
+        return endpoint.handler(request)
+
+    def _get_ready(self) -> None:
+        """Bring the standard traits and classes into the database, once, as soon as it can be reached."""
+        if not self._ready:
+            with self._starting:
+                if not self._ready:
+                    names.synchronize(self._service.database)
+                    self._ready = True
+
+    def _try_to_get_ready(self) -> None:
+        try:
+            self._get_ready()
+        except errors.Unavailable:
+            LOG.warning("the database cannot be reached; answering 503 until it can")
+
+
+def _check_content(environ: WSGIEnvironment) -> None:
+    try:
+        length = int(environ.get("CONTENT_LENGTH") or 0)
+    except ValueError:
+        raise errors.BadContentHeaders("content-length header must be an integer") from None
+    if length > 0 and not environ.get("CONTENT_TYPE"):
+        raise errors.BadContentHeaders("content-type header required when content-length > 0")
+
+
+def _path(environ: WSGIEnvironment) -> str:
+    """The path as text. Servers pass its bytes as latin-1; callers in the process may pass text as it is."""
+    path: str = environ.get("PATH_INFO", "") or "/"
+    with contextlib.suppress(UnicodeEncodeError):
+        path = path.encode("latin-1").decode("utf-8", "replace")
+    try:
+        http.check_text(path)
+    except ValueError as error:
+        raise errors.PathNotFound from error
+    return path
+
+
+def _check_endpoint(endpoint: routes.Endpoint, web: webob.Request, version: Version) -> None:
+    if version < endpoint.since:
+        raise errors.HTTPError(endpoint.below)
+    if endpoint.takes_json:
+        http.require_json(web)
+    if endpoint.gives_json and web.accept and not web.accept.acceptable_offers([http.JSON]):
+        raise errors.HTTPError(406, f"Only {http.JSON} is provided")
+
+
+class FaultWrapper:
+    """Answers what nobody expected with a 500 that names the request and tells nothing of the inside."""
+
+    def __init__(self, application: WSGIApplication) -> None:
+        self._application = application
+
+    def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        try:
+            return self._application(environ, start_response)
+        except Exception:
+            LOG.exception("unexpected error answering %s %s", environ["REQUEST_METHOD"], environ["PATH_INFO"])
+            body: Iterable[bytes] = http.error_response(errors.HTTPError(500))(environ, start_response)
+            return body
+
+
+class RequestLog:
+    """Gives each request its id, and logs one line when it is answered."""
+
+    def __init__(self, application: WSGIApplication) -> None:
+        self._application = application
+
+    def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        request_id = f"req-{uuid.uuid4()}"
+        environ[http.ENV_REQUEST_ID] = request_id
+        # without a preference, or with any, errors are JSON
+        if environ.get("HTTP_ACCEPT", "") in ("", "*/*"):
+            environ["HTTP_ACCEPT"] = http.JSON
+        started = time.monotonic()
+
+        def start(status: str, headers: list[tuple[str, str]], exc_info: Any = None) -> Any:
+            headers.append(("x-openstack-request-id", request_id))
+            if LOG.isEnabledFor(logging.INFO):
+                _log_request(environ, status, headers, time.monotonic() - started)
+            return start_response(status, headers, exc_info)
+
+        return self._application(environ, start)
+
+
+def _log_request(
+    environ: WSGIEnvironment, status: str, headers: list[tuple[str, str]], seconds: float
+) -> None:
+    uri = environ.get("SCRIPT_NAME", "") + environ.get("PATH_INFO", "")
+    if environ.get("QUERY_STRING"):
+        uri += "?" + environ["QUERY_STRING"]
+    length = next((value for name, value in headers if name.lower() == "content-length"), "-")
+    LOG.info(
+        '%s "%s %s" status: %s len: %s microversion: %s time: %.6f',
+        environ.get("REMOTE_ADDR", "-"),
+        environ["REQUEST_METHOD"],
+        uri,
+        status.split(None, 1)[0],
+        length,
+        environ.get(http.ENV_MICROVERSION, "-"),
+        seconds,
+    )

@@ -1,0 +1,351 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What can go wrong in the server, and how it is answered.
+
+::
+
+    PlacementError                      answered as
+    ├── NotFound                        404, without "vary"
+    │   ├── PathNotFound
+    │   ├── ProviderNotFound
+    │   ├── ResourceClassNotFound
+    │   ├── TraitNotFound
+    │   ├── InventoryNotFound
+    │   └── AllocationsNotFound
+    ├── Conflict                        409
+    │   ├── ConcurrentUpdate            with code placement.concurrent_update
+    │   │   ├── ProviderChanged
+    │   │   └── ConsumerChanged
+    │   ├── DuplicateProvider           with code placement.duplicate_name
+    │   ├── ProviderInUse               with code placement.resource_provider.inuse
+    │   ├── ProviderHasChildren         with code placement.resource_provider.cannot_delete_parent
+    │   ├── InventoryInUse              with code placement.inventory.inuse
+    │   ├── ResourceClassExists, ResourceClassInUse, TraitInUse
+    │   └── InventoryUnfit              no such inventory
+    │       ├── CapacityExceeded
+    │       └── ConstraintsViolated
+    ├── Invalid                         400
+    │   ├── BadContentHeaders           without "vary"
+    │   ├── TreeRefused
+    │   ├── ReservedTooLarge
+    │   ├── StandardIsFixed
+    │   └── Unstorable
+    ├── Unavailable                     503
+    │   ├── DatabaseUnavailable
+    │   └── TooMuchContention
+    ├── Forbidden                       403, without "vary"
+    │   └── WrongScope
+    └── HTTPError                       as it says
+
+The sentences are those of openstack-placement where clients are known to match on them or show them. A
+handler that must answer differently from this table says so with `answering`.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from osc_placement import codes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+
+class Retry(Exception):
+    """The transaction lost a race that the whole of it may win next time; stays in the database layer."""
+
+
+class PlacementError(Exception):
+    """Base of all that is answered with an error on purpose."""
+
+    status = 500
+    code = codes.UNDEFINED
+    #: whether the answer's "vary" names the microversion header; openstack-placement leaves it out of some
+    varies = True
+
+
+class NotFound(PlacementError):
+    """Something named in the request does not exist."""
+
+    status = 404
+    varies = False
+
+
+class PathNotFound(NotFound):
+    """The API has no such path."""
+
+
+class ProviderNotFound(NotFound):
+    """No provider has this UUID."""
+
+    def __init__(self, uuid: str) -> None:
+        super().__init__(f"No resource provider with uuid {uuid} found")
+        self.uuid = uuid
+
+
+class ResourceClassNotFound(NotFound):
+    """No resource class has this name."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"No such resource class {name}.")
+        self.name = name
+
+
+class TraitNotFound(NotFound):
+    """No trait has this name."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"No such trait(s): {name}.")
+        self.name = name
+
+
+class InventoryNotFound(NotFound):
+    """The provider has no inventory of this class."""
+
+    def __init__(self, resource_class: str) -> None:
+        super().__init__(f"No inventory of class {resource_class} found.")
+
+
+class AllocationsNotFound(NotFound):
+    """The consumer holds nothing."""
+
+    def __init__(self, consumer_uuid: str) -> None:
+        super().__init__(f"No allocations for consumer '{consumer_uuid}'")
+
+
+class Conflict(PlacementError):
+    """The request contradicts the present state."""
+
+    status = 409
+
+
+class ConcurrentUpdate(Conflict):
+    """Somebody changed what the request was based on; reading again and retrying may succeed."""
+
+    code = codes.CONCURRENT_UPDATE
+
+    def __init__(
+        self, message: str = "Another thread concurrently updated the data. Please retry your update"
+    ) -> None:
+        super().__init__(message)
+
+
+class ProviderChanged(ConcurrentUpdate):
+    """A provider's generation is not the one that was read."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "Another thread concurrently updated the resource provider data. Please retry your update"
+        )
+
+
+class ConsumerChanged(ConcurrentUpdate):
+    """A consumer's generation is not the one the request is based on; None means no such consumer."""
+
+    def __init__(self, expected: int | None, given: int | None) -> None:
+        said = "null" if expected is None else expected
+        super().__init__(f"consumer generation conflict - expected {said} but got {given}")
+
+
+class DuplicateProvider(Conflict):
+    """Another provider has this name or UUID; ``duplicates`` is like ``name: compute-1``."""
+
+    code = codes.DUPLICATE_NAME
+
+    def __init__(self, duplicates: str) -> None:
+        super().__init__(f"Conflicting resource provider {duplicates} already exists.")
+
+
+class ProviderInUse(Conflict):
+    """Consumers hold allocations on the provider."""
+
+    code = codes.PROVIDER_IN_USE
+
+    def __init__(self) -> None:
+        super().__init__("Resource provider has allocations.")
+
+
+class ProviderHasChildren(Conflict):
+    """Other providers have this one as their parent."""
+
+    code = codes.CANNOT_DELETE_PARENT
+
+
+class InventoryInUse(Conflict):
+    """Inventory that consumers hold allocations of cannot go away."""
+
+    code = codes.INVENTORY_IN_USE
+
+    def __init__(self, resource_classes: Iterable[str], provider_uuid: str) -> None:
+        classes = ", ".join(resource_classes)
+        super().__init__(f"Inventory for '{classes}' on resource provider '{provider_uuid}' in use.")
+
+
+class ResourceClassExists(Conflict):
+    """The name is taken by another resource class."""
+
+
+class ResourceClassInUse(Conflict):
+    """Some provider has inventory of the class."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"Cannot delete resource class {name}. Class is in use in inventory.")
+
+
+class TraitInUse(Conflict):
+    """Some provider has the trait."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"The trait {name} is in use by a resource provider.")
+
+
+class InventoryUnfit(Conflict):
+    """An allocation does not go with the inventory, here because there is none."""
+
+    problem = ""
+    subject = "Inventory for"
+    verdict = "invalid."
+
+    def __init__(self, resource_class: str, provider_uuid: str) -> None:
+        super().__init__(
+            f"{self.subject} '{resource_class}' on resource provider '{provider_uuid}'{self.problem} "
+            f"{self.verdict}".strip()
+        )
+
+
+class CapacityExceeded(InventoryUnfit):
+    """The provider would be used beyond its capacity."""
+
+    subject = "Unable to create allocation for"
+    problem = "."
+    verdict = "The requested amount would exceed the capacity."
+
+
+class ConstraintsViolated(InventoryUnfit):
+    """The amount is not one that min_unit, max_unit and step_size allow."""
+
+    subject = "Unable to create allocation for"
+    problem = "."
+    verdict = "The requested amount would violate inventory constraints."
+
+
+class Invalid(PlacementError):
+    """The request can never succeed as it is."""
+
+    status = 400
+
+
+class BadContentHeaders(Invalid):
+    """Content-length and content-type do not say what the body is."""
+
+    varies = False
+
+
+class TreeRefused(Invalid):
+    """A provider cannot take this place in a tree."""
+
+    def __init__(self, action: str, reason: str) -> None:
+        super().__init__(f"Object action {action} failed because: {reason}")
+
+
+class ReservedTooLarge(Invalid):
+    """An inventory reserves more than the microversion allows."""
+
+    def __init__(self, resource_class: str, provider_uuid: str, *, may_equal_total: bool) -> None:
+        excess = "greater than" if may_equal_total else "greater than or equal to"
+        super().__init__(
+            f"Invalid inventory for '{resource_class}' on resource provider '{provider_uuid}'. "
+            f"The reserved value is {excess} total."
+        )
+
+
+class StandardIsFixed(Invalid):
+    """A standard trait or resource class can be neither renamed nor deleted."""
+
+
+class Unstorable(Invalid):
+    """The database, as its owner set it up, has no place for a value; for a character, for instance."""
+
+    def __init__(self) -> None:
+        super().__init__("The request contains a value that the database cannot store.")
+
+
+class Forbidden(PlacementError):
+    """Policy does not let this caller do this."""
+
+    status = 403
+    varies = False
+
+    def __init__(self, action: str) -> None:
+        super().__init__(f"Policy does not allow {action} to be performed.")
+
+
+class WrongScope(Forbidden):
+    """The caller's token is not for a project; answered with nothing but the rule."""
+
+    def __init__(self, action: str) -> None:
+        PlacementError.__init__(self, action)
+
+
+class Unavailable(PlacementError):
+    """Nothing is wrong with the request; it may be sent again, after a moment."""
+
+    status = 503
+
+
+class DatabaseUnavailable(Unavailable):
+    """There is no usable connection to the database."""
+
+    def __init__(self) -> None:
+        super().__init__("The database cannot be reached. Please retry your request.")
+
+
+class TooMuchContention(Unavailable):
+    """Other writers were faster each time."""
+
+    def __init__(self) -> None:
+        super().__init__("Too many requests change the same data at once. Please retry your request.")
+
+
+class HTTPError(PlacementError):
+    """An answer that is decided where it is raised."""
+
+    def __init__(
+        self,
+        status: int,
+        message: str | None = None,
+        *,
+        code: str = codes.UNDEFINED,
+        headers: dict[str, str] | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.code = code
+        self.message = message
+        self.headers = headers or {}
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """How errors of one class are answered: ``template`` may use ``{error}`` and the facts given."""
+
+    error: type[PlacementError]
+    status: int
+    template: str
+    code: str = codes.UNDEFINED
+
+
+@contextmanager
+def answering(*answers: Answer, **facts: object) -> Iterator[None]:
+    """Answer the errors raised inside by the first of ``answers`` that names their class or a base of it."""
+    try:
+        yield
+    except HTTPError:
+        raise
+    except PlacementError as error:
+        for answer in answers:
+            if isinstance(error, answer.error):
+                message = answer.template.format(error=error, **facts)
+                raise HTTPError(answer.status, message, code=answer.code) from error
+        raise

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The reshaper over HTTP: inventory and its allocations move together."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from osc_placement import codes, microversion
+from osc_placement.model import Inventory
+from osc_placement.server import errors, policies
+from osc_placement.server.db import reshaper as db
+from osc_placement.server.errors import Answer, answering
+from osc_placement.server.handlers.allocation import CONSUMER_CHANGED, PROVIDER_MISSING, UNFIT, read_claims
+from osc_placement.server.http import Request, Schema, no_content
+from osc_placement.server.schemas import reshaper as schemas
+
+_ANSWERS = (
+    Answer(db.InventoriesOfUnknown, 400, "{error}", codes.PROVIDER_NOT_FOUND),
+    Answer(db.Outdated, 409, "{error}", codes.CONCURRENT_UPDATE),
+    PROVIDER_MISSING,
+    CONSUMER_CHANGED,
+    UNFIT,
+    Answer(errors.ConcurrentUpdate, 409, "update conflict: {error}", codes.CONCURRENT_UPDATE),
+    Answer(errors.NotFound, 400, "malformed reshaper data: {error}"),
+    Answer(errors.InventoryInUse, 409, "update conflict: {error}", codes.INVENTORY_IN_USE),
+)
+
+
+def reshape(request: Request) -> Any:
+    """POST /reshaper."""
+    request.authorize(policies.RESHAPE)
+    data = request.json(_schema(request.version))
+    wanted = {
+        uuid: db.NewInventories(
+            item["resource_provider_generation"],
+            {name: Inventory.from_json(fields) for name, fields in item["inventories"].items()},
+        )
+        for uuid, item in data["inventories"].items()
+    }
+    with answering(*_ANSWERS):
+        request.database.write(db.reshape, wanted, read_claims(request, data["allocations"]))
+    return no_content(request)
+
+
+def _schema(version: microversion.Version) -> Schema:
+    if version >= microversion.CONSUMER_TYPES:
+        return schemas.POST_1_38
+    if version >= microversion.MAPPINGS:
+        return schemas.POST_1_34
+    return schemas.POST_1_30

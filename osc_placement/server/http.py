@@ -1,0 +1,285 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Requests in and responses out: everything about HTTP that more than one handler needs.
+
+A handler takes a `Request` and returns a WebOb response made by `reply`, `created` or `no_content`. It never
+touches the WSGI environment, encodes JSON or writes a header by hand.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any
+
+import jsonschema
+import webob
+import webob.exc
+from jsonschema.exceptions import best_match
+from oslo_utils import uuidutils
+
+from osc_placement import codes, microversion
+from osc_placement.microversion import Version
+from osc_placement.server import errors
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from oslo_config.cfg import ConfigOpts
+    from oslo_context.context import RequestContext
+
+    from osc_placement.server.db.engine import Database
+    from osc_placement.server.policy import Policy
+
+SERVICE_TYPE = "placement"
+ENV_MICROVERSION = "placement.microversion"
+ENV_REQUEST_ID = "openstack.request_id"
+ENV_CONTEXT = "placement.context"
+
+JSON = "application/json"
+
+Schema = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """What one application serves from; made by `deploy.loadapp`, shared by its requests."""
+
+    conf: ConfigOpts
+    database: Database
+    policy: Policy
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One request: its microversion, its path parameters, who sent it, and the service it is sent to."""
+
+    web: webob.Request
+    version: Version
+    path: Mapping[str, str]
+    context: RequestContext
+    service: Service
+
+    @property
+    def database(self) -> Database:
+        """Where the handler reads and writes."""
+        return self.service.database
+
+    def authorize(self, rule: str, target: Mapping[str, object] | None = None) -> None:
+        """Return if policy lets the caller do this; :raises errors.Forbidden: if not."""
+        self.service.policy.authorize(self.context, rule, target)
+
+    def json(self, schema: Schema, *, of: Callable[[], object] | None = None) -> Any:
+        """Read the body, which has to match the schema.
+
+        :param of: loads what the body is about; called for a bad body only, because when that thing does not
+            exist either, its absence is the answer
+        :raises errors.HTTPError: 400 if the body is not JSON or does not match
+        """
+        try:
+            return self._checked_body(schema)
+        except errors.HTTPError:
+            if of is not None:
+                of()
+            raise
+
+    def _checked_body(self, schema: Schema) -> Any:
+        try:
+            data = _parse(self.web.body.decode())
+            check(data, schema)
+        except (ValueError, RecursionError) as error:
+            raise errors.HTTPError(400, f"Malformed JSON: {error}") from error
+        except OSError as error:
+            raise errors.HTTPError(400, "The request body ended before its content-length.") from error
+        return data
+
+    @property
+    def parameters(self) -> dict[str, str]:
+        """The query string, not checked; of a repeated key the last value counts.
+
+        :raises errors.HTTPError: 400 if it is not text
+        """
+        try:
+            parameters = dict(self.web.GET)
+            for text in parameters.values():
+                check_text(text)
+        except ValueError as error:
+            raise errors.HTTPError(400, f"Invalid query string parameters: {error}") from error
+        return parameters
+
+    def query(self, schema: Schema) -> dict[str, str]:
+        """Read the query string, which has to match the schema."""
+        parameters = self.parameters
+        problem = best_match(_validator(_Key(schema), strict_uuid=True).iter_errors(parameters))
+        if problem is not None:
+            raise errors.HTTPError(400, f"Invalid query string parameters: {problem}")
+        return parameters
+
+    def values(self, key: str) -> list[str]:
+        """Every value a key has in the query string, in order."""
+        return list(self.web.GET.getall(key))
+
+    def link(self, *parts: str) -> str:
+        """The path of something here, as clients see it: below where the service is mounted."""
+        return "/".join((self.web.environ.get("SCRIPT_NAME", ""), *parts))
+
+
+def _parse(text: str) -> Any:
+    data = json.loads(text, parse_float=_parse_float, parse_constant=_parse_float)
+    if "\\u" in text:
+        # nothing but an escape can bring in what is no text
+        _check_texts(data)
+    return data
+
+
+def _check_texts(data: object) -> None:
+    if isinstance(data, str):
+        check_text(data)
+    elif isinstance(data, list):
+        for item in data:
+            _check_texts(item)
+    elif isinstance(data, dict):
+        _check_texts([*data, *data.values()])
+
+
+def check_text(text: str) -> None:
+    """Return if text can be stored and sent; :raises ValueError: it has NUL in it, or half a character."""
+    if "\0" in text:
+        raise ValueError("text must not contain the character NUL")
+    text.encode()
+
+
+def _parse_float(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        # arithmetic with it, down to the database's, would fail or lie
+        raise ValueError(f"{text} is not a number that can be worked with")
+    return number
+
+
+def require_json(web: webob.Request) -> None:
+    """Return if the body is declared as JSON; :raises errors.HTTPError: 415 if not."""
+    if web.content_type != JSON:
+        # WebOb puts the header, which need not be there, into its sentence about it
+        web.content_type = given = web.content_type or "None"
+        raise errors.HTTPError(415, f"The media type {given} is not supported, use {JSON}")
+
+
+class _Key:
+    """A schema as a cache key: schemas are module constants, so identity is equality."""
+
+    def __init__(self, schema: Schema) -> None:
+        self.schema = schema
+
+    def __hash__(self) -> int:
+        return id(self.schema)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Key) and self.schema is other.schema
+
+
+_BODY_FORMATS = jsonschema.FormatChecker(formats=())
+
+
+@_BODY_FORMATS.checks("uuid")
+def _is_uuid(value: object) -> bool:
+    # bodies may spell a UUID without dashes or in capitals; query strings may not (see `query`)
+    return not isinstance(value, str) or bool(uuidutils.is_uuid_like(value))
+
+
+def _check_pattern(validator: Any, pattern: str, instance: object, schema: Schema) -> Iterator[Any]:
+    # JSON Schema's "$" is the end of the text; Python's also lets a newline follow
+    if isinstance(instance, str) and not re.search(pattern.replace("$", r"\Z"), instance):
+        yield jsonschema.ValidationError(f"{instance!r} does not match {pattern!r}")
+
+
+_Validator: Any = jsonschema.validators.extend(  # type: ignore[no-untyped-call]
+    jsonschema.Draft202012Validator, {"pattern": _check_pattern}
+)
+
+
+@cache
+def _validator(key: _Key, *, strict_uuid: bool) -> Any:
+    formats = jsonschema.FormatChecker() if strict_uuid else _BODY_FORMATS
+    return _Validator(key.schema, format_checker=formats)
+
+
+def check(data: object, schema: Schema) -> None:
+    """Return if the data match the schema; :raises errors.HTTPError: 400 in jsonschema's words if not."""
+    problem = best_match(_validator(_Key(schema), strict_uuid=False).iter_errors(data))
+    if problem is not None:
+        raise errors.HTTPError(400, f"JSON does not validate: {problem}")
+
+
+def reply(request: Request, body: object, *, status: int = 200, modified: datetime | None = None) -> Any:
+    """Answer with JSON; ``modified`` (UTC) defaults to now and is shown from 1.15 on."""
+    response = webob.Response(
+        status=status,
+        body=json.dumps(body).encode(),
+        content_type=JSON,
+        charset=None,
+        conditional_response=False,
+    )
+    stamp(request, response, modified)
+    return response
+
+
+def no_content(
+    request: Request,
+    *,
+    status: int = 204,
+    location: str | None = None,
+    modified: datetime | None = None,
+    dated: bool = False,
+) -> Any:
+    """Answer without a body, and so without a content type; ``dated`` ones carry last-modified from 1.15."""
+    response = webob.Response(status=status)
+    response.content_type = None
+    if location is not None:
+        response.location = location
+    if dated:
+        stamp(request, response, modified)
+    return response
+
+
+def stamp(request: Request, response: Any, modified: datetime | None) -> None:
+    """Add the headers about caching that answers carry from 1.15 on."""
+    if request.version >= microversion.LAST_MODIFIED:
+        response.last_modified = (modified or datetime.now(UTC)).replace(tzinfo=UTC)
+        response.cache_control = "no-cache"
+
+
+def error_response(error: errors.PlacementError) -> webob.exc.HTTPException:
+    """The WebOb exception that answers a domain error in whatever format the client accepts."""
+    status = error.status
+    message = error.message if isinstance(error, errors.HTTPError) else str(error)
+    headers = list(error.headers.items()) if isinstance(error, errors.HTTPError) else []
+    if status == 503:
+        headers.append(("retry-after", "1"))
+    exception_class = webob.exc.status_map[status]
+    formatter = partial(error_document, code=error.code)
+    return exception_class(message, headers=headers, json_formatter=formatter)
+
+
+def error_document(
+    *, body: str, status: str, title: str, environ: Mapping[str, Any], code: str = codes.UNDEFINED
+) -> dict[str, Any]:
+    """The JSON body of an error, in the shape of the API working group's guideline.
+
+    The signature is that of WebOb's ``json_formatter``. Before the microversion is known, a 406 says which
+    versions there are.
+    """
+    number = int(status.split(None, 1)[0])
+    entry: dict[str, Any] = {"status": number, "title": title, "detail": webob.exc.strip_tags(body)}
+    version = environ.get(ENV_MICROVERSION)
+    if version is not None and tuple(version) >= microversion.ERROR_CODES:
+        entry["code"] = code
+    if ENV_REQUEST_ID in environ:
+        entry["request_id"] = environ[ENV_REQUEST_ID]
+    if number == 406 and version is None:
+        entry["max_version"] = str(microversion.MAX)
+        entry["min_version"] = str(microversion.MIN)
+    return {"errors": [entry]}

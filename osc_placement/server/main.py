@@ -1,0 +1,250 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The console script ``placement-server``: options to calls, nothing else."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from oslo_config.cfg import ConfigOpts
+
+    from osc_placement.server.db.engine import Database
+    from osc_placement.server.opening import Sources
+
+    Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
+
+# Each command imports what it needs when it is called: `serve` is to answer within a second, and the help of
+# all of them at once.
+
+#: the exit status of an upgrade check that could not be made: 1 and 2 are results of one
+CHECK_FAILED = 255
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit status."""
+    options = _make_parser().parse_args(arguments)
+    from osc_placement.server.opening import CannotRun
+
+    try:
+        status: int = options.run(options)
+    except CannotRun as error:
+        print(f"placement-server: {error}", file=sys.stderr)
+        return getattr(options, "failure", 1)
+    except KeyboardInterrupt:
+        return 130
+    return status
+
+
+def _make_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="placement-server",
+        description="An OpenStack Placement service in one command.",
+        epilog="Exit status: 0 if all went well, 1 if not (one line on stderr says why), 2 for a command "
+        "line that cannot be read; 'db online_data_migrations' and 'status upgrade check' say more in their "
+        "--help.",
+    )
+    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+    _add_serve(commands)
+    _add_db(commands)
+    _add_status(commands)
+    _add_sample(commands, "config", "placement.conf with every option")
+    _add_sample(commands, "policy", "policy.yaml with every rule")
+    return parser
+
+
+def _add_serve(commands: Subparsers) -> None:
+    parser = _add(
+        commands,
+        "serve",
+        _serve,
+        "Serve the placement API. Without arguments: on loopback, without authentication, on a SQLite "
+        "database in the working directory, which is made at need.",
+    )
+    parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
+    parser.add_argument(
+        "--port", type=int, default=8778, help="port to listen on; 0 takes a free one (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--workers", type=_positive, default=2, help="worker processes (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--threads",
+        type=_positive,
+        default=8,
+        help="requests each worker serves at once (default: %(default)s)",
+    )
+    _add_sources(parser)
+    parser.add_argument(
+        "--write-clouds-yaml",
+        metavar="FILE",
+        type=Path,
+        help="put a cloud 'placement' for this server into a clouds.yaml, for openstack --os-cloud "
+        "placement; other clouds in the file are kept",
+    )
+    parser.add_argument(
+        "--insecure", action="store_true", help="allow to serve without authentication beyond loopback"
+    )
+    parser.add_argument("--log-requests", action="store_true", help="log a line per request on stderr")
+    parser.add_argument(
+        "-v", "--verbose", action="store_true", help="log on stderr what the server does, and its processes"
+    )
+
+
+def _add_db(commands: Subparsers) -> None:
+    actions = _add_group(commands, "db", "look after the database")
+    for name, run, text in (
+        ("sync", _sync, "Make the tables, or bring them up to date."),
+        ("version", _print_version, "Print the version of the schema."),
+        ("stamp", _stamp, "Record a version of the schema without changing the tables."),
+        ("online_data_migrations", _migrate_data, "Repair rows that old releases wrote."),
+    ):
+        _add_sources(_add(actions, name, run, text))
+    actions.choices["stamp"].add_argument("version", help="the version to record, or 'head' for the newest")
+    migrations = actions.choices["online_data_migrations"]
+    migrations.add_argument("--max-count", metavar="<number>", help="repair at most so many rows, then stop")
+    migrations.epilog = (
+        "Exit status: 0 nothing is left to do; 1 with --max-count, some rows were repaired and there may be "
+        "more; 2 a repair failed; 127 the count is not a positive number."
+    )
+
+
+def _add_status(commands: Subparsers) -> None:
+    upgrade = _add_group(_add_group(commands, "status", "say whether an upgrade can begin"), "upgrade", "")
+    check = _add(upgrade, "check", _check_upgrade, "Check what stands in the way of an upgrade.")
+    check.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    check.epilog = (
+        "Exit status: 0 all checks passed; 1 there are warnings; 2 something must be done first; "
+        f"{CHECK_FAILED} the checks could not be made."
+    )
+    check.set_defaults(failure=CHECK_FAILED)
+    _add_sources(check)
+
+
+def _add_sample(commands: Subparsers, name: str, what: str) -> None:
+    sample = _add_group(commands, name, f"print a sample {name} file")
+    _add(sample, "sample", _print_sample, f"Print a {what}, its default and what it does.").set_defaults(
+        kind=name
+    )
+
+
+def _add_group(commands: Subparsers, name: str, text: str) -> Subparsers:
+    parser = commands.add_parser(name, help=text, description=text)
+    return parser.add_subparsers(metavar="ACTION", required=True)
+
+
+def _add(
+    commands: Subparsers, name: str, run: Callable[[argparse.Namespace], int], text: str
+) -> argparse.ArgumentParser:
+    parser = commands.add_parser(name, help=text[0].lower() + text[1:].split(". ")[0], description=text)
+    parser.set_defaults(run=run)
+    return parser
+
+
+def _add_sources(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--database", metavar="URL", help="database to use, instead of the configured one")
+    parser.add_argument(
+        "--config-file",
+        metavar="FILE",
+        action="append",
+        help="placement.conf to read; may be repeated, the later one wins",
+    )
+    parser.add_argument(
+        "--config-dir",
+        metavar="DIRECTORY",
+        action="append",
+        help="directory whose *.conf are read after that; may be repeated",
+    )
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text} is less than 1")
+    return number
+
+
+def _sources(options: argparse.Namespace) -> Sources:
+    from osc_placement.server.opening import Sources
+
+    return Sources(options.config_file, options.config_dir, options.database)
+
+
+def _serve(options: argparse.Namespace) -> int:
+    from osc_placement.server import serve
+
+    serve.serve(
+        serve.Options(
+            sources=_sources(options),
+            host=options.host,
+            port=options.port,
+            workers=options.workers,
+            threads=options.threads,
+            clouds_yaml=options.write_clouds_yaml,
+            insecure=options.insecure,
+            log_requests=options.log_requests,
+            verbose=options.verbose,
+        )
+    )
+    return 0
+
+
+def _with_database(
+    options: argparse.Namespace, call: Callable[[ConfigOpts, Database], Any], *, create: bool = False
+) -> Any:
+    from osc_placement.server import opening
+
+    conf = opening.read_configuration(_sources(options))
+    database = opening.open_database(conf, create=create)
+    with opening.muted(), opening.using(database):
+        return call(conf, database)
+
+
+def _sync(options: argparse.Namespace) -> int:
+    from osc_placement.server.db import upgrade
+
+    _with_database(options, lambda conf, database: upgrade.upgrade(database), create=True)
+    return 0
+
+
+def _print_version(options: argparse.Namespace) -> int:
+    from osc_placement.server.db import upgrade
+
+    print(_with_database(options, lambda conf, database: upgrade.version(database)))
+    return 0
+
+
+def _stamp(options: argparse.Namespace) -> int:
+    from osc_placement.server.db import upgrade
+
+    _with_database(options, lambda conf, database: upgrade.stamp(database, options.version))
+    return 0
+
+
+def _migrate_data(options: argparse.Namespace) -> int:
+    from osc_placement.server import data_migrations
+
+    status: int = _with_database(
+        options, lambda conf, database: data_migrations.run(conf, database, max_count=options.max_count)
+    )
+    return status
+
+
+def _check_upgrade(options: argparse.Namespace) -> int:
+    from osc_placement.server import upgrade_check
+
+    status: int = _with_database(
+        options, lambda conf, database: upgrade_check.run(conf, database, as_json=options.json)
+    )
+    return status
+
+
+def _print_sample(options: argparse.Namespace) -> int:
+    from osc_placement.server import samples
+
+    samples.print_sample(options.kind)
+    return 0

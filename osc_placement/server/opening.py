@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From what the command line says to a configuration and a database, or to one line that says why not."""
+
+from __future__ import annotations
+
+import logging
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import sqlalchemy as sa
+from oslo_config import cfg
+
+from osc_placement.server import conf as configuration
+from osc_placement.server.db import dialects
+from osc_placement.server.db.engine import Database
+from osc_placement.server.db.upgrade import SchemaError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+LOG = logging.getLogger(__name__)
+
+#: the file made in the working directory when nothing names a database
+DEFAULT_DATABASE = "sqlite:///placement.db"
+
+
+class CannotRun(Exception):
+    """Something about the machine or the command line is in the way; the text says what, and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """Where a command takes its configuration from; a database named here replaces the configured one."""
+
+    config_files: Sequence[str] | None = None
+    config_dirs: Sequence[str] | None = None
+    database: str | None = None
+
+    @property
+    def is_configured(self) -> bool:
+        """Whether somebody says where the configuration is."""
+        return bool(self.config_files or self.config_dirs or configuration.named_config_dir())
+
+
+def read_configuration(sources: Sources) -> cfg.ConfigOpts:
+    """The operator's configuration, in which the database must be named, if not on the command line.
+
+    :raises CannotRun: it cannot be read, or names no database
+    """
+    conf = _prepare(sources)
+    try:
+        configuration.parse(conf, config_files=sources.config_files, config_dirs=sources.config_dirs)
+    except cfg.RequiredOptError as error:
+        raise CannotRun(
+            f"No database is named: say --database URL, such as {DEFAULT_DATABASE}, or give a placement.conf "
+            "that has 'connection' in [placement_database] with --config-file"
+        ) from error
+    except cfg.Error as error:
+        raise CannotRun(" ".join(str(error).split())) from error
+    return conf
+
+
+def improvise_configuration(sources: Sources) -> cfg.ConfigOpts:
+    """What holds where nothing is configured: a SQLite file made at need, and no authentication.
+
+    :raises CannotRun: a variable of the environment has a value that is none
+    """
+    conf = _prepare(sources)
+    conf.set_default("connection", DEFAULT_DATABASE, group="placement_database")
+    conf.set_default("sync_on_startup", True, group="placement_database")
+    conf.set_default("auth_strategy", "noauth2", group="api")
+    try:
+        configuration.parse(conf, config_files=[], config_dirs=[])
+    except cfg.Error as error:
+        raise CannotRun(" ".join(str(error).split())) from error
+    return conf
+
+
+def _prepare(sources: Sources) -> cfg.ConfigOpts:
+    conf = cfg.ConfigOpts()
+    configuration.register_opts(conf)
+    if sources.database is not None:
+        conf.set_override("connection", sources.database, group="placement_database")
+    return conf
+
+
+def open_database(conf: cfg.ConfigOpts, *, create: bool = True) -> Database:
+    """The configured database; no connection is made yet.
+
+    :param create: whether a SQLite file that is not there will be made
+    :raises CannotRun: its URL is malformed, or names a database, driver or file that is not there
+    """
+    database = _make_database(conf)
+    path = dialects.find_file(database.url)
+    if path is not None and not create and not path.exists():
+        raise CannotRun(f"There is no database {describe(database.url)}: no such file")
+    return database
+
+
+def _make_database(conf: cfg.ConfigOpts) -> Database:
+    try:
+        return Database.from_conf(conf)
+    except sa.exc.NoSuchModuleError as error:
+        raise CannotRun(f"There is no such kind of database: {_reason(error)}; {_URLS}") from error
+    except sa.exc.ArgumentError as error:
+        raise CannotRun(f"The database URL cannot be read; {_URLS}") from error
+    except ImportError as error:
+        raise CannotRun(
+            f"The driver for the database is not installed: {error}; install osc-placement[mysql] or "
+            f"osc-placement[postgresql]; {_URLS}"
+        ) from error
+
+
+_URLS = (
+    "one looks like sqlite:///FILE, mysql+pymysql://USER:PASSWORD@HOST/NAME or "
+    "postgresql+psycopg2://USER:PASSWORD@HOST/NAME"
+)
+
+
+def describe(url: sa.URL) -> str:
+    """A database URL without its password."""
+    return url.render_as_string(hide_password=True)
+
+
+@contextmanager
+def using(database: Database) -> Iterator[None]:
+    """Make one line of what goes wrong with a database, and let go of it at the end.
+
+    :raises CannotRun: something did; the traceback is logged at level DEBUG
+    """
+    try:
+        yield
+    except SchemaError as error:
+        raise CannotRun(f"Database {describe(database.url)}: {error}") from error
+    except Exception as error:
+        LOG.debug("failed", exc_info=True)
+        raise CannotRun(f"Cannot use the database {describe(database.url)}: {_reason(error)}") from error
+    finally:
+        database.dispose()
+
+
+@contextmanager
+def muted() -> Iterator[None]:
+    """Keep the log from saying first, and at length, what `CannotRun` says in one line."""
+    logging.disable()
+    try:
+        yield
+    finally:
+        logging.disable(logging.NOTSET)
+
+
+def _reason(error: BaseException) -> str:
+    """The innermost cause, in one line."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return " ".join(str(error).split()) or type(error).__name__

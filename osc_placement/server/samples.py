@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sample files of configuration and policy, made by oslo's own generators from our entry points."""
+
+from __future__ import annotations
+
+import logging
+
+#: the entry points of our options and rules, for oslo-config-generator and oslopolicy-sample-generator too
+NAMESPACE = "osc_placement.server"
+
+#: where an operator's placement.conf gets its options from
+CONFIG_NAMESPACES = (
+    NAMESPACE,
+    "keystonemiddleware.auth_token",
+    "oslo.log",
+    "oslo.middleware.cors",
+    "oslo.middleware.http_proxy_to_wsgi",
+    "oslo.policy",
+)
+
+
+def print_sample(kind: str) -> None:
+    """Print a sample ``config`` or ``policy`` file."""
+    {"config": _print_config, "policy": _print_policy}[kind]()
+
+
+def _print_config() -> None:
+    from oslo_config import generator
+
+    generator.main([f"--namespace={namespace}" for namespace in CONFIG_NAMESPACES])
+
+
+def _print_policy() -> None:
+    from oslo_config import cfg
+    from oslo_policy import generator
+
+    # the generator sets up logging, at this level
+    logging.disable(logging.WARNING)
+    generator.generate_sample(["--namespace", NAMESPACE], conf=cfg.ConfigOpts())

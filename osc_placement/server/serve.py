@@ -1,0 +1,260 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``placement-server serve``: the application under gunicorn, from an open socket to a graceful stop."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import ipaddress
+import logging
+import os
+import socket
+import threading
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gunicorn.app.base import BaseApplication
+from gunicorn.workers.gthread import ThreadWorker
+from oslo_log import log as oslo_log
+
+from osc_placement.server import clouds_yaml, deploy, readiness
+from osc_placement.server import conf as configuration
+from osc_placement.server.db import dialects, names, upgrade
+from osc_placement.server.opening import (
+    CannotRun,
+    Sources,
+    improvise_configuration,
+    muted,
+    open_database,
+    read_configuration,
+    using,
+)
+
+if TYPE_CHECKING:
+    from types import FrameType
+    from wsgiref.types import WSGIApplication
+
+    from oslo_config.cfg import ConfigOpts
+
+LOG = logging.getLogger(__name__)
+
+#: requests a worker serves at once: enough to go on while some wait for the database
+THREADS = 8
+#: seconds an idle connection stays open; longer than clients take between two requests
+KEEP_ALIVE = 65
+#: seconds that requests under way get when the server is told to stop
+GRACE = 30
+#: bytes of a request line, the most that gunicorn can be told: lists of aggregates make long ones
+LONGEST_REQUEST_LINE = 8190
+SHARED_MEMORY = "/dev/shm"
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What the command line says."""
+
+    sources: Sources = field(default_factory=Sources)
+    host: str = "127.0.0.1"
+    port: int = 8778
+    workers: int = 2
+    threads: int = THREADS
+    clouds_yaml: Path | None = None
+    insecure: bool = False
+    log_requests: bool = False
+    verbose: bool = False
+
+
+def serve(options: Options) -> None:
+    """Serve until told to stop.
+
+    :raises CannotRun: it cannot begin
+    """
+    is_configured = options.sources.is_configured
+    conf = (read_configuration if is_configured else improvise_configuration)(options.sources)
+    _check_exposure(conf, options)
+    _set_up_logging(conf, options, quiet=not is_configured)
+    listener = _listen(options.host, options.port)
+    address: tuple[str, int] = listener.getsockname()[:2]
+    url = readiness.format_url(options.host, address[1])
+    cloud = _prepare_clouds_yaml(options, conf, url)
+    with contextlib.nullcontext() if options.verbose else muted():
+        _prepare_database(conf)
+        if is_configured:
+            _try_to_load(conf)
+    if cloud is not None:
+        cloud.write()
+    # gunicorn closes the descriptor; whoever else thinks it his own would close one that came later
+    _run(
+        _Gunicorn(
+            conf, options, listener.detach(), readiness.Announcement(conf, options.workers, address, url)
+        )
+    )
+
+
+def _set_up_logging(conf: ConfigOpts, options: Options, *, quiet: bool) -> None:
+    """Log as configured; where nothing is, nothing but what went wrong, and what was asked for."""
+    if not (conf.log_file or conf.log_dir or conf.use_syslog or conf.use_journal):
+        # it would be stdout, which is for the line that says that the server is ready
+        conf.set_default("use_stderr", True)
+    oslo_log.setup(conf, configuration.PROJECT)
+    own = logging.getLogger("osc_placement")
+    if options.verbose:
+        own.setLevel(logging.DEBUG)
+    elif quiet:
+        own.setLevel(logging.WARNING)
+    if options.log_requests or options.verbose:
+        logging.getLogger(deploy.__name__).setLevel(logging.INFO)
+    configuration.log_options(conf)
+
+
+def _check_exposure(conf: ConfigOpts, options: Options) -> None:
+    if conf.api.auth_strategy == "noauth2" and not options.insecure and not _is_loopback(options.host):
+        raise CannotRun(
+            f"Without authentication (noauth2) anybody who reaches {options.host or 'this machine'} is an "
+            "administrator; serve on 127.0.0.1, configure keystone, or say --insecure"
+        )
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    """Open the socket before all else: an address in use is known at once, and which port 0 stands for.
+
+    Who connects before there are workers waits for them, and is not refused.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, port))
+        listener.listen(1024)
+    except (OSError, OverflowError) as error:
+        listener.close()
+        raise CannotRun(
+            f"Cannot listen on {host} port {port}: {getattr(error, 'strerror', None) or error}; choose "
+            "another port with --port (0 takes a free one), or another address with --host"
+        ) from error
+    return listener
+
+
+def _prepare_database(conf: ConfigOpts) -> None:
+    """Bring schema and standard names up to date once, before there are workers to do it side by side."""
+    database = open_database(conf)
+    with using(database):
+        if conf.placement_database.sync_on_startup:
+            upgrade.upgrade(database)
+            conf.set_override("sync_on_startup", False, group="placement_database")
+        else:
+            upgrade.check(database)
+        names.synchronize(database)
+
+
+def _try_to_load(conf: ConfigOpts) -> None:
+    """Make the application and forget it: what its workers would fail at, one after another, is said once."""
+    try:
+        deploy.loadapp(conf)
+    except Exception as error:
+        LOG.debug("failed", exc_info=True)
+        raise CannotRun(
+            f"The service cannot be set up as configured: {' '.join(str(error).split())}"
+        ) from error
+    # its connections must be closed before there are workers that would inherit them
+    gc.collect()
+
+
+def _prepare_clouds_yaml(options: Options, conf: ConfigOpts, url: str) -> clouds_yaml.Change | None:
+    if options.clouds_yaml is None:
+        return None
+    if conf.api.auth_strategy != "noauth2":
+        raise CannotRun("--write-clouds-yaml is for noauth2: only you know how to authenticate with keystone")
+    return clouds_yaml.prepare(options.clouds_yaml, url)
+
+
+def _run(server: _Gunicorn) -> None:
+    master = os.getpid()
+    try:
+        server.run()
+    except SystemExit as end:
+        # every process ends here; gunicorn reads what its workers end with, so theirs stays as it is
+        if os.getpid() != master:
+            raise
+        _close_file(server.conf)
+        if end.code:
+            raise CannotRun("The workers do not start; --verbose says why") from end
+
+
+def _close_file(conf: ConfigOpts) -> None:
+    """Be the last to close a SQLite file: its log is then folded into it, and one can copy the file."""
+    database = open_database(conf)
+    if dialects.find_file(database.url) is not None:
+        with contextlib.suppress(CannotRun), using(database):
+            upgrade.version(database)
+
+
+class _Worker(ThreadWorker):  # type: ignore[misc]  # it has no annotations
+    """gunicorn's threaded worker, which answers what it has begun to, whatever it is told to stop with."""
+
+    def handle_quit(self, sig: int, frame: FrameType | None) -> None:
+        """Stop as gracefully as for SIGTERM.
+
+        gunicorn stops its threads here, for which it needs a lock that what this signal has interrupted may
+        hold; the worker then hangs until it is killed.
+        """
+        self.handle_exit(sig, frame)
+
+
+class _Gunicorn(BaseApplication):  # type: ignore[misc]  # it has no annotations
+    """gunicorn, with its settings made here and an application of its own in every worker."""
+
+    def __init__(
+        self, conf: ConfigOpts, options: Options, descriptor: int, announcement: readiness.Announcement
+    ) -> None:
+        self.conf = conf
+        self._options = options
+        self._descriptor = descriptor
+        self._announcement = announcement
+        super().__init__()
+
+    def load_config(self) -> None:
+        """Make the settings; releases of gunicorn differ in which there are."""
+        for name, value in self._make_settings().items():
+            if name in self.cfg.settings:
+                self.cfg.set(name, value)
+
+    def _make_settings(self) -> dict[str, Any]:
+        return {
+            "bind": f"fd://{self._descriptor}",
+            "workers": self._options.workers,
+            "worker_class": _Worker,
+            "threads": self._options.threads,
+            "keepalive": KEEP_ALIVE,
+            "graceful_timeout": GRACE,
+            "limit_request_line": LONGEST_REQUEST_LINE,
+            # a heartbeat that waits for a slow disk is taken for a worker that hangs
+            "worker_tmp_dir": SHARED_MEMORY if os.access(SHARED_MEMORY, os.W_OK | os.X_OK) else None,
+            "loglevel": "info" if self._options.verbose else "error",
+            "proc_name": "placement-server",
+            "control_socket_disable": True,
+            "when_ready": self._share_memory,
+            "post_worker_init": self._announce,
+        }
+
+    def load(self) -> WSGIApplication:
+        """Make the application of a worker, which inherits modules but no connection."""
+        return deploy.loadapp(self.conf)
+
+    def _share_memory(self, arbiter: Any) -> None:
+        # else the garbage collector of each worker would write to, and so copy, what they share
+        gc.collect()
+        gc.freeze()
+
+    def _announce(self, worker: Any) -> None:
+        if worker.age == 1:
+            # the worker begins to answer when this function has returned
+            threading.Thread(target=self._announcement.make, daemon=True).start()

@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An ApplyPlan in words. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from osc_placement.batch.difference import describe_difference
+from osc_placement.state.plan import ApplyPlan, ConsumerStep, ProviderStep
+
+
+def describe_plan(plan: ApplyPlan) -> Iterator[str]:
+    """What would be done, a line for each thing: ``+`` comes, ``-`` goes, ``~`` changes."""
+    for name in plan.resource_classes:
+        yield f"+ resource class {name}"
+    for name in plan.traits:
+        yield f"+ trait {name}"
+    for level in plan.levels:
+        for step in level:
+            yield from _describe_provider(step)
+    for consumer in plan.consumers:
+        yield from _describe_consumer(consumer)
+
+
+def _describe_provider(step: ProviderStep) -> Iterator[str]:
+    entry = step.entry
+    uuid = step.existing.uuid if step.existing else entry.uuid
+    yield f"{'~' if step.existing else '+'} resource provider {entry.name}" + (f" ({uuid})" if uuid else "")
+    if step.existing and step.is_renamed:
+        yield f"    - name {step.existing.name}"
+        yield f"    + name {entry.name}"
+    if step.is_moved or (step.existing is None and isinstance(entry.parent, str)):
+        yield f"    + parent {entry.parent}" if entry.parent else "    - parent"
+    gone, come = describe_difference(step.change.before, step.change.after)
+    yield from (f"    - {text}" for text in gone)
+    yield from (f"    + {text}" for text in come)
+
+
+def _describe_consumer(step: ConsumerStep) -> Iterator[str]:
+    entry = step.entry
+    yield f"{'~' if step.existing.resources else '+'} allocations of {entry.uuid} (project {entry.project})"
+    for provider, amounts in sorted(entry.resources.items()):
+        yield f"    + {provider}: " + ", ".join(
+            f"{name}={amount}" for name, amount in sorted(amounts.items())
+        )

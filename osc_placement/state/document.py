@@ -1,0 +1,321 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a state file holds, as values, and its rules: plain data to values and back.
+
+Pure; of YAML only text.py knows. A key of a provider that is absent leaves that part of the provider as it
+is; one that is there says what the whole of that part shall be. Providers and consumers that the file does
+not name are left alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from types import EllipsisType
+from typing import Any, Final, TypeVar
+
+from osc_placement import syntax
+from osc_placement.batch.plan import ProviderState
+from osc_placement.model import CUSTOM_PREFIX, INVENTORY_FIELDS, Inventory
+from osc_placement.state.node import InvalidDocument, Node, Path
+
+#: the version of the file format
+FORMAT: Final = 1
+#: a top-level key that begins so holds whatever anchors refer to, and means nothing itself
+SCRATCH_PREFIX: Final = "x-"
+
+_SECTIONS: Final = ("version", "resource_classes", "traits", "providers", "allocations")
+_PROVIDER_KEYS: Final = ("name", "uuid", "parent", "aggregates", "traits", "inventories")
+_CONSUMER_KEYS: Final = ("consumer", "project", "user", "type", "resources")
+_LONGEST_PROVIDER_NAME: Final = 200
+
+Value = TypeVar("Value")
+#: by the name and by the UUID of each provider in the file, its name
+References = Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderEntry:
+    """A provider as it shall be; ``parent`` is a name in the file, None for a root, ... for "as it is"."""
+
+    name: str
+    uuid: str | None = None
+    parent: str | EllipsisType | None = ...
+    state: ProviderState = field(default_factory=ProviderState)
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerEntry:
+    """What a consumer shall have allocated: amounts by class, by the name of a provider in the file."""
+
+    uuid: str
+    project: str
+    user: str
+    resources: Mapping[str, Mapping[str, int]]
+    type: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A whole file; ``resource_classes`` and ``traits`` are the custom ones."""
+
+    resource_classes: tuple[str, ...] = ()
+    traits: tuple[str, ...] = ()
+    providers: tuple[ProviderEntry, ...] = ()
+    consumers: tuple[ConsumerEntry, ...] = ()
+
+
+# plain data to values
+
+
+def parse_document(data: object) -> Document:
+    """Read and check plain data; raise InvalidDocument where a rule is broken."""
+    sections = {key: node for key, node in Node(data).entries().items() if not key.startswith(SCRATCH_PREFIX)}
+    Node(dict.fromkeys(sections)).fields(_SECTIONS)
+    _check_version(sections)
+    providers = _parse_each(sections, "providers", _parse_provider)
+    references = index_providers(providers)
+    document = Document(
+        resource_classes=_parse_each(sections, "resource_classes", _parse_custom_name),
+        traits=_parse_each(sections, "traits", _parse_custom_name),
+        providers=_resolve_parents(providers, references),
+        consumers=_parse_each(sections, "allocations", lambda node: _parse_consumer(node, references)),
+    )
+    _check_document(document)
+    return document
+
+
+def _check_version(sections: Mapping[str, Node]) -> None:
+    version = sections.get("version")
+    if version and version.value != FORMAT:
+        version.fail(f"must be {FORMAT}, not {version.value!r}")
+
+
+def _parse_each(
+    sections: Mapping[str, Node], section: str, parse: Callable[[Node], Value]
+) -> tuple[Value, ...]:
+    return tuple(parse(node) for node in sections[section].items()) if section in sections else ()
+
+
+def _parse_custom_name(node: Node) -> str:
+    name = node.name()
+    if not name.startswith(CUSTOM_PREFIX):
+        node.fail(f"must start with {CUSTOM_PREFIX}; the others are there already")
+    return name
+
+
+def _parse_provider(node: Node) -> ProviderEntry:
+    fields = node.fields(_PROVIDER_KEYS, required=("name",))
+    return ProviderEntry(
+        name=fields["name"].text(longest=_LONGEST_PROVIDER_NAME),
+        uuid=_parse_given(fields, "uuid", Node.uuid),
+        parent=_parse_parent(fields["parent"]) if "parent" in fields else ...,
+        state=ProviderState(
+            inventories=_parse_given(fields, "inventories", _parse_inventories),
+            traits=_parse_given(fields, "traits", lambda items: _parse_set(items, Node.name)),
+            aggregates=_parse_given(fields, "aggregates", lambda items: _parse_set(items, Node.uuid)),
+        ),
+    )
+
+
+def _parse_given(fields: Mapping[str, Node], key: str, parse: Callable[[Node], Value]) -> Value | None:
+    return parse(fields[key]) if key in fields else None
+
+
+def _parse_parent(node: Node) -> str | None:
+    return None if node.value is None else node.text()
+
+
+def _parse_set(node: Node, parse: Callable[[Node], str]) -> frozenset[str]:
+    return frozenset(parse(item) for item in node.items())
+
+
+def _parse_inventories(node: Node) -> Mapping[str, Inventory]:
+    return {name: _parse_inventory(fields) for name, fields in _by_name(node).items()}
+
+
+def _by_name(node: Node) -> dict[str, Node]:
+    return {Node(key, value.path).name(): value for key, value in node.entries().items()}
+
+
+def _parse_inventory(node: Node) -> Inventory:
+    fields = node.fields(INVENTORY_FIELDS, required=("total",))
+    values: dict[str, Any] = {
+        key: value.ratio() if key == "allocation_ratio" else value.amount(smallest=int(key != "reserved"))
+        for key, value in fields.items()
+    }
+    inventory = Inventory(**values)
+    if inventory.reserved > inventory.total:
+        fields["reserved"].fail(f"must be at most the total, which is {inventory.total}")
+    return inventory
+
+
+def _parse_consumer(node: Node, references: References) -> ConsumerEntry:
+    fields = node.fields(_CONSUMER_KEYS, required=("consumer", "project", "user", "resources"))
+    resources: dict[str, Mapping[str, int]] = {}
+    for text, amounts in fields["resources"].entries().items():
+        provider = _resolve(text, references, amounts.path)
+        if provider in resources:
+            amounts.fail(f"the provider {provider!r} is there by its name and by its UUID")
+        resources[provider] = _parse_amounts(amounts)
+    if not resources:
+        fields["resources"].fail("must name at least one provider")
+    return ConsumerEntry(
+        uuid=fields["consumer"].uuid(),
+        project=fields["project"].text(),
+        user=fields["user"].text(),
+        type=_parse_given(fields, "type", Node.name),
+        resources=resources,
+    )
+
+
+def _parse_amounts(node: Node) -> Mapping[str, int]:
+    amounts = {name: amount.amount(smallest=1) for name, amount in _by_name(node).items()}
+    if not amounts:
+        node.fail("must name at least one resource class")
+    return amounts
+
+
+# references from one part to another
+
+
+def index_providers(providers: Sequence[ProviderEntry]) -> dict[str, str]:
+    """The name of each provider by its UUID and by its name, each of which must be there only once.
+
+    Where the name of one is the UUID of another, the name counts.
+    """
+    _check_once("providers", "uuid", [entry.uuid for entry in providers])
+    _check_once("providers", "name", [entry.name for entry in providers])
+    by_uuid = {entry.uuid: entry.name for entry in providers if entry.uuid}
+    return by_uuid | {entry.name: entry.name for entry in providers}
+
+
+def _check_once(section: str, key: str, values: Iterable[str | None]) -> None:
+    first: dict[str, int] = {}
+    for position, value in enumerate(values):
+        if value is not None and first.setdefault(value, position) != position:
+            raise InvalidDocument(
+                (section, position, key), f"{value!r} is already that of {section}[{first[value]}]"
+            )
+
+
+def _resolve(text: str, references: References, path: Path) -> str:
+    if text not in references:
+        raise InvalidDocument(path, f"no provider in this file has the name or UUID {text!r}")
+    return references[text]
+
+
+def _resolve_parents(providers: Sequence[ProviderEntry], references: References) -> tuple[ProviderEntry, ...]:
+    resolved = tuple(
+        replace(entry, parent=_resolve(entry.parent, references, ("providers", position, "parent")))
+        if isinstance(entry.parent, str)
+        else entry
+        for position, entry in enumerate(providers)
+    )
+    _check_cycles(resolved)
+    return resolved
+
+
+def _check_cycles(providers: Sequence[ProviderEntry]) -> None:
+    parents = {entry.name: entry.parent for entry in providers}
+    for position, entry in enumerate(providers):
+        above = [entry.name]
+        while isinstance(parent := parents[above[-1]], str):
+            above.append(parent)
+            if parent == entry.name:
+                path = ("providers", position, "parent")
+                raise InvalidDocument(path, f"the tree goes in a circle: {' in '.join(map(repr, above))}")
+            if parent in above[:-1]:
+                break
+
+
+def _check_document(document: Document) -> None:
+    """Check what one part says against another."""
+    for position, entry in enumerate(document.providers):
+        path = ("providers", position)
+        _check_custom(entry.state.traits, document.traits, (*path, "traits"))
+        _check_custom(entry.state.inventories, document.resource_classes, (*path, "inventories"))
+    _check_once("allocations", "consumer", [entry.uuid for entry in document.consumers])
+    inventories = {entry.name: entry.state.inventories for entry in document.providers}
+    for position, consumer in enumerate(document.consumers):
+        for provider, amounts in consumer.resources.items():
+            missing = sorted(set(amounts) - set(inventories[provider] or amounts))
+            if missing:
+                place: Path = ("allocations", position, "resources", provider)
+                raise InvalidDocument(place, f"the provider has no inventory of {missing[0]} in this file")
+
+
+def _check_custom(names: Iterable[str] | None, listed: Sequence[str], path: Path) -> None:
+    for name in sorted(names or ()):
+        if name.startswith(CUSTOM_PREFIX) and name not in listed:
+            section = "traits" if path[-1] == "traits" else "resource_classes"
+            raise InvalidDocument(path, f"{name} is not listed under {section} at the top level")
+
+
+# values to plain data
+
+
+def to_plain(document: Document) -> dict[str, Any]:
+    """Plain data in a fixed order, whatever the order in the document; every key of a provider is there.
+
+    Trees come by the name of their root, parents before children; the rest by its names and UUIDs.
+    """
+    references = _choose_references(document.providers)
+    return {
+        "version": FORMAT,
+        "resource_classes": sorted(document.resource_classes),
+        "traits": sorted(document.traits),
+        "providers": [_provider_to_plain(entry, references) for entry in sort_into_trees(document.providers)],
+        "allocations": [
+            _consumer_to_plain(entry, references)
+            for entry in sorted(document.consumers, key=lambda entry: entry.uuid)
+        ],
+    }
+
+
+def _choose_references(providers: Iterable[ProviderEntry]) -> References:
+    """How to refer to each provider: by its UUID where its name could be taken for one."""
+    return {
+        entry.name: entry.uuid if entry.uuid and syntax.is_uuid_like(entry.name) else entry.name
+        for entry in providers
+    }
+
+
+def _provider_to_plain(entry: ProviderEntry, references: References) -> dict[str, Any]:
+    plain: dict[str, Any] = {"name": entry.name}
+    if entry.uuid is not None:
+        plain["uuid"] = entry.uuid
+    if entry.parent is not ...:
+        plain["parent"] = None if entry.parent is None else references[entry.parent]
+    for key in ("aggregates", "traits"):
+        names = getattr(entry.state, key)
+        if names is not None:
+            plain[key] = sorted(names)
+    if entry.state.inventories is not None:
+        plain["inventories"] = {
+            name: inventory.to_json() for name, inventory in sorted(entry.state.inventories.items())
+        }
+    return plain
+
+
+def _consumer_to_plain(entry: ConsumerEntry, references: References) -> dict[str, Any]:
+    plain: dict[str, Any] = {"consumer": entry.uuid, "project": entry.project, "user": entry.user}
+    if entry.type is not None:
+        plain["type"] = entry.type
+    plain["resources"] = {
+        references[name]: dict(sorted(amounts.items())) for name, amounts in sorted(entry.resources.items())
+    }
+    return plain
+
+
+def sort_into_trees(providers: Sequence[ProviderEntry]) -> list[ProviderEntry]:
+    """Trees by the name of the root, in each of them parents before children and siblings by name."""
+    parents = {entry.name: entry.parent for entry in providers}
+    return sorted(providers, key=lambda entry: path_from_root(entry.name, parents))
+
+
+def path_from_root(name: str, parents: Mapping[str, str | EllipsisType | None]) -> tuple[str, ...]:
+    """The names of all providers from the root down to this one, as far as ``parents`` knows."""
+    path = [name]
+    while isinstance(parent := parents.get(path[0]), str):
+        path.insert(0, parent)
+    return tuple(path)

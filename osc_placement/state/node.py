@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Plain data (dicts, lists, text, numbers) read with its place in the file in hand, so that errors name it.
+
+Pure. Knows the kinds of single values in the API, and nothing of how a file is put together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from osc_placement import syntax
+from osc_placement.errors import PlacementError
+from osc_placement.model import MAX_AMOUNT, MAX_RATIO
+
+#: keys and list positions that lead to a place
+Path = tuple[str | int, ...]
+
+
+class InvalidDocument(PlacementError):
+    """A rule is broken at ``path``."""
+
+    def __init__(self, path: Path, problem: str) -> None:
+        self.path = path
+        self.problem = problem
+        super().__init__(f"{format_path(path)}: {problem}" if path else problem)
+
+
+def format_path(path: Path) -> str:
+    """Write ``providers[3].inventories.VCPU``."""
+    text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
+    return text.removeprefix(".")
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A value and its place; every method returns what it is read as, or raises InvalidDocument."""
+
+    value: Any
+    path: Path = ()
+
+    def fail(self, problem: str) -> NoReturn:
+        """Say that a rule is broken here."""
+        raise InvalidDocument(self.path, problem)
+
+    # what holds others
+
+    def entries(self) -> dict[str, Node]:
+        """The entries of a mapping whose keys are up to the writer of the file."""
+        if not isinstance(self.value, dict):
+            self._fail_kind("a mapping (key: value)")
+        entries = {}
+        for key, value in self.value.items():
+            if not isinstance(key, str):
+                Node(key, (*self.path, str(key)))._fail_kind("text; put the key in quotes")
+            entries[key] = Node(value, (*self.path, key))
+        return entries
+
+    def fields(self, known: Sequence[str], *, required: Sequence[str] = ()) -> dict[str, Node]:
+        """The entries of a mapping that has these keys only."""
+        entries = self.entries()
+        for key, node in entries.items():
+            if key not in known:
+                node.fail(f"unknown key; the keys here are {', '.join(known)}")
+        for key in required:
+            if key not in entries:
+                self.fail(f"the key {key!r} is missing")
+        return entries
+
+    def items(self) -> list[Node]:
+        """The items of a list."""
+        if not isinstance(self.value, list):
+            self._fail_kind("a list")
+        return [Node(value, (*self.path, position)) for position, value in enumerate(self.value)]
+
+    # single values
+
+    def text(self, *, longest: int = 255) -> str:
+        """Text of at least one character."""
+        if not isinstance(self.value, str):
+            self._fail_kind("text; put it in quotes")
+        if not 1 <= len(self.value) <= longest:
+            self.fail(f"must have 1 to {longest} characters, not {len(self.value)}")
+        return self.value
+
+    def uuid(self) -> str:
+        """A UUID, as it is written."""
+        text = self.text()
+        if not syntax.is_uuid_like(text):
+            self.fail(f"must be a UUID, not {text!r}")
+        return text
+
+    def name(self) -> str:
+        """The name of a trait, a resource class or a consumer type."""
+        text = self.text()
+        if not syntax.NAME.fullmatch(text):
+            self.fail(f"must have only upper-case letters, digits and underscores, unlike {text!r}")
+        return text
+
+    def amount(self, *, smallest: int) -> int:
+        """A whole number that the API accepts as an amount."""
+        if not isinstance(self.value, int) or isinstance(self.value, bool):
+            self._fail_kind("a whole number")
+        if not smallest <= self.value <= MAX_AMOUNT:
+            self.fail(f"must be from {smallest} to {MAX_AMOUNT}, not {self.value}")
+        return self.value
+
+    def ratio(self) -> float:
+        """An allocation ratio."""
+        if not isinstance(self.value, int | float) or isinstance(self.value, bool):
+            self._fail_kind("a number")
+        if not 0 < self.value <= MAX_RATIO:
+            self.fail(f"must be greater than 0 and at most {MAX_RATIO}, not {self.value}")
+        return float(self.value)
+
+    def _fail_kind(self, wanted: str) -> NoReturn:
+        kinds = {dict: "a mapping", list: "a list", type(None): "empty"}
+        self.fail(f"must be {wanted}, not {kinds.get(type(self.value), repr(self.value))}")

@@ -1,0 +1,265 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What has to be done to make a server's state that of a document. Pure.
+
+Nothing is ever deleted but what a part of a provider that the document describes has too much.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final, Literal
+
+from osc_placement.batch.inventory import is_same_ratio
+from osc_placement.batch.plan import FACETS, Change, Decision, Facet, ProviderState
+from osc_placement.errors import PlacementError
+from osc_placement.model import Inventory, Provider
+from osc_placement.state.document import ConsumerEntry, Document, ProviderEntry, path_from_root
+
+Kind = Literal["resource class", "trait", "resource provider", "consumer"]
+
+#: before a provider exists it has nothing, as far as anybody asks
+_NOTHING: Final = ProviderState(inventories={}, traits=frozenset(), aggregates=frozenset())
+
+
+class DocumentMismatch(PlacementError):
+    """The document cannot become the state of this server."""
+
+
+@dataclass(frozen=True, slots=True)
+class Consumer:
+    """A consumer on the server, if it has allocations; amounts are by class, by UUID of a provider."""
+
+    generation: int | None = None
+    project: str = ""
+    user: str = ""
+    type: str | None = None
+    resources: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Current:
+    """What the server has of what a document is about; ``states`` of the providers that it names."""
+
+    resource_classes: frozenset[str] = frozenset()
+    traits: frozenset[str] = frozenset()
+    providers: tuple[Provider, ...] = ()
+    states: Mapping[str, tuple[Provider, ProviderState]] = field(default_factory=dict)
+    consumers: Mapping[str, Consumer] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderEdit:
+    """Make of a provider what its entry says; implements batch.plan.Edit."""
+
+    entry: ProviderEntry
+
+    @property
+    def title(self) -> str:
+        """The edit in words."""
+        return f"resource provider {self.entry.name}"
+
+    @property
+    def facets(self) -> tuple[Facet, ...]:
+        """What the entry describes."""
+        return tuple(facet for facet in FACETS if getattr(self.entry.state, facet) is not None)
+
+    def check(self, states: Sequence[ProviderState]) -> None:
+        """An entry fits its provider."""
+
+    def decide(self, state: ProviderState) -> Decision:
+        """What the entry describes, and the rest as it is."""
+        wanted = {facet: getattr(self.entry.state, facet) for facet in self.facets}
+        if self.entry.state.inventories is not None:
+            wanted["inventories"] = _keep_equal(self.entry.state.inventories, state.inventories or {})
+        return Decision(replace(state, **wanted))
+
+
+def _keep_equal(wanted: Mapping[str, Inventory], current: Mapping[str, Inventory]) -> dict[str, Inventory]:
+    """The inventories wanted; with the ratio that the server has where the two are the same to it."""
+    return {
+        name: replace(inventory, allocation_ratio=current[name].allocation_ratio)
+        if name in current and is_same_ratio(inventory.allocation_ratio, current[name].allocation_ratio)
+        else inventory
+        for name, inventory in wanted.items()
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderStep:
+    """What to do about one provider; ``existing`` is None if it has to be created."""
+
+    entry: ProviderEntry
+    existing: Provider | None
+    parent_uuid: str | None
+    change: Change
+
+    @property
+    def is_moved(self) -> bool:
+        """Whether it gets another parent."""
+        if self.existing is None or self.entry.parent is ...:
+            return False
+        if self.entry.parent is None or self.parent_uuid is None:
+            return (self.entry.parent is None) != (self.existing.parent_provider_uuid is None)
+        return self.existing.parent_provider_uuid != self.parent_uuid
+
+    @property
+    def is_renamed(self) -> bool:
+        """Whether it gets another name."""
+        return self.existing is not None and self.existing.name != self.entry.name
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether anything differs."""
+        return self.existing is None or self.is_moved or self.is_renamed or bool(self.change.facets)
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerStep:
+    """What to do about the allocations of one consumer."""
+
+    entry: ConsumerEntry
+    existing: Consumer
+    is_needed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ApplyPlan:
+    """All that has to be done, in the order in which it has to be done.
+
+    ``levels`` are the providers by depth: those of one level need only those of the levels before. What is as
+    it shall be is counted only.
+    """
+
+    resource_classes: tuple[str, ...]
+    traits: tuple[str, ...]
+    levels: tuple[tuple[ProviderStep, ...], ...]
+    consumers: tuple[ConsumerStep, ...]
+    #: the UUID of each provider that is there, by its name in the document
+    uuids: Mapping[str, str]
+    #: how many things are as they shall be
+    unchanged: Mapping[Kind, int]
+
+    @property
+    def size(self) -> int:
+        """How many things there are to do."""
+        providers = sum(map(len, self.levels))
+        return len(self.resource_classes) + len(self.traits) + providers + len(self.consumers)
+
+
+def match_providers(document: Document, providers: Iterable[Provider]) -> dict[str, Provider]:
+    """The server's provider for each entry that has one, by the entry's name: of its UUID, or else name."""
+    providers = list(providers)
+    by_uuid = {provider.uuid: provider for provider in providers}
+    by_name = {provider.name: provider for provider in providers}
+    matched: dict[str, Provider] = {}
+    for entry in document.providers:
+        found = by_name.get(entry.name) if entry.uuid is None else by_uuid.get(entry.uuid)
+        if found is not None:
+            matched[entry.name] = found
+    _check_matches(document, matched, by_name)
+    return matched
+
+
+def _check_matches(
+    document: Document, matched: Mapping[str, Provider], by_name: Mapping[str, Provider]
+) -> None:
+    entries = {provider.uuid: name for name, provider in matched.items()}
+    if len(entries) < len(matched):
+        twice = next(name for name, provider in matched.items() if entries[provider.uuid] != name)
+        other = entries[matched[twice].uuid]
+        raise DocumentMismatch(f"{twice!r} and {other!r} are the same resource provider on the server")
+    for entry in document.providers:
+        holder = by_name.get(entry.name)
+        if holder is not None and holder.uuid not in entries:
+            raise DocumentMismatch(
+                f"The server has a resource provider {entry.name!r} with the UUID {holder.uuid}, "
+                f"not {entry.uuid}"
+            )
+
+
+def plan_apply(document: Document, current: Current) -> ApplyPlan:
+    """Compare; raise DocumentMismatch where the document cannot hold on this server."""
+    _check_names(document, current)
+    matched = match_providers(document, current.providers)
+    providers = {entry.name: _plan_provider(entry, matched, current) for entry in document.providers}
+    consumers = [_plan_consumer(entry, matched, current) for entry in document.consumers]
+    classes = _missing(document.resource_classes, current.resource_classes)
+    traits = _missing(document.traits, current.traits)
+    return ApplyPlan(
+        resource_classes=classes,
+        traits=traits,
+        levels=_sort_into_levels(document, providers),
+        consumers=tuple(step for step in consumers if step.is_needed),
+        uuids={name: provider.uuid for name, provider in matched.items()},
+        unchanged={
+            "resource class": len(set(document.resource_classes)) - len(classes),
+            "trait": len(set(document.traits)) - len(traits),
+            "resource provider": sum(not step.is_needed for step in providers.values()),
+            "consumer": sum(not step.is_needed for step in consumers),
+        },
+    )
+
+
+def _missing(wanted: Iterable[str], present: frozenset[str]) -> tuple[str, ...]:
+    return tuple(sorted(set(wanted) - present))
+
+
+def _check_names(document: Document, current: Current) -> None:
+    """Raise DocumentMismatch at a standard trait or class that this server does not have."""
+    known_traits = current.traits.union(document.traits)
+    known_classes = current.resource_classes.union(document.resource_classes)
+    for entry in document.providers:
+        for kind, names, known in (
+            ("trait", entry.state.traits, known_traits),
+            ("resource class", entry.state.inventories, known_classes),
+        ):
+            unknown = sorted(set(names or ()) - known)
+            if unknown:
+                raise DocumentMismatch(
+                    f"Resource provider {entry.name!r} shall have the {kind} {unknown[0]}, "
+                    "which this server does not know"
+                )
+
+
+def _plan_provider(entry: ProviderEntry, matched: Mapping[str, Provider], current: Current) -> ProviderStep:
+    existing = matched.get(entry.name)
+    edit = ProviderEdit(entry)
+    if existing is None:
+        provider, state = Provider(entry.uuid or "", entry.name, 0), _only(edit.facets, _NOTHING)
+    else:
+        provider, state = current.states[existing.uuid]
+    parent = matched.get(entry.parent) if isinstance(entry.parent, str) else None
+    change = Change(provider, state, edit.decide(state).after)
+    return ProviderStep(entry, existing, parent.uuid if parent else None, change)
+
+
+def _only(facets: Iterable[Facet], state: ProviderState) -> ProviderState:
+    return ProviderState(**{facet: getattr(state, facet) for facet in facets})
+
+
+def _plan_consumer(entry: ConsumerEntry, matched: Mapping[str, Provider], current: Current) -> ConsumerStep:
+    existing = current.consumers.get(entry.uuid, Consumer())
+    return ConsumerStep(entry, existing, not _is_as_said(entry, existing, matched))
+
+
+def _is_as_said(entry: ConsumerEntry, existing: Consumer, matched: Mapping[str, Provider]) -> bool:
+    if not all(name in matched for name in entry.resources):
+        return False
+    resources = {matched[name].uuid: amounts for name, amounts in entry.resources.items()}
+    return (existing.project, existing.user, existing.resources) == (
+        entry.project,
+        entry.user,
+        resources,
+    ) and (entry.type in (None, existing.type))
+
+
+def _sort_into_levels(
+    document: Document, steps: Mapping[str, ProviderStep]
+) -> tuple[tuple[ProviderStep, ...], ...]:
+    parents = {entry.name: entry.parent for entry in document.providers}
+    levels: dict[int, list[ProviderStep]] = {}
+    for name, step in steps.items():
+        if step.is_needed:
+            levels.setdefault(len(path_from_root(name, parents)), []).append(step)
+    return tuple(tuple(levels[depth]) for depth in sorted(levels))

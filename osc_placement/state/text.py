@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""YAML to document and back; errors name the line. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import yaml
+
+from osc_placement.errors import PlacementError
+from osc_placement.state.document import Document, parse_document, to_plain
+from osc_placement.state.node import InvalidDocument, Path
+
+# libyaml is ten times faster; PyYAML is built without it on some platforms
+_LOADER: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_DUMPER: Final[Any] = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+_WIDTH: Final = 120
+_MERGE: Final = "tag:yaml.org,2002:merge"
+
+
+class UnreadableText(PlacementError):
+    """The text is not a state file; ``line`` counts from 1."""
+
+    def __init__(self, source: str, line: int | None, problem: str) -> None:
+        self.source = source
+        self.line = line
+        self.problem = problem
+        place = f"{source}, line {line}" if line else source
+        super().__init__(f"{place}: {problem}")
+
+
+def parse_text(text: str, source: str) -> Document:
+    """Read a state file; ``source`` names it in errors, which are UnreadableText."""
+    root: yaml.Node | None = None
+    try:
+        loader = _LOADER(text)
+        root = loader.get_single_node()
+        _check_keys_once(root, source)
+        return parse_document({} if root is None else loader.construct_document(root))
+    except InvalidDocument as error:
+        raise UnreadableText(source, _find_line(root, error.path), str(error)) from error
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        raise UnreadableText(source, mark.line + 1 if mark else None, f"not YAML: {error.problem}") from error
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        problem = " ".join(str(error).split())
+        raise UnreadableText(source, None, f"not YAML: {problem}") from error
+
+
+def format_document(document: Document) -> str:
+    """Write a state file: equal documents give equal text."""
+    return str(
+        yaml.dump(
+            to_plain(document),
+            Dumper=_DUMPER,
+            sort_keys=False,
+            default_flow_style=None,
+            width=_WIDTH,
+            allow_unicode=True,
+        )
+    )
+
+
+def _check_keys_once(root: yaml.Node | None, source: str) -> None:
+    """Refuse a mapping with the same key twice, of which YAML libraries silently take the last."""
+    for mapping in _mappings(root):
+        seen = set()
+        for key, _value in mapping.value:
+            if isinstance(key, yaml.ScalarNode) and key.tag != _MERGE:
+                if key.value in seen:
+                    raise UnreadableText(
+                        source, key.start_mark.line + 1, f"the key {key.value!r} is there twice"
+                    )
+                seen.add(key.value)
+
+
+def _mappings(root: yaml.Node | None) -> Iterator[yaml.MappingNode]:
+    """All mappings below a node, each once, however often aliases repeat it."""
+    seen: set[int] = set()
+    waiting = [root] if root else []
+    while waiting:
+        node = waiting.pop()
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        if isinstance(node, yaml.MappingNode):
+            yield node
+            waiting += [part for pair in node.value for part in pair]
+        elif isinstance(node, yaml.SequenceNode):
+            waiting += node.value
+
+
+def _find_line(root: yaml.Node | None, path: Path) -> int | None:
+    """The line of a place, or of the nearest place around it that is in the text."""
+    if root is None:
+        return None
+    node, line = root, root.start_mark.line
+    for part in path:
+        found = _find_child(node, part)
+        if found is None:
+            break
+        node, line = found
+    return line + 1
+
+
+def _find_child(node: yaml.Node, part: str | int) -> tuple[yaml.Node, int] | None:
+    if isinstance(node, yaml.SequenceNode) and isinstance(part, int) and part < len(node.value):
+        return node.value[part], node.value[part].start_mark.line
+    if isinstance(node, yaml.MappingNode):
+        # construction put what << merges before a mapping's own keys, so the last one counts
+        for key, value in reversed(node.value):
+            if isinstance(key, yaml.ScalarNode) and key.value == part:
+                return value, key.start_mark.line
+    return None

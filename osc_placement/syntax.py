@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is typed on a command line, read into values: ``VCPU:total=8``, ``rp=<uuid>,VCPU=1``, traits.
+
+Pure: nothing here asks a server, so a mistake is found before the first request. The grammar of the API's
+query parameters that share these texts (``in:``, ``!``) is written here too.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+
+from osc_placement.errors import PlacementError, UsageError
+from osc_placement.model import MAX_RATIO
+
+#: the fields of an inventory in the order in which commands show them, and the type of each
+INVENTORY_FIELDS: Mapping[str, type[int] | type[float]] = {
+    "allocation_ratio": float,
+    "min_unit": int,
+    "max_unit": int,
+    "reserved": int,
+    "step_size": int,
+    "total": int,
+}
+
+#: by resource class, by field of its inventory
+Inventories = dict[str, dict[str, int | float]]
+#: by provider, by resource class, an amount
+Allocations = dict[str, dict[str, int]]
+
+#: what traits and resource classes may be called
+NAME = re.compile(r"[A-Z0-9_]{1,255}", re.ASCII)
+_WHOLE_NUMBER = re.compile(r"\s*[+-]?[0-9]+\s*", re.ASCII)
+
+
+def is_uuid_like(text: str) -> bool:
+    """Whether the API would take this for a UUID: with or without dashes, braces, ``urn:uuid:``."""
+    try:
+        plain = str(uuid.UUID(text)).replace("-", "")
+    except ValueError:
+        return False
+    return text.lower().replace("urn:", "").replace("uuid:", "").strip("{}").replace("-", "") == plain
+
+
+def parse_inventories(texts: Iterable[str]) -> Inventories:
+    """Read ``CLASS=total`` and ``CLASS:field=value``, in order; a later value of the same field wins."""
+    inventories: Inventories = {}
+    for text in texts:
+        resource_class, field, value = _parse_inventory_field(text)
+        inventories.setdefault(resource_class, {})[field] = value
+    return inventories
+
+
+def _parse_inventory_field(text: str) -> tuple[str, str, int | float]:
+    parts = text.split("=")
+    if len(parts) != 2:
+        raise UsageError('Resource argument must have "name=value" format')
+    names = parts[0].split(":")
+    if len(names) > 2:
+        raise UsageError("Resource argument can contain only one colon")
+    resource_class, field = names if len(names) == 2 else (names[0], "total")
+    if not (resource_class and field and parts[1]):
+        raise UsageError("Name, field and value must be not empty")
+    if field not in INVENTORY_FIELDS:
+        raise UsageError(f"Unknown inventory field {field}")
+    return resource_class, field, _parse_field_value(resource_class, field, parts[1])
+
+
+def _parse_field_value(resource_class: str, field: str, text: str) -> int | float:
+    what = f"{field} of {resource_class}"
+    return parse_ratio(text, what) if INVENTORY_FIELDS[field] is float else parse_whole_number(text, what)
+
+
+def parse_whole_number(text: str, what: str) -> int:
+    """Read an integer; ``what`` names it in the error."""
+    if _WHOLE_NUMBER.fullmatch(text) is None:
+        raise UsageError(f"{what} must be a whole number, not {text!r}")
+    return int(text)
+
+
+def parse_ratio(text: str, what: str) -> float:
+    """Read a number that is neither infinite nor NaN; ``what`` names it in the error."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise UsageError(f"{what} must be a number, not {text!r}")
+    return value
+
+
+def parse_ratios(texts: Iterable[str]) -> dict[str, float]:
+    """Read ``CLASS=ratio``, each class once; an allocation ratio is greater than 0 and at most MAX_RATIO."""
+    ratios: dict[str, float] = {}
+    for text in texts:
+        resource_class, separator, number = text.partition("=")
+        if not (separator and NAME.fullmatch(resource_class) and number):
+            raise UsageError(f"An allocation ratio must be of the form VCPU=4.0, not {text!r}")
+        ratio = parse_ratio(number, f"Allocation ratio of {resource_class}")
+        if not 0 < ratio <= MAX_RATIO:
+            raise UsageError(
+                f"Allocation ratio of {resource_class} must be greater than 0 and at most {MAX_RATIO}, "
+                f"not {number}"
+            )
+        if resource_class in ratios:
+            raise UsageError(f"Allocation ratio of {resource_class} is given twice")
+        ratios[resource_class] = ratio
+    return ratios
+
+
+def parse_traits(texts: Iterable[str]) -> frozenset[str]:
+    """Read names of traits; whether the server knows them is another question."""
+    names = frozenset(texts)
+    for name in sorted(names):
+        if not NAME.fullmatch(name):
+            raise UsageError(
+                f"The name of a trait has only upper-case letters, digits and underscores, unlike {name!r}"
+            )
+    return names
+
+
+def parse_amounts(texts: Iterable[str]) -> dict[str, int]:
+    """Read ``CLASS=amount``, as a request for resources; a later amount of the same class wins."""
+    amounts = {}
+    for text in texts:
+        parts = text.split("=")
+        if len(parts) != 2 or not all(parts):
+            raise UsageError(
+                f"Arguments to --resource must be of form <resource_class>=<value>, not {text!r}"
+            )
+        amounts[parts[0]] = parse_whole_number(parts[1], f"Amount of {parts[0]}")
+    return amounts
+
+
+def parse_allocations(texts: Iterable[str]) -> list[tuple[str, dict[str, int]]]:
+    """Read ``rp=provider,CLASS=amount,...``: a pair of provider and amounts for each text."""
+    return [_parse_allocation(text) for text in texts]
+
+
+def _parse_allocation(text: str) -> tuple[str, dict[str, int]]:
+    pairs = [part.split("=") for part in text.split(",")]
+    if len(pairs) < 2 or any(len(pair) != 2 for pair in pairs):
+        raise UsageError("Incorrect allocation string format")
+    parsed = dict(pairs)
+    if len(parsed) < len(pairs):
+        raise UsageError(f"Allocation {text!r} names something twice")
+    if "rp" not in parsed:
+        raise UsageError("Resource provider parameter is required for allocation string")
+    provider = parsed.pop("rp")
+    return provider, {name: parse_whole_number(value, f"Amount of {name}") for name, value in parsed.items()}
+
+
+def merge_allocations(pairs: Iterable[tuple[str, Mapping[str, int]]]) -> Allocations:
+    """Gather amounts by provider; two different amounts for one class of one provider are an error."""
+    merged: Allocations = {}
+    for provider, amounts in pairs:
+        gathered = merged.setdefault(provider, {})
+        for resource_class, amount in amounts.items():
+            if gathered.setdefault(resource_class, amount) != amount:
+                raise PlacementError(
+                    f"Conflict detected for resource provider {provider} resource class {resource_class}"
+                )
+    return merged
+
+
+def format_traits(required: Sequence[str], forbidden: Sequence[str]) -> list[str]:
+    """Write trait conditions as values of the API's ``required``; ``A,B`` means any of the two."""
+    any_of = [f"in:{traits}" for traits in required if "," in traits]
+    one_by_one = [trait for trait in required if "," not in trait] + [f"!{trait}" for trait in forbidden]
+    return [*any_of, ",".join(one_by_one)] if one_by_one else any_of
+
+
+def format_member_of(member_of: Iterable[str], aggregates: Sequence[str] = ()) -> list[str]:
+    """Write aggregate conditions as values of the API's ``member_of``.
+
+    Each text of ``member_of`` is one condition (any aggregate of a comma-separated list); ``aggregates`` are
+    together one.
+    """
+    conditions = [f"in:{text}" for text in member_of]
+    return [*conditions, "in:" + ",".join(aggregates)] if aggregates else conditions

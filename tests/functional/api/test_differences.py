@@ -1,0 +1,242 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where our server answers otherwise than openstack-placement, on purpose; see differences.rst in the docs."""
+
+import json
+import os
+import sqlite3
+import uuid
+
+import pytest
+import webob
+
+pytestmark = pytest.mark.skipif(
+    "OSC_PLACEMENT_TEST_ENDPOINT" in os.environ, reason="the endpoint need not be our server"
+)
+
+
+@pytest.fixture
+def send(application):
+    """A function that sends a request as an administrator, at the newest microversion."""
+
+    def send_(method, path, body=None, *, version="1.39", **headers):
+        request = webob.Request.blank(path, method=method)
+        request.headers["x-auth-token"] = "admin"
+        request.headers["openstack-api-version"] = f"placement {version}"
+        if body is not None:
+            request.body = body if isinstance(body, bytes) else json.dumps(body).encode()
+            request.content_type = "application/json"
+        request.headers.update(headers)
+        return request.get_response(application)
+
+    return send_
+
+
+@pytest.fixture
+def provider(send):
+    """A new provider with 8 VCPU, as its UUID; at generation 1."""
+    uuid_ = str(uuid.uuid4())
+    assert send("POST", "/resource_providers", {"uuid": uuid_, "name": uuid_}).status_int == 200
+    inventory = {"resource_class": "VCPU", "total": 8}
+    assert send("POST", f"/resource_providers/{uuid_}/inventories", inventory).status_int == 201
+    return uuid_
+
+
+def detail(response):
+    """What the error of a response says after its explanation."""
+    return response.json["errors"][0]["detail"].split("\n\n ", 1)[1].strip()
+
+
+def claim(amounts, generation=None):
+    """The body of a claim."""
+    return {
+        "allocations": {uuid_: {"resources": {"VCPU": amount}} for uuid_, amount in amounts.items()},
+        "project_id": "project",
+        "user_id": "user",
+        "consumer_generation": generation,
+        "consumer_type": "INSTANCE",
+    }
+
+
+SPELLINGS = (str.upper, lambda text: text.replace("-", ""), lambda text: "{" + text + "}")
+
+
+@pytest.mark.parametrize("spell", SPELLINGS, ids=("capitals", "without dashes", "in braces"))
+def test_a_provider_is_found_however_its_uuid_is_spelled(send, provider, spell):
+    """Paths, queries and bodies take every spelling of a UUID; answers have one."""
+    assert send("GET", f"/resource_providers/{spell(provider)}").json["uuid"] == provider
+    assert send("PUT", f"/resource_providers/{spell(provider)}", {"name": spell(provider)}).status_int == 200
+    child = {"name": str(uuid.uuid4()), "parent_provider_uuid": spell(provider)}
+    assert send("POST", "/resource_providers", child).json["root_provider_uuid"] == provider
+
+
+def test_a_consumer_is_the_same_however_its_uuid_is_spelled(send, provider):
+    """What a consumer claims in capitals is held by the one in small letters."""
+    consumer = str(uuid.uuid4())
+    body = {consumer.upper(): claim({provider.upper(): 2})}
+    assert send("POST", "/allocations", body).status_int == 204
+    held = send("GET", f"/allocations/{consumer.replace('-', '')}").json
+    assert held["allocations"][provider]["resources"] == {"VCPU": 2}
+    assert send("PUT", f"/allocations/{consumer}", claim({provider: 3}, 1)).status_int == 204
+    assert send("DELETE", f"/allocations/{consumer.upper()}").status_int == 204
+
+
+@pytest.mark.parametrize("of", ["consumer", "provider"])
+def test_naming_the_same_thing_in_two_spellings_is_refused(send, provider, of):
+    """Two claims for one consumer, or two amounts of one provider, are not added up or dropped."""
+    consumer = str(uuid.uuid4())
+    if of == "consumer":
+        body = {consumer: claim({provider: 1}), consumer.upper(): claim({provider: 1})}
+    else:
+        body = {consumer: claim({provider: 1, provider.upper(): 1})}
+    response = send("POST", "/allocations", body)
+    assert response.status_int == 400
+    assert "more than once" in detail(response)
+
+
+def test_an_aggregate_is_the_same_however_its_uuid_is_spelled(send, provider):
+    """An aggregate in any spelling is stored in one, also in one that is longer than the column."""
+    aggregate = str(uuid.uuid4())
+    for generation, spelling in enumerate((aggregate.upper(), f"urn:uuid:{aggregate}"), start=1):
+        body = {"aggregates": [spelling], "resource_provider_generation": generation}
+        assert send("PUT", f"/resource_providers/{provider}/aggregates", body).status_int == 200
+        assert send("GET", f"/resource_providers/{provider}/aggregates").json["aggregates"] == [aggregate]
+    found = send("GET", f"/resource_providers?member_of={aggregate.replace('-', '')}").json
+    assert [item["uuid"] for item in found["resource_providers"]] == [provider]
+
+
+@pytest.mark.parametrize("ratio", ["NaN", "Infinity", "-Infinity", "1e999", "-1e999"])
+def test_a_ratio_that_is_no_number_is_refused(send, provider, ratio):
+    """JSON has no such numbers, and a capacity computed with one would be none."""
+    body = f'{{"resource_provider_generation": 1, "total": 4, "allocation_ratio": {ratio}}}'.encode()
+    response = send("PUT", f"/resource_providers/{provider}/inventories/VCPU", body)
+    assert response.status_int == 400
+    assert detail(response) == f"Malformed JSON: {ratio} is not a number that can be worked with"
+
+
+@pytest.mark.parametrize("name", [b'"a\\u0000b"', b'"half \\ud800"', b'"\xed\xa0\x80"'])
+def test_a_name_that_is_no_text_is_refused(send, name):
+    """NUL, and half a character, cannot be stored everywhere, so they are nowhere."""
+    response = send("POST", "/resource_providers", b'{"name": ' + name + b"}")
+    assert response.status_int == 400
+    assert detail(response).startswith("Malformed JSON: ")
+
+
+@pytest.mark.parametrize("path", ["/traits/%00", "/resource_providers/a%00b", "/resource_classes/%00"])
+def test_a_path_with_nul_is_unknown(send, path):
+    """NUL in a path never reaches the database."""
+    assert send("GET", path).status_int == 404
+
+
+@pytest.mark.parametrize("query", ["name=%00", "name=%ff"])
+@pytest.mark.parametrize("path", ["/resource_providers", "/traits", "/usages"])
+def test_a_query_that_is_no_text_is_refused(send, path, query):
+    """Neither NUL nor bytes that are not UTF-8 are taken, wherever the query is read first."""
+    assert send("GET", f"{path}?project_id=p&{query}").status_int == 400
+
+
+@pytest.mark.parametrize("body", [b"[" * 100_000, b"[" * 900 + b"]" * 900], ids=("open", "closed"))
+def test_a_body_of_great_depth_is_refused(send, body):
+    """What is nested too deeply to be looked at is malformed."""
+    response = send("POST", "/resource_providers", body)
+    assert response.status_int == 400
+
+
+@pytest.mark.parametrize("inventory", [{}, 5, {"total": "many"}])
+def test_a_malformed_inventory_of_no_possible_class_is_refused(send, provider, inventory):
+    """Inventories are checked by their form also where the name of the class is wrong."""
+    body = {"resource_provider_generation": 1, "inventories": {"not a class": inventory}}
+    response = send("PUT", f"/resource_providers/{provider}/inventories", body)
+    assert response.status_int == 400
+    assert detail(response).startswith("JSON does not validate: ")
+
+
+@pytest.mark.parametrize("query", ["required=CUSTOM_NO_SUCH", "resources=CUSTOM_NO_SUCH:1"])
+def test_an_unknown_name_is_refused_even_if_nothing_else_matches(send, query):
+    """Whether a name exists does not depend on what another filter leaves."""
+    response = send("GET", f"/resource_providers?in_tree={uuid.uuid4()}&{query}")
+    assert response.status_int == 400
+    assert "No such" in detail(response)
+
+
+@pytest.mark.parametrize("prefix", ["%25", "_", "HW_CPU%25"])
+def test_wildcards_of_sql_are_letters_in_a_prefix(send, prefix):
+    """A prefix of traits is text and no pattern."""
+    assert send("GET", f"/traits?name=startswith:{prefix}").json["traits"] == []
+
+
+def test_a_refused_claim_leaves_no_consumer_behind(send, provider):
+    """The consumer of a claim that failed is still new, and its first generation is still null."""
+    consumer = str(uuid.uuid4())
+    unknown = send("PUT", f"/allocations/{consumer}", claim({str(uuid.uuid4()): 1}))
+    assert (unknown.status_int, "does not exist" in detail(unknown)) == (400, True)
+    assert send("PUT", f"/allocations/{consumer}", claim({})).status_int == 204
+    assert send("PUT", f"/allocations/{consumer}", claim({provider: 9})).status_int == 409
+    assert send("PUT", f"/allocations/{consumer}", claim({provider: 8})).status_int == 204
+
+
+def test_a_conflict_tells_nothing_of_the_database(send, provider):
+    """Adding an inventory twice is answered without a statement of SQL."""
+    inventory = {"resource_class": "VCPU", "total": 8}
+    response = send("POST", f"/resource_providers/{provider}/inventories", inventory)
+    assert response.status_int == 409
+    assert detail(response) == (
+        "Update conflict: Another thread concurrently updated the data. Please retry your update"
+    )
+
+
+def test_renaming_to_the_same_name_tells_a_date(send, provider):
+    """A change that changes nothing is answered like one that does."""
+    response = send("PUT", f"/resource_providers/{provider}", {"name": provider})
+    assert response.status_int == 200
+    assert response.last_modified is not None
+
+
+def test_messages_show_a_path_as_it_was_meant(send):
+    """A path in UTF-8 is repeated as such."""
+    response = send("GET", "/resource_classes/%C3%A9")
+    assert detail(response) == "No such resource class é."
+
+
+def test_a_newline_at_the_end_of_a_path_belongs_to_the_name(send):
+    """It is no letter of a trait's name, and it is not dropped."""
+    assert send("PUT", "/traits/CUSTOM_NEWLINE%0A").status_int == 400
+
+
+def test_a_quote_in_the_name_of_a_class_is_told_by_the_schema(send):
+    """The name is checked as it is, not as part of a JSON text."""
+    response = send("PUT", "/resource_classes/CUSTOM_%22")
+    assert response.status_int == 400
+    assert "does not match '^CUSTOM_[A-Z0-9_]+$'" in detail(response)
+
+
+def test_a_path_that_the_version_lacks_is_unknown_whatever_the_content(send, provider):
+    """A path is looked up before the content type is."""
+    path = f"/resource_providers/{provider}/aggregates"
+    assert send("PUT", path, [], version="1.0", **{"content-type": "text/plain"}).status_int == 404
+
+
+def test_an_amount_of_any_size_is_only_too_much(send, provider):
+    """An amount that no database can count matches no provider."""
+    response = send("GET", f"/resource_providers?resources=VCPU:{10**40}&uuid={provider}")
+    assert response.json == {"resource_providers": []}
+
+
+def test_the_mount_point_without_a_slash_is_public_too(application):
+    """The empty path is the root, which needs no token."""
+    request = webob.Request.blank("/", environ={"SCRIPT_NAME": "/placement", "PATH_INFO": ""})
+    assert request.get_response(application).json["versions"][0]["id"] == "v1.0"
+
+
+def test_a_server_error_tells_nothing_of_the_inside(application, monkeypatch, caplog):
+    """The body of a 500 names the request; the log has the rest."""
+
+    def fail(*arguments, **keywords):
+        raise sqlite3.InterfaceError("secret")
+
+    monkeypatch.setattr("osc_placement.server.db.engine.Database.read", fail)
+    request = webob.Request.blank("/resource_providers", headers={"x-auth-token": "admin"})
+    response = request.get_response(application)
+    assert response.status_int == 500
+    assert "secret" not in response.text
+    assert response.json["errors"][0]["request_id"] == response.headers["x-openstack-request-id"]
+    assert "secret" in caplog.text

@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What tests of commands share: an endpoint, the command, and a client to look behind it."""
+
+import os
+
+import pytest
+from keystoneauth1.session import Session
+from keystoneauth1.token_endpoint import Token
+
+from osc_placement.client import PlacementClient
+from tests.functional.commands.shell import OpenStack
+
+
+@pytest.fixture(scope="module")
+def endpoint(request):
+    """Any placement service: one that runs already, or a server of ours."""
+    return os.environ.get("PLACEMENT_TEST_ENDPOINT") or request.getfixturevalue("server_url")
+
+
+@pytest.fixture(scope="module")
+def client(endpoint):
+    """What makes the state of a test, and looks what became of it."""
+    return PlacementClient(Session(auth=Token(endpoint, "admin")))
+
+
+@pytest.fixture(scope="module")
+def openstack(endpoint, tmp_path_factory):
+    """The `openstack` command."""
+    command = OpenStack(endpoint, tmp_path_factory.mktemp("home"))
+    yield command
+    command.close()

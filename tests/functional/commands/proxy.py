@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A proxy before a placement server, through which a test interferes with single requests."""
+
+import contextlib
+import http.client
+import http.server
+import threading
+from urllib.parse import urlsplit
+
+DROP = object()
+_NOT_FORWARDED = {"connection", "transfer-encoding", "keep-alive", "host", "content-length"}
+
+
+@contextlib.contextmanager
+def proxy_to(endpoint, interfere):
+    """The URL of a proxy to `endpoint` which calls `interfere(method, path)` before it passes a request on.
+
+    None passes the request on, DROP closes the connection, (status, content type, body) is the answer.
+    """
+    target = urlsplit(endpoint)
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def handle_request(self):
+            body = self.rfile.read(int(self.headers.get("content-length", 0)))
+            answer = interfere(self.command, urlsplit(self.path).path.removeprefix(target.path))
+            if answer is DROP:
+                self.close_connection = True
+                return
+            status, headers, content = answer_of(answer) if answer else self.forward(body)
+            self.send_response(status)
+            for name, value in headers.items():
+                self.send_header(name, value)
+            if status != 204:
+                self.send_header("content-length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        do_GET = do_PUT = do_POST = do_DELETE = handle_request  # noqa: N815
+
+        def forward(self, body):
+            connection = http.client.HTTPConnection(target.hostname, target.port)
+            with contextlib.closing(connection):
+                connection.request(self.command, self.path, body or None, kept(self.headers))
+                response = connection.getresponse()
+                return response.status, kept(response.headers), response.read()
+
+        def log_message(self, *_):
+            """Say nothing."""
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}{target.path}"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def kept(headers):
+    """The headers that belong to the message and not to the connection."""
+    return {name: value for name, value in headers.items() if name.lower() not in _NOT_FORWARDED}
+
+
+def answer_of(answer):
+    """A canned answer, in the shape of one that was passed on."""
+    status, content_type, text = answer
+    return status, {"content-type": content_type}, text.encode()

@@ -1,0 +1,544 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`openstack resource provider batch`: the real command against a real server over HTTP."""
+
+import csv
+import io
+import json
+import os
+import pty
+import signal
+import subprocess
+import threading
+import time
+import uuid
+
+import pytest
+import yaml
+
+from tests.functional.commands.proxy import DROP, proxy_to
+
+BATCH = ("resource", "provider", "batch")
+ADD = (*BATCH, "trait", "add")
+RATIO = (*BATCH, "ratio", "set")
+
+
+class Rack:
+    """Four hosts in an aggregate, with processors, memory and a trait; and one host outside."""
+
+    def __init__(self, client):
+        self.client = client
+        self.aggregate = str(uuid.uuid4())
+        self.traits = {"HW_CPU_X86_AVX"}
+        self.hosts = [self._make_host(number, [self.aggregate]) for number in range(4)]
+        self.outsider = self._make_host(4, [str(uuid.uuid4())])
+        self.select = ("--aggregate", self.aggregate)
+
+    def _make_host(self, number, aggregates):
+        host = self.client.create_provider(f"{self.aggregate[:8]}-host{number}")["uuid"]
+        inventories = {
+            "VCPU": {"total": 8, "reserved": 1, "max_unit": 8, "allocation_ratio": 16.0},
+            "MEMORY_MB": {"total": 4096, "step_size": 2, "min_unit": 2},
+        }
+        self.client.set_inventories(host, inventories, 0)
+        self.client.set_provider_traits(host, sorted(self.traits), 1)
+        self.client.set_provider_aggregates(host, aggregates, 2)
+        return host
+
+    def traits_of(self, host):
+        return set(self.client.list_provider_traits(host)["traits"])
+
+    def inventory_of(self, host, resource_class="VCPU"):
+        return self.client.list_inventories(host)["inventories"][resource_class]
+
+    def ratios(self):
+        return {self.inventory_of(host)["allocation_ratio"] for host in self.hosts}
+
+    def generations(self):
+        return [self.client.show_provider(host)["generation"] for host in [*self.hosts, self.outsider]]
+
+    def close(self):
+        for host in [*self.hosts, self.outsider]:
+            self.client.delete_provider(host)
+
+
+@pytest.fixture
+def rack(client):
+    made = Rack(client)
+    yield made
+    made.close()
+
+
+def rows_by_uuid(result):
+    return {row["uuid"]: row for row in result.json}
+
+
+# what the verbs do
+
+
+def test_trait_add_keeps_the_traits_that_are_there(openstack, rack):
+    """Every host of the aggregate has the trait besides its own; the host outside has not."""
+    result = openstack.run(*ADD, "COMPUTE_NODE", *rack.select, "--yes")
+    assert (result.status, result.err) == (0, "")
+    assert result.out.endswith("trait add COMPUTE_NODE: 4 resource providers, 4 applied\n")
+    assert all(rack.traits_of(host) == {"HW_CPU_X86_AVX", "COMPUTE_NODE"} for host in rack.hosts)
+    assert rack.traits_of(rack.outsider) == rack.traits
+
+
+def test_trait_remove_keeps_the_other_traits(openstack, rack):
+    """Only what is named goes."""
+    openstack.run(*ADD, "COMPUTE_NODE", *rack.select, "--yes")
+    result = openstack.run(*BATCH, "trait", "remove", "HW_CPU_X86_AVX", *rack.select, "--yes")
+    assert (result.status, result.err) == (0, "")
+    assert all(rack.traits_of(host) == {"COMPUTE_NODE"} for host in rack.hosts)
+
+
+def test_trait_set_replaces_all_traits(openstack, rack):
+    """What is not named goes."""
+    result = openstack.run(*BATCH, "trait", "set", "COMPUTE_NODE", "HW_CPU_X86_SSE", *rack.select, "--yes")
+    assert (result.status, result.err) == (0, "")
+    assert all(rack.traits_of(host) == {"COMPUTE_NODE", "HW_CPU_X86_SSE"} for host in rack.hosts)
+
+
+def test_ratio_set_changes_ratios_and_nothing_else(openstack, rack):
+    """The other fields and classes of every inventory are as they were."""
+    result = openstack.run(*RATIO, "VCPU=4.5", "MEMORY_MB=1.5", *rack.select, "--yes")
+    assert (result.status, result.err) == (0, "")
+    for host in rack.hosts:
+        assert rack.inventory_of(host) == rack.inventory_of(rack.outsider) | {"allocation_ratio": 4.5}
+        memory = rack.inventory_of(rack.outsider, "MEMORY_MB")
+        assert rack.inventory_of(host, "MEMORY_MB") == memory | {"allocation_ratio": 1.5}
+
+
+def test_a_provider_without_the_class_is_unchanged_and_says_why(openstack, rack):
+    """A host that has only memory does not hinder the others."""
+    odd = rack.hosts[2]
+    rack.client.set_inventories(odd, {"MEMORY_MB": {"total": 1}}, 3)
+    result = openstack.run(*RATIO, "VCPU=4.0", *rack.select, "--yes", "-f", "json")
+    row = rows_by_uuid(result)[odd]
+    assert (result.status, row["result"], row["reason"]) == (0, "unchanged", "no inventory of VCPU")
+    assert [row["result"] for row in result.json].count("applied") == 3
+
+
+def test_a_second_run_has_nothing_to_do_and_says_so(openstack, rack):
+    """Nothing is written, every provider is told as unchanged, and that is a success."""
+    openstack.run(*RATIO, "VCPU=4.0", *rack.select, "--yes")
+    before = rack.generations()
+    result = openstack.run(*RATIO, "VCPU=4.0", *rack.select, "--yes")
+    assert (result.status, result.err) == (0, "")
+    assert "Nothing to do: ratio set VCPU=4.0: 0 resource providers to change, 4 unchanged" in result.out
+    assert rack.generations() == before
+
+
+# what is shown
+
+
+def test_dry_run_shows_before_and_after_and_writes_nothing(openstack, rack):
+    """A row for each provider that would change, with what differs; no generation moves."""
+    before = rack.generations()
+    result = openstack.run(*RATIO, "VCPU=4.0", *rack.select, "--dry-run")
+    assert (result.status, result.err) == (0, "")
+    assert result.out.count("| VCPU:allocation_ratio=16.0 | VCPU:allocation_ratio=4.0 |") == 4
+    assert result.out.endswith("ratio set VCPU=4.0: 4 resource providers to change\n")
+    assert rack.generations() == before
+
+
+def test_dry_run_does_not_list_what_would_not_change(openstack, rack):
+    """Unchanged providers are counted in the summary."""
+    rack.client.set_provider_traits(rack.hosts[0], ["COMPUTE_NODE"], 3)
+    result = openstack.run(*ADD, "COMPUTE_NODE", *rack.select, "--dry-run")
+    assert rack.hosts[0] not in result.out
+    assert "3 resource providers to change, 1 unchanged (has them already)\n" in result.out
+
+
+def test_json_has_whole_states(openstack, rack):
+    """Machines get all traits and all fields, before and after."""
+    result = openstack.run(*ADD, "COMPUTE_NODE", *rack.select, "--yes", "-f", "json")
+    for row in result.json:
+        assert set(row) == {"uuid", "name", "before", "after", "reason", "result", "error"}
+        assert (row["before"], row["after"]) == (["HW_CPU_X86_AVX"], ["COMPUTE_NODE", "HW_CPU_X86_AVX"])
+    ratios = openstack.run(*RATIO, "VCPU=2", *rack.select, "--dry-run", "-f", "json").json
+    wanted = rack.inventory_of(rack.outsider) | {"allocation_ratio": 2.0}
+    assert {row["uuid"]: row["after"]["VCPU"] for row in ratios} == dict.fromkeys(rack.hosts, wanted)
+
+
+def test_yaml_value_and_csv_can_be_read(openstack, rack):
+    """Each format has a row for each provider; flat ones have what differs in one cell."""
+    plan = (*RATIO, "VCPU=4.0", "MEMORY_MB=2", *rack.select, "--dry-run")
+    as_yaml = yaml.safe_load(openstack.run(*plan, "-f", "yaml").out)
+    as_csv = list(csv.DictReader(io.StringIO(openstack.run(*plan, "-f", "csv").out)))
+    as_value = openstack.run(*plan, "-f", "value", "-c", "uuid", "-c", "after").out.splitlines()
+    assert {row["uuid"] for row in as_yaml} == {row["uuid"] for row in as_csv} == set(rack.hosts)
+    changed = "MEMORY_MB:allocation_ratio=2.0,VCPU:allocation_ratio=4.0"
+    assert {row["after"] for row in as_csv} == {changed}
+    assert set(as_value) == {f"{host} {changed}" for host in rack.hosts}
+
+
+def test_rows_come_in_the_order_of_the_server(openstack, rack):
+    """Whatever is done first, the rows are in the order in which the server lists the providers."""
+    listed = openstack.run("resource", "provider", "list", "--member-of", rack.aggregate, "-f", "json").json
+    result = openstack.run(*ADD, "COMPUTE_NODE", *rack.select, "--yes", "--concurrency", "4", "-f", "json")
+    assert [row["uuid"] for row in result.json] == [provider["uuid"] for provider in listed]
+
+
+def test_several_aggregates_are_those_in_any_of_them(openstack, rack):
+    """The option may be repeated."""
+    other = rack.client.list_provider_aggregates(rack.outsider)["aggregates"][0]
+    result = openstack.run(*ADD, "COMPUTE_NODE", *rack.select, "--aggregate", other, "--yes", "-f", "json")
+    assert {row["uuid"] for row in result.json} == {*rack.hosts, rack.outsider}
+
+
+@pytest.mark.parametrize("command", [(*ADD, "COMPUTE_NODE"), (*RATIO, "VCPU=4.0")])
+def test_help_ends_with_the_exit_statuses(openstack, command):
+    """Every status that the command can end with is told."""
+    text = openstack.run(*command[:5], "--help").out
+    words = " ".join(text.split())
+    assert "Exit status: 0 every provider is as asked" in words
+    for status in (
+        "1 nothing was changed",
+        "2 the command line",
+        "3 some providers failed",
+        "130 interrupted",
+    ):
+        assert status in words
+
+
+# what is refused
+
+
+MISTAKES = {
+    "not a number": ((*RATIO, "VCPU=abc"), "Allocation ratio of VCPU must be a number, not 'abc'"),
+    "negative": (
+        (*RATIO, "VCPU=-1"),
+        "Allocation ratio of VCPU must be greater than 0 and at most 3.40282e+38",
+    ),
+    "zero": ((*RATIO, "VCPU=0"), "must be greater than 0"),
+    "not finite": ((*RATIO, "VCPU=inf"), "must be a number, not 'inf'"),
+    "too large": ((*RATIO, "VCPU=1e39"), "at most 3.40282e+38, not 1e39"),
+    "no value": ((*RATIO, "VCPU"), "must be of the form VCPU=4.0, not 'VCPU'"),
+    "no class": ((*RATIO, "=4"), "must be of the form VCPU=4.0, not '=4'"),
+    "lower case": ((*RATIO, "vcpu=4"), "must be of the form VCPU=4.0, not 'vcpu=4'"),
+    "twice": ((*RATIO, "VCPU=1", "VCPU=2"), "Allocation ratio of VCPU is given twice"),
+    "a class that none has": (
+        (*RATIO, "PGPU=4"),
+        "No selected resource provider has inventory of PGPU, so there is no ratio to set",
+    ),
+    "an unknown custom trait": (
+        (*ADD, "CUSTOM_NOBODY_MADE_THIS"),
+        "create it first with: openstack trait create CUSTOM_NOBODY_MADE_THIS",
+    ),
+    "an unknown standard trait": (
+        (*BATCH, "trait", "remove", "HW_NO"),
+        "The server does not know the trait HW_NO; only traits that start with CUSTOM_ can be created",
+    ),
+    "a lower-case trait": ((*BATCH, "trait", "set", "hw_cpu"), "unlike 'hw_cpu'"),
+}
+
+
+@pytest.mark.parametrize(("command", "message"), MISTAKES.values(), ids=MISTAKES.keys())
+def test_a_mistake_is_one_line_and_changes_nothing(openstack, rack, command, message):
+    """Exit status 1, what is wrong on one line of stderr, no row, and no generation moves."""
+    before = rack.generations()
+    result = openstack.run(*command, *rack.select, "--yes")
+    assert (result.status, result.out) == (1, "")
+    assert message in result.err
+    assert result.err.count("\n") == 1
+    assert rack.generations() == before
+
+
+def test_an_aggregate_without_members_is_an_error(openstack):
+    """Placement cannot tell an unknown aggregate from an empty one, so the operator is told to check."""
+    nobody = str(uuid.uuid4())
+    result = openstack.run(*ADD, "COMPUTE_NODE", "--aggregate", nobody, "--yes")
+    assert (result.status, result.out) == (1, "")
+    assert result.err.startswith(
+        f"No resource provider is in aggregate {nobody}; check the UUID with: openstack"
+    )
+
+
+def test_an_aggregate_must_be_a_uuid(openstack):
+    """A name is refused without a request."""
+    result = openstack.run(*ADD, "COMPUTE_NODE", "--aggregate", "rack1", "--yes")
+    assert (result.status, result.out) == (1, "")
+    assert result.err == "An aggregate must be given by its UUID, not 'rack1'\n"
+
+
+def test_without_a_terminal_a_change_needs_yes(openstack, rack):
+    """A script that forgets --yes fails at once and every time, not only when there is something to do."""
+    before = rack.generations()
+    result = openstack.run(*ADD, "COMPUTE_NODE", *rack.select)
+    assert (result.status, result.out) == (1, "")
+    assert result.err == (
+        "Nothing was changed: without a terminal to confirm on, give --yes to change "
+        "or --dry-run to see the plan\n"
+    )
+    assert rack.generations() == before
+
+
+@pytest.mark.parametrize("number", ["0", "-1", "many"])
+def test_concurrency_is_a_number_of_requests(openstack, rack, number):
+    """What argparse can judge ends with its exit status."""
+    result = openstack.run(*ADD, "COMPUTE_NODE", *rack.select, "--yes", f"--concurrency={number}")
+    assert (result.status, result.out) == (2, "")
+    assert f"must be a number from 1 to 1000, not '{number}'" in result.err
+
+
+@pytest.mark.parametrize(
+    ("command", "version", "needed"),
+    [((*ADD, "COMPUTE_NODE"), "1.5", "1.6"), ((*RATIO, "VCPU=4"), "1.2", "1.3")],
+)
+def test_a_version_that_is_too_low_is_named(openstack, rack, command, version, needed):
+    """The error says which version is needed."""
+    result = openstack.run(*command, *rack.select, "--yes", version=version)
+    assert (result.status, result.out) == (1, "")
+    assert result.err == (
+        f"Operation or argument is not supported with version {version}; requires at least version {needed}\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("command", "version"), [((*ADD, "COMPUTE_NODE"), "1.6"), ((*RATIO, "VCPU=4"), "1.3")]
+)
+def test_the_lowest_version_is_enough(openstack, rack, command, version):
+    """Old servers are served as well."""
+    result = openstack.run(*command, *rack.select, "--yes", "-f", "json", version=version)
+    assert (result.status, result.err) == (0, "")
+    assert [row["result"] for row in result.json] == ["applied"] * 4
+
+
+def test_a_server_that_is_down_is_one_line(openstack, rack):
+    """No table of failures: nothing could be read."""
+    result = openstack.run(*ADD, "COMPUTE_NODE", *rack.select, "--yes", endpoint="http://127.0.0.1:1")
+    assert (result.status, result.out) == (1, "")
+    assert "got no answer: Connection refused" in result.err
+    assert result.err.count("\n") == 1
+
+
+# what goes wrong on the way
+
+
+def is_write_to(host):
+    return lambda method, path: method == "PUT" and f"/{host}/" in path
+
+
+def test_a_conflict_keeps_what_both_writers_wanted(openstack, rack):
+    """Somebody adds a trait between our read and our write: both traits are there, and the row tells it."""
+    host = rack.hosts[1]
+    interferences = iter([["HW_CPU_X86_SSE", "HW_CPU_X86_AVX"]])
+
+    def interfere(method, path):
+        if is_write_to(host)(method, path):
+            for traits in interferences:
+                rack.client.set_provider_traits(host, traits, 3)
+
+    with proxy_to(openstack.endpoint, interfere) as endpoint:
+        result = openstack.run(*ADD, "COMPUTE_NODE", *rack.select, "--yes", "-f", "json", endpoint=endpoint)
+    assert (result.status, result.err) == (0, "")
+    assert rack.traits_of(host) == {"COMPUTE_NODE", "HW_CPU_X86_SSE", "HW_CPU_X86_AVX"}
+    row = rows_by_uuid(result)[host]
+    assert (row["before"], row["result"]) == (["HW_CPU_X86_AVX", "HW_CPU_X86_SSE"], "applied")
+
+
+def test_conflicts_for_ever_fail_that_provider_alone(openstack, rack):
+    """After a bounded number of attempts it is given up; the others are done."""
+    host = rack.hosts[0]
+    writes = []
+
+    def interfere(method, path):
+        if is_write_to(host)(method, path):
+            writes.append(path)
+            document = rack.client.list_inventories(host)
+            changed = document["inventories"] | {"DISK_GB": {"total": len(writes)}}
+            rack.client.set_inventories(host, changed, document["resource_provider_generation"])
+
+    with proxy_to(openstack.endpoint, interfere) as endpoint:
+        result = openstack.run(*RATIO, "VCPU=4.0", *rack.select, "--yes", "-f", "json", endpoint=endpoint)
+    assert result.status == 3
+    assert len(writes) == 10
+    row = rows_by_uuid(result)[host]
+    assert row["result"] == "failed"
+    assert "(HTTP 409)" in row["error"]
+    assert rack.ratios() == {16.0, 4.0}
+
+
+HTML = "<html><head><title>502 Bad Gateway</title></head><body><h1>502 Bad Gateway</h1></body></html>"
+
+FAILURES = {
+    "an error of the server": (
+        (500, "application/json", json.dumps({"errors": [{"detail": "it broke", "request_id": "req-7"}]})),
+        "failed: it broke; see request req-7",
+    ),
+    "a page of a proxy": ((502, "text/html", HTML), "an HTML page (502 Bad Gateway 502 Bad Gateway)"),
+    "a lost connection": (DROP, "got no answer"),
+    "an answer that is none": ((200, "application/json", "[]"), "which is not placement's"),
+}
+
+
+@pytest.mark.parametrize(("answer", "message"), FAILURES.values(), ids=FAILURES.keys())
+def test_one_failure_is_a_row_and_status_three(openstack, rack, answer, message):
+    """The others are applied, stdout has all rows, stderr the summary; a second run does the rest."""
+    host = rack.hosts[3]
+
+    def interfere(method, path):
+        return answer if is_write_to(host)(method, path) else None
+
+    command = (*ADD, "COMPUTE_NODE", *rack.select, "--yes", "-f", "json")
+    with proxy_to(openstack.endpoint, interfere) as endpoint:
+        result = openstack.run(*command, endpoint=endpoint)
+    assert result.status == 3
+    assert result.err == "trait add COMPUTE_NODE: 4 resource providers, 3 applied, 1 failed\n"
+    rows = rows_by_uuid(result)
+    assert message in rows[host]["error"]
+    assert {rows[other]["result"] for other in rack.hosts[:3]} == {"applied"}
+    assert [host for host in rack.hosts if "COMPUTE_NODE" not in rack.traits_of(host)] == [rack.hosts[3]]
+
+    again = openstack.run(*command)
+    assert again.status == 0
+    assert sorted(row["result"] for row in again.json) == ["applied", "unchanged", "unchanged", "unchanged"]
+
+
+def test_a_provider_that_cannot_be_read_is_a_row_too(openstack, rack):
+    """What is not known is not changed; the others are."""
+    host = rack.hosts[0]
+
+    def interfere(method, path):
+        return (500, "text/plain", "") if f"/{host}/" in path else None
+
+    with proxy_to(openstack.endpoint, interfere) as endpoint:
+        dry = openstack.run(*RATIO, "VCPU=4", *rack.select, "--dry-run", "-f", "json", endpoint=endpoint)
+        result = openstack.run(*RATIO, "VCPU=4", *rack.select, "--yes", "-f", "json", endpoint=endpoint)
+    assert (dry.status, result.status) == (3, 3)
+    assert rows_by_uuid(dry)[host]["reason"].startswith("could not be read: GET ")
+    row = rows_by_uuid(result)[host]
+    assert (row["before"], row["result"]) == (None, "failed")
+    assert [row["result"] for row in result.json].count("applied") == 3
+
+
+def test_ctrl_c_finishes_what_is_under_way_and_tells_the_rest(openstack, rack):
+    """Status 130; what the rows call applied is applied, what they call skipped is as it was."""
+    begun, go_on = threading.Event(), threading.Event()
+
+    def interfere(method, path):
+        if method == "PUT":
+            begun.set()
+            go_on.wait(30)
+
+    with proxy_to(openstack.endpoint, interfere) as endpoint:
+        process = openstack.start(
+            *(*ADD, "COMPUTE_NODE", *rack.select, "--yes", "--concurrency", "1", "-f", "json"),
+            endpoint=endpoint,
+            stderr=subprocess.PIPE,
+        )
+        assert begun.wait(30)
+        process.send_signal(signal.SIGINT)
+        message = process.stderr.readline()
+        go_on.set()
+        out, _ = process.communicate(timeout=30)
+    assert message == "Finishing what is under way; Ctrl-C again to leave at once.\n"
+    assert process.returncode == 130
+    results = {row["uuid"]: row["result"] for row in json.loads(out)}
+    assert sorted(results.values()) == ["applied", "skipped", "skipped", "skipped"]
+    for host, told in results.items():
+        assert ("COMPUTE_NODE" in rack.traits_of(host)) == (told == "applied")
+
+
+def test_ctrl_c_while_reading_changes_nothing(openstack, rack):
+    """Status 130, and words that say so."""
+    begun = threading.Event()
+
+    def interfere(method, path):
+        if path.endswith("/traits") and "resource_providers" in path:
+            begun.set()
+            time.sleep(0.5)
+
+    with proxy_to(openstack.endpoint, interfere) as endpoint:
+        command = (*ADD, "COMPUTE_NODE", *rack.select, "--yes")
+        process = openstack.start(*command, endpoint=endpoint, stderr=subprocess.PIPE)
+        assert begun.wait(30)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=30)
+    assert (process.returncode, out) == (130, "")
+    assert "Interrupted; nothing was changed.\n" in err
+    assert {frozenset(rack.traits_of(host)) for host in rack.hosts} == {frozenset(rack.traits)}
+
+
+# on a terminal
+
+
+class Terminal:
+    """A command whose stdin and stderr are a terminal, and whose stdout is not."""
+
+    def __init__(self, openstack, *command, endpoint=None):
+        self.master, slave = pty.openpty()
+        self.process = openstack.start(*command, endpoint=endpoint, stdin=slave, stderr=slave)
+        os.close(slave)
+        self.shown = ""
+
+    def read_until(self, text):
+        """Read what is shown until this text is."""
+        while text not in self.shown:
+            self.shown += os.read(self.master, 1000).decode()
+
+    def answer(self, text):
+        """Type a line; then read all there is. The standard output and the exit status."""
+        os.write(self.master, f"{text}\n".encode())
+        return self.finish()
+
+    def finish(self):
+        """Read all there is. The standard output and the exit status."""
+        try:
+            while chunk := os.read(self.master, 1000):
+                self.shown += chunk.decode()
+        except OSError:
+            pass  # Linux says so when the last process has closed the terminal
+        out, _ = self.process.communicate(timeout=30)
+        os.close(self.master)
+        return out, self.process.returncode
+
+
+def test_on_a_terminal_the_plan_is_shown_and_confirmed(openstack, rack):
+    """After a yes the change is made; stdout has the rows only."""
+    terminal = Terminal(openstack, *RATIO, "VCPU=4.0", *rack.select, "-f", "json")
+    terminal.read_until("Change 4 resource providers? [y/N] ")
+    assert terminal.shown.count("VCPU:allocation_ratio=16.0") == 4
+    assert rack.ratios() == {16.0}
+    out, status = terminal.answer("y")
+    assert status == 0
+    assert len(json.loads(out)) == 4
+    assert rack.ratios() == {4.0}
+
+
+@pytest.mark.parametrize("answer", ["n", "", "what?"])
+def test_anything_but_yes_changes_nothing(openstack, rack, answer):
+    """The default is no."""
+    terminal = Terminal(openstack, *RATIO, "VCPU=4.0", *rack.select)
+    terminal.read_until("[y/N] ")
+    out, status = terminal.answer(answer)
+    assert (out, status) == ("", 1)
+    assert "Nothing was changed: not confirmed" in terminal.shown
+    assert rack.ratios() == {16.0}
+
+
+def test_with_nothing_to_do_nothing_is_asked(openstack, rack):
+    """A question about no change would be a riddle."""
+    terminal = Terminal(openstack, *RATIO, "VCPU=16", *rack.select)
+    out, status = terminal.finish()
+    assert status == 0
+    assert "Nothing to do" in out
+    assert "[y/N]" not in terminal.shown
+
+
+def test_a_bar_is_shown_when_it_takes_long(openstack, rack):
+    """It appears on the terminal only, and stdout stays readable by machines."""
+
+    def interfere(method, path):
+        if method == "PUT":
+            time.sleep(0.4)
+
+    with proxy_to(openstack.endpoint, interfere) as endpoint:
+        command = (*ADD, "COMPUTE_NODE", *rack.select, "--yes", "--concurrency", "1", "-f", "json")
+        terminal = Terminal(openstack, *command, endpoint=endpoint)
+        out, status = terminal.finish()
+    assert status == 0
+    assert "Changing" in terminal.shown
+    assert "3/4" in terminal.shown
+    assert len(json.loads(out)) == 4

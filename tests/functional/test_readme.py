@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The transcripts of README.rst: its commands, run one after another, print what is written there."""
+
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import textwrap
+from dataclasses import dataclass
+
+import pytest
+
+ROOT = pathlib.Path(__file__).parents[2]
+#: lines of a transcript that stand for any number of lines
+LEFT_OUT = "..."
+#: prints the variables of the shell after a command, so that the next one has them
+KEEP_VARIABLES = '\nstatus=$?\nset +o xtrace\nexport -p >"$VARIABLES"\nexit $status'
+
+
+@dataclass
+class Step:
+    """A command of a transcript and what it is said to print."""
+
+    command: str
+    output: str
+
+
+def read_steps(text):
+    """Return the steps of all console blocks, in order."""
+    blocks = re.findall(r"^\.\. code-block:: console\n\n((?:   .*\n|\n)+)", text, re.MULTILINE)
+    lines = "".join(textwrap.dedent(block).rstrip("\n") + "\n" for block in blocks)
+    parts = re.split(r"^\$ (.*)\n", lines, flags=re.MULTILINE)
+    return [Step(command, output) for command, output in zip(parts[1::2], parts[2::2], strict=True)]
+
+
+STEPS = read_steps((ROOT / "README.rst").read_text())
+
+
+class Shell:
+    """A shell that keeps its variables from one command to the next, in a directory with the examples."""
+
+    def __init__(self, directory):
+        self.directory = directory
+        self.variables = directory / "variables.sh"
+        self.variables.write_text("")
+        self.background = []
+
+    def run(self, command):
+        """Run a command; what it prints, stdout and stderr as they come."""
+        if command.endswith(" &"):
+            return self.start(command.removesuffix(" &"))
+        script = f'. "$VARIABLES"\nset -o allexport\n{command}{KEEP_VARIABLES}'
+        done = subprocess.run(["sh", "-c", script], **self.settings(), stdout=subprocess.PIPE, check=False)
+        assert done.returncode == 0, done.stdout
+        return done.stdout
+
+    def start(self, command):
+        """Start a server on a free port; its first line, with the port that the command would have taken."""
+        process = subprocess.Popen(
+            ["sh", "-c", f"exec {command} --port 0"], **self.settings(), stdout=subprocess.PIPE
+        )
+        self.background.append(process)
+        return re.sub(r"127\.0\.0\.1:\d+", "127.0.0.1:8778", process.stdout.readline())
+
+    def settings(self):
+        """Return how every process is run: in the tests' environment, but with no cloud configured."""
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith("OS_")}
+        programs = f"{pathlib.Path(sys.executable).parent}:{inherited['PATH']}"
+        home = {"HOME": str(self.directory), "VARIABLES": str(self.variables)}
+        return {
+            "cwd": self.directory,
+            "env": {**inherited, **home, "PATH": programs, "COLUMNS": "200", "LC_ALL": "C.UTF-8"},
+            "stdin": subprocess.DEVNULL,
+            "stderr": subprocess.STDOUT,
+            "text": True,
+        }
+
+    def stop(self):
+        """Stop what runs in the background."""
+        for process in self.background:
+            process.send_signal(signal.SIGTERM)
+            process.wait()
+            process.stdout.close()
+
+
+@pytest.fixture
+def shell(tmp_path):
+    """A shell in a directory of its own."""
+    shutil.copytree(ROOT / "examples", tmp_path / "examples")
+    shell = Shell(tmp_path)
+    yield shell
+    shell.stop()
+
+
+def assert_matches(step, actual):
+    """Compare what is shown with what came; a line of three dots stands for any lines."""
+    pattern = "".join(
+        r"(?:.*\n)*?" if line == LEFT_OUT else re.escape(line) + r"\n" for line in step.output.splitlines()
+    )
+    assert re.fullmatch(pattern, actual), (
+        f"{step.command}\nREADME.rst has:\n{step.output}\nit prints:\n{actual}"
+    )
+
+
+def test_readme_has_three_transcripts():
+    """There is something to check: three blocks, and the batch commands among them."""
+    assert (ROOT / "README.rst").read_text().count(".. code-block:: console") == 3
+    assert [step.command for step in STEPS if " batch " in step.command]
+
+
+def test_commands_print_what_is_written(shell):
+    """Every command of README.rst, run in order from a fresh server, ends well and prints what is shown."""
+    for step in STEPS:
+        assert_matches(step, shell.run(step.command))

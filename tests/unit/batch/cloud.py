@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A placement service in memory, as the client presents one: providers with generations, and no HTTP."""
+
+import threading
+
+from osc_placement import codes, errors
+from osc_placement.model import Inventory, Provider
+
+
+def conflict():
+    """What a server says to a write with an old generation."""
+    return errors.Conflict(409, "generation conflict", document={"code": codes.CONCURRENT_UPDATE})
+
+
+class FakeCloud:
+    """Knows inventories, traits and aggregates of providers; `before_write` is called before each write."""
+
+    def __init__(self, *names, inventories=None, traits=()):
+        self._lock = threading.Lock()
+        self.calls = []
+        self.before_write = lambda uuid: None
+        self.failing = {}
+        self.facets = {
+            name: {
+                "inventories": dict(inventories or {}),
+                "traits": sorted(traits),
+                "aggregates": [],
+                "resource_provider_generation": 0,
+            }
+            for name in names
+        }
+
+    @property
+    def providers(self):
+        """All providers as a batch would have selected them; name and UUID are the same here."""
+        return [
+            Provider(name, name, facets["resource_provider_generation"])
+            for name, facets in self.facets.items()
+        ]
+
+    def allow_concurrency(self, threads):
+        """Nothing to prepare."""
+
+    def list_providers(self, **conditions):
+        """All providers."""
+        self.calls.append(("list", conditions))
+        return [{"uuid": p.uuid, "name": p.name, "generation": p.generation} for p in self.providers]
+
+    def touch(self, uuid, **facets):
+        """Change a provider, as somebody else would."""
+        with self._lock:
+            self.facets[uuid].update(facets)
+            self.facets[uuid]["resource_provider_generation"] += 1
+
+    def _read(self, uuid, facet):
+        self.calls.append(("read", uuid))
+        if uuid in self.failing:
+            raise self.failing[uuid]
+        answer = self.facets[uuid]
+        return {key: answer[key] for key in (facet, "resource_provider_generation")}
+
+    def _write(self, uuid, facet, value, generation):
+        self.calls.append(("write", uuid))
+        self.before_write(uuid)
+        if uuid in self.failing:
+            raise self.failing[uuid]
+        if generation != self.facets[uuid]["resource_provider_generation"]:
+            raise conflict()
+        self.touch(uuid, **{facet: value})
+        return dict(self.facets[uuid])
+
+    def list_inventories(self, uuid):
+        """As the client's."""
+        return self._read(uuid, "inventories")
+
+    def list_provider_traits(self, uuid):
+        """As the client's."""
+        return self._read(uuid, "traits")
+
+    def list_provider_aggregates(self, uuid):
+        """As the client's."""
+        return self._read(uuid, "aggregates")
+
+    def set_inventories(self, uuid, inventories, generation):
+        """As the client's."""
+        return self._write(uuid, "inventories", inventories, generation)
+
+    def set_provider_traits(self, uuid, traits, generation):
+        """As the client's."""
+        return self._write(uuid, "traits", traits, generation)
+
+    def set_provider_aggregates(self, uuid, aggregates, generation):
+        """As the client's."""
+        return self._write(uuid, "aggregates", aggregates, generation)
+
+
+def processors(ratio):
+    """Inventories of processors and memory with this ratio of the former, as the API has them."""
+    return {"VCPU": Inventory(8, allocation_ratio=ratio).to_json(), "MEMORY_MB": Inventory(1024).to_json()}

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Plans and reports as values."""
+
+import pytest
+
+from osc_placement.batch.membership import TraitEdit
+from osc_placement.batch.plan import (
+    Change,
+    Outcome,
+    ProviderState,
+    Reading,
+    Report,
+    Result,
+    make_plan,
+    plan_change,
+)
+from osc_placement.errors import PlacementError
+from osc_placement.model import Provider
+
+EDIT = TraitEdit("add", frozenset("A"))
+
+
+def reading(name, *traits):
+    return Reading(Provider(name, name, 1), ProviderState(traits=frozenset(traits)))
+
+
+def unreadable(name):
+    return Reading(Provider(name, name, 1), error=PlacementError(f"{name} is broken"))
+
+
+def report(*results):
+    change = plan_change(EDIT, Provider("p", "p", 1), ProviderState(traits=frozenset()))
+    return Report(make_plan(EDIT, []), tuple(Outcome(change, result) for result in results))
+
+
+def test_steps_come_in_the_order_of_the_readings():
+    """Every provider has a step, whatever becomes of it."""
+    plan = make_plan(EDIT, [reading("c"), unreadable("a"), reading("b", "A")])
+    assert [step.provider.name for step in plan.steps] == ["c", "a", "b"]
+    assert [step.provider.name for step in plan.changes] == ["c"]
+    assert [step.provider.name for step in plan.unchanged] == ["b"]
+    assert list(plan.unreadable) == ["a"]
+
+
+def test_the_summary_counts_everything():
+    """What changes, what does not and why, and what could not be read."""
+    plan = make_plan(EDIT, [reading("c"), unreadable("a"), reading("b", "A")])
+    assert plan.summary == (
+        "trait add A: 1 resource provider to change, 1 unchanged (has them already), 1 could not be read"
+    )
+
+
+def test_a_plan_without_changes_says_so():
+    """The summary of a second run begins with the words that matter."""
+    assert make_plan(EDIT, [reading("b", "A")]).summary.startswith("Nothing to do: trait add A: 0 resource")
+
+
+def test_when_nothing_could_be_read_the_first_error_is_raised():
+    """A server that is down is one error, not a table of them."""
+    with pytest.raises(PlacementError, match="a is broken"):
+        make_plan(EDIT, [unreadable("a"), unreadable("b")])
+
+
+def test_only_facets_that_differ_are_to_be_written():
+    """An equal facet costs no request."""
+    before = ProviderState(inventories={}, traits=frozenset())
+    after = ProviderState(inventories={}, traits=frozenset("A"))
+    assert Change(Provider("p", "p", 1), before, after).facets == ("traits",)
+
+
+@pytest.mark.parametrize(
+    ("results", "interrupted", "status"),
+    [
+        ([Result.APPLIED, Result.UNCHANGED], False, 0),
+        ([], False, 0),
+        ([Result.APPLIED, Result.FAILED], False, 3),
+        ([Result.FAILED], False, 3),
+        ([Result.APPLIED, Result.SKIPPED], True, 130),
+        ([Result.FAILED, Result.SKIPPED], True, 130),
+    ],
+)
+def test_the_exit_status_tells_success_from_partial_failure(results, interrupted, status):
+    """One failure among any number is enough for 3; an interruption is 130 in any case."""
+    made = report(*results)
+    assert Report(made.plan, made.outcomes, interrupted).exit_status == status
+
+
+def test_the_report_counts_results():
+    """The summary gives the number of each result that occurred."""
+    summary = report(Result.APPLIED, Result.APPLIED, Result.FAILED).summary
+    assert summary == "trait add A: 3 resource providers, 2 applied, 1 failed"

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One function over many items by several threads."""
+
+import threading
+import time
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from osc_placement.batch.workers import map_in_order
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.integers()), st.integers(1, 9))
+def test_order_in_is_order_out(items, threads):
+    """Values come in the order of the items, whatever the number of threads."""
+    assert map_in_order(lambda item: item * 2, items, threads=threads) == [item * 2 for item in items]
+
+
+def test_items_are_worked_on_side_by_side():
+    """As many items as there are threads are under way at once: here each waits for all others."""
+    together = threading.Barrier(4, timeout=10)
+    assert map_in_order(lambda item: (together.wait(), item)[1], [1, 2, 3, 4], threads=4) == [1, 2, 3, 4]
+
+
+def test_results_are_told_in_the_callers_thread():
+    """A callback may draw on the terminal without locks; the work is done elsewhere."""
+    told = []
+    work = map_in_order(
+        lambda item: threading.get_ident(),
+        [1, 2, 3],
+        threads=2,
+        on_result=lambda value: told.append(threading.get_ident()),
+    )
+    assert told == [threading.get_ident()] * 3
+    assert threading.get_ident() not in work
+
+
+def test_an_exception_ends_it_and_drops_what_has_not_begun():
+    """The first error is raised, and later items are not touched."""
+    begun = []
+
+    def fail_first(item):
+        begun.append(item)
+        if item == 0:
+            raise ValueError(item)
+        # long enough for all to be dropped many times over before the last would begin
+        time.sleep(0.01)
+
+    with pytest.raises(ValueError, match="0"):
+        map_in_order(fail_first, range(1000), threads=1)
+    assert len(begun) < 1000

@@ -1,0 +1,20 @@
+# SPDX-License-Identifier: Apache-2.0
+"""As much of OpenStackClient as a command needs to run in a test."""
+
+import io
+import shlex
+from types import SimpleNamespace
+
+
+def make(command, client=None):
+    """A command in a shell whose cloud is `client`; without one there is no cloud, as in `openstack help`."""
+    manager = SimpleNamespace(placement=client, session=object()) if client else SimpleNamespace()
+    return command(SimpleNamespace(client_manager=manager, stdout=io.StringIO()), None)
+
+
+def run(command, client, line=""):
+    """Run a command line; its output and exit status."""
+    instance = make(command, client)
+    parsed_args = instance.get_parser("openstack test").parse_args(shlex.split(line))
+    status = instance.run(parsed_args)
+    return instance.app.stdout.getvalue(), status

@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: Apache-2.0
+"""osc_placement.commands.base: versions, names and exit statuses, for every command."""
+
+import pytest
+
+from osc_placement import errors, microversion
+from osc_placement.commands import base
+from tests.unit.commands.shell import make, run
+from tests.unit.fake_placement import FakePlacement
+
+UUID = "c0ffee00-0000-4000-8000-000000000001"
+
+
+class Sample(base.Lister):
+    """List samples, with names from {LIST_BY_TRAITS}."""
+
+    minimum = microversion.TRAITS
+
+    def get_parser(self, prog_name):
+        parser = super().get_parser(prog_name)
+        parser.add_argument("--number")
+        self.add_option(parser, "--count", type=int, since=microversion.LIST_BY_TRAITS, help="How many.")
+        self.add_option(parser, "--all", action="store_true", since=microversion.LIST_BY_TRAITS, help="All.")
+        parser.add_argument(
+            "--owner",
+            required=base.required_when(self, lambda version: version >= microversion.LIST_BY_TRAITS),
+        )
+        parser.add_argument(
+            "--type",
+            required=base.required_when(
+                self, lambda version: version >= microversion.CONSUMER_TYPES, asked=True
+            ),
+        )
+        return parser
+
+    def read_arguments(self, parsed_args):
+        if parsed_args.number == "wrong":
+            raise errors.UsageError("wrong number")
+
+    def take_action(self, parsed_args):
+        self.exit_status = 3
+        return ("column",), [["row"]]
+
+
+def test_the_exit_status_comes_after_the_rows():
+    """cliff itself always ends a command that prints with 0."""
+    assert run(Sample, FakePlacement("1.6").client(), "-f value") == ("row\n", 3)
+
+
+@pytest.mark.parametrize("api_version", ["1", "1.5"])
+def test_a_command_below_its_minimum_does_nothing(api_version):
+    """Neither where the operator chose the version nor where the server is old."""
+    fake = FakePlacement("1.5")
+    with pytest.raises(errors.VersionTooLow, match=r"version 1\.5; requires at least version 1\.6"):
+        run(Sample, fake.client(api_version=api_version))
+    assert fake.lines == (["GET /"] if api_version == "1" else [])
+
+
+@pytest.mark.parametrize("line", ["--count 5", "--count 0", "--all"])
+def test_an_option_below_its_minimum_is_refused(line):
+    """A count of 0 is given as well."""
+    with pytest.raises(errors.VersionTooLow, match=r"version 1\.17; requires at least version 1\.18"):
+        run(Sample, FakePlacement().client(api_version="1.17"), line)
+
+
+def test_a_typo_costs_no_request():
+    """Arguments are read before a server is asked, even for its version."""
+    fake = FakePlacement()
+    with pytest.raises(errors.UsageError, match="wrong number"):
+        run(Sample, fake.client(), "--owner x --number wrong")
+    assert fake.asked == []
+
+
+def test_a_version_that_was_chosen_is_checked_before_the_arguments():
+    """Nobody needs to be asked for it."""
+    with pytest.raises(errors.VersionTooLow):
+        run(Sample, FakePlacement().client(api_version="1.5"), "--number wrong")
+
+
+def test_the_help_text_names_the_minimum_versions(monkeypatch):
+    """They are written once, in the code that checks them."""
+    monkeypatch.setenv("COLUMNS", "200")
+    text = " ".join(make(Sample).get_parser("openstack test").format_help().split())
+    assert "List samples, with names from ``--os-placement-api-version 1.18``. This command requires" in text
+    assert "This command requires at least ``--os-placement-api-version 1.6``." in text
+    assert "How many. This option requires at least ``--os-placement-api-version 1.18``." in text
+    assert "Exit status: 0 done; 1 not done" in text
+
+
+def test_without_a_cloud_nothing_newer_is_required():
+    """`openstack help` shows usage as of 1.0."""
+    usage = make(Sample).get_parser("openstack test").format_usage()
+    assert "[--owner OWNER]" in usage
+    assert "[--type TYPE]" in usage
+
+
+@pytest.mark.parametrize(
+    ("servers", "api_version", "line", "missing"),
+    [
+        ("1.17", "1", "", None),
+        ("1.18", "1", "", "--owner"),
+        ("1.39", "1", "--owner x", None),
+        ("1.39", "1.17", "", None),
+        ("1.39", "1.18", "", "--owner"),
+        ("1.39", "1.37", "--owner x", None),
+        ("1.39", "1.38", "--owner x", "--type"),
+    ],
+)
+def test_what_is_required_depends_on_the_version(capsys, servers, api_version, line, missing):
+    """And with `asked` only on one that the operator asked for."""
+    parser = make(Sample, FakePlacement(servers).client(api_version=api_version)).get_parser("openstack test")
+    if missing is None:
+        parser.parse_args(line.split())
+        return
+    with pytest.raises(SystemExit) as ended:
+        parser.parse_args(line.split())
+    assert ended.value.code == 2
+    assert f"the following arguments are required: {missing}\n" in capsys.readouterr().err
+
+
+def test_the_version_is_not_asked_for_to_read_what_is_given():
+    """Only a missing option makes the difference."""
+    fake = FakePlacement()
+    make(Sample, fake.client()).get_parser("openstack test").parse_args(["--owner", "x", "--type", "y"])
+    assert fake.asked == []
+
+
+def test_a_uuid_is_not_looked_up():
+    """It costs no request, and stays as it was typed."""
+    fake = FakePlacement()
+    assert base.resolve_provider(fake.client(), UUID.upper()) == UUID.upper()
+    assert fake.asked == []
+
+
+def test_a_name_is_looked_up_exactly():
+    """The server compares the whole name."""
+    fake = FakePlacement().on("GET", "/resource_providers", {"resource_providers": [{"uuid": UUID}]})
+    assert base.resolve_provider(fake.client(api_version="1.0"), "host 1") == UUID
+    assert fake.asked[0].query == [("name", "host 1")]
+
+
+@pytest.mark.parametrize("name", ["host1", ""])
+def test_a_name_that_nobody_has_is_one_clear_line(name):
+    """Also the empty name, which must not become any provider."""
+    fake = FakePlacement().on("GET", "/resource_providers", {"resource_providers": []})
+    with pytest.raises(errors.NameNotFound, match=f"No resource provider named '{name}' was found"):
+        base.resolve_provider(fake.client(), name)
+
+
+@pytest.mark.parametrize(
+    ("servers", "api_version", "version"),
+    [("1.37", "1", None), ("1.39", "1", "1.37"), ("1.39", "1.39", None), ("1.39", "1.5", None)],
+)
+def test_consumer_types_are_for_those_who_ask_for_them(servers, api_version, version):
+    """A request whose meaning 1.38 changed is sent in 1.37 where 1.39 was only negotiated."""
+    chosen = base.version_before_consumer_types(FakePlacement(servers).client(api_version=api_version))
+    assert (str(chosen) if chosen else None) == version

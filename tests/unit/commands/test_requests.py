@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How many requests each command makes, and that a name costs one more and a UUID none."""
+
+import importlib
+import re
+from importlib.metadata import distribution
+
+import pytest
+
+from osc_placement import errors
+from tests.unit.commands.shell import run
+from tests.unit.fake_placement import FakePlacement
+
+UUID = "c0ffee00-0000-4000-8000-000000000001"
+CONSUMER = "c0ffee00-0000-4000-8000-0000000000c1"
+PROVIDER = {"uuid": UUID, "name": "host1", "generation": 3}
+P = f"/resource_providers/{UUID}"
+A = f"/allocations/{CONSUMER}"
+
+#: command, arguments with {p} for a provider, and the requests beside the one for the version
+TABLE = [
+    ("allocation candidate list", "--resource VCPU=1", ["GET /allocation_candidates"]),
+    ("resource class list", "", ["GET /resource_classes"]),
+    ("resource class create", "X", ["POST /resource_classes"]),
+    ("resource class set", "X", ["PUT /resource_classes/X"]),
+    ("resource class show", "X", ["GET /resource_classes/X"]),
+    ("resource class delete", "X", ["DELETE /resource_classes/X"]),
+    ("resource provider aggregate list", "{p}", [f"GET {P}/aggregates"]),
+    ("resource provider aggregate set", "{p} --generation 3", [f"PUT {P}/aggregates"]),
+    ("resource provider allocation delete", CONSUMER, [f"DELETE {A}"]),
+    (
+        "resource provider allocation set",
+        f"{CONSUMER} --allocation rp={{p}},VCPU=1 --project-id p --user-id u",
+        [f"GET {A}", f"PUT {A}", f"GET {A}"],
+    ),
+    ("resource provider allocation show", CONSUMER, [f"GET {A}"]),
+    (
+        "resource provider allocation unset",
+        f"{CONSUMER} --provider {{p}}",
+        [f"GET {A}", f"PUT {A}", f"GET {A}"],
+    ),
+    ("resource provider create", "host2", ["POST /resource_providers"]),
+    ("resource provider create", "host2 --parent-provider {p}", ["POST /resource_providers"]),
+    ("resource provider delete", "{p}", [f"DELETE {P}"]),
+    (
+        "resource provider inventory class set",
+        "{p} VCPU --total 8",
+        [f"GET {P}", f"PUT {P}/inventories/VCPU"],
+    ),
+    ("resource provider inventory delete", "{p}", [f"DELETE {P}/inventories"]),
+    ("resource provider inventory delete", "{p} --resource-class VCPU", [f"DELETE {P}/inventories/VCPU"]),
+    ("resource provider inventory list", "{p}", [f"GET {P}/inventories", f"GET {P}/usages"]),
+    (
+        "resource provider inventory set",
+        "{p} --resource VCPU=8",
+        [f"GET {P}/inventories", f"PUT {P}/inventories"],
+    ),
+    (
+        "resource provider inventory set",
+        "{p} --resource VCPU=8 --amend",
+        [f"GET {P}/inventories", f"PUT {P}/inventories"],
+    ),
+    ("resource provider inventory show", "{p} VCPU", [f"GET {P}/inventories/VCPU", f"GET {P}/usages"]),
+    ("resource provider list", "", ["GET /resource_providers"]),
+    ("resource provider list", "--in-tree {p}", ["GET /resource_providers"]),
+    ("resource provider set", "{p} --name host1", [f"PUT {P}"]),
+    ("resource provider set", "{p} --name host1 --parent-provider {p}", [f"PUT {P}"]),
+    ("resource provider show", "{p}", [f"GET {P}"]),
+    ("resource provider show", "{p} --allocations", [f"GET {P}", f"GET {P}/allocations"]),
+    ("resource provider trait delete", "{p}", [f"DELETE {P}/traits"]),
+    ("resource provider trait list", "{p}", [f"GET {P}/traits"]),
+    ("resource provider trait set", "{p} --trait A", [f"GET {P}", f"PUT {P}/traits"]),
+    ("resource provider usage show", "{p}", [f"GET {P}/usages"]),
+    ("resource usage show", "project", ["GET /usages"]),
+    ("trait list", "", ["GET /traits"]),
+    ("trait show", "A", ["GET /traits/A"]),
+    ("trait create", "A", ["PUT /traits/A"]),
+    ("trait delete", "A", ["DELETE /traits/A"]),
+]
+
+
+def load(command):
+    """The class behind a command, by way of the entry points."""
+    (found,) = distribution("osc-placement").entry_points.select(
+        group="openstack.placement.v1", name=command.replace(" ", "_")
+    )
+    return getattr(importlib.import_module(found.module), found.attr)
+
+
+@pytest.fixture
+def fake():
+    """A service that knows one provider and one consumer."""
+    fake = FakePlacement()
+    inventories = {"inventories": {"VCPU": {"total": 8}}, "resource_provider_generation": 3}
+    traits = {"traits": ["A"], "resource_provider_generation": 3}
+    aggregates = {"aggregates": [], "resource_provider_generation": 3}
+    allocations = {"allocations": {UUID: {"resources": {"VCPU": 1}}}, "consumer_generation": 1}
+    for method, path, answer in [
+        ("GET", "/allocation_candidates", {"allocation_requests": [], "provider_summaries": {}}),
+        ("GET", "/resource_classes", {"resource_classes": []}),
+        ("POST", "/resource_classes", (201,)),
+        *((method, "/resource_classes/X", {"name": "X"}) for method in ("GET", "PUT", "DELETE")),
+        ("GET", "/resource_providers", {"resource_providers": [PROVIDER]}),
+        ("POST", "/resource_providers", PROVIDER),
+        *((method, P, PROVIDER) for method in ("GET", "PUT", "DELETE")),
+        *((method, f"{P}/aggregates", aggregates) for method in ("GET", "PUT")),
+        *((method, f"{P}/inventories", inventories) for method in ("GET", "PUT", "DELETE")),
+        *((method, f"{P}/inventories/VCPU", {"total": 8}) for method in ("GET", "PUT", "DELETE")),
+        *((method, f"{P}/traits", traits) for method in ("GET", "PUT", "DELETE")),
+        ("GET", f"{P}/usages", {"usages": {"VCPU": 1}}),
+        ("GET", f"{P}/allocations", {"allocations": {}}),
+        *((method, A, allocations) for method in ("GET", "PUT", "DELETE")),
+        ("GET", "/usages", {"usages": {}}),
+        ("GET", "/traits", {"traits": []}),
+        *((method, "/traits/A", (204,)) for method in ("GET", "PUT", "DELETE")),
+    ]:
+        fake.on(method, path, answer)
+    return fake
+
+
+@pytest.mark.parametrize(("command", "arguments", "requests"), TABLE)
+def test_a_command_makes_the_requests_it_needs(fake, command, arguments, requests):
+    """One for the version, and those of the table."""
+    _, status = run(load(command), fake.client(), arguments.format(p=UUID))
+    assert status == 0
+    assert [line for line in fake.lines if line != "GET /"] == requests
+    assert fake.lines.count("GET /") == 1
+
+
+@pytest.mark.parametrize(("command", "arguments", "requests"), [row for row in TABLE if "{p}" in row[1]])
+def test_a_name_costs_one_request_more(fake, command, arguments, requests):
+    """Wherever a provider is named by its UUID, its name will do."""
+    _, status = run(load(command), fake.client(), arguments.format(p="host1"))
+    assert status == 0
+    lookups = [request for request in fake.asked if request.query == [("name", "host1")]]
+    assert len(lookups) == arguments.count("{p}")
+    others = [line for line in fake.lines if line != "GET /"]
+    assert len(others) == len(requests) + len(lookups)
+    assert set(others) == {*requests, "GET /resource_providers"}
+
+
+@pytest.mark.parametrize(("command", "arguments", "requests"), [row for row in TABLE if "{p}" in row[1]])
+def test_an_unknown_name_writes_nothing(fake, command, arguments, requests):
+    """One clear line, before anything that changes something."""
+    fake.on("GET", "/resource_providers", {"resource_providers": []})
+    with pytest.raises(errors.NameNotFound, match="No resource provider named 'nobody' was found"):
+        run(load(command), fake.client(), arguments.format(p="nobody"))
+    assert all(line.startswith("GET ") for line in fake.lines)
+
+
+def test_every_command_of_the_package_that_names_a_provider_is_in_the_table():
+    """A new command under these names belongs here, or to another part's own tests."""
+    ours = re.compile(
+        r"osc_placement\.commands\.(aggregate|allocation\w*|inventory|resource_\w+|trait|usage)$"
+    )
+    points = distribution("osc-placement").entry_points.select(group="openstack.placement.v1")
+    commands = {point.name.replace("_", " ") for point in points if ours.match(point.module)}
+    assert commands == {command for command, _, _ in TABLE}

@@ -1,0 +1,234 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Transactions: whole or not at all, tried again as a whole, and for a bounded time."""
+
+import os
+import threading
+
+import pytest
+import sqlalchemy as sa
+from oslo_db import exception as db_exc
+
+from osc_placement.server import errors
+from osc_placement.server.db import dialects
+from osc_placement.server.db.engine import Database
+
+metadata = sa.MetaData()
+notes = sa.Table("notes", metadata, sa.Column("text", sa.String(20), primary_key=True))
+
+
+@pytest.fixture
+def url(tmp_path):
+    """The URL of a SQLite file."""
+    return f"sqlite:///{tmp_path}/notes.db"
+
+
+@pytest.fixture
+def open_database(url):
+    """A function that opens the database once more, with its table, until the test is over."""
+    opened = []
+
+    def open_(**options):
+        opened.append(Database(url, **options))
+        metadata.create_all(opened[-1].engine)
+        return opened[-1]
+
+    yield open_
+    for database in opened:
+        database.dispose()
+
+
+def add(connection, text):
+    """Write a note."""
+    connection.execute(sa.insert(notes).values(text=text))
+
+
+def read_all(connection):
+    """Every note."""
+    return sorted(connection.scalars(sa.select(notes.c.text)))
+
+
+class Losing:
+    """An operation that writes, loses a race so many times, and then wins."""
+
+    def __init__(self, times, error):
+        self.times, self.error, self.attempts = times, error, 0
+
+    def __call__(self, connection, text):
+        self.attempts += 1
+        add(connection, f"{text} {self.attempts}")
+        if self.attempts <= self.times:
+            raise self.error
+        return self.attempts
+
+
+@pytest.mark.parametrize("error", [errors.Retry(), db_exc.DBDeadlock()])
+def test_a_lost_race_repeats_the_whole_transaction(open_database, error):
+    """What a lost attempt wrote is undone before the next one starts from the beginning."""
+    database = open_database()
+    assert database.write(Losing(3, error), "attempt") == 4
+    assert database.read(read_all) == ["attempt 4"]
+
+
+@pytest.mark.parametrize("attempts", [1, 3])
+def test_races_are_lost_a_bounded_number_of_times(open_database, attempts):
+    """Then the client is told to try later, and nothing was written."""
+    database = open_database(attempts=attempts)
+    losing = Losing(100, errors.Retry())
+    with pytest.raises(errors.TooMuchContention):
+        database.write(losing, "attempt")
+    assert losing.attempts == attempts
+    assert database.read(read_all) == []
+
+
+@pytest.mark.parametrize("error", [errors.Conflict("no"), ValueError("no")])
+def test_any_other_error_undoes_and_is_not_repeated(open_database, error):
+    """What is wrong now will be wrong next time."""
+    database = open_database()
+    losing = Losing(1, error)
+    with pytest.raises(type(error)):
+        database.write(losing, "attempt")
+    assert losing.attempts == 1
+    assert database.read(read_all) == []
+
+
+def test_a_duplicate_is_told_by_its_name(open_database):
+    """The drivers' errors have one name, so that statements can tell them apart."""
+    database = open_database()
+    database.write(add, "once")
+    with pytest.raises(db_exc.DBDuplicateEntry):
+        database.write(add, "once")
+
+
+def test_a_read_sees_one_state(open_database):
+    """What is committed while a read goes on is not part of it."""
+    database, other = open_database(), open_database()
+
+    def read_twice(connection):
+        before = read_all(connection)
+        other.write(add, "meanwhile")
+        return before, read_all(connection)
+
+    assert database.read(read_twice) == ([], [])
+    assert database.read(read_all) == ["meanwhile"]
+
+
+def test_a_connection_that_broke_is_replaced_for_a_read(open_database):
+    """A read changes nothing, so it may be sent again; but not for ever."""
+    database = open_database()
+    broken = Losing(1, db_exc.DBConnectionError())
+    assert database.read(broken, "attempt") == 2
+    with pytest.raises(errors.DatabaseUnavailable):
+        database.read(Losing(2, db_exc.DBConnectionError()), "again")
+
+
+def test_a_connection_that_broke_ends_a_write(open_database):
+    """Whether it was committed nobody knows, so it is not sent again."""
+    database = open_database()
+    broken = Losing(1, db_exc.DBConnectionError())
+    with pytest.raises(errors.DatabaseUnavailable):
+        database.write(broken, "attempt")
+    assert broken.attempts == 1
+
+
+def test_a_writer_waits_for_another(open_database):
+    """Of two writers on one file the second waits until the first is done."""
+    database, other = open_database(), open_database()
+    entered, leave = threading.Event(), threading.Event()
+
+    def write_slowly(connection):
+        add(connection, "first")
+        entered.set()
+        leave.wait(10)
+
+    slow = threading.Thread(target=other.write, args=(write_slowly,))
+    slow.start()
+    entered.wait(10)
+    threading.Timer(0.1, leave.set).start()
+    database.write(lambda connection: add(connection, f"after {read_all(connection)}"))
+    slow.join()
+    assert database.read(read_all) == ["after ['first']", "first"]
+
+
+def test_a_writer_that_waited_too_long_is_told_to_try_later(open_database, monkeypatch):
+    """A file that stays busy is contention, not a failure of the server."""
+    monkeypatch.setattr(dialects, "SQLITE_BUSY_SECONDS", 0.05)
+    database, other = open_database(), open_database()
+
+    def write_inside(connection):
+        with pytest.raises(errors.TooMuchContention):
+            database.write(add, "inside")
+
+    other.write(write_inside)
+    assert database.read(read_all) == []
+
+
+def test_a_database_in_memory_is_one_for_all_threads():
+    """Readers and writers take turns on the one connection that has it."""
+    database = Database("sqlite://")
+    metadata.create_all(database.engine)
+
+    def write(number):
+        database.write(add, str(number))
+        assert str(number) in database.read(read_all)
+
+    threads = [threading.Thread(target=write, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert database.read(read_all) == [str(number) for number in range(8)]
+    database.dispose()
+
+
+def test_a_database_in_memory_is_one_by_itself():
+    """Two of them have nothing in common."""
+    database, other = Database("sqlite:///:memory:"), Database("sqlite:///:memory:")
+    metadata.create_all(database.engine)
+    with pytest.raises(errors.DatabaseUnavailable):
+        other.read(read_all)
+    database.dispose()
+    other.dispose()
+
+
+def get_raw(connection):
+    """The driver's connection."""
+    return connection.connection.driver_connection
+
+
+def test_a_fork_forgets_the_connections_of_its_parent(open_database):
+    """The child makes its own, and the parent's go on working."""
+    database = open_database()
+    mine = (id(database.read(get_raw)), id(database.write(get_raw)))
+    receiver, sender = os.pipe()
+    child = os.fork()
+    if child == 0:
+        # no exception may come back from here: there would be two pytests
+        try:
+            theirs = (id(database.read(get_raw)), id(database.write(get_raw)))
+            database.write(add, "child")
+            os.write(sender, b"shared" if set(mine) & set(theirs) else b"own")
+        finally:
+            os._exit(0)
+    os.waitpid(child, 0)
+    assert os.read(receiver, 10) == b"own"
+    database.write(add, "parent")
+    assert database.read(read_all) == ["child", "parent"]
+    assert (id(database.read(get_raw)), id(database.write(get_raw))) == mine
+
+
+UNREACHABLE = [
+    pytest.param("mysql+pymysql://root@127.0.0.1:1/placement", "pymysql", id="mariadb"),
+    pytest.param("postgresql+psycopg2://root@127.0.0.1:1/placement", "psycopg2", id="postgresql"),
+    pytest.param("sqlite:////no/such/directory/placement.db", "sqlite3", id="sqlite"),
+]
+
+
+@pytest.mark.parametrize(("url", "driver"), UNREACHABLE)
+def test_a_database_that_is_not_there_is_told_as_such(url, driver):
+    """Neither reading nor writing fails with what a driver says."""
+    pytest.importorskip(driver)
+    database = Database(url)
+    with pytest.raises(errors.DatabaseUnavailable):
+        database.read(read_all)
+    with pytest.raises(errors.DatabaseUnavailable):
+        database.write(add, "x")

@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A document against what a server has."""
+
+import dataclasses
+
+import pytest
+from hypothesis import given
+
+from osc_placement.batch.plan import ProviderState
+from osc_placement.model import Inventory, Provider
+from osc_placement.state.description import describe_plan
+from osc_placement.state.document import ConsumerEntry, Document, ProviderEntry
+from osc_placement.state.plan import Consumer, Current, DocumentMismatch, plan_apply
+from tests.unit.state.documents import CLASSES, TRAITS, documents, server_of
+
+EMPTY = Current(resource_classes=frozenset(CLASSES), traits=frozenset(TRAITS))
+
+
+def server(*providers, consumers=None, **states):
+    """A server with these providers, which hold nothing unless their state is given by name."""
+    nothing = ProviderState({}, frozenset(), frozenset())
+    return Current(
+        resource_classes=frozenset(CLASSES),
+        traits=frozenset(TRAITS),
+        providers=providers,
+        states={provider.uuid: (provider, states.get(provider.name, nothing)) for provider in providers},
+        consumers=consumers or {},
+    )
+
+
+def describe(document, current):
+    return list(describe_plan(plan_apply(document, current)))
+
+
+@given(documents())
+def test_there_is_nothing_to_do_where_the_document_holds(document):
+    """Applying twice changes nothing: everything is counted as unchanged."""
+    plan = plan_apply(document, server_of(document))
+    assert plan.size == 0
+    assert plan.unchanged["resource provider"] == len(document.providers)
+    assert plan.unchanged["consumer"] == len(document.consumers)
+
+
+@given(documents())
+def test_on_an_empty_server_parents_come_before_children(document):
+    """Every provider is in one level, and its parent is in an earlier one."""
+    levels = plan_apply(document, EMPTY).levels
+    depth = {step.entry.name: number for number, level in enumerate(levels) for step in level}
+    assert len(depth) == len(document.providers)
+    for entry in document.providers:
+        assert entry.parent is None or depth[entry.parent] < depth[entry.name]
+
+
+@given(documents())
+def test_nothing_is_written_of_a_new_provider_that_it_does_not_have(document):
+    """An empty facet of a provider that is to be created costs no request."""
+    for level in plan_apply(document, EMPTY).levels:
+        for step in level:
+            assert set(step.change.facets) == {
+                facet for facet in ("inventories", "traits", "aggregates") if getattr(step.entry.state, facet)
+            }
+
+
+def test_what_a_document_does_not_say_is_left():
+    """An entry with traits only changes traits only."""
+    entry = ProviderEntry("a", state=ProviderState(traits=frozenset({"HW_CPU_X86_AVX"})))
+    current = server(Provider("u", "a", 1, "p"), a=ProviderState(traits=frozenset({"COMPUTE_NODE"})))
+    assert describe(Document(providers=(entry,)), current) == [
+        "~ resource provider a (u)",
+        "    - COMPUTE_NODE",
+        "    + HW_CPU_X86_AVX",
+    ]
+
+
+def test_a_provider_with_a_uuid_is_found_by_it_and_renamed():
+    """The UUID says which provider is meant, the name how it shall be called."""
+    document = Document(providers=(ProviderEntry("new", "u"),))
+    assert describe(document, server(Provider("u", "old", 1))) == [
+        "~ resource provider new (u)",
+        "    - name old",
+        "    + name new",
+    ]
+
+
+def test_a_provider_is_moved_below_another():
+    """A parent that differs is a change, and so is none where there was one."""
+    current = server(Provider("u", "a", 1, None), Provider("v", "b", 1, "u"))
+    moved = Document(providers=(ProviderEntry("a", parent="b"), ProviderEntry("b", parent=None)))
+    assert describe(moved, current) == [
+        "~ resource provider b (v)",
+        "    - parent",
+        "~ resource provider a (u)",
+        "    + parent b",
+    ]
+    same = Document(providers=(ProviderEntry("a", parent=None), ProviderEntry("b", parent="a")))
+    assert describe(same, current) == []
+
+
+def test_a_name_that_another_provider_has_is_refused():
+    """Before the first write, with both UUIDs."""
+    document = Document(providers=(ProviderEntry("a", "new-uuid"),))
+    with pytest.raises(DocumentMismatch, match="'a' with the UUID u, not new-uuid"):
+        plan_apply(document, server(Provider("u", "a", 1)))
+
+
+def test_two_entries_for_one_provider_are_refused():
+    """One by its UUID, the other by its name."""
+    document = Document(providers=(ProviderEntry("new", "u"), ProviderEntry("old")))
+    with pytest.raises(DocumentMismatch, match="the same resource provider on the server"):
+        plan_apply(document, server(Provider("u", "old", 1)))
+
+
+@pytest.mark.parametrize(
+    ("state", "unknown"),
+    [
+        (ProviderState(traits=frozenset({"HW_NO"})), "the trait HW_NO"),
+        (ProviderState(inventories={"NO_GB": Inventory(1)}), "the resource class NO_GB"),
+    ],
+)
+def test_a_standard_name_that_the_server_lacks_is_refused(state, unknown):
+    """A typo in a standard trait or class is found before the first write."""
+    with pytest.raises(DocumentMismatch, match=f"'a' shall have {unknown}, which this server does not know"):
+        plan_apply(Document(providers=(ProviderEntry("a", state=state),)), EMPTY)
+
+
+def test_a_ratio_as_mariadb_reads_it_back_is_no_change():
+    """Single-precision columns give six digits, which must not look like a change for ever."""
+    entry = ProviderEntry("a", state=ProviderState({"VCPU": Inventory(8, allocation_ratio=1.234567)}))
+    current = server(Provider("u", "a", 1), a=ProviderState({"VCPU": Inventory(8, allocation_ratio=1.23457)}))
+    assert describe(Document(providers=(entry,)), current) == []
+
+
+@pytest.mark.parametrize(
+    "difference",
+    [{"project": "other"}, {"user": "other"}, {"type": "OTHER"}, {"resources": {"u": {"VCPU": 2}}}],
+)
+def test_any_difference_of_a_consumer_is_a_change(difference):
+    """Owner, type and amounts all count; what the document says is shown."""
+    consumer = Consumer(1, "project", "user", "INSTANCE", {"u": {"VCPU": 1}})
+    entry = ConsumerEntry("c", "project", "user", {"a": {"VCPU": 1}}, "INSTANCE")
+    document = Document(providers=(ProviderEntry("a"),), consumers=(entry,))
+    provider = Provider("u", "a", 1)
+    assert describe(document, server(provider, consumers={"c": consumer})) == []
+    changed = dataclasses.replace(consumer, **difference)
+    assert describe(document, server(provider, consumers={"c": changed})) == [
+        "~ allocations of c (project project)",
+        "    + a: VCPU=1",
+    ]
+
+
+def test_a_type_that_is_not_given_is_left():
+    """Servers before 1.38 know no types, so a document may do without."""
+    consumer = Consumer(1, "project", "user", "INSTANCE", {"u": {"VCPU": 1}})
+    entry = ConsumerEntry("c", "project", "user", {"a": {"VCPU": 1}})
+    document = Document(providers=(ProviderEntry("a"),), consumers=(entry,))
+    assert describe(document, server(Provider("u", "a", 1), consumers={"c": consumer})) == []

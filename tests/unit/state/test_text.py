@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""YAML to document and back, and the words and line of every mistake."""
+
+import pathlib
+import subprocess
+import sys
+
+import pytest
+import yaml
+from hypothesis import given
+
+from osc_placement.model import Inventory
+from osc_placement.state.document import to_plain
+from osc_placement.state.text import UnreadableText, format_document, parse_text
+from tests.unit.state.documents import documents
+
+EXAMPLES = pathlib.Path(__file__).parents[3] / "examples"
+
+U1 = "cccccccc-0000-4000-8000-000000000001"
+U2 = "cccccccc-0000-4000-8000-000000000002"
+
+MISTAKES = yaml.safe_load(pathlib.Path(__file__).with_name("mistakes.yaml").read_text())
+
+
+@given(documents())
+def test_a_document_survives_being_written_and_read(document):
+    """Every value comes back, whatever YAML could take it for."""
+    read = parse_text(format_document(document), "file")
+    assert to_plain(read) == to_plain(document)
+
+
+@given(documents())
+def test_equal_documents_give_equal_text(document):
+    """Reading and writing again gives the same bytes, so files can be compared."""
+    text = format_document(document)
+    assert format_document(parse_text(text, "file")) == text
+
+
+def test_an_empty_file_is_an_empty_document():
+    """There is nothing to apply in it, and that is no mistake."""
+    assert to_plain(parse_text("", "file")) == to_plain(parse_text("version: 1\n", "file"))
+
+
+def test_anchors_and_merges_are_plain_yaml():
+    """A file written by hand may repeat itself by reference; keys that begin with x- hold the anchors."""
+    document = parse_text(
+        """
+x-host: &host
+  inventories: {VCPU: &cpu {total: 8}}
+providers:
+- {<<: *host, name: a}
+- name: b
+  inventories: {VCPU: {<<: *cpu, reserved: 1}}
+""",
+        "file",
+    )
+    assert document.providers[0].state.inventories == {"VCPU": Inventory(8)}
+    assert document.providers[1].state.inventories == {"VCPU": Inventory(8, reserved=1)}
+
+
+def test_what_is_not_said_is_not_known():
+    """A provider of which only the traits are given leaves the rest as it is; nothing is not empty."""
+    (entry,) = parse_text("providers: [{name: a, traits: []}]", "file").providers
+    assert entry.parent is ...
+    assert entry.state.traits == frozenset()
+    assert entry.state.inventories is None
+    assert entry.state.aggregates is None
+
+
+def test_providers_may_be_referred_to_by_uuid():
+    """Parents and allocations know providers by both names; they come back by name."""
+    document = parse_text(
+        f"""
+providers:
+- {{name: a, uuid: {U1}, inventories: {{VCPU: {{total: 8}}}}}}
+- {{name: b, parent: {U1}}}
+allocations:
+- {{consumer: {U2}, project: p, user: u, resources: {{{U1}: {{VCPU: 1}}}}}}
+""",
+        "file",
+    )
+    assert document.providers[1].parent == "a"
+    assert document.consumers[0].resources == {"a": {"VCPU": 1}}
+
+
+@pytest.mark.parametrize("case", MISTAKES, ids=[case["mistake"] for case in MISTAKES])
+def test_a_mistake_is_told_with_its_line_and_place(case):
+    """One line: the file, the line in it, the place in the document, what is wrong."""
+    with pytest.raises(UnreadableText) as caught:
+        parse_text(case["text"], "cloud.yaml")
+    message = str(caught.value)
+    assert message.startswith(f"cloud.yaml, line {case['line']}: ")
+    assert case["error"] in message
+    assert "\n" not in message
+
+
+def test_a_mistake_in_what_is_merged_is_told_where_it_stands():
+    """The line is that of the anchor, where the mistake has to be put right."""
+    text = "x-host: &host\n  traits: [hw]\nproviders:\n- <<: *host\n  name: a\n"
+    with pytest.raises(UnreadableText, match=r"^file, line 2: providers\[0\]\.traits\[0\]: "):
+        parse_text(text, "file")
+
+
+def test_a_document_that_contains_itself_is_a_mistake():
+    """An alias within its own anchor does not end in a traceback."""
+    with pytest.raises(UnreadableText, match="must be"):
+        parse_text("providers: &a [*a]\n", "file")
+
+
+def test_the_example_is_what_its_script_writes():
+    """examples/cloud.yaml is changed by changing make_cloud.py."""
+    script = [sys.executable, EXAMPLES / "make_cloud.py"]
+    written = subprocess.run(script, check=True, capture_output=True, text=True).stdout
+    assert (EXAMPLES / "cloud.yaml").read_text() == written
+
+
+def test_the_example_is_the_cloud_it_says_it_is():
+    """200 hosts in 4 racks, a shared storage, NUMA nodes and GPUs below the hosts of one rack."""
+    document = parse_text((EXAMPLES / "cloud.yaml").read_text(), "cloud.yaml")
+    hosts = [entry for entry in document.providers if "COMPUTE_NODE" in entry.state.traits]
+    racks = {next(iter(entry.state.aggregates)) for entry in hosts}
+    assert (len(hosts), len(racks)) == (200, 4)
+    assert sum("MISC_SHARES_VIA_AGGREGATE" in entry.state.traits for entry in document.providers) == 1
+    assert sum("HW_NUMA_ROOT" in entry.state.traits for entry in document.providers) == 100
+    assert sum("PGPU" in entry.state.inventories for entry in document.providers) == 100
+    assert len(document.consumers) == 32

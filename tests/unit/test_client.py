@@ -1,0 +1,318 @@
+# SPDX-License-Identifier: Apache-2.0
+"""osc_placement.client: what each operation sends, and what it gives back."""
+
+import pytest
+
+from osc_placement import errors, microversion
+from tests.unit.fake_placement import FakePlacement, error
+
+PROVIDER = {"uuid": "u", "name": "host1", "generation": 3}
+INVENTORIES = {"inventories": {"VCPU": {"total": 8}}, "resource_provider_generation": 4}
+TRAITS = {"traits": ["A"], "resource_provider_generation": 4}
+AGGREGATES = {"aggregates": ["a"], "resource_provider_generation": 4}
+ALLOCATIONS = {"allocations": {}}
+CANDIDATES = {"allocation_requests": [], "provider_summaries": {}}
+
+
+def asked(call, method, path, answer=(204,), **settings):
+    """The request that a call makes, and its result."""
+    fake = FakePlacement().on(method, path, answer)
+    result = call(fake.client(**settings))
+    assert fake.lines[-1] == f"{method} {path}"
+    assert len(fake.asked) <= 2
+    return fake.asked[-1], result
+
+
+@pytest.mark.parametrize(
+    ("call", "path", "query", "answer", "result"),
+    [
+        (
+            lambda c: c.list_providers(),
+            "/resource_providers",
+            [],
+            {"resource_providers": [PROVIDER]},
+            [PROVIDER],
+        ),
+        (
+            lambda c: c.list_providers(
+                name="host1",
+                uuid="u",
+                member_of=["in:a,b", "!in:c"],
+                resources={"VCPU": 2, "DISK_GB": 1},
+                in_tree="t",
+                required=["in:A,B", "C,!D"],
+            ),
+            "/resource_providers",
+            [
+                ("name", "host1"),
+                ("uuid", "u"),
+                ("in_tree", "t"),
+                ("member_of", "in:a,b"),
+                ("member_of", "!in:c"),
+                ("required", "in:A,B"),
+                ("required", "C,!D"),
+                ("resources", "VCPU:2,DISK_GB:1"),
+            ],
+            {"resource_providers": []},
+            [],
+        ),
+        (lambda c: c.show_provider("u"), "/resource_providers/u", [], PROVIDER, PROVIDER),
+        (
+            lambda c: c.list_inventories("u"),
+            "/resource_providers/u/inventories",
+            [],
+            INVENTORIES,
+            INVENTORIES,
+        ),
+        (
+            lambda c: c.show_inventory("u", "VCPU"),
+            "/resource_providers/u/inventories/VCPU",
+            [],
+            {"total": 8},
+            {"total": 8},
+        ),
+        (
+            lambda c: c.list_provider_aggregates("u"),
+            "/resource_providers/u/aggregates",
+            [],
+            AGGREGATES,
+            AGGREGATES,
+        ),
+        (lambda c: c.list_provider_traits("u"), "/resource_providers/u/traits", [], TRAITS, TRAITS),
+        (lambda c: c.list_traits(), "/traits", [], {"traits": ["A"]}, ["A"]),
+        (
+            lambda c: c.list_traits(name="startswith:CUSTOM", associated=True),
+            "/traits",
+            [("name", "startswith:CUSTOM"), ("associated", "True")],
+            {"traits": []},
+            [],
+        ),
+        (
+            lambda c: c.list_resource_classes(),
+            "/resource_classes",
+            [],
+            {"resource_classes": [{"name": "X"}]},
+            [{"name": "X"}],
+        ),
+        (lambda c: c.show_resource_class("X"), "/resource_classes/X", [], {"name": "X"}, {"name": "X"}),
+        (lambda c: c.list_allocations("c"), "/allocations/c", [], ALLOCATIONS, ALLOCATIONS),
+        (
+            lambda c: c.list_provider_allocations("u"),
+            "/resource_providers/u/allocations",
+            [],
+            ALLOCATIONS,
+            ALLOCATIONS,
+        ),
+        (
+            lambda c: c.provider_usages("u"),
+            "/resource_providers/u/usages",
+            [],
+            {"usages": {"VCPU": 1}},
+            {"VCPU": 1},
+        ),
+        (
+            lambda c: c.total_usages("p", user_id="u", consumer_type="INSTANCE"),
+            "/usages",
+            [("project_id", "p"), ("user_id", "u"), ("consumer_type", "INSTANCE")],
+            {"usages": {"VCPU": 1}},
+            {"VCPU": 1},
+        ),
+        (
+            lambda c: c.allocation_candidates(
+                [("resources", "VCPU:1"), ("required1", "A"), ("required1", "B")]
+            ),
+            "/allocation_candidates",
+            [("resources", "VCPU:1"), ("required1", "A"), ("required1", "B")],
+            CANDIDATES,
+            CANDIDATES,
+        ),
+        (lambda c: c.versions(), "/", [], {"versions": [{"id": "v1.0"}]}, [{"id": "v1.0"}]),
+    ],
+)
+def test_what_is_read(call, path, query, answer, result):
+    """One GET, and the API's own document or list."""
+    request, given = asked(call, "GET", path, answer, api_version="1.39")
+    assert request.query == query
+    assert request.body is None
+    assert given == result
+
+
+@pytest.mark.parametrize(
+    ("call", "method", "path", "body", "answer"),
+    [
+        (lambda c: c.create_provider("n"), "POST", "/resource_providers", {"name": "n"}, PROVIDER),
+        (
+            lambda c: c.create_provider("n", uuid="u", parent="p"),
+            "POST",
+            "/resource_providers",
+            {"name": "n", "uuid": "u", "parent_provider_uuid": "p"},
+            PROVIDER,
+        ),
+        (lambda c: c.update_provider("u", "n"), "PUT", "/resource_providers/u", {"name": "n"}, PROVIDER),
+        (
+            lambda c: c.update_provider("u", "n", parent=None),
+            "PUT",
+            "/resource_providers/u",
+            {"name": "n", "parent_provider_uuid": None},
+            PROVIDER,
+        ),
+        (lambda c: c.delete_provider("u"), "DELETE", "/resource_providers/u", None, (204,)),
+        (
+            lambda c: c.set_inventories("u", {"VCPU": {"total": 8}}, 3),
+            "PUT",
+            "/resource_providers/u/inventories",
+            {"inventories": {"VCPU": {"total": 8}}, "resource_provider_generation": 3},
+            INVENTORIES,
+        ),
+        (
+            lambda c: c.set_inventory("u", "VCPU", {"total": 8}, 3),
+            "PUT",
+            "/resource_providers/u/inventories/VCPU",
+            {"total": 8, "resource_provider_generation": 3},
+            {"total": 8},
+        ),
+        (
+            lambda c: c.delete_inventory("u", "VCPU"),
+            "DELETE",
+            "/resource_providers/u/inventories/VCPU",
+            None,
+            (204,),
+        ),
+        (lambda c: c.delete_inventories("u"), "DELETE", "/resource_providers/u/inventories", None, (204,)),
+        (
+            lambda c: c.set_provider_aggregates("u", {"a"}, 3),
+            "PUT",
+            "/resource_providers/u/aggregates",
+            {"aggregates": ["a"], "resource_provider_generation": 3},
+            AGGREGATES,
+        ),
+        (
+            lambda c: c.set_provider_traits("u", ("A",), 3),
+            "PUT",
+            "/resource_providers/u/traits",
+            {"traits": ["A"], "resource_provider_generation": 3},
+            TRAITS,
+        ),
+        (lambda c: c.delete_provider_traits("u"), "DELETE", "/resource_providers/u/traits", None, (204,)),
+        (lambda c: c.create_trait("A"), "PUT", "/traits/A", None, (201,)),
+        (lambda c: c.show_trait("A"), "GET", "/traits/A", None, (204,)),
+        (lambda c: c.delete_trait("A"), "DELETE", "/traits/A", None, (204,)),
+        (lambda c: c.create_resource_class("X"), "POST", "/resource_classes", {"name": "X"}, (201,)),
+        (lambda c: c.ensure_resource_class("X"), "PUT", "/resource_classes/X", None, (201,)),
+        (lambda c: c.delete_resource_class("X"), "DELETE", "/resource_classes/X", None, (204,)),
+        (lambda c: c.set_allocations("c", ALLOCATIONS), "PUT", "/allocations/c", ALLOCATIONS, (204,)),
+        (lambda c: c.delete_allocations("c"), "DELETE", "/allocations/c", None, (204,)),
+        (
+            lambda c: c.set_many_allocations({"c": ALLOCATIONS}),
+            "POST",
+            "/allocations",
+            {"c": ALLOCATIONS},
+            (204,),
+        ),
+        (lambda c: c.reshape({"inventories": {}}), "POST", "/reshaper", {"inventories": {}}, (204,)),
+    ],
+)
+def test_what_is_written(call, method, path, body, answer):
+    """One request; what the API answers comes back, or nothing."""
+    request, given = asked(call, method, path, answer, api_version="1.39")
+    assert request.body == body
+    assert given == (answer if isinstance(answer, dict) else None)
+
+
+def test_aggregates_are_a_bare_list_before_generations():
+    """1.1 to 1.18 know no generation there."""
+    request, _ = asked(
+        lambda c: c.set_provider_aggregates("u", ["a", "b"], None),
+        "PUT",
+        "/resource_providers/u/aggregates",
+        {"aggregates": ["a", "b"]},
+        api_version="1.18",
+    )
+    assert request.body == ["a", "b"]
+
+
+def test_a_created_provider_is_read_back_where_it_does_not_come_along():
+    """Before 1.20 there is only its address, in which a proxy may have put another host."""
+    fake = FakePlacement("1.19")
+    fake.on("POST", "/resource_providers", (201, "", {"Location": "http://inner:8778/resource_providers/u"}))
+    fake.on("GET", "/resource_providers/u", PROVIDER)
+    assert fake.client().create_provider("host1") == PROVIDER
+    assert fake.lines == ["GET /", "POST /resource_providers", "GET /resource_providers/u"]
+
+
+def test_what_is_typed_cannot_leave_its_place_in_a_path():
+    """A slash or a question mark in a name is part of the name."""
+    fake = FakePlacement()
+    with pytest.raises(errors.NotFound):
+        fake.client().delete_trait("A/../B?x=y")
+    assert fake.asked[-1].path == "/traits/A%2F..%2FB%3Fx%3Dy"
+    assert fake.asked[-1].query == []
+
+
+def test_a_name_that_is_empty_is_still_a_condition():
+    """Leaving it out would list, and then perhaps delete, any provider."""
+    request, _ = asked(
+        lambda c: c.list_providers(name=""),
+        "GET",
+        "/resource_providers",
+        {"resource_providers": []},
+        api_version="1.39",
+    )
+    assert "name=" in request.raw_query
+
+
+@pytest.mark.parametrize(
+    ("call", "minimum"),
+    [
+        (lambda c: c.list_provider_aggregates("u"), microversion.PROVIDER_AGGREGATES),
+        (lambda c: c.set_provider_aggregates("u", [], None), microversion.PROVIDER_AGGREGATES),
+        (lambda c: c.list_resource_classes(), microversion.RESOURCE_CLASSES),
+        (lambda c: c.show_resource_class("X"), microversion.RESOURCE_CLASSES),
+        (lambda c: c.create_resource_class("X"), microversion.RESOURCE_CLASSES),
+        (lambda c: c.delete_resource_class("X"), microversion.RESOURCE_CLASSES),
+        (lambda c: c.delete_inventories("u"), microversion.DELETE_INVENTORIES),
+        (lambda c: c.list_traits(), microversion.TRAITS),
+        (lambda c: c.show_trait("A"), microversion.TRAITS),
+        (lambda c: c.create_trait("A"), microversion.TRAITS),
+        (lambda c: c.delete_trait("A"), microversion.TRAITS),
+        (lambda c: c.list_provider_traits("u"), microversion.TRAITS),
+        (lambda c: c.set_provider_traits("u", [], 0), microversion.TRAITS),
+        (lambda c: c.delete_provider_traits("u"), microversion.TRAITS),
+        (lambda c: c.ensure_resource_class("X"), microversion.PUT_RESOURCE_CLASS_WITHOUT_BODY),
+        (lambda c: c.total_usages("p"), microversion.TOTAL_USAGES),
+        (lambda c: c.allocation_candidates([]), microversion.ALLOCATION_CANDIDATES),
+        (lambda c: c.set_many_allocations({}), microversion.POST_ALLOCATIONS),
+        (lambda c: c.create_provider("n", parent="p"), microversion.NESTED_PROVIDERS),
+        (lambda c: c.update_provider("u", "n", parent="p"), microversion.NESTED_PROVIDERS),
+        (lambda c: c.reshape({}), microversion.RESHAPER),
+    ],
+)
+def test_an_operation_names_the_version_it_needs(call, minimum):
+    """An old server would answer 404, which says nothing."""
+    before = microversion.Version(1, minimum.minor - 1)
+    fake = FakePlacement(str(before))
+    with pytest.raises(errors.VersionTooLow) as caught:
+        call(fake.client())
+    assert caught.value.required == minimum
+    assert fake.lines == ["GET /"]
+    with pytest.raises(errors.NotFound):
+        call(FakePlacement(str(minimum)).client())
+
+
+def test_a_refusal_names_the_request_and_the_servers_code():
+    """Facts for callers that decide by them."""
+    fake = FakePlacement().on(
+        "PUT", "/resource_providers/u/traits", error(409, "changed", code="placement.concurrent_update")
+    )
+    with pytest.raises(errors.Conflict) as caught:
+        fake.client().set_provider_traits("u", ["A"], 1)
+    assert (caught.value.method, caught.value.url[-27:]) == ("PUT", "/resource_providers/u/traits"[-27:])
+    assert caught.value.concurrent_update
+    assert caught.value.request_id == "req-1"
+
+
+def test_a_request_can_have_a_version_of_its_own():
+    """Where another version of one request does what the version in use cannot."""
+    fake = FakePlacement().on("PUT", "/allocations/c", (204,))
+    fake.client().set_allocations("c", ALLOCATIONS, microversion.REPARENTING)
+    assert fake.asked[-1].headers["OpenStack-API-Version"] == "placement 1.37"

@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""osc_placement.syntax: texts of the command line to values."""
+
+import uuid
+
+import pytest
+
+from osc_placement import errors, syntax
+
+PROVIDER = "c0ffee00-0000-4000-8000-000000000001"
+
+
+@pytest.mark.parametrize(
+    "text", [PROVIDER, PROVIDER.upper(), PROVIDER.replace("-", ""), f"{{{PROVIDER}}}", f"urn:uuid:{PROVIDER}"]
+)
+def test_every_spelling_of_a_uuid_is_one(text):
+    """What the API takes for a UUID is one here."""
+    assert syntax.is_uuid_like(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "host1", PROVIDER[:-1], PROVIDER + "0", "compute-" + PROVIDER, "é" * 32]
+)
+def test_a_name_is_no_uuid(text):
+    """Names, and UUIDs with a mistake, are looked up as names."""
+    assert not syntax.is_uuid_like(text)
+
+
+def test_any_uuid_is_one():
+    """Whatever uuid4 makes."""
+    assert all(syntax.is_uuid_like(str(uuid.uuid4())) for _ in range(100))
+
+
+def test_inventories_are_read_in_order_and_a_later_value_wins():
+    """Classes stay in the order of their first naming; the total may be left unnamed."""
+    texts = ["MEMORY_MB=2048", "VCPU:total=8", "VCPU:allocation_ratio=4", "MEMORY_MB:reserved=512", "VCPU=16"]
+    inventories = syntax.parse_inventories(texts)
+    assert list(inventories) == ["MEMORY_MB", "VCPU"]
+    assert inventories == {
+        "MEMORY_MB": {"total": 2048, "reserved": 512},
+        "VCPU": {"total": 16, "allocation_ratio": 4.0},
+    }
+    assert isinstance(inventories["VCPU"]["allocation_ratio"], float)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("VCPU", 'Resource argument must have "name=value" format'),
+        ("VCPU=8=9", 'Resource argument must have "name=value" format'),
+        ("VCPU:total:x=8", "Resource argument can contain only one colon"),
+        ("=8", "Name, field and value must be not empty"),
+        (":total=8", "Name, field and value must be not empty"),
+        ("VCPU:=8", "Name, field and value must be not empty"),
+        ("VCPU=", "Name, field and value must be not empty"),
+        ("VCPU:size=8", "Unknown inventory field size"),
+        ("VCPU=abc", "total of VCPU must be a whole number, not 'abc'"),
+        ("VCPU=1.5", "total of VCPU must be a whole number, not '1.5'"),
+        ("VCPU=1_000", "total of VCPU must be a whole number, not '1_000'"),
+        ("VCPU:allocation_ratio=abc", "allocation_ratio of VCPU must be a number, not 'abc'"),
+        ("VCPU:allocation_ratio=nan", "allocation_ratio of VCPU must be a number, not 'nan'"),
+        ("VCPU:allocation_ratio=inf", "allocation_ratio of VCPU must be a number, not 'inf'"),
+    ],
+)
+def test_a_mistake_in_an_inventory_is_named(text, message):
+    """The texts of the reference where it had any worth matching."""
+    with pytest.raises(errors.UsageError) as caught:
+        syntax.parse_inventories(["DISK_GB=1", text])
+    assert str(caught.value) == message
+
+
+def test_amounts_are_read_in_order():
+    """As a request for resources."""
+    assert list(syntax.parse_amounts(["VCPU=4", "DISK_GB=10", "VCPU=2"]).items()) == [
+        ("VCPU", 2),
+        ("DISK_GB", 10),
+    ]
+
+
+@pytest.mark.parametrize("text", ["VCPU", "VCPU=", "=1", "VCPU=1=2", "VCPU=many"])
+def test_a_mistake_in_an_amount_is_shown(text):
+    """The argument, or its value, is in the message."""
+    with pytest.raises(errors.UsageError, match=text.rpartition("=")[2] or text):
+        syntax.parse_amounts([text])
+
+
+def test_allocations_are_read_and_gathered_by_provider():
+    """The same provider may be named twice; the same amount, too."""
+    pairs = syntax.parse_allocations(
+        ["rp=a,VCPU=1,DISK_GB=5", "MEMORY_MB=2,rp=b", "rp=a,MEMORY_MB=3", "rp=a,VCPU=1"]
+    )
+    assert syntax.merge_allocations(pairs) == {
+        "a": {"VCPU": 1, "DISK_GB": 5, "MEMORY_MB": 3},
+        "b": {"MEMORY_MB": 2},
+    }
+
+
+def test_two_amounts_for_one_thing_are_a_conflict():
+    """Nothing is chosen for the operator."""
+    with pytest.raises(errors.PlacementError) as caught:
+        syntax.merge_allocations(syntax.parse_allocations(["rp=a,VCPU=1", "rp=a,VCPU=2"]))
+    assert str(caught.value) == "Conflict detected for resource provider a resource class VCPU"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "Incorrect allocation string format"),
+        ("rp=a", "Incorrect allocation string format"),
+        ("rp=a,VCPU", "Incorrect allocation string format"),
+        ("rp=a,VCPU=1=2", "Incorrect allocation string format"),
+        ("VCPU=1,DISK_GB=2", "Resource provider parameter is required for allocation string"),
+        ("rp=a,VCPU=x", "Amount of VCPU must be a whole number, not 'x'"),
+        ("rp=a,VCPU=1,VCPU=2", "Allocation 'rp=a,VCPU=1,VCPU=2' names something twice"),
+    ],
+)
+def test_a_mistake_in_an_allocation_is_named(text, message):
+    """The texts of the reference where it had any worth matching."""
+    with pytest.raises(errors.UsageError) as caught:
+        syntax.parse_allocations([text])
+    assert str(caught.value) == message
+
+
+@pytest.mark.parametrize(
+    ("required", "forbidden", "values"),
+    [
+        ([], [], []),
+        (["A"], [], ["A"]),
+        (["A", "B"], ["C"], ["A,B,!C"]),
+        ([], ["C", "D"], ["!C,!D"]),
+        (["A,B", "C", "D,E"], ["F"], ["in:A,B", "in:D,E", "C,!F"]),
+        (["A,B"], [], ["in:A,B"]),
+    ],
+)
+def test_traits_are_written_as_the_api_wants_them(required, forbidden, values):
+    """Each any-of in a value of its own, all the others in one."""
+    assert syntax.format_traits(required, forbidden) == values
+
+
+@pytest.mark.parametrize(
+    ("member_of", "aggregates", "values"),
+    [
+        ([], [], []),
+        (["a,b", "c"], [], ["in:a,b", "in:c"]),
+        ([], ["a", "b"], ["in:a,b"]),
+    ],
+)
+def test_aggregates_are_written_as_the_api_wants_them(member_of, aggregates, values):
+    """--member-of is a condition each time, --aggregate-uuid an alternative each time."""
+    assert syntax.format_member_of(member_of, aggregates) == values
