@@ -52,11 +52,13 @@ def execute_plan(
     return Report(plan, tuple(outcomes), interrupted=skipped)
 
 
-def run_change(client: PlacementClient, change: Change, edit: Edit, stop: threading.Event) -> Outcome:
+def run_change(
+    client: PlacementClient, change: Change, edit: Edit, stop: threading.Event | None = None
+) -> Outcome:
     """Make one change, planning it again with ``edit`` when somebody else was faster; raises nothing."""
     attempt = _Attempt(change)
     try:
-        return _run_attempts(client, attempt, edit, stop)
+        return _run_attempts(client, attempt, edit, stop or threading.Event())
     except Exception as error:  # whatever it is, it is about this provider only
         LOG.debug("%s was not changed", change.provider.uuid, exc_info=True)
         return attempt.end(Result.FAILED, error)

@@ -28,7 +28,7 @@ from osc_placement.batch.plan import (
 )
 from osc_placement.commands import base
 from osc_placement.commands.concurrency import add_concurrency_option
-from osc_placement.commands.progress import ProgressBar, stop_on_interrupt
+from osc_placement.commands.progress import ProgressBar, nothing_changed_on_interrupt, stop_on_interrupt
 from osc_placement.errors import PlacementError, UsageError
 
 PLAN_COLUMNS: Final = ("uuid", "name", "before", "after", "reason")
@@ -99,14 +99,11 @@ class BatchCommand(base.Lister):
         return REPORT_COLUMNS, _report_rows(report, show)
 
     def _agree_on_plan(self, parsed_args: argparse.Namespace) -> Plan:
-        try:
+        with nothing_changed_on_interrupt(self.app.stderr):
             self.check_names(parsed_args)
             plan = self._make_plan(parsed_args)
             if plan.changes and not (parsed_args.dry_run or parsed_args.yes):
                 self._confirm(plan)
-        except KeyboardInterrupt:
-            print("Interrupted; nothing was changed.", file=self.app.stderr)
-            raise
         return plan
 
     def _make_plan(self, parsed_args: argparse.Namespace) -> Plan:

@@ -69,6 +69,16 @@ class ProgressBar:
 
 
 @contextmanager
+def nothing_changed_on_interrupt(stream: TextIO) -> Iterator[None]:
+    """Let Ctrl-C end the command, as it does, with words for the time before the first write."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        print("Interrupted; nothing was changed.", file=stream)
+        raise
+
+
+@contextmanager
 def stop_on_interrupt(stream: TextIO) -> Iterator[threading.Event]:
     """Give an event that Ctrl-C sets instead of ending the process; a second Ctrl-C ends it at once."""
     stop = threading.Event()

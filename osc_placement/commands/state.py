@@ -13,7 +13,7 @@ from typing import Final
 from osc_placement import microversion
 from osc_placement.commands import base
 from osc_placement.commands.concurrency import add_concurrency_option
-from osc_placement.commands.progress import ProgressBar, stop_on_interrupt
+from osc_placement.commands.progress import ProgressBar, nothing_changed_on_interrupt, stop_on_interrupt
 from osc_placement.errors import PlacementError
 from osc_placement.state import read, write
 from osc_placement.state.description import describe_plan
@@ -94,12 +94,14 @@ class ApplyState(base.PlacementCommand):
         parsed_args.document = parse_text(read_file(parsed_args.file), source)
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
-        plan = self._make_plan(parsed_args.document, parsed_args.concurrency)
-        lines = list(describe_plan(plan))
-        if not lines:
-            lines = [f"Nothing to do: {_count_things(plan.unchanged)} are as {parsed_args.file} says"]
+        with nothing_changed_on_interrupt(self.app.stderr):
+            plan = self._make_plan(parsed_args.document, parsed_args.concurrency)
+        if plan.size == 0:
+            lines = [
+                f"Nothing to do: all that {parsed_args.file} says is so ({count_things(plan.unchanged)})"
+            ]
         elif parsed_args.dry_run:
-            lines += [f"{_count_things(plan.unchanged)} would stay as they are"]
+            lines = [*describe_plan(plan), f"unchanged: {count_things(plan.unchanged)}"]
         else:
             report = self._execute(plan, parsed_args.concurrency)
             self.exit_status = report.exit_status
@@ -148,10 +150,12 @@ _PLURALS: Final[Mapping[Kind, str]] = {
 }
 
 
-def _count_things(numbers: Mapping[Kind, int]) -> str:
-    return ", ".join(
-        f"{number} {kind if number == 1 else _PLURALS[kind]}" for kind, number in numbers.items()
-    )
+def count_things(numbers: Mapping[Kind, int]) -> str:
+    """Numbers of things in words."""
+    counts = [
+        f"{number} {kind if number == 1 else _PLURALS[kind]}" for kind, number in numbers.items() if number
+    ]
+    return ", ".join(counts) or "nothing"
 
 
 def read_file(name: str) -> str:

@@ -214,7 +214,9 @@ def register_opts(conf: cfg.ConfigOpts) -> None:
     for group, opts in _OWN_OPTS.items():
         # by name: a group given as an object shares its options, overrides included, with every other conf
         conf.register_opts(opts, group=group.name)
-    oslo_log.register_options(conf)
+    if "log_file" not in conf:
+        # options of the command line, which oslo.config refuses when it has parsed one, also if it has them
+        oslo_log.register_options(conf)
     policy_opts.set_defaults(conf)
     conf.set_default("policy_file", "policy.yaml", group="oslo_policy")
     conf.register_opts(cors.CORS_OPTS, group="cors")

@@ -14,8 +14,6 @@ import uuid
 from typing import TYPE_CHECKING, Any
 
 import webob
-import webob.dec
-import webob.exc
 from microversion_parse.middleware import MicroversionMiddleware
 
 from osc_placement import microversion
@@ -47,8 +45,12 @@ def loadapp(conf: ConfigOpts, project_name: str | None = None) -> WSGIApplicatio
         from osc_placement.server.db import upgrade
 
         upgrade.upgrade(database)
-    service = http.Service(conf, database, Policy(conf))
-    return _pipeline(service)
+    return make_application(conf, database)
+
+
+def make_application(conf: ConfigOpts, database: Database) -> WSGIApplication:
+    """The application on a database that the caller has opened, and will close."""
+    return _pipeline(http.Service(conf, database, Policy(conf)))
 
 
 def _pipeline(service: http.Service) -> WSGIApplication:

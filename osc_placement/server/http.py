@@ -103,12 +103,11 @@ class Request:
         :raises errors.HTTPError: 400 if it is not text
         """
         try:
-            parameters = dict(self.web.GET)
-            for text in parameters.values():
-                check_text(text)
+            for pair in self.web.GET.items():
+                check_text("".join(pair))
         except ValueError as error:
             raise errors.HTTPError(400, f"Invalid query string parameters: {error}") from error
-        return parameters
+        return dict(self.web.GET)
 
     def query(self, schema: Schema) -> dict[str, str]:
         """Read the query string, which has to match the schema."""

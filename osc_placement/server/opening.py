@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 from oslo_config import cfg
+from oslo_db import exception as db_exc
 
 from osc_placement.server import conf as configuration
 from osc_placement.server.db import dialects
 from osc_placement.server.db.engine import Database
 from osc_placement.server.db.upgrade import SchemaError
+from osc_placement.server.errors import PlacementError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -133,7 +135,7 @@ def using(database: Database) -> Iterator[None]:
         yield
     except SchemaError as error:
         raise CannotRun(f"Database {describe(database.url)}: {error}") from error
-    except Exception as error:
+    except (sa.exc.SQLAlchemyError, db_exc.DBError, PlacementError) as error:
         LOG.debug("failed", exc_info=True)
         raise CannotRun(f"Cannot use the database {describe(database.url)}: {_reason(error)}") from error
     finally:

@@ -245,6 +245,11 @@ class _Gunicorn(BaseApplication):  # type: ignore[misc]  # it has no annotations
             "post_worker_init": self._announce,
         }
 
+    def reload(self) -> None:
+        """Read the configuration again, for the workers that SIGHUP starts in place of the old ones."""
+        self.conf.reload_config_files()
+        super().reload()
+
     def load(self) -> WSGIApplication:
         """Make the application of a worker, which inherits modules but no connection."""
         return deploy.loadapp(self.conf)

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from oslo_config.cfg import ConfigOpts
-    from sqlalchemy.engine import Connection
 
     from osc_placement.server.db.engine import Database
 
@@ -47,24 +46,20 @@ class Result:
 
 def run(conf: ConfigOpts, database: Database, *, as_json: bool = False) -> int:
     """Make the checks, print what came of them, and return the worst outcome."""
-    results = [*database.read(_check_rows), _check_policy_file(conf)]
+    results = [_check_roots(database), _check_consumers(database), _check_policy_file(conf)]
     print(_format_json(results) if as_json else _format_table(results))
     return max(result.code for result in results)
 
 
-def _check_rows(conn: Connection) -> list[Result]:
-    return [_check_roots(conn), _check_consumers(conn)]
-
-
-def _check_roots(conn: Connection) -> Result:
-    if not repair.is_root_missing(conn):
+def _check_roots(database: Database) -> Result:
+    if not database.read(repair.is_root_missing):
         return Result("Missing Root Provider IDs", Code.SUCCESS)
     details = "There is at least one resource provider table record which misses its root provider id."
     return Result("Missing Root Provider IDs", Code.FAILURE, f"{details} {REPAIR_FIRST}")
 
 
-def _check_consumers(conn: Connection) -> Result:
-    count = repair.count_missing_consumers(conn)
+def _check_consumers(database: Database) -> Result:
+    count = database.read(repair.count_missing_consumers)
     if not count:
         return Result("Incomplete Consumers", Code.SUCCESS)
     details = f"There are {count} incomplete consumers table records for existing allocations."
@@ -101,9 +96,9 @@ def _format_json(results: Sequence[Result]) -> str:
 
 
 def _format_table(results: Sequence[Result]) -> str:
-    table = prettytable.PrettyTable([TITLE], hrules=prettytable.HRuleStyle.ALL)
-    table.align = "l"
+    table = prettytable.PrettyTable([TITLE], align="l")
     for result in results:
         details = "\n".join(textwrap.wrap(result.details or "None", 60, subsequent_indent="  "))
-        table.add_row([f"Check: {result.check}\nResult: {result.code.name.capitalize()}\nDetails: {details}"])
+        cell = f"Check: {result.check}\nResult: {result.code.name.capitalize()}\nDetails: {details}"
+        table.add_row([cell], divider=True)
     return table.get_string()

@@ -17,7 +17,7 @@ from typing import Literal
 
 from osc_placement import microversion
 from osc_placement.batch.execute import MAX_ATTEMPTS, pause_after_conflict, run_change
-from osc_placement.batch.plan import EXIT_DONE, EXIT_INTERRUPTED, EXIT_PARTIAL, Result
+from osc_placement.batch.plan import EXIT_DONE, EXIT_INTERRUPTED, EXIT_PARTIAL
 from osc_placement.batch.workers import CONCURRENCY, map_in_order
 from osc_placement.client import Document, PlacementClient
 from osc_placement.errors import Conflict
@@ -84,8 +84,8 @@ def apply_plan(
 ) -> ApplyReport:
     """Do what the plan says; raise VersionTooLow before the first write if the API version in use cannot.
 
-    ``on_deed`` is called in the caller's thread as things are done; set ``stop`` to finish what is under way
-    and skip the rest.
+    ``on_deed`` is called in the caller's thread as things are done; set ``stop`` to finish what is under way,
+    whole providers, and skip the rest.
     """
     _require_versions(client, plan)
     client.allow_concurrency(concurrency)
@@ -151,7 +151,7 @@ class _Writer:
         return "created"
 
     def _write_provider(self, step: ProviderStep) -> Done:
-        """Create or move the provider, then write what it holds."""
+        """Create or move the provider, then write what it holds, which `stop` does not prevent any more."""
         change = step.change
         if step.existing is None:
             created = Provider.from_json(self._create_provider(step))
@@ -159,11 +159,9 @@ class _Writer:
             change = replace(change, provider=created)
         elif step.is_moved or step.is_renamed:
             self._update_provider(step, step.existing.uuid)
-        outcome = run_change(self._client, change, ProviderEdit(step.entry), self.stop)
+        outcome = run_change(self._client, change, ProviderEdit(step.entry))
         if outcome.error is not None:
             raise outcome.error
-        if outcome.result is Result.SKIPPED:
-            return "skipped"
         return "updated" if step.existing else "created"
 
     def _create_provider(self, step: ProviderStep) -> Document:

@@ -116,7 +116,8 @@ def delete(conn: Connection, consumer_uuid: str) -> None:
     :raises errors.AllocationsNotFound: it holds nothing
     """
     locked = consumer.lock(conn, [consumer_uuid])
-    if not _delete_of(conn, [consumer_uuid]):
+    # without a row there was nothing to lock, and what a claim has brought since is not to be touched
+    if not locked or not _delete_of(conn, [consumer_uuid]):
         raise errors.AllocationsNotFound(consumer_uuid)
     consumer.delete(conn, list(locked.values()))
 
@@ -219,11 +220,8 @@ class _Wanted:
         return {key[0] for _, key, _ in self.amounts}
 
     @property
-    def totals(self) -> Counter[Key]:
-        totals: Counter[Key] = Counter()
-        for _, key, amount in self.amounts:
-            totals[key] += amount
-        return totals
+    def keys(self) -> set[Key]:
+        return {key for _, key, _ in self.amounts}
 
     def insert(self, conn: Connection) -> None:
         """Store the allocations."""
@@ -242,14 +240,15 @@ def _judge(
     before: Mapping[str, Counter[Key]],
 ) -> None:
     """Return if every provider can bear what is wanted of it, in place of what the consumers hold now."""
-    totals = wanted.totals
-    if not totals:
+    if not wanted.amounts:
         return
-    stock = _stock(conn, totals)
+    stock = _stock(conn, wanted.keys)
     _check_stocked(wanted, provider_uuids, stock)
-    used = _used(conn, totals)
+    used = _used(conn, wanted.keys)
     given_back: Counter[Key] = sum(before.values(), Counter())
+    so_far: Counter[Key] = Counter()
     for _, key, amount in wanted.amounts:
+        so_far[key] += amount
         inventory = stock.get(key)
         names_of = (wanted.class_names[key[1]], provider_uuids[key[0]])
         if inventory is None:
@@ -257,7 +256,7 @@ def _judge(
         if not inventory.fits_unit(amount):
             raise errors.ConstraintsViolated(*names_of)
         others = used[key] - given_back[key]
-        if not inventory.has_room(totals[key], used=others) and totals[key] > given_back[key]:
+        if not inventory.has_room(so_far[key], used=others) and so_far[key] > given_back[key]:
             raise errors.CapacityExceeded(*names_of)
 
 

@@ -82,7 +82,7 @@ def _advance_generations(conn: Connection, present: Sequence[Locked]) -> None:
     seen = [(consumer.id, consumer.generation) for consumer in present]
     statement = (
         sa.update(consumers)
-        # the ids by themselves let MariaDB use the primary key, which it does not for pairs
+        # the ids by themselves let SQLite use the primary key, which it does not for pairs
         .where(columns.id.in_([id_ for id_, _ in seen]), sa.tuple_(columns.id, columns.generation).in_(seen))
         .values(generation=columns.generation + 1)
     )

@@ -43,8 +43,6 @@ def _translating() -> Iterator[None]:
     """Raise what the database complained of as the error that clients are to see."""
     try:
         yield
-    except (sa.exc.DataError, db_exc.DBDataError) as error:
-        raise errors.Unstorable from error
     except sa.exc.OperationalError as error:
         if dialects.is_busy(error):
             raise errors.TooMuchContention from error
@@ -53,6 +51,10 @@ def _translating() -> Iterator[None]:
     except (db_exc.DBConnectionError, db_exc.DBNonExistentDatabase, sa.exc.TimeoutError) as error:
         LOG.error("the database cannot be reached: %s", error)
         raise errors.DatabaseUnavailable from error
+    except db_exc.DBError as error:
+        if isinstance(error, db_exc.DBDataError) or isinstance(error.inner_exception, sa.exc.DataError):
+            raise errors.Unstorable from error
+        raise
 
 
 class Database:

@@ -66,9 +66,7 @@ def _add_standard_names(conn: Connection) -> None:
 
 def class_ids(conn: Connection, names: Collection[str]) -> dict[str, int]:
     """The ids of resource classes by name; :raises errors.ResourceClassNotFound: for one that is none."""
-    classes = tables.resource_classes
-    query = sa.select(classes.c.name, classes.c.id).where(classes.c.name.in_(sorted(set(names))))
-    found: dict[str, int] = dict(conn.execute(query).all())
+    found = find_ids(conn, tables.resource_classes, "name", names)
     for name in names:
         if name not in found:
             raise errors.ResourceClassNotFound(name)
@@ -89,6 +87,8 @@ def keep_class_ids(conn: Connection, names: Collection[str]) -> dict[str, int]:
 
 def find_ids(conn: Connection, table: sa.Table, column: str, values: Collection[str]) -> dict[str, int]:
     """The ids of the rows of a table that have one of the values in a column, by value."""
+    if not values:
+        return {}
     query = sa.select(table.c[column], table.c.id).where(table.c[column].in_(sorted(set(values))))
     return dict(conn.execute(query).all())
 

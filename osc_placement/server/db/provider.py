@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Resource providers: finding, creating, moving, renaming and deleting them, and locking them for a change.
 
-Locks are always taken by ascending id. A change to a tree locks its root first, which makes changes to one
-tree wait for each other, and no others.
+Locks that are taken together are taken by ascending id. A move locks the roots concerned before the rest of
+their trees, and a new child its parent and root, so that changes to one tree wait for each other.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ def advance_generations(conn: Connection, providers: Collection[Locked]) -> None
     seen = [(provider.id, provider.generation) for provider in providers]
     statement = (
         sa.update(resource_providers)
-        # the ids by themselves let MariaDB use the primary key, which it does not for pairs
+        # the ids by themselves let SQLite use the primary key, which it does not for pairs
         .where(columns.id.in_([id_ for id_, _ in seen]), sa.tuple_(columns.id, columns.generation).in_(seen))
         .values(generation=columns.generation + 1)
     )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where our server answers otherwise than openstack-placement, on purpose; see differences.rst in the docs."""
+"""Where our server answers otherwise than openstack-placement, on purpose: see differences.rst."""
 
 import json
 import os

@@ -15,6 +15,7 @@ import uuid
 import pytest
 import yaml
 
+from osc_placement.batch import execute, inventory, plan, select
 from tests.functional.commands.proxy import DROP, proxy_to
 
 BATCH = ("resource", "provider", "batch")
@@ -163,10 +164,10 @@ def test_json_has_whole_states(openstack, rack):
 
 def test_yaml_value_and_csv_can_be_read(openstack, rack):
     """Each format has a row for each provider; flat ones have what differs in one cell."""
-    plan = (*RATIO, "VCPU=4.0", "MEMORY_MB=2", *rack.select, "--dry-run")
-    as_yaml = yaml.safe_load(openstack.run(*plan, "-f", "yaml").out)
-    as_csv = list(csv.DictReader(io.StringIO(openstack.run(*plan, "-f", "csv").out)))
-    as_value = openstack.run(*plan, "-f", "value", "-c", "uuid", "-c", "after").out.splitlines()
+    command = (*RATIO, "VCPU=4.0", "MEMORY_MB=2", *rack.select, "--dry-run")
+    as_yaml = yaml.safe_load(openstack.run(*command, "-f", "yaml").out)
+    as_csv = list(csv.DictReader(io.StringIO(openstack.run(*command, "-f", "csv").out)))
+    as_value = openstack.run(*command, "-f", "value", "-c", "uuid", "-c", "after").out.splitlines()
     assert {row["uuid"] for row in as_yaml} == {row["uuid"] for row in as_csv} == set(rack.hosts)
     changed = "MEMORY_MB:allocation_ratio=2.0,VCPU:allocation_ratio=4.0"
     assert {row["after"] for row in as_csv} == {changed}
@@ -367,7 +368,10 @@ FAILURES = {
         (500, "application/json", json.dumps({"errors": [{"detail": "it broke", "request_id": "req-7"}]})),
         "failed: it broke; see request req-7",
     ),
-    "a page of a proxy": ((502, "text/html", HTML), "an HTML page (502 Bad Gateway 502 Bad Gateway)"),
+    "a page of a proxy": (
+        (502, "text/html", HTML),
+        "failed: Bad Gateway, an HTML page (502 Bad Gateway)",
+    ),
     "a lost connection": (DROP, "got no answer"),
     "an answer that is none": ((200, "application/json", "[]"), "which is not placement's"),
 }
@@ -441,6 +445,27 @@ def test_ctrl_c_finishes_what_is_under_way_and_tells_the_rest(openstack, rack):
         assert ("COMPUTE_NODE" in rack.traits_of(host)) == (told == "applied")
 
 
+def test_a_second_ctrl_c_leaves_at_once(openstack, rack):
+    """A server that does not answer holds nobody up who has had enough."""
+    begun, go_on = threading.Event(), threading.Event()
+
+    def interfere(method, path):
+        if method == "PUT":
+            begun.set()
+            go_on.wait(30)
+
+    with proxy_to(openstack.endpoint, interfere) as endpoint:
+        command = (*ADD, "COMPUTE_NODE", *rack.select, "--yes", "--concurrency", "1")
+        process = openstack.start(*command, endpoint=endpoint, stderr=subprocess.PIPE)
+        assert begun.wait(30)
+        process.send_signal(signal.SIGINT)
+        process.stderr.readline()
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=20)
+        go_on.set()
+    assert (process.returncode, out, err) == (130, "", "")
+
+
 def test_ctrl_c_while_reading_changes_nothing(openstack, rack):
     """Status 130, and words that say so."""
     begun = threading.Event()
@@ -459,6 +484,22 @@ def test_ctrl_c_while_reading_changes_nothing(openstack, rack):
     assert (process.returncode, out) == (130, "")
     assert "Interrupted; nothing was changed.\n" in err
     assert {frozenset(rack.traits_of(host)) for host in rack.hosts} == {frozenset(rack.traits)}
+
+
+# without the shell
+
+
+def test_a_deployment_tool_can_do_without_the_shell(rack):
+    """Select, plan, look, execute: the same engine from Python, with a call for each outcome."""
+    edit = inventory.RatioEdit({"VCPU": 4.0})
+    providers = select.select_providers(rack.client, select.Selection(aggregates=(rack.aggregate,)))
+    planned = plan.make_plan(edit, select.read_states(rack.client, providers, edit.facets))
+    assert {change.provider.uuid for change in planned.changes} == set(rack.hosts)
+    assert rack.ratios() == {16.0}
+    told = []
+    report = execute.execute_plan(rack.client, planned, on_outcome=told.append)
+    assert (report.exit_status, len(told)) == (0, 4)
+    assert rack.ratios() == {4.0}
 
 
 # on a terminal

@@ -100,7 +100,7 @@ def test_schema_is_the_references(ours, theirs):
 
 
 def read_statements(database):
-    """The statements that would make each table, index and constraint again, by name, as the server has them."""
+    """The statements that would make each table, index and constraint again, by name."""
     with database.engine.begin() as connection:
         return READERS[database.engine.dialect.name](connection)
 
@@ -112,7 +112,7 @@ def read_sqlite(connection):
 
 
 def split_items(text):
-    """Split a CREATE statement into its head and items; SQLite keeps the order constraints were written in."""
+    """Split a CREATE statement into its head and items; SQLite keeps the order they were written in."""
     head, _, body = text.partition("(")
     items = re.split(r",(?![^(]*\))", body.strip().removesuffix(")"))
     return [" ".join(head.split()), *sorted(" ".join(item.split()) for item in items)]
@@ -132,7 +132,7 @@ def sort_indexes(text):
 
 
 def read_postgresql(connection):
-    """Read what pg_dump goes by: the definitions of indexes and constraints, and of columns with sequences."""
+    """Read what pg_dump goes by: definitions of indexes and constraints, and of columns with sequences."""
     indexes = sa.text("SELECT indexname, indexdef FROM pg_indexes WHERE schemaname = 'public'")
     constraints = sa.text(
         "SELECT conrelid::regclass || '.' || conname, pg_get_constraintdef(oid) FROM pg_constraint"

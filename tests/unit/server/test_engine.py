@@ -184,7 +184,7 @@ def test_a_database_in_memory_is_one_by_itself():
     """Two of them have nothing in common."""
     database, other = Database("sqlite:///:memory:"), Database("sqlite:///:memory:")
     metadata.create_all(database.engine)
-    with pytest.raises(errors.DatabaseUnavailable):
+    with pytest.raises(db_exc.DBNonExistentTable):
         other.read(read_all)
     database.dispose()
     other.dispose()

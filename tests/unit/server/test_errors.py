@@ -23,7 +23,7 @@ def read_picture():
         depth = len(match["branch"]) // 4
         names = match["names"].split(", ")
         base = path[depth - 1] if depth else None
-        picture |= {name: (base, match["remark"] or "") for name in names}
+        picture |= dict.fromkeys(names, (base, match["remark"] or ""))
         path[depth:] = names[-1:]
     return picture
 

@@ -19,7 +19,9 @@ names = st.text(st.sampled_from("ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_"), min_si
 versions = st.sampled_from(microversion.ALL)
 #: text that is likely to be almost right
 scraps = st.lists(
-    st.sampled_from(["in:", "!", ",", ":", " ", "VCPU", "CUSTOM_X", "1", "0", "-1", "x", "²", ONE, TWO.upper()])
+    st.sampled_from(
+        ["in:", "!", ",", ":", " ", "VCPU", "CUSTOM_X", "1", "0", "-1", "x", "²", ONE, TWO.upper()]
+    )
     | st.text(max_size=3),
     max_size=8,
 ).map("".join)
@@ -95,7 +97,7 @@ def test_membership_is_read(values, wanted):
     [
         ([ONE, TWO], (1, 23), "Multiple member_of_X parameters are not supported"),
         ([f"!{ONE}"], (1, 31), "Forbidden member_of_X parameters are not supported in the specified"),
-        ([f"{ONE},{TWO}"], (1, 39), f"must be prefixed with the 'in:' or '!in:' keyword using the valid micro"),
+        ([f"{ONE},{TWO}"], (1, 39), "must be prefixed with the 'in:' or '!in:' keyword using"),
         ([f"!{ONE},{TWO}"], (1, 39), "must be prefixed with the 'in:' or '!in:' keyword"),
         (["spam"], (1, 39), "Expected 'member_of' parameter to contain valid UUID(s). Got: spam"),
         ([f"in:{ONE},"], (1, 39), "to contain valid UUID(s). Got: "),
@@ -148,7 +150,11 @@ def test_traits_are_read(values, version, wanted):
         ("A,", (1, 22), "of the form: HW_CPU_X86_VMX,!CUSTOM_MAGIC. Got an empty trait in: A,"),
         ("!", (1, 22), "Got an empty trait in: !"),
         ("A,!B", (1, 21), "of the form: HW_CPU_X86_VMX,CUSTOM_MAGIC. Got: A,!B"),
-        ("in:A", (1, 38), "'in:HW_CPU_X86_VMX,CUSTOM_MAGIC' only supported since microversion 1.39. Got: in:A"),
+        (
+            "in:A",
+            (1, 38),
+            "'in:HW_CPU_X86_VMX,CUSTOM_MAGIC' only supported since microversion 1.39. Got: in:A",
+        ),
         ("in:A,", (1, 39), "of the form: in:HW_CPU_X86_VMX,CUSTOM_MAGIC. Got an empty trait in: in:A,"),
         ("in:", (1, 39), "Got an empty trait in: in:"),
         ("in:A,!B", (1, 39), "does not support forbidden traits. Got: in:A,!B"),
@@ -164,7 +170,7 @@ def test_bad_traits_are_refused(value, version, problem):
 
 @given(st.lists(scraps, max_size=3), versions)
 def test_any_traits_are_understood_or_refused(values, version):
-    """No empty name comes out, nothing forbidden or alternative before its version, and only BadQuery is raised."""
+    """No empty name comes out, nor what the version does not know, and only BadQuery is raised."""
     try:
         traits = query.parse_traits(values, version)
     except BadQuery:

@@ -30,7 +30,7 @@ def group_choices(cloud, anchor, group):
     if group.one_provider:
         for node in providers:
             if may_provide_all(cloud, node, group):
-                yield {name: node for name in group.resources}, {node.id}
+                yield dict.fromkeys(group.resources, node), {node.id}
         return
     options = [
         [node for node in providers if may_provide_some(cloud, node, anchor, group, name)]

@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The pytest fixture ``placement_server``; pytest finds it by the entry point, no test has to import it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from osc_placement.server.testing import PlacementServer
+
+
+@pytest.fixture
+def placement_server() -> Iterator[PlacementServer]:
+    """A placement server of this test, without authentication and with an empty database in memory."""
+    # pytest imports this file at every start, also where nobody uses the fixture
+    from osc_placement.server import testing
+
+    with testing.run_server() as server:
+        yield server

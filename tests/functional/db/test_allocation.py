@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Allocations and consumers in the database."""
+
+import uuid
+
+import pytest
+import sqlalchemy as sa
+
+from osc_placement.server import errors
+from osc_placement.server.db import allocation, inventory, names, provider, tables
+from osc_placement.server.db.allocation import Claim
+from osc_placement.server.db.consumer import Owner
+
+
+@pytest.fixture(scope="module")
+def owner(database):
+    """A project, a user and a type of consumers."""
+    project = names.ensure(database, tables.projects, "external_id", ["project"])["project"]
+    user = names.ensure(database, tables.users, "external_id", ["user"])["user"]
+    type_ = names.ensure(database, tables.consumer_types, "name", ["INSTANCE"])["INSTANCE"]
+    return Owner(project, user, type_)
+
+
+@pytest.fixture
+def claim(database, owner):
+    """A function that makes a consumer hold amounts of VCPU, by UUID of provider; returns its UUID."""
+
+    def claim_(amounts, consumer_uuid=None, owner_=owner):
+        consumer_uuid = consumer_uuid or str(uuid.uuid4())
+        resources = {uuid_: {"VCPU": amount} for uuid_, amount in amounts.items()}
+        database.write(allocation.replace, [Claim(consumer_uuid, owner_, resources)])
+        return consumer_uuid
+
+    return claim_
+
+
+def load_consumer(connection, uuid_):
+    """The row of a consumer, if there is one."""
+    consumers = tables.consumers
+    return connection.execute(sa.select(consumers).where(consumers.c.uuid == uuid_)).one_or_none()
+
+
+def generation(database, subject):
+    """The generation of a provider now."""
+    return database.read(provider.load, subject.uuid).generation
+
+
+def test_generations_move_on_the_providers_that_are_claimed(database, make_provider, claim):
+    """Those that a consumer leaves for others stay as they are, as in openstack-placement."""
+    one, two = make_provider(VCPU=8), make_provider(VCPU=8)
+    consumer = claim({one.uuid: 1})
+    assert (generation(database, one), generation(database, two)) == (2, 1)
+    claim({two.uuid: 1}, consumer)
+    assert (generation(database, one), generation(database, two)) == (2, 2)
+
+
+def test_generations_move_on_the_providers_that_are_given_back(database, make_provider, claim):
+    """If a consumer ends; a deletion moves none, as in openstack-placement."""
+    subject = make_provider(VCPU=8)
+    consumer = claim({subject.uuid: 1})
+    claim({}, consumer)
+    assert generation(database, subject) == 3
+    consumer = claim({subject.uuid: 1})
+    database.write(allocation.delete, consumer)
+    assert generation(database, subject) == 4
+
+
+@pytest.mark.parametrize("end", ["claim", "delete"])
+def test_a_consumer_that_holds_nothing_is_forgotten(database, make_provider, claim, end):
+    """Its row goes with its last allocation."""
+    consumer = claim({make_provider(VCPU=8).uuid: 1})
+    assert database.read(load_consumer, consumer).generation == 1
+    if end == "claim":
+        claim({}, consumer)
+    else:
+        database.write(allocation.delete, consumer)
+    assert database.read(load_consumer, consumer) is None
+
+
+def test_a_claim_of_nothing_for_nobody_leaves_nothing(database, claim):
+    """A consumer that never held anything is not made."""
+    assert database.read(load_consumer, claim({})) is None
+
+
+def test_a_refused_claim_changes_nothing(database, make_provider, claim):
+    """Neither what the consumer holds nor any generation."""
+    subject = make_provider(VCPU=8)
+    consumer = claim({subject.uuid: 3})
+    with pytest.raises(errors.CapacityExceeded):
+        claim({subject.uuid: 9}, consumer)
+    with pytest.raises(errors.ProviderNotFound):
+        claim({subject.uuid: 1, str(uuid.uuid4()): 1}, consumer)
+    assert [held.used for held in database.read(allocation.load_of_consumer, consumer)] == [3]
+    assert database.read(load_consumer, consumer).generation == 1
+    assert generation(database, subject) == 2
+
+
+def test_a_type_is_kept_if_none_is_named(database, make_provider, claim, owner):
+    """Old clients know no types; another project or user is taken over."""
+    subject = make_provider(VCPU=8)
+    consumer = claim({subject.uuid: 3})
+    other = names.ensure(database, tables.users, "external_id", ["other"])["other"]
+    claim({subject.uuid: 3}, consumer, Owner(owner.project_id, other, None))
+    row = database.read(load_consumer, consumer)
+    assert (row.user_id, row.consumer_type_id) == (other, owner.consumer_type_id)
+    assert row.generation == 2
+
+
+def test_consumers_of_one_request_are_judged_together(database, make_provider, owner):
+    """What one gives back another may have, and two share what there is."""
+    subject = make_provider(VCPU=8)
+    one, two, three = (str(uuid.uuid4()) for _ in range(3))
+    all_of_it = [Claim(one, owner, {subject.uuid: {"VCPU": 8}})]
+    database.write(allocation.replace, all_of_it)
+    shared = [Claim(uuid_, owner, {subject.uuid: {"VCPU": 4}}) for uuid_ in (two, three)]
+    database.write(allocation.replace, [Claim(one, owner, {}), *shared])
+    assert database.read(inventory.usages, subject.uuid)[1] == {"VCPU": 8}
+    grown = [Claim(two, owner, {subject.uuid: {"VCPU": 5}}), *shared[1:]]
+    with pytest.raises(errors.CapacityExceeded):
+        database.write(allocation.replace, grown)
+
+
+def test_a_consumer_that_was_stored_in_capitals_is_found_where_they_mean_the_same(
+    database, backend, make_provider, claim
+):
+    """openstack-placement stores a consumer of POST as it was spelled; to MariaDB it is the same consumer."""
+    subject = make_provider(VCPU=8)
+    consumer = claim({subject.uuid: 3})
+
+    def capitalize(connection):
+        for column in (tables.consumers.c.uuid, tables.allocations.c.consumer_id):
+            rows = sa.update(column.table).where(column == consumer)
+            connection.execute(rows.values({column.name: consumer.upper()}))
+
+    database.write(capitalize)
+    claim({subject.uuid: 4}, consumer)
+    used = 4 if backend == "mariadb" else 7
+    assert database.read(inventory.usages, subject.uuid)[1] == {"VCPU": used}
+
+
+def test_inventory_that_shrank_below_what_is_used_is_logged(database, make_provider, claim, caplog):
+    """It is allowed, and the operator is told."""
+    subject = make_provider(VCPU=8, DISK_GB=8)
+    claim({subject.uuid: 5})
+    smaller = {name: inventory.Inventory(4) for name in ("VCPU", "DISK_GB")}
+    database.write(inventory.replace, subject.uuid, smaller)
+    assert f"Resource provider {subject.uuid} is now over-capacity for VCPU" in caplog.text
+    assert "DISK_GB" not in caplog.text

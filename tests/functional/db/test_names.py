@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rows that are little more than a name."""
+
+import uuid
+
+import os_resource_classes
+import os_traits
+import pytest
+import sqlalchemy as sa
+
+from osc_placement.server import errors
+from osc_placement.server.db import names, resource_class, tables
+
+
+def make_name(prefix=""):
+    """A name that nothing has."""
+    return f"{prefix}{uuid.uuid4().hex.upper()}"
+
+
+def load_names(connection, table):
+    """Ids by name."""
+    return dict(connection.execute(sa.select(table.c.name, table.c.id)).all())
+
+
+def test_standard_names_are_all_there(database):
+    """Traits of os-traits, and classes of os-resource-classes with the ids that others rely on."""
+    assert set(os_traits.get_traits()) <= database.read(load_names, tables.traits).keys()
+    classes = database.read(load_names, tables.resource_classes)
+    assert [classes[name] for name in os_resource_classes.STANDARDS] == list(
+        range(len(os_resource_classes.STANDARDS))
+    )
+
+
+def test_standard_names_that_are_missing_come_back(database):
+    """Even the class with the id 0, which MariaDB takes for a request to choose one."""
+
+    def remove(connection):
+        connection.execute(sa.delete(tables.resource_classes).where(tables.resource_classes.c.id == 0))
+        connection.execute(sa.delete(tables.traits).where(tables.traits.c.name == "HW_CPU_X86_VMX"))
+
+    database.write(remove)
+    names.synchronize(database)
+    assert database.read(load_names, tables.resource_classes)["VCPU"] == 0
+    assert "HW_CPU_X86_VMX" in database.read(load_names, tables.traits)
+
+
+def test_names_of_a_newer_installation_stay(database):
+    """A server that is older than the database it is pointed at takes nothing away."""
+
+    def add(connection):
+        connection.execute(sa.insert(tables.traits).values(name="HW_FROM_THE_FUTURE"))
+
+    database.write(add)
+    names.synchronize(database)
+    assert "HW_FROM_THE_FUTURE" in database.read(load_names, tables.traits)
+
+
+def test_what_is_mentioned_comes_to_exist_once(database):
+    """The second mention finds what the first made."""
+    wanted = [make_name(), make_name()]
+    made = names.ensure(database, tables.projects, "external_id", wanted)
+    assert set(made) == set(wanted)
+    assert names.ensure(database, tables.projects, "external_id", wanted) == made
+
+
+def test_names_that_the_database_takes_for_one_are_one(database, backend):
+    """MariaDB does not tell "blue" from "BLUE"; mentioning both works there as well."""
+    name = make_name()
+    both = {name, name.lower()}
+    together = names.ensure(database, tables.projects, "external_id", both)
+    assert len(set(together.values())) == (1 if backend == "mariadb" else 2)
+    other = make_name()
+    first = names.ensure(database, tables.users, "external_id", [other])
+    second = names.ensure(database, tables.users, "external_id", [other.lower()])
+    assert (first[other] == second[other.lower()]) == (backend == "mariadb")
+
+
+def test_ids_of_classes_are_found_by_exact_name(database):
+    """MariaDB finds VCPU by "vcpu" too; that is not its name."""
+    assert database.read(names.class_ids, ["VCPU", "DISK_GB"]) == {"VCPU": 0, "DISK_GB": 2}
+    for unknown in ("vcpu", "CUSTOM_NO_SUCH"):
+        with pytest.raises(errors.ResourceClassNotFound, match=unknown):
+            database.read(names.class_ids, ["VCPU", unknown])
+
+
+def test_custom_classes_are_numbered_above_the_standard_ones(database):
+    """However many standard ones there will be."""
+    one, two = make_name("CUSTOM_"), make_name("CUSTOM_")
+    database.write(resource_class.create, one)
+    database.write(resource_class.create, two)
+    first = database.read(resource_class.load, one).id
+    assert first >= names.FIRST_CUSTOM_CLASS_ID
+    assert database.read(resource_class.load, two).id == first + 1
+
+
+def test_a_class_may_be_kept_while_it_exists(database):
+    """Keeping finds the ids as looking does, of standard and custom classes."""
+    name = make_name("CUSTOM_")
+    database.write(resource_class.create, name)
+    ids = database.write(names.keep_class_ids, ["VCPU", name])
+    assert ids == database.read(names.class_ids, ["VCPU", name])
+    database.write(resource_class.delete, name)
+    with pytest.raises(errors.ResourceClassNotFound):
+        database.write(names.keep_class_ids, [name])

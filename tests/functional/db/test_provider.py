@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Providers in the database: what no answer of the API shows."""
+
+import datetime
+import uuid
+
+import pytest
+import sqlalchemy as sa
+
+from osc_placement.server import errors
+from osc_placement.server.db import provider, tables
+
+providers = tables.resource_providers
+
+
+def load_row(connection, uuid_):
+    """The row of a provider."""
+    return connection.execute(sa.select(providers).where(providers.c.uuid == uuid_)).one()
+
+
+def age(connection):
+    """Let everything be made and changed long ago."""
+    past = datetime.datetime(2001, 1, 1)
+    connection.execute(sa.update(providers).values(created_at=past, updated_at=past))
+
+
+def forget_root(connection, uuid_):
+    """Make a row as it was before there were trees."""
+    row = sa.update(providers).where(providers.c.uuid == uuid_)
+    connection.execute(row.values(root_provider_id=None))
+
+
+def test_a_new_root_is_its_own_root_and_was_never_updated(database, make_provider):
+    """That the id of the root is stored a moment later is not an update."""
+    row = database.read(load_row, make_provider().uuid)
+    assert (row.root_provider_id, row.parent_provider_id) == (row.id, None)
+    assert row.updated_at is None
+    assert row.created_at is not None
+
+
+def test_a_move_updates_all_that_move_and_nobody_else(database, make_provider):
+    """A descendant shows another root, so it has changed; the new parent has not."""
+    old, new = make_provider(), make_provider()
+    child = make_provider(old.uuid)
+    grandchild = make_provider(child.uuid)
+    database.write(age)
+    changes = {"name": child.name, "parent_provider_uuid": new.uuid}
+    database.write(provider.update, child.uuid, changes, reparenting_allowed=True)
+    years = {
+        item.uuid: database.read(load_row, item.uuid).updated_at.year
+        for item in (old, new, child, grandchild)
+    }
+    assert {uuid_ for uuid_, year in years.items() if year != 2001} == {child.uuid, grandchild.uuid}
+
+
+def test_a_rename_to_the_same_name_writes_nothing(database, make_provider):
+    """Not even the time."""
+    subject = make_provider()
+    database.write(age)
+    database.write(provider.update, subject.uuid, {"name": subject.name}, reparenting_allowed=True)
+    assert database.read(load_row, subject.uuid).updated_at.year == 2001
+
+
+def test_a_provider_from_before_trees_is_a_root(database, make_provider):
+    """It can be shown, get children, be moved and be deleted though its root was never stored."""
+    old, new = make_provider(), make_provider()
+    database.write(forget_root, old.uuid)
+    database.write(forget_root, new.uuid)
+    assert database.read(provider.load, old.uuid).root_provider_uuid == old.uuid
+    child = make_provider(old.uuid)
+    assert child.root_provider_uuid == old.uuid
+    changes = {"name": old.name, "parent_provider_uuid": new.uuid}
+    moved = database.write(provider.update, old.uuid, changes, reparenting_allowed=True)
+    assert moved.root_provider_uuid == new.uuid
+    assert database.read(provider.load, child.uuid).root_provider_uuid == new.uuid
+    for item in (child, old, new):
+        database.write(provider.delete, item.uuid)
+
+
+def test_a_generation_that_moved_in_spite_of_the_lock_is_noticed(database, make_provider):
+    """Locks do not reach other Galera nodes; the comparison with what was read does."""
+    subject = make_provider()
+    locked = database.write(provider.lock, subject.uuid)
+    database.write(provider.advance_generations, [locked])
+    attempts = []
+
+    def advance(connection):
+        attempts.append(connection)
+        provider.advance_generations(connection, [locked])
+
+    with pytest.raises(errors.TooMuchContention):
+        database.write(advance)
+    assert len(attempts) > 1
+    assert database.read(provider.load, subject.uuid).generation == 1
+
+
+def test_all_generations_move_or_none(database, make_provider):
+    """One provider that somebody else changed keeps the others as they are."""
+    one, two = make_provider(), make_provider()
+    locked = [database.write(provider.lock, item.uuid) for item in (one, two)]
+    database.write(provider.advance_generations, locked[1:])
+    with pytest.raises(errors.TooMuchContention):
+        database.write(provider.advance_generations, locked)
+    assert database.read(provider.load, one.uuid).generation == 0
+
+
+def test_locking_a_provider_that_is_gone_starts_over(database, make_provider):
+    """Whoever looked up an id before it was deleted has to look again."""
+    gone = make_provider()
+    database.write(provider.delete, gone.uuid)
+
+    def lock(connection):
+        provider.lock_ids(connection, [gone.id])
+
+    with pytest.raises(errors.TooMuchContention):
+        database.write(lock)
+
+
+def test_both_name_and_uuid_taken_is_told_as_the_uuid(database, make_provider):
+    """By different providers, in whatever order they are found."""
+    one, two = make_provider(), make_provider()
+    for first, second in ((one, two), (two, one)):
+        with pytest.raises(errors.DuplicateProvider, match=f"uuid: {first.uuid}"):
+            database.write(provider.create, uuid=first.uuid, name=second.name)
+
+
+def test_deleting_leaves_nothing_behind(database, make_provider):
+    """Inventories and associations go with the provider."""
+    subject = make_provider(VCPU=1)
+
+    def associate(connection):
+        trait_id = connection.scalar(sa.select(tables.traits.c.id).limit(1))
+        row = {"resource_provider_id": subject.id}
+        connection.execute(sa.insert(tables.resource_provider_traits).values(trait_id=trait_id, **row))
+        connection.execute(sa.insert(tables.resource_provider_aggregates).values(aggregate_id=1, **row))
+
+    def count(connection):
+        of_providers = (
+            tables.inventories,
+            tables.resource_provider_traits,
+            tables.resource_provider_aggregates,
+        )
+        return [
+            connection.scalar(
+                sa.select(sa.func.count())
+                .select_from(table)
+                .where(table.c.resource_provider_id == subject.id)
+            )
+            for table in of_providers
+        ]
+
+    database.write(associate)
+    assert database.read(count) == [1, 1, 1]
+    database.write(provider.delete, subject.uuid)
+    assert database.read(count) == [0, 0, 0]
+
+
+def test_a_value_without_a_place_is_told_as_such(database, backend):
+    """What is too long for a column is the client's fault, where the database says so; SQLite has room."""
+    create = {"uuid": "x" * 40, "name": str(uuid.uuid4())}
+    if backend == "sqlite":
+        database.write(provider.create, **create)
+        database.write(provider.delete, create["uuid"])
+        return
+    with pytest.raises(errors.Unstorable):
+        database.write(provider.create, **create)
+
+
+def test_only_existing_ids_are_found(database, make_provider):
+    """Unknown UUIDs are left out."""
+    one, two = make_provider(), make_provider()
+    wanted = [one.uuid, two.uuid, str(uuid.uuid4())]
+    assert database.read(provider.find_ids, wanted) == {one.uuid: one.id, two.uuid: two.id}

@@ -1,0 +1,361 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Many at once on the same rows: nothing is sold twice, nothing left hanging, nobody fails for nothing."""
+
+import collections
+import threading
+import uuid
+
+import pytest
+import sqlalchemy as sa
+
+from osc_placement.model import Inventory
+from osc_placement.server import errors
+from osc_placement.server.db import allocation, inventory, names, provider, resource_class, tables, trait
+from osc_placement.server.db.allocation import Claim
+from osc_placement.server.db.consumer import Owner
+
+#: how often a race is run; who wins differs
+ROUNDS = range(4)
+
+
+def race(*operations):
+    """Start all operations at the same moment; their results, or the errors they raised, in order."""
+    results = [None] * len(operations)
+    start = threading.Barrier(len(operations))
+
+    def run(number, operation):
+        start.wait()
+        try:
+            results[number] = operation()
+        except errors.PlacementError as error:
+            results[number] = error
+
+    threads = [threading.Thread(target=run, args=item) for item in enumerate(operations)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return results
+
+
+def tally(results):
+    """How many of each outcome there were: the class of an error, or None for success."""
+    return collections.Counter(
+        type(result) if isinstance(result, errors.PlacementError) else None for result in results
+    )
+
+
+@pytest.fixture
+def owner(database):
+    """A project and a user."""
+    project = names.ensure(database, tables.projects, "external_id", ["project"])["project"]
+    user = names.ensure(database, tables.users, "external_id", ["user"])["user"]
+    return Owner(project, user, None)
+
+
+@pytest.fixture
+def claim(database, owner):
+    """A function that returns an operation: a consumer claims amounts of VCPU, by UUID of provider."""
+
+    def make(amounts, consumer_uuid=None, **keywords):
+        resources = {uuid_: {"VCPU": amount} for uuid_, amount in amounts.items()}
+        wanted = Claim(consumer_uuid or str(uuid.uuid4()), owner, resources, **keywords)
+        return lambda: database.write(allocation.replace, [wanted])
+
+    return make
+
+
+def used(database, subject):
+    """The VCPU used of a provider."""
+    return database.read(inventory.usages, subject.uuid)[1].get("VCPU")
+
+
+def test_claims_never_exceed_the_capacity(database, make_provider, claim):
+    """Of 24 claims on 12 units 12 are granted, whichever; each moves the generation by one."""
+    subject = make_provider(VCPU=12)
+    results = race(*(claim({subject.uuid: 1}) for _ in range(24)))
+    assert tally(results) == {None: 12, errors.CapacityExceeded: 12}
+    assert used(database, subject) == 12
+    assert database.read(provider.load, subject.uuid).generation == 1 + 12
+
+
+def test_claims_on_several_providers_do_not_starve_each_other(database, make_provider, claim):
+    """Claims name the same providers in any order; each is granted or too much."""
+    subjects = [make_provider(VCPU=8) for _ in range(3)]
+    orders = (subjects, subjects[::-1], [subjects[1], subjects[0], subjects[2]])
+    results = race(*(claim({item.uuid: 1 for item in orders[number % 3]}) for number in range(18)))
+    assert tally(results) == {None: 8, errors.CapacityExceeded: 10}
+    assert [used(database, subject) for subject in subjects] == [8, 8, 8]
+
+
+def test_claims_of_one_consumer_take_turns(database, make_provider, claim):
+    """Old clients know no generations: the last word counts, and nothing is held twice."""
+    subjects = [make_provider(VCPU=8) for _ in range(4)]
+    consumer = str(uuid.uuid4())
+    results = race(*(claim({subject.uuid: 3}, consumer) for subject in subjects * 2))
+    assert tally(results) == {None: 8}
+    assert sum(used(database, subject) for subject in subjects) == 3
+    assert database.read(allocation.load_of_consumer, consumer)[0].consumer_generation == 8
+
+
+@pytest.mark.parametrize("present", [False, True], ids=("new", "present"))
+def test_of_claims_based_on_the_same_generation_one_is_granted(database, make_provider, claim, present):
+    """The others are told that the consumer has changed."""
+    subject = make_provider(VCPU=8)
+    consumer = str(uuid.uuid4())
+    if present:
+        claim({subject.uuid: 1}, consumer)()
+    generation = 1 if present else None
+    claims = (claim({subject.uuid: 2}, consumer, generation=generation, checked=True) for _ in range(8))
+    assert tally(race(*claims)) == {None: 1, errors.ConsumerChanged: 7}
+    assert used(database, subject) == 2
+
+
+@pytest.mark.parametrize("round_", ROUNDS)
+def test_a_claim_and_a_deletion_leave_all_or_nothing(database, make_provider, claim, round_):
+    """A consumer whose allocations are deleted while it claims has them or not, and is there or not."""
+    subject = make_provider(VCPU=8)
+    consumer = str(uuid.uuid4())
+    claim({subject.uuid: 1}, consumer)()
+    results = race(
+        claim({subject.uuid: 2}, consumer),
+        lambda: database.write(allocation.delete, consumer),
+        claim({subject.uuid: 3}, consumer),
+        lambda: database.write(allocation.delete, consumer),
+    )
+    assert set(tally(results)) <= {None, errors.AllocationsNotFound}
+    held = database.read(allocation.load_of_consumer, consumer)
+    assert used(database, subject) == sum(item.used for item in held)
+    assert database.read(count, tables.consumers.c.uuid, consumer) == len(held)
+
+
+def test_a_claim_that_comes_when_nothing_was_there_to_delete_stays(database, backend, make_provider, claim):
+    """A deletion that found no consumer to lock does not take what came to be a moment later."""
+    if backend == "sqlite":
+        pytest.skip("SQLite has one writer at a time, so nothing comes between two statements")
+    subject = make_provider(VCPU=8)
+    consumer = str(uuid.uuid4())
+    come_between = iter([claim({subject.uuid: 2}, consumer)])
+
+    def let_come(*arguments):
+        for operation in come_between:
+            operation()
+
+    sa.event.listen(database.engine, "after_cursor_execute", let_come)
+    try:
+        with pytest.raises(errors.AllocationsNotFound):
+            database.write(allocation.delete, consumer)
+    finally:
+        sa.event.remove(database.engine, "after_cursor_execute", let_come)
+    assert [held.used for held in database.read(allocation.load_of_consumer, consumer)] == [2]
+
+
+def count(connection, column, value):
+    """The number of rows that have a value."""
+    return connection.scalar(sa.select(sa.func.count()).where(column == value))
+
+
+MENTIONS = [
+    (tables.projects, "external_id"),
+    (tables.users, "external_id"),
+    (tables.consumer_types, "name"),
+    (tables.placement_aggregates, "uuid"),
+]
+
+
+@pytest.mark.parametrize(("table", "column"), MENTIONS, ids=lambda value: str(value))
+def test_what_many_mention_first_comes_to_exist_once(database, table, column):
+    """All get the same ids, in whatever order they name them."""
+    wanted = [str(uuid.uuid4()) for _ in range(3)]
+    orders = (wanted, wanted[::-1])
+    results = race(
+        *(
+            lambda number=number: names.ensure(database, table, column, orders[number % 2])
+            for number in range(16)
+        )
+    )
+    assert set(results[0]) == set(wanted)
+    assert results == [results[0]] * 16
+    assert database.read(count, table.c[column], wanted[0]) == 1
+
+
+def test_a_trait_that_many_create_is_new_to_one(database):
+    """The others find it."""
+    name = f"CUSTOM_{uuid.uuid4().hex.upper()}"
+    results = race(*(lambda: database.write(trait.ensure, name) for _ in range(16)))
+    assert sorted(is_new for _, is_new in results) == [False] * 15 + [True]
+    assert len({found.id for found, _ in results}) == 1
+
+
+def test_a_class_that_many_create_is_new_to_one(database):
+    """The others find it."""
+    name = f"CUSTOM_{uuid.uuid4().hex.upper()}"
+    results = race(*(lambda: database.write(resource_class.ensure, name) for _ in range(16)))
+    assert sorted(results) == [False] * 15 + [True]
+
+
+def test_classes_that_many_create_all_come_to_exist(database):
+    """Each chooses an id of its own."""
+    wanted = [f"CUSTOM_{uuid.uuid4().hex.upper()}" for _ in range(16)]
+    results = race(*(lambda name=name: database.write(resource_class.create, name) for name in wanted))
+    assert tally(results) == {None: 16}
+    assert len(set(database.read(names.class_ids, wanted).values())) == 16
+
+
+def test_a_provider_that_many_create_exists_once(database):
+    """By its name; the others are told so."""
+    name = str(uuid.uuid4())
+    uuids = [str(uuid.uuid4()) for _ in range(12)]
+    results = race(
+        *(lambda uuid_=uuid_: database.write(provider.create, uuid=uuid_, name=name) for uuid_ in uuids)
+    )
+    assert tally(results) == {None: 1, errors.DuplicateProvider: 11}
+    assert {str(result) for result in results if isinstance(result, errors.DuplicateProvider)} == {
+        f"Conflicting resource provider name: {name} already exists."
+    }
+
+
+def add_child(database, parent):
+    """An operation that gives a provider a child."""
+    new = str(uuid.uuid4())
+    return lambda: database.write(provider.create, uuid=new, name=new, parent_uuid=parent.uuid)
+
+
+def move(database, subject, parent):
+    """An operation that puts a provider below another, or makes it a root."""
+    parent_uuid = None if parent is None else parent.uuid
+    changes = {"name": subject.name, "parent_provider_uuid": parent_uuid}
+    return lambda: database.write(provider.update, subject.uuid, changes, reparenting_allowed=True)
+
+
+def check_trees(connection):
+    """Assert that every provider's root is what its parents lead to, without going in circles."""
+    columns = tables.resource_providers.c
+    query = sa.select(columns.id, columns.parent_provider_id, columns.root_provider_id)
+    parents, roots = {}, {}
+    for id_, parent_id, root_id in connection.execute(query):
+        parents[id_], roots[id_] = parent_id, root_id
+    for id_, root_id in roots.items():
+        seen, top = set(), id_
+        while parents[top] is not None:
+            assert top not in seen, "a loop"
+            seen.add(top)
+            top = parents[top]
+        assert root_id == top
+
+
+@pytest.mark.parametrize("round_", ROUNDS)
+def test_children_follow_a_parent_that_moves_meanwhile(database, make_provider, round_):
+    """Whether a child comes before or after the move, it ends in the tree of its parent."""
+    one, two = make_provider(), make_provider()
+    subject = make_provider(one.uuid)
+    below = make_provider(subject.uuid)
+    results = race(
+        add_child(database, subject),
+        move(database, subject, two),
+        add_child(database, below),
+        move(database, subject, None),
+        add_child(database, subject),
+        move(database, below, one),
+    )
+    assert tally(results) == {None: 6}
+    database.read(check_trees)
+
+
+@pytest.mark.parametrize("round_", ROUNDS)
+def test_moves_that_would_make_a_loop_together_do_not(database, make_provider, round_):
+    """Each would be right alone; of three that go round at least one is refused."""
+    a, b, c = make_provider(), make_provider(), make_provider()
+    results = race(move(database, a, b), move(database, b, c), move(database, c, a))
+    assert tally(results) == {None: 2, errors.TreeRefused: 1}
+    database.read(check_trees)
+
+
+@pytest.mark.parametrize("round_", ROUNDS)
+def test_a_parent_that_is_deleted_meanwhile_has_no_children(database, make_provider, round_):
+    """Either it has one and stays, or it is gone and gets none."""
+    subject = make_provider(make_provider().uuid)
+    child, deleted = race(add_child(database, subject), lambda: database.write(provider.delete, subject.uuid))
+    refused = isinstance(child, errors.TreeRefused)
+    assert refused != isinstance(deleted, errors.ProviderHasChildren)
+    database.read(check_trees)
+
+
+@pytest.mark.parametrize("round_", ROUNDS)
+def test_a_provider_that_is_deleted_meanwhile_is_not_claimed(database, make_provider, claim, round_):
+    """Either something is held of it and it stays, or it is gone and nothing can be."""
+    subject = make_provider(VCPU=8)
+    claimed, deleted = race(claim({subject.uuid: 1}), lambda: database.write(provider.delete, subject.uuid))
+    assert isinstance(claimed, errors.ProviderNotFound) != isinstance(deleted, errors.ProviderInUse)
+    left = database.read(count, tables.allocations.c.resource_provider_id, subject.id)
+    assert left == (0 if isinstance(claimed, errors.ProviderNotFound) else 1)
+
+
+@pytest.mark.parametrize("round_", ROUNDS)
+def test_inventory_that_is_taken_away_meanwhile_is_not_claimed(database, make_provider, claim, round_):
+    """Either it is held and stays, or it is gone."""
+    subject = make_provider(VCPU=8)
+    claimed, taken = race(
+        claim({subject.uuid: 1}), lambda: database.write(inventory.replace, subject.uuid, {})
+    )
+    assert isinstance(claimed, errors.InventoryUnfit) != isinstance(taken, errors.InventoryInUse)
+    assert used(database, subject) == (1 if isinstance(taken, errors.InventoryInUse) else None)
+
+
+@pytest.mark.parametrize("round_", ROUNDS)
+def test_inventory_that_shrinks_meanwhile_bounds_claims_or_comes_after_them(
+    database, make_provider, claim, round_
+):
+    """Claims are judged by what the inventory is when they are granted."""
+    subject = make_provider(VCPU=8)
+    *claimed, shrunk = race(
+        *(claim({subject.uuid: 2}) for _ in range(4)),
+        lambda: database.write(inventory.replace, subject.uuid, {"VCPU": Inventory(2)}),
+    )
+    granted = [result for result in claimed if result is None]
+    assert not isinstance(shrunk, errors.PlacementError)
+    assert used(database, subject) == 2 * len(granted)
+    # the generation after the shrinking tells how many were granted before it
+    before = shrunk - 2
+    assert len(granted) == max(before, 1)
+
+
+@pytest.mark.parametrize("round_", ROUNDS)
+def test_a_class_that_is_deleted_meanwhile_has_no_inventory(database, make_provider, round_):
+    """Either it is used and stays, or it is gone and cannot be."""
+    name = f"CUSTOM_{uuid.uuid4().hex.upper()}"
+    database.write(resource_class.create, name)
+    subject = make_provider()
+    added, deleted = race(
+        lambda: database.write(inventory.add, subject.uuid, name, Inventory(1)),
+        lambda: database.write(resource_class.delete, name),
+    )
+    assert isinstance(added, errors.ResourceClassNotFound) != isinstance(deleted, errors.ResourceClassInUse)
+
+
+@pytest.mark.parametrize("round_", ROUNDS)
+def test_a_trait_that_is_deleted_meanwhile_belongs_to_nobody(database, make_provider, round_):
+    """Either somebody has it and it stays, or it is gone and cannot be had."""
+    name = f"CUSTOM_{uuid.uuid4().hex.upper()}"
+    database.write(trait.ensure, name)
+    subject = make_provider()
+    given, deleted = race(
+        lambda: database.write(trait.replace, subject.uuid, [name]),
+        lambda: database.write(trait.delete, name),
+    )
+    assert isinstance(given, errors.TraitNotFound) != isinstance(deleted, errors.TraitInUse)
+
+
+def test_changes_on_one_generation_are_granted_once(database, make_provider):
+    """Of many who saw the same provider one may change it."""
+    subject = make_provider(VCPU=8)
+    wanted = [{"VCPU": Inventory(total)} for total in range(1, 13)]
+    results = race(
+        *(
+            lambda new=new: database.write(inventory.replace, subject.uuid, new, generation=1)
+            for new in wanted
+        )
+    )
+    outcome = tally(results)
+    assert outcome == {None: 1, errors.ProviderChanged: 11}
+    assert database.read(provider.load, subject.uuid).generation == 2

@@ -1,0 +1,208 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How many statements an operation sends: as many for a hundred things as for one."""
+
+import contextlib
+import uuid
+
+import pytest
+import sqlalchemy as sa
+
+from osc_placement.model import Inventory
+from osc_placement.server.candidates.query import Membership, Traits
+from osc_placement.server.db import (
+    aggregate,
+    allocation,
+    inventory,
+    names,
+    provider,
+    provider_list,
+    resource_class,
+    tables,
+    trait,
+    usage,
+)
+from osc_placement.server.db.allocation import Claim
+from osc_placement.server.db.consumer import Owner
+
+CLASSES = ("VCPU", "MEMORY_MB", "DISK_GB", "PCPU", "SRIOV_NET_VF", "IPV4_ADDRESS")
+TRAITS = ("HW_CPU_X86_VMX", "HW_CPU_X86_AVX", "HW_CPU_X86_AVX2", "HW_CPU_X86_SSE", "STORAGE_DISK_SSD")
+
+
+@contextlib.contextmanager
+def counting():
+    """Collect the statements sent meanwhile, but for those that begin and end transactions."""
+    statements = []
+
+    def note(connection, cursor, statement, parameters, context, executemany):
+        if not statement.startswith(("BEGIN", "PRAGMA", "SET ")):
+            statements.append(statement)
+
+    sa.event.listen(sa.engine.Engine, "before_cursor_execute", note)
+    try:
+        yield statements
+    finally:
+        sa.event.remove(sa.engine.Engine, "before_cursor_execute", note)
+
+
+@pytest.fixture
+def count(database):
+    """A function that runs an operation in a transaction, and returns how many statements it sent."""
+
+    def count_(operation, *arguments, **keywords):
+        with counting() as statements:
+            database.write(operation, *arguments, **keywords)
+        return len(statements)
+
+    return count_
+
+
+@pytest.fixture
+def owner(database):
+    """A project and a user."""
+    project = names.ensure(database, tables.projects, "external_id", ["project"])["project"]
+    user = names.ensure(database, tables.users, "external_id", ["user"])["user"]
+    return Owner(project, user, None)
+
+
+def make_claims(owner, consumers, providers, classes=1):
+    """Claims of one unit of some classes on each provider, by each consumer."""
+    resources = {item.uuid: dict.fromkeys(CLASSES[:classes], 1) for item in providers}
+    return [Claim(consumer, owner, resources) for consumer in consumers]
+
+
+def make_uuids(number):
+    """So many new UUIDs."""
+    return [str(uuid.uuid4()) for _ in range(number)]
+
+
+@pytest.mark.parametrize("size", [1, 4])
+class TestOfAnySize:
+    """The number of statements does not depend on the number of things concerned."""
+
+    def test_first_claims(self, count, make_provider, owner, size):
+        """Lock consumers; find providers, classes; lock; read stock, usage; write; generations; consumers."""
+        providers = [make_provider(**dict.fromkeys(CLASSES, 100)) for _ in range(size)]
+        claims = make_claims(owner, make_uuids(size), providers, size)
+        assert count(allocation.replace, claims) == 9
+
+    def test_changed_claims(self, count, make_provider, owner, size):
+        """As before; besides, what was held is read and deleted."""
+        providers = [make_provider(**dict.fromkeys(CLASSES, 100)) for _ in range(size)]
+        claims = make_claims(owner, make_uuids(size), providers, size)
+        count(allocation.replace, claims)
+        assert count(allocation.replace, claims) == 11
+
+    def test_claims_given_back(self, count, make_provider, owner, size):
+        """Nothing is judged."""
+        providers = [make_provider(**dict.fromkeys(CLASSES, 100)) for _ in range(size)]
+        consumers = make_uuids(size)
+        count(allocation.replace, make_claims(owner, consumers, providers, size))
+        assert count(allocation.replace, make_claims(owner, consumers, [])) == 6
+
+    def test_deletion_of_allocations(self, count, make_provider, owner, size):
+        """Lock, delete the allocations, delete the consumer."""
+        providers = [make_provider(**dict.fromkeys(CLASSES, 100)) for _ in range(size)]
+        consumers = make_uuids(1)
+        count(allocation.replace, make_claims(owner, consumers, providers, size))
+        assert count(allocation.delete, consumers[0]) == 3
+
+    def test_first_inventories(self, count, make_provider, size):
+        """Lock, find classes, look what is there, write, generation."""
+        wanted = dict.fromkeys(CLASSES[:size], Inventory(1))
+        assert count(inventory.replace, make_provider().uuid, wanted) == 5
+
+    def test_changed_inventories(self, count, make_provider, size):
+        """Besides, usage is read, and whether what goes is in use; what goes is deleted."""
+        subject = make_provider(**dict.fromkeys(CLASSES[:size], 1), IPV4_ADDRESS=1)
+        wanted = dict.fromkeys(CLASSES[:size], Inventory(2))
+        assert count(inventory.replace, subject.uuid, wanted) == 8
+
+    def test_traits_of_a_provider(self, count, make_provider, size):
+        """Lock, find traits, look what is there, write, generation."""
+        assert count(trait.replace, make_provider().uuid, TRAITS[:size]) == 5
+
+    def test_aggregates_of_a_provider(self, count, database, make_provider, size):
+        """Lock, look what is there, write, generation."""
+        ids = names.ensure(database, tables.placement_aggregates, "uuid", make_uuids(size))
+        assert count(aggregate.replace, make_provider().uuid, ids, generation=0) == 4
+
+    def test_a_move_in_a_tree(self, count, make_provider, size):
+        """Load; find roots, lock them, lock both trees; move it, and all below it; load."""
+        subject = make_provider()
+        for _ in range(size):
+            make_provider(subject.uuid)
+        changes = {"name": subject.name, "parent_provider_uuid": make_provider().uuid}
+        assert count(provider.update, subject.uuid, changes, reparenting_allowed=True) == 7
+
+    def test_a_list_of_providers(self, count, database, make_provider, size):
+        """All conditions are one statement; names are looked up before."""
+        for _ in range(size):
+            make_provider(VCPU=4)
+        filters = provider_list.Filters(
+            membership=Membership((frozenset(make_uuids(size)),)),
+            traits=Traits(tuple(frozenset((name,)) for name in TRAITS[:size])),
+            resources=dict.fromkeys(CLASSES[:size], 1),
+        )
+        assert count(provider_list.load_all, filters) == 3
+        assert count(provider_list.load_all, provider_list.Filters()) == 1
+
+    def test_usages_by_type(self, count, make_provider, owner, size):
+        """Count, and sum of all."""
+        providers = [make_provider(VCPU=100)]
+        count(allocation.replace, make_claims(owner, make_uuids(size), providers))
+        assert count(usage.by_consumer_type, "project", None, None) == 2
+        assert count(usage.by_consumer_type, "project", None, "all") == 2
+
+
+def test_names_that_are_known_take_one_look(database):
+    """A project that exists costs no transaction that writes."""
+    names.ensure(database, tables.projects, "external_id", ["known", "also known"])
+    with counting() as statements:
+        names.ensure(database, tables.projects, "external_id", ["known", "also known"])
+    assert len(statements) == 1
+
+
+def test_single_things(count, make_provider):
+    """Operations on one thing, as a table."""
+    subject = make_provider(VCPU=1)
+    name = f"CUSTOM_{uuid.uuid4().hex.upper()}"
+    new, child = make_uuids(2)
+    assert {
+        "create a root": count(provider.create, uuid=new, name=new),
+        "create a child": count(provider.create, uuid=child, name=child, parent_uuid=new),
+        "delete a provider": count(provider.delete, child),
+        "rename a provider": count(provider.update, new, {"name": f"new {new}"}, reparenting_allowed=True),
+        "add an inventory": count(inventory.add, subject.uuid, "DISK_GB", Inventory(1)),
+        "change an inventory": count(inventory.update, subject.uuid, "DISK_GB", Inventory(2), generation=2),
+        "delete an inventory": count(inventory.delete, subject.uuid, "DISK_GB"),
+        "create a class": count(resource_class.create, name),
+        "rename a class": count(resource_class.rename, name, f"{name}_"),
+        "delete a class": count(resource_class.delete, f"{name}_"),
+        "create a trait": count(trait.ensure, name),
+        "find a trait": count(trait.ensure, name),
+        "delete a trait": count(trait.delete, name),
+        "list inventories": count(inventory.load_of, subject.uuid),
+        "list usages": count(inventory.usages, subject.uuid),
+        "list allocations": count(allocation.load_of_provider, subject.uuid),
+        "list traits": count(trait.load_of, subject.uuid),
+        "list aggregates": count(aggregate.load, subject.uuid),
+    } == {
+        "create a root": 4,
+        "create a child": 5,
+        "delete a provider": 8,
+        "rename a provider": 3,
+        "add an inventory": 5,
+        "change an inventory": 6,
+        "delete an inventory": 5,
+        "create a class": 3,
+        "rename a class": 2,
+        "delete a class": 3,
+        "create a trait": 3,
+        "find a trait": 1,
+        "delete a trait": 3,
+        "list inventories": 2,
+        "list usages": 2,
+        "list allocations": 2,
+        "list traits": 2,
+        "list aggregates": 2,
+    }

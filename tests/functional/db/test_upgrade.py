@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How a schema comes about, on each kind of database: from an old one, from several sides, from nothing."""
+
+import multiprocessing
+import uuid
+
+import pytest
+import sqlalchemy as sa
+from alembic.config import Config
+from alembic.script import ScriptDirectory
+
+from osc_placement.server.db import tables, upgrade
+from osc_placement.server.db.engine import Database
+from osc_placement.server.db.upgrade import SchemaError
+
+
+@pytest.fixture
+def database(database_url):
+    """An empty database."""
+    opened = Database(database_url)
+    yield opened
+    opened.dispose()
+
+
+def insert(database, table, **row):
+    """Insert a row."""
+    database.write(lambda conn: conn.execute(sa.insert(table).values(row)))
+
+
+def test_head_is_the_newest_script():
+    """The revisions that are known without alembic are those of its scripts."""
+    directory = upgrade.PLACEMENT.directory
+    config = Config()
+    config.set_main_option("script_location", f"osc_placement.server.db:{directory}")
+    scripts = ScriptDirectory.from_config(config).walk_revisions("base", "heads")
+    assert tuple(script.revision for script in scripts) == upgrade.PLACEMENT.revisions[::-1]
+
+
+def test_rows_outlive_an_upgrade(database):
+    """Rows of the oldest schema are there in the newest one."""
+    upgrade.upgrade(database, "b4ed3a175331")
+    row = {"uuid": str(uuid.UUID(int=1)), "project_id": 1, "user_id": 2, "generation": 3}
+    old = sa.table("consumers", *(sa.column(name) for name in row))
+    insert(database, old, **row)
+    upgrade.upgrade(database)
+    assert upgrade.version(database) == upgrade.HEAD
+    found = database.read(lambda conn: conn.execute(sa.select(tables.consumers)).mappings().one())
+    assert {name: found[name] for name in (*row, "consumer_type_id")} == {**row, "consumer_type_id": None}
+
+
+@pytest.mark.parametrize(
+    ("table", "row", "message"),
+    [
+        (
+            tables.resource_providers,
+            {"uuid": "u", "name": "host"},
+            "There is at least one resource provider table record which is missing its root provider id. ",
+        ),
+        (
+            tables.allocations,
+            {"resource_provider_id": 1, "consumer_id": "c", "resource_class_id": 0, "used": 1},
+            "There is at least one allocation record which is missing a consumer record. ",
+        ),
+    ],
+    ids=["root", "consumer"],
+)
+def test_old_rows_stop_an_upgrade(database, table, row, message):
+    """Rows that have to be repaired first keep the schema where it is, and the message says how."""
+    upgrade.upgrade(database, "b4ed3a175331")
+    insert(database, table, **row)
+    with pytest.raises(SchemaError) as caught:
+        upgrade.upgrade(database)
+    assert str(caught.value) == message + 'Run the "placement-server db online_data_migrations" command.'
+    assert upgrade.version(database) in upgrade.PLACEMENT.revisions[:2]
+
+
+def test_tables_without_a_version_are_left_alone(database):
+    """Tables of placement whose version nobody knows are not touched; a stamp helps."""
+    upgrade.upgrade(database)
+    with database.engine.begin() as connection:
+        connection.execute(sa.delete(upgrade.PLACEMENT.versions))
+    with pytest.raises(SchemaError, match="There are tables of placement, but no record of their version"):
+        upgrade.upgrade(database)
+    upgrade.stamp(database, "head")
+    upgrade.upgrade(database)
+    assert upgrade.version(database) == upgrade.HEAD
+
+
+def test_tables_of_others_are_no_hindrance(database):
+    """A database that has other tables gets ours beside them."""
+    other = sa.Table("other", sa.MetaData(), sa.Column("id", sa.Integer, primary_key=True))
+    other.create(database.engine)
+    upgrade.upgrade(database)
+    assert sa.inspect(database.engine).has_table("other")
+    assert upgrade.version(database) == upgrade.HEAD
+
+
+@pytest.mark.parametrize("change", [upgrade.upgrade, upgrade.stamp])
+def test_unknown_revision_is_refused(database, change):
+    """A revision that does not exist changes nothing."""
+    upgrade.upgrade(database)
+    with pytest.raises(SchemaError, match="nonsense"):
+        change(database, "nonsense")
+    assert upgrade.version(database) == upgrade.HEAD
+
+
+def test_version_of_another_project_is_refused(database):
+    """A version that is not one of placement's, as in nova's database, stops an upgrade."""
+    upgrade.PLACEMENT.versions.create(database.engine)
+    insert(database, upgrade.PLACEMENT.versions, version_num="d67eeaabee36")
+    with pytest.raises(SchemaError, match="d67eeaabee36"):
+        upgrade.upgrade(database)
+    assert not sa.inspect(database.engine).has_table("traits")
+
+
+def test_check_tells_what_cannot_be_worked_with(database):
+    """No tables and old tables are refused; the newest version, and one that is not known, are not."""
+    with pytest.raises(SchemaError, match="It has no tables of placement"):
+        upgrade.check(database)
+    upgrade.upgrade(database, "422ece571366")
+    with pytest.raises(SchemaError, match="The schema is at version 422ece571366"):
+        upgrade.check(database)
+    upgrade.upgrade(database)
+    upgrade.check(database)
+    with database.engine.begin() as connection:
+        connection.execute(sa.update(upgrade.PLACEMENT.versions).values(version_num="ffffffffffff"))
+    upgrade.check(database)
+
+
+def _upgrade(url, gate, outcomes):
+    database = Database(url)
+    gate.wait()
+    try:
+        upgrade.upgrade(database)
+        outcomes.put("made")
+    except Exception as error:
+        outcomes.put(repr(error))
+    database.dispose()
+
+
+def test_processes_that_start_together_take_turns(database_url):
+    """Several processes may make the schema of one empty database at once: one does, nobody fails."""
+    processes = 4
+    context = multiprocessing.get_context("spawn")
+    gate, outcomes = context.Barrier(processes), context.Queue()
+    arguments = (database_url, gate, outcomes)
+    started = [context.Process(target=_upgrade, args=arguments) for _ in range(processes)]
+    for process in started:
+        process.start()
+    assert [outcomes.get(timeout=60) for _ in started] == ["made"] * processes
+    for process in started:
+        process.join()

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Running `placement-server serve` for tests: started as people do, and expected to stop without a fuss."""
+
+import contextlib
+import os
+import pathlib
+import re
+import selectors
+import subprocess
+import sys
+from dataclasses import dataclass
+
+PROGRAM = pathlib.Path(sys.executable).with_name("placement-server")
+READY = re.compile(r"placement-server: ready at (http://\S+) \((.*)\)\n")
+#: seconds after which a server that says nothing is taken to hang
+PATIENCE = 60
+
+
+@dataclass
+class Server:
+    """A server that has said that it is ready."""
+
+    url: str
+    #: what the line says beside the URL
+    facts: str
+    process: subprocess.Popen
+    log: pathlib.Path
+
+    def stop(self):
+        """End the server; its exit status."""
+        self.process.terminate()
+        return self.process.wait(PATIENCE)
+
+
+def make_environment(**variables):
+    """The variables of a shell in which nothing is configured but this."""
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("OS_")}
+    return {**inherited, "NO_PROXY": "127.0.0.1,::1", **variables}
+
+
+@contextlib.contextmanager
+def launched(directory, *arguments, environment=None):
+    """A server process in a directory, with its log there; killed at the end if it is still running."""
+    log = directory / "server.log"
+    with log.open("w") as stderr:
+        process = subprocess.Popen(
+            [PROGRAM, "serve", "--port", "0", *map(str, arguments)],
+            cwd=directory,
+            env=environment or make_environment(),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=stderr,
+            text=True,
+        )
+    try:
+        match = READY.fullmatch(_read_line(process))
+        assert match, f"the server did not start: {log.read_text()}"
+        yield Server(match[1], match[2], process, log)
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+
+
+def _read_line(process):
+    """The first line a process prints; nothing if it ends, or takes too long."""
+    with selectors.DefaultSelector() as selector:
+        selector.register(process.stdout, selectors.EVENT_READ)
+        return process.stdout.readline() if selector.select(PATIENCE) else ""
+
+
+@contextlib.contextmanager
+def running(directory, *arguments, environment=None):
+    """A server that has to end with status 0 and a log without a traceback."""
+    with launched(directory, *arguments, environment=environment) as server:
+        yield server
+        assert server.stop() == 0
+    assert "Traceback" not in server.log.read_text()

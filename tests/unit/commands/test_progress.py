@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a long command shows, and how Ctrl-C stops it."""
+
+import io
+import os
+import signal
+
+import pytest
+
+from osc_placement.commands import progress
+from osc_placement.commands.progress import ProgressBar, stop_on_interrupt
+
+
+class Terminal(io.StringIO):
+    """A stream that says it is a terminal."""
+
+    def isatty(self):
+        return True
+
+
+@pytest.fixture
+def at_once(monkeypatch):
+    """Take any work for long."""
+    monkeypatch.setattr(progress, "_QUIET_SECONDS", -1.0)
+
+
+def advance(stream, items):
+    with ProgressBar("Changing", items, stream) as bar:
+        for _ in range(items):
+            bar.advance()
+    return stream.getvalue()
+
+
+@pytest.mark.usefixtures("at_once")
+def test_a_terminal_gets_a_bar(monkeypatch):
+    """The bar has the title and how far it is."""
+    monkeypatch.setenv("TERM", "xterm")
+    shown = advance(Terminal(), 3)
+    assert "Changing" in shown
+    assert "3/3" in shown
+
+
+def test_short_work_is_not_worth_a_bar():
+    """What is done within half a second is done silently."""
+    assert advance(Terminal(), 3) == ""
+
+
+@pytest.mark.usefixtures("at_once")
+def test_what_is_no_terminal_gets_nothing():
+    """What scripts read from stderr are errors."""
+    assert advance(io.StringIO(), 3) == ""
+
+
+def test_ctrl_c_sets_the_event_and_says_what_happens():
+    """The work goes on to a good end, and the operator knows."""
+    stream = io.StringIO()
+    with stop_on_interrupt(stream) as stop:
+        os.kill(os.getpid(), signal.SIGINT)
+        assert stop.wait(10)
+    assert stream.getvalue() == "Finishing what is under way; Ctrl-C again to leave at once.\n"
+
+
+def test_ctrl_c_means_what_it_meant_afterwards():
+    """The signal is ours for as long as the work takes."""
+    with stop_on_interrupt(io.StringIO()):
+        pass
+    with pytest.raises(KeyboardInterrupt):
+        os.kill(os.getpid(), signal.SIGINT)

@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Imports go one way: the arrows of the layout, checked by reading every module.
+
+An arrow that is needed and not here is a decision: make it here, with the layout in mind.
+"""
+
+import ast
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).parents[2]
+PACKAGE = "osc_placement"
+
+#: what client and server both have to spell alike
+SHARED = ("codes", "microversion", "model")
+LEAVES = (*SHARED, "errors", "syntax")
+
+#: what a part of the package may import of the package, besides itself; of two that match, the longer counts
+ARROWS = {
+    "": (),
+    "codes": (),
+    "microversion": (),
+    "model": (),
+    "errors": ("codes",),
+    "syntax": ("errors", "model"),
+    "transport": LEAVES,
+    "client": ("transport", *LEAVES),
+    "batch": ("client", *LEAVES),
+    "state": ("batch", "client", *LEAVES),
+    "migrate": ("batch", "client", *LEAVES),
+    "commands": ("batch", "client", "migrate", "state", *LEAVES),
+    "plugin": ("client", "microversion"),
+    "server": ("server", *SHARED),
+    "server.candidates": SHARED,
+    "server.schemas": ("model",),
+    "server.policies": (),
+    "server.errors": ("codes",),
+    "server.db": ("server.candidates", "server.errors", *SHARED),
+    "server.http": ("server.db.engine", "server.errors", "server.policy", *SHARED),
+    "server.handlers": (
+        "server.candidates",
+        "server.db",
+        "server.errors",
+        "server.http",
+        "server.policies",
+        "server.schemas",
+        *SHARED,
+    ),
+}
+
+#: what is imported only by those named here, although an arrow would allow others to
+RESERVED = {
+    "transport": ("client",),
+    "server.testing": ("server.fixture", "server.pytest_plugin"),
+    "server.fixture": ("server.testing",),
+    "server.pytest_plugin": ("server.testing",),
+    "server.main": (),
+    "server.wsgi": (),
+    "server.serve": ("server.main",),
+    "server.candidates.search": ("server.handlers.allocation_candidate",),
+}
+
+#: libraries that only these parts import: each effect has one address
+LIBRARIES = {
+    "sqlalchemy": ("server.db", "server.opening", "server.readiness", "migrate"),
+    "alembic": ("server.db.upgrade", "server.db.migrations"),
+    "gunicorn": ("server.serve",),
+    "webob": ("server",),
+    "jsonschema": ("server.http",),
+    "oslo_config": ("server", "migrate"),
+    "oslo_db": ("server.db", "server.opening"),
+    "oslo_log": ("server",),
+    "oslo_middleware": ("server.conf", "server.deploy"),
+    "oslo_policy": ("server",),
+    "keystonemiddleware": ("server.auth",),
+    "requests": ("transport", "client", "server.testing", "server.wsgi_adapter"),
+    "rich": ("commands",),
+}
+
+#: these import nothing but the standard library and what ARROWS allows them
+PURE = (
+    *SHARED,
+    "syntax",
+    "batch.plan",
+    "batch.inventory",
+    "batch.membership",
+    "server.candidates",
+    "server.schemas",
+)
+
+#: what the start of every `openstack` command must not pay for
+NOT_LOADED_BY_PLUGIN = ("sqlalchemy", "webob", "oslo_config", "rich", "yaml", "requests", f"{PACKAGE}.server")
+
+
+def name_module(path):
+    """The name of the module in a file, below the package."""
+    parts = path.relative_to(ROOT / PACKAGE).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+MODULES = {name_module(path): path for path in sorted((ROOT / PACKAGE).rglob("*.py"))}
+
+
+def read_imports(path):
+    """The full names of what a file imports, wherever it does, for type checking too."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert not node.level, f"{path} has a relative import"
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def is_in(module, part):
+    """Whether a module is a part of the package, or in it."""
+    return module == part or module.startswith(f"{part}.")
+
+
+def find_module(name):
+    """The module of ours that a full name means, which is that of a module or of something in one."""
+    inner = name.removeprefix(PACKAGE).removeprefix(".")
+    return inner if inner in MODULES else inner.rpartition(".")[0]
+
+
+IMPORTS = {module: set(read_imports(path)) for module, path in MODULES.items()}
+OWN = {
+    module: {find_module(name) for name in names if is_in(name, PACKAGE)} for module, names in IMPORTS.items()
+}
+FOREIGN = {
+    module: {name.partition(".")[0] for name in names if not is_in(name, PACKAGE)}
+    for module, names in IMPORTS.items()
+}
+
+
+@pytest.mark.parametrize("module", [module for module in MODULES if module])
+def test_arrows_go_one_way(module):
+    """A module imports itself, its own part, and the parts that its arrows lead to."""
+    part = max((part for part in ARROWS if part and is_in(module, part)), key=len, default=None)
+    assert part is not None, f"{module} belongs to no part; give it one in ARROWS"
+    allowed = (part, *ARROWS[part])
+    wrong = {name for name in OWN[module] if not any(is_in(name, other) for other in allowed)}
+    assert wrong == set()
+
+
+@pytest.mark.parametrize("part", RESERVED)
+def test_reserved_module_is_imported_by_those_named(part):
+    """What is an end, or the lower half of something, is imported by nobody else."""
+    importers = {module for module, names in OWN.items() if part in names}
+    assert importers <= set(RESERVED[part])
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_library_has_one_address(library):
+    """A library is imported in its part of the package only."""
+    importers = {module for module, names in FOREIGN.items() if library in names}
+    wrong = {name for name in importers if not any(is_in(name, part) for part in LIBRARIES[library])}
+    assert wrong == set()
+    assert importers, f"nobody imports {library}: LIBRARIES is out of date"
+
+
+@pytest.mark.parametrize(
+    "module", [module for module in MODULES if any(is_in(module, part) for part in PURE)]
+)
+def test_pure_module_imports_no_library(module):
+    """What is pure thinking needs the standard library only."""
+    assert FOREIGN[module] - sys.stdlib_module_names == set()
+
+
+def test_parts_exist():
+    """The parts named here are there; one that is renamed takes its arrows with it."""
+    named = {*ARROWS, *RESERVED, *PURE, *(part for parts in LIBRARIES.values() for part in parts)}
+    assert {part for part in named if not any(is_in(module, part) for module in MODULES)} == set()
+
+
+def test_plugin_loads_little():
+    """`openstack` imports the plugin at every start: nothing of the server, and no slow library, with it."""
+    code = f"import sys, {PACKAGE}.plugin; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = done.stdout.split()
+    assert f"{PACKAGE}.plugin" in loaded
+    assert {name for name in loaded if any(is_in(name, other) for other in NOT_LOADED_BY_PLUGIN)} == set()
