@@ -46,34 +46,24 @@ def run_reference(directory, url, *arguments):
     return done.stdout
 
 
-@pytest.fixture
-def open_database():
-    """A function that opens a database by its URL, until the test is over."""
-    opened = []
-
-    def open_(url):
-        opened.append(Database(url))
-        return opened[-1]
-
-    yield open_
-    for database in opened:
+@pytest.fixture(scope="module")
+def theirs(backend, tmp_path_factory):
+    """A database made by openstack-placement, which every test leaves as it is."""
+    directory = tmp_path_factory.mktemp("theirs")
+    with databases.make_database(backend, directory) as url:
+        run_reference(directory, url, "db", "sync")
+        database = Database(url)
+        yield database
         database.dispose()
 
 
-@pytest.fixture
-def theirs(make_database, open_database, tmp_path):
-    """A database made by openstack-placement."""
-    url = make_database()
-    run_reference(tmp_path, url, "db", "sync")
-    return open_database(url)
-
-
 @pytest.fixture(params=[make_at_once, make_by_revisions])
-def ours(request, make_database, open_database):
+def ours(request, database_url):
     """A database made by us, in each way."""
-    database = open_database(make_database())
+    database = Database(database_url)
     request.param(database)
-    return database
+    yield database
+    database.dispose()
 
 
 def describe(database):

@@ -25,7 +25,7 @@ def candidates(nodes, request):
 
 
 def group_choices(cloud, anchor, group):
-    """Every way to satisfy one group at an anchor: the provider of each class, or the one of a named group."""
+    """Every way to satisfy one group at an anchor: who provides each class, and all who do."""
     providers = [node for node in cloud.values() if node.root_id == anchor.id or lends(cloud, node, anchor)]
     if group.one_provider:
         for node in providers:
