@@ -8,18 +8,20 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import re
 import threading
 import time
-import uuid
 from typing import TYPE_CHECKING, Any
 
 import webob
 from microversion_parse.middleware import MicroversionMiddleware
+from oslo_context.context import RequestContext
 
 from osc_placement import microversion
 from osc_placement.microversion import Version
 from osc_placement.server import auth, errors, http, routes
-from osc_placement.server.db import names
+from osc_placement.server.db import names, upgrade
+from osc_placement.server.db.current import Current
 from osc_placement.server.db.engine import Database
 from osc_placement.server.policy import Policy
 
@@ -31,6 +33,13 @@ if TYPE_CHECKING:
 
 LOG = logging.getLogger(__name__)
 
+#: bytes: a reshape of a hundred thousand allocations is a third of it
+LARGEST_BODY = 64 << 20
+
+#: where oslo.context looks for the id that the caller gave
+ENV_GLOBAL_REQUEST_ID = "openstack.global_request_id"
+_REQUEST_ID = re.compile("req-[a-f0-9]{8}-[a-f0-9]{4}-[a-f0-9]{4}-[a-f0-9]{4}-[a-f0-9]{12}")
+
 
 def loadapp(conf: ConfigOpts, project_name: str | None = None) -> WSGIApplication:
     """The application for a configuration whose options `conf.register_opts` has registered.
@@ -41,16 +50,13 @@ def loadapp(conf: ConfigOpts, project_name: str | None = None) -> WSGIApplicatio
     """
     database = Database.from_conf(conf)
     if conf.placement_database.sync_on_startup:
-        # alembic takes a tenth of a second to import
-        from osc_placement.server.db import upgrade
-
         upgrade.upgrade(database)
     return make_application(conf, database)
 
 
 def make_application(conf: ConfigOpts, database: Database) -> WSGIApplication:
     """The application on a database that the caller has opened, and will close."""
-    return _pipeline(http.Service(conf, database, Policy(conf)))
+    return _pipeline(http.Service(conf, database, Policy(conf), Current(database)))
 
 
 def _pipeline(service: http.Service) -> WSGIApplication:
@@ -74,6 +80,9 @@ def _pipeline(service: http.Service) -> WSGIApplication:
         from oslo_middleware import CORS
 
         application = CORS(application, conf)
+    # what Keystone's middleware stumbles over, such as a catalog without Keystone, is no more of the client's
+    # business than what the handlers do
+    application = FaultWrapper(application)
     application = RequestLog(application)
     if conf.oslo_middleware.enable_proxy_headers_parsing:
         from oslo_middleware import HTTPProxyToWSGI
@@ -112,16 +121,20 @@ class Dispatcher:
         endpoint, parameters = routes.find(_path(environ), web.method)
         version = Version(*environ[http.ENV_MICROVERSION])
         _check_endpoint(endpoint, web, version)
-        self._get_ready()
+        if endpoint.needs_database:
+            self._get_ready()
         request = http.Request(web, version, parameters, environ[http.ENV_CONTEXT], self._service)
         return endpoint.handler(request)
 
     def _get_ready(self) -> None:
-        """Bring the standard traits and classes into the database, once, as soon as it can be reached."""
+        """Bring what every request relies on into the database, once, as soon as it can be reached."""
         if not self._ready:
             with self._starting:
                 if not self._ready:
                     names.synchronize(self._service.database)
+                    _keep_revisions(self._service.database)
+                    # so that no request waits for it
+                    self._service.current.get()
                     self._ready = True
 
     def _try_to_get_ready(self) -> None:
@@ -131,11 +144,25 @@ class Dispatcher:
             LOG.warning("the database cannot be reached; answering 503 until it can")
 
 
+def _keep_revisions(database: Database) -> None:
+    """Make the tables of our own where they are not there yet; nothing but speed depends on them."""
+    try:
+        upgrade.upgrade_own(database)
+    except upgrade.SchemaError as error:
+        LOG.warning(
+            "cannot make the tables of its own, so what others change is read more slowly; "
+            "'placement-server db sync' makes them, with an account that may: %s",
+            error,
+        )
+
+
 def _check_content(environ: WSGIEnvironment) -> None:
     try:
         length = int(environ.get("CONTENT_LENGTH") or 0)
     except ValueError:
         raise errors.BadContentHeaders("content-length header must be an integer") from None
+    if length > LARGEST_BODY:
+        raise errors.HTTPError(413, f"A request body may have {LARGEST_BODY} bytes at most.")
     if length > 0 and not environ.get("CONTENT_TYPE"):
         raise errors.BadContentHeaders("content-type header required when content-length > 0")
 
@@ -177,13 +204,20 @@ class FaultWrapper:
 
 
 class RequestLog:
-    """Gives each request its id, and logs one line when it is answered."""
+    """Gives each request its id, and logs one line when it is answered.
+
+    A caller that is itself a service sends the id of what it was asked to do, so that the logs of all that
+    had a part in it can be brought together; it is the "global" id of the context, and of log lines.
+    """
 
     def __init__(self, application: WSGIApplication) -> None:
         self._application = application
 
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
-        request_id = f"req-{uuid.uuid4()}"
+        if _REQUEST_ID.fullmatch(inbound := environ.get("HTTP_X_OPENSTACK_REQUEST_ID", "")):
+            environ[ENV_GLOBAL_REQUEST_ID] = inbound
+        # log lines take the ids from the newest context of the thread: this one, until the caller is known
+        request_id = RequestContext.from_environ(environ).request_id
         environ[http.ENV_REQUEST_ID] = request_id
         # without a preference, or with any, errors are JSON
         if environ.get("HTTP_ACCEPT", "") in ("", "*/*"):

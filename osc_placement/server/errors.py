@@ -31,6 +31,7 @@
     │   └── Unstorable
     ├── Unavailable                     503
     │   ├── DatabaseUnavailable
+    │   ├── DatabaseFull
     │   └── TooMuchContention
     ├── Forbidden                       403, without "vary"
     │   └── WrongScope
@@ -299,6 +300,13 @@ class DatabaseUnavailable(Unavailable):
 
     def __init__(self) -> None:
         super().__init__("The database cannot be reached. Please retry your request.")
+
+
+class DatabaseFull(Unavailable):
+    """The database has no room on its disk for a change; it answers what only reads."""
+
+    def __init__(self) -> None:
+        super().__init__("The database has no room left; nothing was changed. Tell the operator.")
 
 
 class TooMuchContention(Unavailable):

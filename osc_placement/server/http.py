@@ -26,11 +26,12 @@ from osc_placement.microversion import Version
 from osc_placement.server import errors
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from oslo_config.cfg import ConfigOpts
     from oslo_context.context import RequestContext
 
+    from osc_placement.server.db.current import Current
     from osc_placement.server.db.engine import Database
     from osc_placement.server.policy import Policy
 
@@ -51,6 +52,7 @@ class Service:
     conf: ConfigOpts
     database: Database
     policy: Policy
+    current: Current
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,9 +70,18 @@ class Request:
         """Where the handler reads and writes."""
         return self.service.database
 
+    @property
+    def current(self) -> Current:
+        """What handlers search instead of the database."""
+        return self.service.current
+
     def authorize(self, rule: str, target: Mapping[str, object] | None = None) -> None:
         """Return if policy lets the caller do this; :raises errors.Forbidden: if not."""
         self.service.policy.authorize(self.context, rule, target)
+
+    def pick(self, schemas: Sequence[tuple[Version, Schema]]) -> Schema:
+        """The schema for the request's microversion, from pairs of the first version and it; newest first."""
+        return next(schema for since, schema in schemas if self.version >= since)
 
     def json(self, schema: Schema, *, of: Callable[[], object] | None = None) -> Any:
         """Read the body, which has to match the schema.
@@ -215,14 +226,26 @@ def check(data: object, schema: Schema) -> None:
 
 def reply(request: Request, body: object, *, status: int = 200, modified: datetime | None = None) -> Any:
     """Answer with JSON; ``modified`` (UTC) defaults to now and is shown from 1.15 on."""
+    return reply_bytes(request, json.dumps(body).encode(), status=status, modified=modified)
+
+
+def reply_bytes(request: Request, body: bytes, *, status: int = 200, modified: datetime | None = None) -> Any:
+    """The same, with JSON that has been encoded already."""
     response = webob.Response(
         status=status,
-        body=json.dumps(body).encode(),
+        body=body,
         content_type=JSON,
         charset=None,
         conditional_response=False,
     )
     stamp(request, response, modified)
+    return response
+
+
+def stream(request: Request, pieces: Iterator[bytes]) -> Any:
+    """Answer with JSON that is encoded piece by piece, as the client takes it."""
+    response = webob.Response(app_iter=pieces, content_type=JSON, charset=None, conditional_response=False)
+    stamp(request, response, None)
     return response
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from oslo_policy import opts as policy_opts
 from oslo_policy import policy as oslo_policy
 
 from osc_placement.server import errors, policies
@@ -20,11 +21,7 @@ class Policy:
     """The rules in force: the defaults, and the operator's overrides, read again when their file changes."""
 
     def __init__(self, conf: ConfigOpts) -> None:
-        self._enforcer = oslo_policy.Enforcer(conf)
-        # the defaults moved to new roles years ago; warning of each at every start helps nobody
-        self._enforcer.suppress_default_change_warnings = True
-        self._enforcer.suppress_deprecation_warnings = True
-        self._enforcer.register_defaults(policies.list_rules())
+        self._enforcer = _make_enforcer(conf)
 
     def authorize(
         self, context: RequestContext, rule: str, target: Mapping[str, object] | None = None
@@ -42,3 +39,28 @@ class Policy:
             raise errors.WrongScope(rule) from error
         except oslo_policy.PolicyNotAuthorized as error:
             raise errors.Forbidden(rule) from error
+
+
+def _make_enforcer(conf: ConfigOpts) -> oslo_policy.Enforcer:
+    enforcer = oslo_policy.Enforcer(conf)
+    # the defaults moved to new roles years ago; warning of each at every start helps nobody
+    enforcer.suppress_default_change_warnings = True
+    enforcer.suppress_deprecation_warnings = True
+    enforcer.register_defaults(policies.list_rules())
+    return enforcer
+
+
+def get_enforcer() -> oslo_policy.Enforcer:
+    """The enforcer for oslopolicy's tools, which find it by an entry point and hand over no configuration.
+
+    They have parsed their command line into the one that is global to their process, so it is used here; if
+    it names no file, the policy is that of the ``placement.conf`` where oslo.config looks for one.
+    """
+    from oslo_config import cfg
+
+    if not cfg.CONF.config_file:
+        cfg.CONF([], project="placement")
+    policy_opts.set_defaults(cfg.CONF, "policy.yaml")
+    enforcer = _make_enforcer(cfg.CONF)
+    enforcer.load_rules()
+    return enforcer

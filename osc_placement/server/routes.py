@@ -40,6 +40,8 @@ class Endpoint:
     takes_json: bool = False
     #: the client has to accept JSON
     gives_json: bool = False
+    #: no request is answered before the standard names are in the database, but by those who do not ask it
+    needs_database: bool = True
 
 
 def _get(handler: Handler, since: Version = microversion.MIN) -> Endpoint:
@@ -51,7 +53,7 @@ def _send(handler: Handler, since: Version = microversion.MIN) -> Endpoint:
 
 
 ROUTES: Mapping[str, Mapping[str, Endpoint]] = {
-    "/": {"GET": Endpoint(root.show_versions)},
+    "/": {"GET": Endpoint(root.show_versions, needs_database=False)},
     "/resource_classes": {
         "GET": _get(resource_class.list_resource_classes, microversion.RESOURCE_CLASSES),
         "POST": _send(resource_class.create_resource_class, microversion.RESOURCE_CLASSES),
@@ -101,6 +103,9 @@ ROUTES: Mapping[str, Mapping[str, Endpoint]] = {
     "/allocation_candidates": {
         "GET": _get(allocation_candidate.list_candidates, microversion.ALLOCATION_CANDIDATES),
     },
+    # beyond the reference, whose paths never begin like this
+    "/-/allocations": {"GET": _get(allocation.read_allocations)},
+    "/-/providers": {"GET": _get(resource_provider.read_providers)},
     "/reshaper": {"POST": _send(reshaper.reshape, microversion.RESHAPER)},
     "/traits": {"GET": _get(trait.list_traits, microversion.TRAITS)},
     "/traits/{name}": {

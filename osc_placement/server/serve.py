@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gunicorn.app.base import BaseApplication
-from gunicorn.workers.gthread import ThreadWorker
 from oslo_log import log as oslo_log
 
 from osc_placement.server import clouds_yaml, deploy, readiness
@@ -30,9 +29,9 @@ from osc_placement.server.opening import (
     read_configuration,
     using,
 )
+from osc_placement.server.worker import Worker
 
 if TYPE_CHECKING:
-    from types import FrameType
     from wsgiref.types import WSGIApplication
 
     from oslo_config.cfg import ConfigOpts
@@ -197,18 +196,6 @@ def _close_file(conf: ConfigOpts) -> None:
             upgrade.version(database)
 
 
-class _Worker(ThreadWorker):  # type: ignore[misc]  # it has no annotations
-    """gunicorn's threaded worker, which answers what it has begun to, whatever it is told to stop with."""
-
-    def handle_quit(self, sig: int, frame: FrameType | None) -> None:
-        """Stop as gracefully as for SIGTERM.
-
-        gunicorn stops its threads here, for which it needs a lock that what this signal has interrupted may
-        hold; the worker then hangs until it is killed.
-        """
-        self.handle_exit(sig, frame)
-
-
 class _Gunicorn(BaseApplication):  # type: ignore[misc]  # it has no annotations
     """gunicorn, with its settings made here and an application of its own in every worker."""
 
@@ -231,7 +218,7 @@ class _Gunicorn(BaseApplication):  # type: ignore[misc]  # it has no annotations
         return {
             "bind": f"fd://{self._descriptor}",
             "workers": self._options.workers,
-            "worker_class": _Worker,
+            "worker_class": Worker,
             "threads": self._options.threads,
             "keepalive": KEEP_ALIVE,
             "graceful_timeout": GRACE,

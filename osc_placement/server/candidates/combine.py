@@ -5,18 +5,21 @@ The groups are decided one after the other (backtracking). A choice is dropped a
 
 1. Together the groups take no more of a provider than it has left, nor more than its max_unit.
 2. With ``group_policy=isolate`` no two named groups use the same provider.
-3. The providers of groups tied by ``same_subtree`` are all below one of them, checked when the last of those
-   groups is decided.
+3. The providers of groups tied by ``same_subtree`` are all below one of them. While some are undecided, one
+   that may yet become the top has to be above all that are decided.
 
-What is left possible depends only on what has been taken so far, not on who took it. A state from which
-nothing was found is remembered, so groups over like devices are not tried in all their permutations before it
-is known that none fits.
+What is left possible depends only on what has been taken so far, not on who took it, nor on which of several
+like devices it was taken from: those that are side by side, with the same left, and good for the same groups.
+A state from which nothing was found is remembered in these terms, so that seventeen groups over sixteen like
+devices are found out after seventeen states and not after all permutations.
+
+Each match tried is a step of `Work`. A search that finds nothing for long pauses, so that other anchors have
+their turn, and the work of a request is bounded: what a client asks for, it cannot hold a worker with.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from osc_placement.server.candidates.request import CandidateRequest
@@ -45,97 +48,212 @@ class Candidate(NamedTuple):
     mappings: tuple[tuple[str, tuple[int, ...]], ...]
 
 
+class Work:
+    """How much a search may still do, in steps of some microseconds each."""
+
+    #: steps without a candidate after which others have their turn
+    PAUSE = 500
+
+    def __init__(self, steps: int) -> None:
+        """Allow so many steps."""
+        self.left = steps
+        self._until_pause = self.PAUSE
+
+    @property
+    def is_over(self) -> bool:
+        """Whether no step is left."""
+        return self.left <= 0
+
+    def step(self) -> bool:
+        """Do one; whether it is time to pause."""
+        self.left -= 1
+        self._until_pause -= 1
+        if self._until_pause:
+            return False
+        self._until_pause = self.PAUSE
+        return True
+
+
+#: what an anchor gives when it wants others to have their turn
+PAUSED = None
+
+
 def combine(
-    snapshot: Snapshot, request: CandidateRequest, matches: Sequence[Sequence[Match]]
-) -> Iterator[Candidate]:
-    """Yield the candidates made of one match per group, in the order of the request's groups."""
+    snapshot: Snapshot,
+    request: CandidateRequest,
+    matches: Sequence[Iterable[Match | None]],
+    likeness: Mapping[int, object],
+    work: Work,
+) -> Iterator[Candidate | None]:
+    """Yield the candidates made of one match per group, in the order of the request's groups.
+
+    :param matches: for each group the ways to satisfy it, to be gone through any number of times
+    :param likeness: what like devices have in common, by slot
+    """
     if len(matches) == 1 and not request.same_subtrees:
-        suffix = request.groups[0].suffix
-        return (Candidate(match.lines, ((suffix, match.slots),)) for match in matches[0])
-    return _Combination(snapshot, request, matches).candidates()
+        return _single(request.groups[0].suffix, matches[0])
+    return _Combination(snapshot, request, matches, likeness, work).extend()
 
 
-@dataclass(slots=True)
-class _Taken:
-    """What the groups decided so far take, and the providers that no further one may use."""
+def _single(suffix: str, matches: Iterable[Match | None]) -> Iterator[Candidate | None]:
+    for match in matches:
+        yield PAUSED if match is None else Candidate(match.lines, ((suffix, match.slots),))
 
-    amounts: dict[tuple[int, str], int]
-    isolated: frozenset[int]
 
-    def add(self, match: Match, *, isolate: bool) -> _Taken:
-        amounts = dict(self.amounts)
-        for slot, name, amount in match.lines:
-            amounts[slot, name] = amounts.get((slot, name), 0) + amount
-        return _Taken(amounts, self.isolated | frozenset(match.slots) if isolate else self.isolated)
+class _Tie:
+    """Groups tied together: who may be the top of what they use."""
 
-    def state(self, depth: int) -> tuple[int, frozenset[tuple[tuple[int, str], int]], frozenset[int]]:
-        return depth, frozenset(self.amounts.items()), self.isolated
+    def __init__(self, groups: Sequence[int], tops: frozenset[int]) -> None:
+        self.groups = frozenset(groups)
+        self.last = max(groups)
+        #: before each group decided so far: those above all decided, and the ones that are used
+        self.above: list[frozenset[int]] = [tops]
+        self.used: list[frozenset[int]] = [frozenset()]
+
+    def push(self, snapshot: Snapshot, slots: Sequence[int], depth: int) -> bool:
+        """Decide one of the groups; False, and nothing decided, if no top is left."""
+        above = self.above[-1]
+        for slot in slots:
+            above = above & snapshot.lineage(slot)
+        used = self.used[-1] | frozenset(slots)
+        if not above or (depth == self.last and not above & used):
+            return False
+        self.above.append(above)
+        self.used.append(used)
+        return True
+
+    def pop(self) -> None:
+        self.above.pop()
+        self.used.pop()
+
+    @property
+    def state(self) -> tuple[frozenset[int], frozenset[int]]:
+        return self.above[-1], self.used[-1] & self.above[-1]
 
 
 class _Combination:
     def __init__(
-        self, snapshot: Snapshot, request: CandidateRequest, matches: Sequence[Sequence[Match]]
+        self,
+        snapshot: Snapshot,
+        request: CandidateRequest,
+        matches: Sequence[Iterable[Match | None]],
+        likeness: Mapping[int, object],
+        work: Work,
     ) -> None:
         self._snapshot = snapshot
-        self._request = request
+        self._groups = request.groups
         self._matches = matches
+        self._likeness = likeness
+        self._work = work
+        self._isolating = [request.isolated and group.one_provider for group in request.groups]
         self._dead: set[object] = set()
+        self._chosen: list[Match] = []
+        self._amounts: dict[tuple[int, str], int] = {}
+        self._isolated: set[int] = set()
+        self._ties = self._find_ties(request)
+
+    def _find_ties(self, request: CandidateRequest) -> list[_Tie]:
         position = {group.suffix: index for index, group in enumerate(request.groups)}
-        # by the index of the group that completes it: the groups tied together
-        self._tied: dict[int, list[list[int]]] = {}
+        ties = []
         for suffixes in request.same_subtrees:
-            indexes = sorted(position[suffix] for suffix in suffixes)
-            self._tied.setdefault(indexes[-1], []).append(indexes)
+            groups = [position[suffix] for suffix in suffixes]
+            slots = {
+                slot for index in groups for match in self._matches[index] if match for slot in match.slots
+            }
+            ties.append(_Tie(groups, frozenset(slots)))
+        return ties
 
-    def candidates(self) -> Iterator[Candidate]:
-        return self._extend([], _Taken({}, frozenset()))
-
-    def _extend(self, chosen: list[Match], taken: _Taken) -> Iterator[Candidate]:
-        depth = len(chosen)
+    def extend(self) -> Iterator[Candidate | None]:
+        """Yield every candidate that begins with what is chosen."""
+        depth = len(self._chosen)
         if depth == len(self._matches):
-            yield self._candidate(chosen, taken.amounts)
+            yield self._candidate()
             return
-        # which providers a tie allows depends on who was chosen, not only on what was taken
-        state = None if self._tied else taken.state(depth)
-        if state in self._dead:
+        # PERF: a state is made of what is taken; where nothing has failed yet, none need be
+        if self._dead and self._state() in self._dead:
             return
         found = False
         for match in self._matches[depth]:
-            if self._is_allowed(match, chosen, taken):
-                isolate = self._request.isolated and self._request.groups[depth].one_provider
-                for candidate in self._extend([*chosen, match], taken.add(match, isolate=isolate)):
-                    found = True
-                    yield candidate
-        if not found and state is not None:
-            self._dead.add(state)
+            if match is None or self._work.step():
+                yield PAUSED
+            if self._work.is_over:
+                return
+            if match is None or not self._take(match, depth):
+                continue
+            for candidate in self.extend():
+                found = found or candidate is not None
+                yield candidate
+            self._give_back(match, depth)
+        if not found and not self._work.is_over:
+            self._dead.add(self._state())
 
-    def _is_allowed(self, match: Match, chosen: Sequence[Match], taken: _Taken) -> bool:
-        depth = len(chosen)
-        if (
-            self._request.isolated
-            and self._request.groups[depth].one_provider
-            and match.slots[0] in taken.isolated
-        ):
+    def _take(self, match: Match, depth: int) -> bool:
+        """Choose a match for the next group; False, and nothing changed, if a rule is broken."""
+        amounts = self._amounts
+        isolating = self._isolating[depth]
+        if isolating and match.slots[0] in self._isolated:
             return False
-        if any(not self._fits(line, taken.amounts) for line in match.lines):
-            return False
-        decided = [*chosen, match]
-        return all(self._is_one_subtree(decided, tie) for tie in self._tied.get(depth, ()))
-
-    def _fits(self, line: Line, amounts: Mapping[tuple[int, str], int]) -> bool:
-        before = amounts.get((line.slot, line.resource_class))
-        if before is None:
+        for slot, name, amount in match.lines:
             # by itself it fits, or it would not be a match
-            return True
-        return before + line.amount <= self._snapshot.nodes[line.slot].stocks[line.resource_class].room
+            before = amounts.get((slot, name))
+            if before is not None and before + amount > self._snapshot.nodes[slot].stocks[name].room:
+                return False
+        if self._ties and not self._tie(match, depth):
+            return False
+        for slot, name, amount in match.lines:
+            amounts[slot, name] = amounts.get((slot, name), 0) + amount
+        if isolating:
+            self._isolated.add(match.slots[0])
+        self._chosen.append(match)
+        return True
 
-    def _is_one_subtree(self, decided: Sequence[Match], tie: Sequence[int]) -> bool:
-        slots = {slot for index in tie for slot in decided[index].slots}
-        common = set.intersection(*(set(self._snapshot.ancestors(slot)) for slot in slots))
-        return bool(common & slots)
+    def _tie(self, match: Match, depth: int) -> bool:
+        pushed: list[_Tie] = []
+        for tie in self._ties:
+            if depth in tie.groups:
+                if not tie.push(self._snapshot, match.slots, depth):
+                    for other in pushed:
+                        other.pop()
+                    return False
+                pushed.append(tie)
+        return True
 
-    def _candidate(self, chosen: Sequence[Match], amounts: Mapping[tuple[int, str], int]) -> Candidate:
-        lines = tuple(Line(slot, name, amount) for (slot, name), amount in amounts.items())
-        groups = self._request.groups
-        mappings = tuple((group.suffix, match.slots) for group, match in zip(groups, chosen, strict=True))
+    def _give_back(self, match: Match, depth: int) -> None:
+        self._chosen.pop()
+        if self._isolating[depth]:
+            self._isolated.discard(match.slots[0])
+        for tie in self._ties:
+            if depth in tie.groups:
+                tie.pop()
+        for slot, name, amount in match.lines:
+            left = self._amounts[slot, name] - amount
+            if left:
+                self._amounts[slot, name] = left
+            else:
+                del self._amounts[slot, name]
+
+    def _state(self) -> object:
+        """What is left possible, in terms in which like devices are the same."""
+        taken: dict[int, list[object]] = {}
+        for (slot, name), amount in self._amounts.items():
+            taken.setdefault(slot, []).append((name, amount))
+        for slot in self._isolated:
+            taken.setdefault(slot, []).append(None)
+        likeness = self._likeness
+        counts: dict[object, int] = {}
+        for slot, items in taken.items():
+            # ties tell like devices apart
+            alike = slot if self._ties else likeness.get(slot, slot)
+            key = alike, frozenset(items)
+            counts[key] = counts.get(key, 0) + 1
+        ties = tuple(tie.state for tie in self._ties)
+        return len(self._chosen), frozenset(counts.items()), ties
+
+    def _candidate(self) -> Candidate:
+        # what it takes to put it together, and into an answer, is work as well
+        self._work.left -= len(self._groups)
+        lines = tuple([Line(slot, name, amount) for (slot, name), amount in self._amounts.items()])
+        mappings = tuple(
+            [(group.suffix, match.slots) for group, match in zip(self._groups, self._chosen, strict=True)]
+        )
         return Candidate(lines, mappings)

@@ -71,6 +71,15 @@ class CandidateRequest:
         """Every resource class that is asked for."""
         return frozenset(name for group in self.groups for name in group.resources)
 
+    @property
+    def totals(self) -> Mapping[str, int]:
+        """What all groups together ask for."""
+        totals: dict[str, int] = {}
+        for group in self.groups:
+            for name, amount in group.resources.items():
+                totals[name] = totals.get(name, 0) + amount
+        return totals
+
 
 def parse(items: Sequence[tuple[str, str]], version: Version) -> CandidateRequest:
     """Read the query string of ``GET /allocation_candidates``, already matched against its schema.

@@ -3,14 +3,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 from oslo_db import exception as db_exc
 
 from osc_placement.server import errors
-from osc_placement.server.db import provider
+from osc_placement.server.db import names, provider
 from osc_placement.server.db.tables import placement_aggregates, resource_provider_aggregates
 
 if TYPE_CHECKING:
@@ -32,17 +32,18 @@ def load(conn: Connection, uuid: str) -> tuple[provider.Provider, list[str]]:
     return found, list(conn.scalars(query))
 
 
-def replace(conn: Connection, uuid: str, aggregate_ids: Mapping[str, int], *, generation: int | None) -> int:
+def replace(conn: Connection, uuid: str, aggregates: Collection[str], *, generation: int | None) -> int:
     """Make a provider a member of these aggregates and of no others; return its generation afterwards.
 
-    :param aggregate_ids: the ids of the aggregates, by UUID
+    :param aggregates: their UUIDs; those that nobody has mentioned before come to exist
     :param generation: the generation the change is based on, which it then moves on; None for clients older
         than 1.19, whose changes do not move it
     :raises errors.ProviderNotFound: there is no such provider
     :raises errors.ProviderChanged: its generation is another
     """
     locked = provider.lock(conn, uuid, generation=generation)
-    wanted = set(aggregate_ids.values())
+    known = names.find_known(conn, {(placement_aggregates, "uuid"): aggregates})
+    wanted = set(known.ensure(conn, placement_aggregates, "uuid", aggregates).values())
     columns = resource_provider_aggregates.c
     mine = columns.resource_provider_id == locked.id
     present = set(conn.scalars(sa.select(columns.aggregate_id).where(mine)))

@@ -19,7 +19,7 @@ import sqlalchemy as sa
 
 from osc_placement.model import INVENTORY_FIELDS, Inventory, canonical_uuid
 from osc_placement.server import errors
-from osc_placement.server.db import consumer, names, provider
+from osc_placement.server.db import consumer, names, provider, revision
 from osc_placement.server.db.tables import (
     allocations,
     consumer_types,
@@ -98,16 +98,38 @@ _held: sa.Select[Any] = (
 )
 
 
+_held_by_consumer = _held.where(allocations.c.consumer_id == sa.bindparam("uuid"))
+_held_of_provider = _held.where(allocations.c.resource_provider_id == sa.bindparam("id"))
+
+
 def load_of_consumer(conn: Connection, consumer_uuid: str) -> list[Held]:
     """What a consumer holds; nothing if there is no such consumer."""
-    return [Held(*row) for row in conn.execute(_held.where(allocations.c.consumer_id == consumer_uuid))]
+    return [Held(*row) for row in conn.execute(_held_by_consumer, {"uuid": consumer_uuid})]
+
+
+def load_all(conn: Connection) -> Sequence[Any]:
+    """Who holds what, in rows: consumer, generation, project, user, type, provider, class, amount.
+
+    PERF: rows as they come, as there are some for every instance of a cloud; by consumer, so that whoever
+    renders them needs one at a time.
+    """
+    columns = (
+        consumers.c.uuid,
+        consumers.c.generation,
+        projects.c.external_id,
+        users.c.external_id,
+        consumer_types.c.name,
+        resource_providers.c.uuid,
+        resource_classes.c.name,
+        allocations.c.used,
+    )
+    return conn.execute(_held.with_only_columns(*columns).order_by(None).order_by(consumers.c.id)).all()
 
 
 def load_of_provider(conn: Connection, uuid: str) -> tuple[provider.Provider, list[Held]]:
     """A provider and what is held of it; :raises errors.ProviderNotFound: there is no such provider."""
     found = provider.load(conn, uuid)
-    rows = conn.execute(_held.where(allocations.c.resource_provider_id == found.id))
-    return found, [Held(*row) for row in rows]
+    return found, [Held(*row) for row in conn.execute(_held_of_provider, {"id": found.id})]
 
 
 def delete(conn: Connection, consumer_uuid: str) -> None:
@@ -117,15 +139,22 @@ def delete(conn: Connection, consumer_uuid: str) -> None:
     """
     locked = consumer.lock(conn, [consumer_uuid])
     # without a row there was nothing to lock, and what a claim has brought since is not to be touched
+    held = _held_by(conn, locked)
     if not locked or not _delete_of(conn, [consumer_uuid]):
         raise errors.AllocationsNotFound(consumer_uuid)
     consumer.delete(conn, list(locked.values()))
+    revision.record(conn, touched=_providers_of(held), consumers=-1)
+
+
+def _providers_of(held: Mapping[str, Counter[Key]]) -> set[int]:
+    return {provider_id for amounts in held.values() for provider_id, _ in amounts}
+
+
+_delete = sa.delete(allocations).where(allocations.c.consumer_id.in_(sa.bindparam("uuids", expanding=True)))
 
 
 def _delete_of(conn: Connection, consumer_uuids: Collection[str]) -> int:
-    return conn.execute(
-        sa.delete(allocations).where(allocations.c.consumer_id.in_(sorted(consumer_uuids)))
-    ).rowcount
+    return conn.execute(_delete, {"uuids": sorted(consumer_uuids)}).rowcount
 
 
 def replace(conn: Connection, claims: Sequence[Claim]) -> None:
@@ -138,21 +167,44 @@ def replace(conn: Connection, claims: Sequence[Claim]) -> None:
     :raises errors.ResourceClassNotFound: a class does not exist
     :raises errors.InventoryUnfit: a provider lacks the inventory, or an amount is not allowed, or too much
     """
+    known = _find_names(conn, claims)
     by_consumer = consumer.lock(conn, [claim.consumer_uuid for claim in claims])
     for claim in claims:
         _check_generation(claim, by_consumer.get(claim.consumer_uuid))
-    wanted = _Wanted.resolve(conn, claims)
+    wanted = _Wanted.resolve(conn, claims, known)
     before = _held_by(conn, by_consumer)
-    # a consumer that gives everything back moves the generations of its providers; see the class
-    emptied = {claim.consumer_uuid for claim in claims if not claim.resources}
-    released = {key[0] for uuid in emptied for key in before.get(uuid, ())}
-    locked = provider.lock_ids(conn, wanted.provider_ids | released)
+    locked = provider.lock_ids(conn, wanted.provider_ids | _released(claims, before))
     _judge(conn, wanted, {locked_.id: uuid for uuid, locked_ in locked.items()}, before)
     if before:
         _delete_of(conn, before)
     wanted.insert(conn)
-    provider.advance_generations(conn, list(locked.values()))
-    _save_consumers(conn, claims, by_consumer)
+    kept = {claim.consumer_uuid for claim in claims if claim.resources}
+    consumers_more = len(kept - by_consumer.keys()) - len(by_consumer.keys() - kept)
+    provider.advance_generations(
+        conn, list(locked.values()), touched=_providers_of(before), consumers=consumers_more
+    )
+    _save_consumers(conn, claims, by_consumer, known)
+
+
+def _find_names(conn: Connection, claims: Sequence[Claim]) -> names.Known:
+    """Look up all that claims name, before anything is locked; what is gone by then is found out later."""
+    owners = consumer.names_of([claim.owner for claim in claims if claim.resources])
+    providers = {uuid for claim in claims for uuid in claim.resources}
+    classes = {name for claim in claims for amounts in claim.resources.values() for name in amounts}
+    return names.find_known(
+        conn, {**owners, (resource_providers, "uuid"): providers, (resource_classes, "name"): classes}
+    )
+
+
+def find_released(conn: Connection, claims: Sequence[Claim]) -> set[int]:
+    """The ids of the providers of which consumers give back all they hold; the consumers are locked."""
+    return _released(claims, _held_by(conn, [claim.consumer_uuid for claim in claims]))
+
+
+def _released(claims: Sequence[Claim], before: Mapping[str, Counter[Key]]) -> set[int]:
+    # their generations move although nothing is claimed of them, as openstack-placement's do
+    emptied = {claim.consumer_uuid for claim in claims if not claim.resources}
+    return {key[0] for uuid in emptied for key in before.get(uuid, ())}
 
 
 def _check_generation(claim: Claim, present: consumer.Locked | None) -> None:
@@ -164,13 +216,23 @@ def _check_generation(claim: Claim, present: consumer.Locked | None) -> None:
 
 
 def _save_consumers(
-    conn: Connection, claims: Sequence[Claim], by_consumer: Mapping[str, consumer.Locked]
+    conn: Connection,
+    claims: Sequence[Claim],
+    by_consumer: Mapping[str, consumer.Locked],
+    known: names.Known,
 ) -> None:
-    consumer.save(
-        conn, {claim.consumer_uuid: claim.owner for claim in claims if claim.resources}, by_consumer
-    )
+    owners = {claim.consumer_uuid: claim.owner for claim in claims if claim.resources}
+    consumer.save(conn, consumer.number(conn, owners, known), by_consumer)
     emptied = [claim.consumer_uuid for claim in claims if not claim.resources]
     consumer.delete(conn, [by_consumer[uuid] for uuid in emptied if uuid in by_consumer])
+
+
+_used_by = sa.select(
+    allocations.c.consumer_id,
+    allocations.c.resource_provider_id,
+    allocations.c.resource_class_id,
+    allocations.c.used,
+).where(allocations.c.consumer_id.in_(sa.bindparam("uuids", expanding=True)))
 
 
 def _held_by(conn: Connection, consumer_uuids: Collection[str]) -> dict[str, Counter[Key]]:
@@ -178,15 +240,12 @@ def _held_by(conn: Connection, consumer_uuids: Collection[str]) -> dict[str, Cou
     held: dict[str, Counter[Key]] = {}
     if not consumer_uuids:
         return held
-    columns = allocations.c
-    query = sa.select(
-        columns.consumer_id, columns.resource_provider_id, columns.resource_class_id, columns.used
-    )
-    for uuid, provider_id, class_id, used in conn.execute(
-        query.where(columns.consumer_id.in_(sorted(consumer_uuids)))
-    ):
+    for uuid, provider_id, class_id, used in conn.execute(_used_by, {"uuids": sorted(consumer_uuids)}):
         held.setdefault(canonical_uuid(uuid), Counter())[provider_id, class_id] += used
     return held
+
+
+_insert = sa.insert(allocations)
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,8 +256,8 @@ class _Wanted:
     class_names: Mapping[int, str]
 
     @classmethod
-    def resolve(cls, conn: Connection, claims: Sequence[Claim]) -> _Wanted:
-        """Look up the providers and classes; errors as in `replace`."""
+    def resolve(cls, conn: Connection, claims: Sequence[Claim], known: names.Known) -> _Wanted:
+        """Put the ids of providers and classes for what is known of them; errors as in `replace`."""
         lines = [
             (claim.consumer_uuid, provider_uuid, resource_class, amount)
             for claim in claims
@@ -207,11 +266,12 @@ class _Wanted:
         ]
         if not lines:
             return cls((), {})
-        provider_ids = provider.find_ids(conn, {line[1] for line in lines})
+        provider_ids = known.of(resource_providers)
         for line in lines:
             if line[1] not in provider_ids:
                 raise errors.ProviderNotFound(line[1])
-        class_ids = names.keep_class_ids(conn, dict.fromkeys(line[2] for line in lines))
+        classes = dict.fromkeys(line[2] for line in lines)
+        class_ids = names.keep_classes(conn, classes, known.of(resource_classes))
         amounts = [(uuid, (provider_ids[of], class_ids[name]), amount) for uuid, of, name, amount in lines]
         return cls(amounts, {id_: name for name, id_ in class_ids.items()})
 
@@ -230,7 +290,7 @@ class _Wanted:
             for uuid, key, amount in self.amounts
         ]
         if rows:
-            conn.execute(sa.insert(allocations), rows)
+            conn.execute(_insert, rows)
 
 
 def _judge(
@@ -242,9 +302,8 @@ def _judge(
     """Return if every provider can bear what is wanted of it, in place of what the consumers hold now."""
     if not wanted.amounts:
         return
-    stock = _stock(conn, wanted.keys)
+    stock, used = _stock(conn, wanted.keys)
     _check_stocked(wanted, provider_uuids, stock)
-    used = _used(conn, wanted.keys)
     given_back: Counter[Key] = sum(before.values(), Counter())
     so_far: Counter[Key] = Counter()
     for _, key, amount in wanted.amounts:
@@ -270,29 +329,31 @@ def _check_stocked(
         raise errors.InventoryUnfit(classes, ", ".join(provider_uuids[id_] for id_ in sorted(bare)))
 
 
-def _stock(conn: Connection, keys: Iterable[Key]) -> dict[Key, Inventory]:
-    provider_ids, class_ids = _split(keys)
-    columns = inventories.c
-    query = sa.select(
-        columns.resource_provider_id,
-        columns.resource_class_id,
-        *(columns[field] for field in INVENTORY_FIELDS),
-    ).where(columns.resource_provider_id.in_(provider_ids), columns.resource_class_id.in_(class_ids))
-    return {(row[0], row[1]): Inventory(*row[2:]) for row in conn.execute(query)}
-
-
-def _used(conn: Connection, keys: Iterable[Key]) -> Counter[Key]:
-    provider_ids, class_ids = _split(keys)
-    columns = allocations.c
-    query = (
-        sa.select(columns.resource_provider_id, columns.resource_class_id, sa.func.sum(columns.used))
-        .where(columns.resource_provider_id.in_(provider_ids), columns.resource_class_id.in_(class_ids))
-        .group_by(columns.resource_provider_id, columns.resource_class_id)
+_used = (
+    sa.select(sa.func.sum(allocations.c.used))
+    .where(
+        allocations.c.resource_provider_id == inventories.c.resource_provider_id,
+        allocations.c.resource_class_id == inventories.c.resource_class_id,
     )
-    return Counter({(row[0], row[1]): int(row[2]) for row in conn.execute(query)})
+    .scalar_subquery()
+)
+_stock_and_use = sa.select(
+    inventories.c.resource_provider_id,
+    inventories.c.resource_class_id,
+    _used,
+    *(inventories.c[field] for field in INVENTORY_FIELDS),
+).where(
+    inventories.c.resource_provider_id.in_(sa.bindparam("provider_ids", expanding=True)),
+    inventories.c.resource_class_id.in_(sa.bindparam("class_ids", expanding=True)),
+)
 
 
-def _split(keys: Iterable[Key]) -> tuple[list[int], list[int]]:
-    """The providers and the classes of the keys, each once, ascending."""
-    provider_ids, class_ids = zip(*keys, strict=True)
-    return sorted(set(provider_ids)), sorted(set(class_ids))
+def _stock(conn: Connection, keys: Iterable[Key]) -> tuple[dict[Key, Inventory], dict[Key, int]]:
+    """What these providers have of these classes, and how much of it is used."""
+    provider_ids, class_ids = map(set, zip(*keys, strict=True))
+    ids = {"provider_ids": sorted(provider_ids), "class_ids": sorted(class_ids)}
+    stock, used = {}, {}
+    for provider_id, class_id, amount, *fields in conn.execute(_stock_and_use, ids):
+        stock[provider_id, class_id] = Inventory(*fields)
+        used[provider_id, class_id] = int(amount or 0)
+    return stock, used

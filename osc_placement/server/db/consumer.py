@@ -12,7 +12,8 @@ from oslo_db import exception as db_exc
 
 from osc_placement.model import canonical_uuid
 from osc_placement.server import errors
-from osc_placement.server.db.tables import consumers
+from osc_placement.server.db import names
+from osc_placement.server.db.tables import consumer_types, consumers, projects, users
 
 if TYPE_CHECKING:
     from sqlalchemy.engine import Connection
@@ -20,7 +21,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """The ids of the project and user a consumer belongs to, and of its type where it has one."""
+    """The project and user a consumer belongs to, and its type where it has one, as clients name them."""
+
+    project: str
+    user: str
+    consumer_type: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OwnerIds:
+    """The same, as the database numbers them."""
 
     project_id: int
     user_id: int
@@ -33,28 +43,62 @@ class Locked:
 
     id: int
     generation: int
-    owner: Owner
+    owner: OwnerIds
+
+
+_lock = (
+    sa.select(
+        consumers.c.id,
+        consumers.c.uuid,
+        consumers.c.generation,
+        consumers.c.project_id,
+        consumers.c.user_id,
+        consumers.c.consumer_type_id,
+    )
+    .where(consumers.c.uuid.in_(sa.bindparam("uuids", expanding=True)))
+    .order_by(consumers.c.id)
+    .with_for_update()
+)
 
 
 def lock(conn: Connection, uuids: Collection[str]) -> dict[str, Locked]:
     """Lock the consumers that exist of these, by ascending id, and return them by UUID."""
-    columns = consumers.c
-    query = sa.select(
-        columns.id,
-        columns.uuid,
-        columns.generation,
-        columns.project_id,
-        columns.user_id,
-        columns.consumer_type_id,
-    )
-    rows = conn.execute(
-        query.where(columns.uuid.in_(sorted(set(uuids)))).order_by(columns.id).with_for_update()
-    )
+    rows = conn.execute(_lock, {"uuids": sorted(set(uuids))})
     # other servers may have stored capitals, which to MariaDB are the same
-    return {canonical_uuid(row.uuid): Locked(row.id, row.generation, Owner(*row[3:])) for row in rows}
+    return {canonical_uuid(row.uuid): Locked(row.id, row.generation, OwnerIds(*row[3:])) for row in rows}
 
 
-def save(conn: Connection, owners: Mapping[str, Owner], present: Mapping[str, Locked]) -> None:
+def names_of(owners: Collection[Owner]) -> names.Wanted:
+    """The projects, users and types of these owners, to be looked up."""
+    return {
+        (projects, "external_id"): {owner.project for owner in owners},
+        (users, "external_id"): {owner.user for owner in owners},
+        (consumer_types, "name"): {owner.consumer_type for owner in owners if owner.consumer_type},
+    }
+
+
+def number(conn: Connection, owners: Mapping[str, Owner], known: names.Known) -> dict[str, OwnerIds]:
+    """The ids of what owners name, by the same keys; what did not exist comes to exist.
+
+    All projects first, then all users, then all types: those who make the same ones wait for each other in
+    one order.
+    """
+    every = owners.values()
+    project_ids = known.ensure(conn, projects, "external_id", {owner.project for owner in every})
+    user_ids = known.ensure(conn, users, "external_id", {owner.user for owner in every})
+    types = {owner.consumer_type for owner in every if owner.consumer_type}
+    type_ids = known.ensure(conn, consumer_types, "name", types)
+    return {
+        key: OwnerIds(
+            project_ids[owner.project],
+            user_ids[owner.user],
+            type_ids[owner.consumer_type] if owner.consumer_type else None,
+        )
+        for key, owner in owners.items()
+    }
+
+
+def save(conn: Connection, owners: Mapping[str, OwnerIds], present: Mapping[str, Locked]) -> None:
     """Record that the allocations of consumers were changed: generations move on, from none to 1.
 
     :param owners: to whom the consumers belong now, by UUID; a type one has is kept if none is named
@@ -68,37 +112,46 @@ def save(conn: Connection, owners: Mapping[str, Owner], present: Mapping[str, Lo
         _change_owner(conn, present[uuid], owners[uuid])
 
 
-def _insert(conn: Connection, owners: Mapping[str, Owner]) -> None:
+_insert_consumer = sa.insert(consumers)
+
+
+def _insert(conn: Connection, owners: Mapping[str, OwnerIds]) -> None:
     rows = [{"uuid": uuid, "generation": 1, **asdict(owner)} for uuid, owner in sorted(owners.items())]
     try:
         if rows:
-            conn.execute(sa.insert(consumers), rows)
+            conn.execute(_insert_consumer, rows)
     except db_exc.DBDuplicateEntry as error:
         raise errors.Retry from error
 
 
-def _advance_generations(conn: Connection, present: Sequence[Locked]) -> None:
-    columns = consumers.c
-    seen = [(consumer.id, consumer.generation) for consumer in present]
-    statement = (
-        sa.update(consumers)
-        # the ids by themselves let SQLite use the primary key, which it does not for pairs
-        .where(columns.id.in_([id_ for id_, _ in seen]), sa.tuple_(columns.id, columns.generation).in_(seen))
-        .values(generation=columns.generation + 1)
+_advance = (
+    sa.update(consumers)
+    # the ids by themselves let SQLite use the primary key, which it does not for pairs
+    .where(
+        consumers.c.id.in_(sa.bindparam("ids", expanding=True)),
+        sa.tuple_(consumers.c.id, consumers.c.generation).in_(sa.bindparam("seen", expanding=True)),
     )
-    if seen and conn.execute(statement).rowcount != len(seen):
+    .values(generation=consumers.c.generation + 1)
+)
+
+
+def _advance_generations(conn: Connection, present: Sequence[Locked]) -> None:
+    seen = [(consumer.id, consumer.generation) for consumer in present]
+    if seen and conn.execute(_advance, {"ids": [id_ for id_, _ in seen], "seen": seen}).rowcount != len(seen):
         raise errors.Retry
 
 
-def _change_owner(conn: Connection, present: Locked, owner: Owner) -> None:
+def _change_owner(conn: Connection, present: Locked, owner: OwnerIds) -> None:
     if owner.consumer_type_id is None:
         owner = replace(owner, consumer_type_id=present.owner.consumer_type_id)
     if owner != present.owner:
         conn.execute(sa.update(consumers).where(consumers.c.id == present.id).values(asdict(owner)))
 
 
+_delete = sa.delete(consumers).where(consumers.c.id.in_(sa.bindparam("ids", expanding=True)))
+
+
 def delete(conn: Connection, present: Sequence[Locked]) -> None:
     """Forget consumers that hold nothing any more."""
     if present:
-        ids = sorted(consumer.id for consumer in present)
-        conn.execute(sa.delete(consumers).where(consumers.c.id.in_(ids)))
+        conn.execute(_delete, {"ids": sorted(consumer.id for consumer in present)})

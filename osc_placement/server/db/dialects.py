@@ -6,13 +6,18 @@ Nothing outside this file asks which database is behind an engine.
 
 from __future__ import annotations
 
+import socket
+import zlib
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import sqlalchemy as sa
 from sqlalchemy import event
+from sqlalchemy.dialects import mysql, postgresql, sqlite
 from sqlalchemy.pool import StaticPool
 
 if TYPE_CHECKING:
@@ -31,12 +36,36 @@ SCHEMA_LOCK_SECONDS = 600
 _SCHEMA_LOCK = 0x706C6163656D656E
 
 
+#: how soon a database server that is gone without a word is given up: after about half a minute, where TCP
+#: alone would wait for minutes or hours. Statements may take as long as they need while the server is there.
+_IDLE_SECONDS, _PROBE_SECONDS, _PROBES = 15, 5, 3
+_LIBPQ_LIVENESS = {
+    "connect_timeout": 10,
+    "keepalives_idle": _IDLE_SECONDS,
+    "keepalives_interval": _PROBE_SECONDS,
+    "keepalives_count": _PROBES,
+    "tcp_user_timeout": 1000 * (_IDLE_SECONDS + _PROBE_SECONDS * _PROBES),
+}
+
+
 @dataclass(frozen=True, slots=True)
 class EngineOptions:
     """The options of ``[placement_database]`` that depend on the database."""
 
     sqlite_synchronous: bool = True
     mysql_sql_mode: str | None = "TRADITIONAL"
+
+
+def with_driver(url: URL) -> URL:
+    """The URL with a driver that is installed, if it names PostgreSQL and no driver.
+
+    Which one SQLAlchemy takes then depends on its release, and a placement.conf may be older.
+    """
+    if url.drivername != "postgresql":
+        return url
+    drivers = (url.get_driver_name(), "psycopg2", "psycopg")
+    installed = (driver for driver in drivers if find_spec(driver))
+    return url.set(drivername=f"postgresql+{next(installed, drivers[0])}")
 
 
 def is_sqlite(url: URL) -> bool:
@@ -71,15 +100,21 @@ def engine_arguments(url: URL, purpose: Purpose) -> dict[str, Any]:
             arguments["connect_args"]["check_same_thread"] = False
         return arguments
     isolation = "REPEATABLE READ" if purpose == "read" else "READ COMMITTED"
-    return {"isolation_level": isolation, "pool_pre_ping": True}
+    arguments = {"isolation_level": isolation, "pool_pre_ping": True}
+    if url.get_driver_name() in ("psycopg2", "psycopg"):
+        given = {name: value for name, value in _LIBPQ_LIVENESS.items() if name not in url.query}
+        arguments["connect_args"] = given
+    return arguments
 
 
 def prepare(engine: Engine, purpose: Purpose, options: EngineOptions) -> None:
     """Attach what each new connection and transaction of this engine needs."""
     if engine.dialect.name == "sqlite":
         _prepare_sqlite(engine, purpose, options)
-    elif engine.dialect.name in ("mysql", "mariadb") and options.mysql_sql_mode is not None:
-        event.listen(engine, "connect", _mysql_mode_setter(options.mysql_sql_mode))
+    elif engine.dialect.name in ("mysql", "mariadb"):
+        event.listen(engine, "connect", _watch_socket)
+        if options.mysql_sql_mode is not None:
+            event.listen(engine, "connect", _mysql_mode_setter(options.mysql_sql_mode))
 
 
 def _prepare_sqlite(engine: Engine, purpose: Purpose, options: EngineOptions) -> None:
@@ -94,11 +129,33 @@ def _prepare_sqlite(engine: Engine, purpose: Purpose, options: EngineOptions) ->
         cursor.execute("PRAGMA journal_mode = WAL")
         cursor.execute(f"PRAGMA synchronous = {'FULL' if options.sqlite_synchronous else 'OFF'}")
         cursor.close()
+        # it has no function that makes a number of a text
+        cast(Any, connection).create_function("crc32", 1, _crc32, deterministic=True)
 
     @event.listens_for(engine, "begin")
     def start_transaction(connection: Connection) -> None:
         # IMMEDIATE takes the write lock before the first read, so what a writer judged cannot change under it
         connection.exec_driver_sql(begin)
+
+
+def _watch_socket(connection: DBAPIConnection, record: object) -> None:
+    """Have TCP find out that the server is gone; drivers without such an option show their socket at most."""
+    sock = getattr(connection, "_sock", None)
+    if not isinstance(sock, socket.socket) or sock.family == socket.AF_UNIX:
+        return
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in (
+        ("TCP_KEEPIDLE", _IDLE_SECONDS),
+        ("TCP_KEEPINTVL", _PROBE_SECONDS),
+        ("TCP_KEEPCNT", _PROBES),
+        ("TCP_USER_TIMEOUT", _LIBPQ_LIVENESS["tcp_user_timeout"]),
+    ):
+        if hasattr(socket, name):
+            sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+
+
+def _crc32(text: str) -> int:
+    return zlib.crc32(text.encode())
 
 
 def _mysql_mode_setter(mode: str) -> Callable[[DBAPIConnection, object], None]:
@@ -131,6 +188,8 @@ def schema_lock(connection: Connection) -> Iterator[None]:
         connection.execute(sa.select(sa.func.get_lock(name, SCHEMA_LOCK_SECONDS)))
         try:
             yield
+            # what was written has to be there for whoever gets the lock next
+            connection.exec_driver_sql("COMMIT")
         finally:
             connection.execute(sa.select(sa.func.release_lock(name)))
     else:
@@ -140,3 +199,75 @@ def schema_lock(connection: Connection) -> Iterator[None]:
 def is_busy(error: BaseException) -> bool:
     """Whether SQLite gave up waiting for another writer."""
     return "database is locked" in str(error) or "database table is locked" in str(error)
+
+
+#: how the databases say that a disk, a quota or a largest size leaves no room
+_FULL = (
+    "database or disk is full",
+    # what SQLite makes of a file that may not grow
+    "disk I/O error",
+    "(1021,",
+    "(1114,",
+    "No space left on device",
+)
+
+
+def is_full(error: BaseException) -> bool:
+    """Whether the database had no room for what was to be written."""
+    return any(words in str(error) for words in _FULL)
+
+
+@cache
+def adding_up(dialect_name: str, table: sa.Table) -> sa.Insert:
+    """Insert rows, or add their numbers to the rows that are there; the key is the table's primary key."""
+    keys = [column.name for column in table.primary_key]
+    if dialect_name in ("mysql", "mariadb"):
+        insert = mysql.insert(table)
+        added = {c.name: c + insert.inserted[c.name] for c in table.c if c.name not in keys}
+        return insert.on_duplicate_key_update(added)
+    dialect: Any = postgresql if dialect_name == "postgresql" else sqlite
+    statement = dialect.insert(table)
+    added = {c.name: c + statement.excluded[c.name] for c in table.c if c.name not in keys}
+    updating: sa.Insert = statement.on_conflict_do_update(index_elements=keys, set_=added)
+    return updating
+
+
+def hash_of(dialect: sa.Dialect, *columns: sa.ColumnElement[Any]) -> sa.ColumnElement[int]:
+    """A number made of values that is another, but for once in four thousand million, for other values."""
+    parts: list[sa.ColumnElement[str]] = [
+        sa.func.coalesce(sa.cast(column, sa.String(255)), "") for column in columns
+    ]
+    if dialect.name == "postgresql":
+        return sa.func.hashtextextended(sa.func.concat_ws(":", *parts), 0)
+    if dialect.name == "sqlite":
+        # concat_ws came with SQLite 3.44
+        text = parts[0]
+        for part in parts[1:]:
+            text = text + ":" + part
+        return sa.func.crc32(text)
+    # PERF: it casts by itself and leaves NULL out. Writing '' for it costs three milliseconds more for 10,000
+    # rows; columns that may be NULL are last, and of kinds that cannot be taken for each other
+    return sa.func.crc32(sa.func.concat_ws(":", *columns))
+
+
+def read_mark(connection: Connection) -> object:
+    """Something that is another after every commit of another connection, or of this one in memory.
+
+    Read *before* the data it stands for, and compared with marks of the same connection only: then whoever
+    finds an equal mark later knows that all that was acknowledged before is in the data. All three cost a
+    fraction of a millisecond at any size of the database; PostgreSQL's and MariaDB's also change when another
+    database of the same server is written to.
+
+    SQLite: ``data_version`` is made for this purpose. In memory there is one connection, which counts its
+    changes. PostgreSQL: two equal snapshots see the same transactions. MariaDB and MySQL: the server counts
+    the commits of all threads, each after it is visible and before it is acknowledged, which is the order
+    needed; a read that ends with a rollback, as `Database.read` does, is not counted.
+    """
+    name = connection.dialect.name
+    if name == "postgresql":
+        return connection.exec_driver_sql("SELECT pg_current_snapshot()::text").scalar()
+    if name != "sqlite":
+        return tuple(connection.exec_driver_sql("SHOW GLOBAL STATUS LIKE 'Handler_commit'").one())
+    if is_memory(connection.engine.url):
+        return connection.exec_driver_sql("SELECT total_changes()").scalar()
+    return connection.exec_driver_sql("PRAGMA data_version").scalar()

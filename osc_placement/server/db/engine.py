@@ -21,6 +21,7 @@ from oslo_db.sqlalchemy import exc_filters
 
 from osc_placement.server import errors
 from osc_placement.server.db import dialects
+from osc_placement.server.db.revision import KEPT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -36,6 +37,8 @@ T = TypeVar("T")
 #: pauses between the attempts of one transaction, in seconds: doubling, capped, each drawn from [0, pause]
 FIRST_PAUSE = 0.002
 LONGEST_PAUSE = 0.2
+#: seconds after which a write is not tried again: whoever waits for locks so long waits for something broken
+PATIENCE = 60
 
 
 @contextmanager
@@ -46,11 +49,18 @@ def _translating() -> Iterator[None]:
     except sa.exc.OperationalError as error:
         if dialects.is_busy(error):
             raise errors.TooMuchContention from error
-        LOG.error("the database failed: %s", error)
+        # not with the statement, of which there is nothing to learn here
+        LOG.error("the database failed: %s", error.orig)
+        raise (errors.DatabaseFull if dialects.is_full(error) else errors.DatabaseUnavailable) from error
+    except (db_exc.DBConnectionError, db_exc.DBNonExistentDatabase) as error:
+        LOG.error("the database cannot be reached: %s", getattr(error.inner_exception, "orig", error))
         raise errors.DatabaseUnavailable from error
-    except (db_exc.DBConnectionError, db_exc.DBNonExistentDatabase, sa.exc.TimeoutError) as error:
-        LOG.error("the database cannot be reached: %s", error)
+    except sa.exc.TimeoutError as error:
+        LOG.error("every connection to the database is in use: %s", error)
         raise errors.DatabaseUnavailable from error
+    except db_exc.DBDeadlock as error:
+        # of a read; `Database.write` tries again by itself
+        raise errors.TooMuchContention from error
     except db_exc.DBError as error:
         if isinstance(error, db_exc.DBDataError) or isinstance(error.inner_exception, sa.exc.DataError):
             raise errors.Unstorable from error
@@ -76,8 +86,11 @@ class Database:
         :param attempts: how often at most one write is tried while it loses to others
         :param pool: arguments for SQLAlchemy's pool, such as ``pool_size``
         """
-        self.url = sa.make_url(url)
+        self.url = dialects.with_driver(sa.make_url(url))
         self._attempts = max(1, attempts)
+        # the connection that marks are read on, and something that tells it from those before
+        self._lookout: tuple[object, Connection] | None = None
+        self._inherited: list[object] = []
         self._pid = os.getpid()
         options = options or dialects.EngineOptions()
         self._reader = self._make_engine("read", options, pool)
@@ -117,6 +130,15 @@ class Database:
         exc_filters.register_engine(engine)
         return engine
 
+    def keep_revisions(self) -> None:
+        """Let writes count their changes (see `revision`), now that the table is there."""
+        self._writer.update_execution_options(**{KEPT: True})
+
+    @property
+    def revisions_kept(self) -> bool:
+        """Whether writes count their changes."""
+        return bool(self._writer.get_execution_options().get(KEPT))
+
     @property
     def engine(self) -> Engine:
         """The engine for schema changes, which are no concern of `read` and `write`."""
@@ -136,10 +158,50 @@ class Database:
         self._forget_parent()
         with _translating():
             try:
-                return self._run(self._reader, operation, *args, **kwargs)
+                return self._look(operation, *args, **kwargs)
             except db_exc.DBConnectionError:
                 LOG.info("lost a database connection while reading, trying once more")
-            return self._run(self._reader, operation, *args, **kwargs)
+            return self._look(operation, *args, **kwargs)
+
+    def _look(
+        self, operation: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        # ends with a rollback: there is nothing to commit, and MariaDB would count it (`dialects.read_mark`)
+        with self._turns.get(self._reader, nullcontext()), self._reader.connect() as connection:
+            return operation(connection, *args, **kwargs)
+
+    def mark(self) -> object:
+        """Something that is equal to an earlier mark only if nothing has been committed in between.
+
+        Take it before reading what is to be kept under it. May tell of changes where there are none; a new
+        connection always does. Not for several threads at once.
+
+        :raises errors.DatabaseUnavailable: there is no connection to be had
+        """
+        self._forget_parent()
+        with _translating(), self._turns.get(self._reader, nullcontext()):
+            try:
+                return self._read_mark()
+            except db_exc.DBConnectionError:
+                LOG.info("lost the connection that marks are read on, making another")
+            return self._read_mark()
+
+    def _read_mark(self) -> object:
+        if self._lookout is None:
+            connection = self._reader.connect()
+            if not dialects.is_memory(self.url):
+                # it is kept, and not to be missed in the pool
+                connection.detach()
+            self._lookout = (object(), connection)
+        identity, connection = self._lookout
+        try:
+            mark = dialects.read_mark(connection)
+            connection.rollback()
+        except BaseException:
+            self._lookout = None
+            connection.close()
+            raise
+        return identity, mark
 
     def write(
         self, operation: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs
@@ -178,17 +240,26 @@ class Database:
 
     def _pauses(self) -> Iterator[float]:
         longest = FIRST_PAUSE
+        end = time.monotonic() + PATIENCE
         for _ in range(self._attempts):
             yield random.uniform(0, longest)
+            if time.monotonic() > end:
+                return
             longest = min(longest * 2, LONGEST_PAUSE)
 
     def _forget_parent(self) -> None:
         if self._pid != os.getpid():
             self._pid = os.getpid()
+            # closing it would end the parent's session, so it is kept and never touched
+            self._inherited.append(self._lookout)
+            self._lookout = None
             for engine in {self._reader, self._writer}:
                 engine.dispose(close=False)
 
     def dispose(self) -> None:
         """Close the connections that are idle; later transactions make new ones."""
+        if self._lookout is not None:
+            self._lookout[1].close()
+            self._lookout = None
         for engine in {self._reader, self._writer}:
             engine.dispose()

@@ -7,7 +7,10 @@ looked up where they are used and not remembered: any worker may delete a name a
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
 import os_resource_classes
 import os_traits
@@ -18,7 +21,7 @@ from osc_placement.server import errors
 from osc_placement.server.db import dialects, tables
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Iterable
 
     from sqlalchemy.engine import Connection
 
@@ -66,38 +69,101 @@ def _add_standard_names(conn: Connection) -> None:
 
 def class_ids(conn: Connection, names: Collection[str]) -> dict[str, int]:
     """The ids of resource classes by name; :raises errors.ResourceClassNotFound: for one that is none."""
-    found = find_ids(conn, tables.resource_classes, "name", names)
+    return _check_classes(names, find_ids(conn, tables.resource_classes, "name", names))
+
+
+def _check_classes(names: Iterable[str], found: Mapping[str, int]) -> dict[str, int]:
     for name in names:
         if name not in found:
             raise errors.ResourceClassNotFound(name)
-    return found
+    return {name: found[name] for name in names}
 
 
 def keep_class_ids(conn: Connection, names: Collection[str]) -> dict[str, int]:
-    """The same, and until the transaction ends nobody can delete these classes."""
-    found = class_ids(conn, names)
-    customs = [id_ for id_ in found.values() if id_ >= FIRST_CUSTOM_CLASS_ID]
-    if customs:
-        classes = tables.resource_classes
-        query = sa.select(classes.c.id).where(classes.c.id.in_(customs)).order_by(classes.c.id)
-        if len(conn.execute(query.with_for_update(read=True)).all()) != len(customs):
-            raise errors.Retry
-    return found
+    """The same, and until the transaction ends nobody can delete or rename these classes."""
+    return keep_classes(conn, names, find_ids(conn, tables.resource_classes, "name", names))
+
+
+_keep = (
+    sa.select(tables.resource_classes.c.name, tables.resource_classes.c.id)
+    .where(tables.resource_classes.c.id.in_(sa.bindparam("ids", expanding=True)))
+    .order_by(tables.resource_classes.c.id)
+    .with_for_update(read=True)
+)
+
+
+def keep_classes(conn: Connection, names: Collection[str], found: Mapping[str, int]) -> dict[str, int]:
+    """The same again, of classes that were looked for before.
+
+    :raises errors.Retry: one of them is another by now
+    """
+    ids = _check_classes(names, found)
+    customs = {name: id_ for name, id_ in ids.items() if id_ >= FIRST_CUSTOM_CLASS_ID}
+    if customs and dict(conn.execute(_keep, {"ids": sorted(customs.values())}).all()) != customs:
+        raise errors.Retry
+    return ids
+
+
+#: values to look for in a column, by the table and the column
+Wanted = Mapping[tuple[sa.Table, str], Collection[str]]
 
 
 def find_ids(conn: Connection, table: sa.Table, column: str, values: Collection[str]) -> dict[str, int]:
     """The ids of the rows of a table that have one of the values in a column, by value."""
-    if not values:
-        return {}
-    query = sa.select(table.c[column], table.c.id).where(table.c[column].in_(sorted(set(values))))
-    return dict(conn.execute(query).all())
+    return dict(find_known(conn, {(table, column): values}).of(table))
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """Names that were found to exist, with their ids, by table; the others are made when they are needed.
+
+    A transaction looks before it locks anything, and makes what is missing as the last thing it does: one
+    that is refused then leaves no names behind, and those who mention a new name wait for each other's
+    commit at most, not for the locks that come before.
+    """
+
+    ids: Mapping[str, Mapping[str, int]]
+
+    def of(self, table: sa.Table) -> Mapping[str, int]:
+        """The names of one table."""
+        return self.ids.get(table.name, {})
+
+    def ensure(
+        self, conn: Connection, table: sa.Table, column: str, values: Collection[str]
+    ) -> dict[str, int]:
+        """The ids of names, by name; :raises errors.Retry: somebody else makes one of them right now."""
+        found = self.of(table)
+        missing = set(values) - found.keys()
+        return {**found, **_ensure_each(conn, table, column, missing)}
+
+
+def find_known(conn: Connection, wanted: Wanted) -> Known:
+    """Look for names in several tables, each with the column that has them, in one statement."""
+    given = {key: values for key, values in wanted.items() if values}
+    ids: dict[str, dict[str, int]] = {}
+    if given:
+        values = {table.name: sorted(set(values)) for (table, _), values in given.items()}
+        for table_name, value, id_ in conn.execute(_look_up(tuple(given)), values):
+            ids.setdefault(table_name, {})[value] = id_
+    return Known(ids)
+
+
+@cache
+def _look_up(columns: tuple[tuple[sa.Table, str], ...]) -> sa.CompoundSelect[Any]:
+    return sa.union_all(
+        *(
+            sa.select(sa.literal(table.name), table.c[column], table.c.id).where(
+                table.c[column].in_(sa.bindparam(table.name, expanding=True))
+            )
+            for table, column in columns
+        )
+    )
 
 
 def ensure(database: Database, table: sa.Table, column: str, values: Collection[str]) -> dict[str, int]:
     """The ids of such rows, creating what is missing in a short transaction of its own.
 
-    Made before the transaction that uses them, so that requests naming the same new project do not wait for
-    each other's claims; a name that stays behind unused after a failed claim is harmless and is reused.
+    For those who need the ids outside of a transaction; within one, see `Known`.
     """
     wanted = set(values)
     found = database.read(find_ids, table, column, wanted)

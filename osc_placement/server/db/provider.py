@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Resource providers: finding, creating, moving, renaming and deleting them, and locking them for a change.
 
-Locks that are taken together are taken by ascending id. A move locks the roots concerned before the rest of
-their trees, and a new child its parent and root, so that changes to one tree wait for each other.
+Locks that are taken together are taken by ascending id, those of a claim on several providers as those of a
+move, which locks all of the trees concerned. A new child locks its parent and root, so that changes to one
+tree wait for each other.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ import sqlalchemy as sa
 from oslo_db import exception as db_exc
 
 from osc_placement.server import errors
+from osc_placement.server.db import revision
 from osc_placement.server.db.tables import (
     allocations,
     inventories,
@@ -74,12 +76,30 @@ select_providers = (
 )
 
 
+_load = select_providers.where(resource_providers.c.uuid == sa.bindparam("uuid"))
+
+
 def load(conn: Connection, uuid: str) -> Provider:
     """The provider with this UUID; :raises errors.ProviderNotFound: if there is none."""
-    row = conn.execute(select_providers.where(resource_providers.c.uuid == uuid)).one_or_none()
+    row = conn.execute(_load, {"uuid": uuid}).one_or_none()
     if row is None:
         raise errors.ProviderNotFound(uuid)
     return Provider(*row)
+
+
+_lock = (
+    sa.select(
+        resource_providers.c.id,
+        resource_providers.c.uuid,
+        resource_providers.c.generation,
+        resource_providers.c.parent_provider_id,
+        _root_id,
+    )
+    .order_by(resource_providers.c.id)
+    .with_for_update()
+)
+_lock_by_uuid = _lock.where(resource_providers.c.uuid == sa.bindparam("uuid"))
+_lock_by_ids = _lock.where(resource_providers.c.id.in_(sa.bindparam("ids", expanding=True)))
 
 
 def lock(conn: Connection, uuid: str, *, generation: int | None = None) -> Locked:
@@ -89,7 +109,7 @@ def lock(conn: Connection, uuid: str, *, generation: int | None = None) -> Locke
     :raises errors.ProviderNotFound: there is none
     :raises errors.ProviderChanged: its generation is another
     """
-    provider = _lock_where(conn, resource_providers.c.uuid == uuid).get(uuid)
+    provider = _locked(conn.execute(_lock_by_uuid, {"uuid": uuid})).get(uuid)
     if provider is None:
         raise errors.ProviderNotFound(uuid)
     if generation is not None and provider.generation != generation:
@@ -102,50 +122,50 @@ def lock_ids(conn: Connection, ids: Collection[int]) -> dict[str, Locked]:
 
     :raises errors.Retry: one of them is gone
     """
-    found = _lock_where(conn, resource_providers.c.id.in_(sorted(set(ids))))
+    found = _locked(conn.execute(_lock_by_ids, {"ids": sorted(set(ids))}))
     if len(found) != len(set(ids)):
         raise errors.Retry
     return found
 
 
-def _lock_where(conn: Connection, condition: sa.ColumnElement[bool]) -> dict[str, Locked]:
-    columns = resource_providers.c
-    query = sa.select(
-        columns.id,
-        columns.uuid,
-        columns.generation,
-        columns.parent_provider_id,
-        _root_id,
-    )
-    rows = conn.execute(query.where(condition).order_by(columns.id).with_for_update())
+def _locked(rows: Iterable[Any]) -> dict[str, Locked]:
     return {row.uuid: Locked(*row) for row in rows}
 
 
-def find_ids(conn: Connection, uuids: Collection[str]) -> dict[str, int]:
-    """The ids of providers by UUID; those that do not exist are left out."""
-    columns = resource_providers.c
-    query = sa.select(columns.uuid, columns.id).where(columns.uuid.in_(sorted(set(uuids))))
-    return dict(conn.execute(query).all())
+_advance = (
+    sa.update(resource_providers)
+    # the ids by themselves let SQLite use the primary key, which it does not for pairs
+    .where(
+        resource_providers.c.id.in_(sa.bindparam("ids", expanding=True)),
+        sa.tuple_(resource_providers.c.id, resource_providers.c.generation).in_(
+            sa.bindparam("seen", expanding=True)
+        ),
+    )
+    .values(generation=resource_providers.c.generation + 1)
+)
 
 
-def advance_generations(conn: Connection, providers: Collection[Locked]) -> None:
+def advance_generations(
+    conn: Connection,
+    providers: Collection[Locked],
+    *,
+    touched: Collection[int] = (),
+    consumers: int = 0,
+) -> None:
     """Move the generation of each provider on by one: what tells clients that their view is old.
 
     The lock already keeps others out; comparing as well makes two Galera nodes, whose locks do not reach each
     other, touch the same row, so that the second to commit loses.
 
+    :param touched: ids of further providers of which more or less is used now
+    :param consumers: how many consumers the transaction creates, less how many it deletes
     :raises errors.Retry: a generation moved in spite of the lock
     """
-    columns = resource_providers.c
     seen = [(provider.id, provider.generation) for provider in providers]
-    statement = (
-        sa.update(resource_providers)
-        # the ids by themselves let SQLite use the primary key, which it does not for pairs
-        .where(columns.id.in_([id_ for id_, _ in seen]), sa.tuple_(columns.id, columns.generation).in_(seen))
-        .values(generation=columns.generation + 1)
-    )
-    if seen and conn.execute(statement).rowcount != len(seen):
+    ids = [id_ for id_, _ in seen]
+    if seen and conn.execute(_advance, {"ids": ids, "seen": seen}).rowcount != len(seen):
         raise errors.Retry
+    revision.record(conn, moved=ids, touched=touched, consumers=consumers)
 
 
 def create(conn: Connection, *, uuid: str, name: str, parent_uuid: str | None = None) -> Provider:
@@ -261,9 +281,14 @@ def _lock_trees(conn: Connection, uuid: str, parent_uuid: str | None) -> dict[st
         # a move says "create" here in the reference too, and clients have seen it
         raise errors.TreeRefused("create", "parent provider UUID does not exist.")
     root_ids = sorted(set(roots.values()))
-    lock_ids(conn, root_ids)
-    tree = _lock_where(conn, columns.root_provider_id.in_(root_ids) | columns.id.in_(root_ids))
+    members = sa.select(columns.id).where(columns.root_provider_id.in_(root_ids) | columns.id.in_(root_ids))
+    ids = set(conn.scalars(members))
+    # by their ids: the index of roots would have them locked in another order than claims lock them
+    tree = lock_ids(conn, ids)
     if any(uuid not in tree or tree[uuid].root_id != root_id for uuid, root_id in roots.items()):
+        raise errors.Retry
+    if set(conn.scalars(members)) != ids:
+        # a child came before its parent was locked
         raise errors.Retry
     return tree
 

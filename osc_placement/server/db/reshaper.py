@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from osc_placement.server import errors
-from osc_placement.server.db import allocation, consumer, inventory, provider
+from osc_placement.server.db import allocation, consumer, inventory, names, provider
+from osc_placement.server.db.tables import resource_providers
 
 if TYPE_CHECKING:
     from sqlalchemy.engine import Connection
@@ -63,12 +64,14 @@ def reshape(
 
 def _lock(conn: Connection, wanted: Mapping[str, NewInventories], claims: Sequence[allocation.Claim]) -> None:
     claimed = {uuid for claim in claims for uuid in claim.resources}
-    ids = provider.find_ids(conn, claimed | wanted.keys())
+    ids = names.find_ids(conn, resource_providers, "uuid", claimed | wanted.keys())
+    # all at once, or two who take the same in two portions wait for each other
+    every = {*ids.values(), *allocation.find_released(conn, claims)}
     for uuid in wanted:
         if uuid not in ids:
             missing = errors.ProviderNotFound(uuid)
             raise InventoriesOfUnknown(f"Resource provider {uuid} in inventories not found: {missing}")
-    locked = provider.lock_ids(conn, ids.values())
+    locked = provider.lock_ids(conn, every)
     for uuid, new in wanted.items():
         if locked[uuid].generation != new.generation:
             raise Outdated(uuid, locked[uuid].generation, new.generation)

@@ -32,6 +32,10 @@ _columns = resource_classes.c
 _select = sa.select(_columns.id, _columns.name, sa.func.coalesce(_columns.updated_at, _columns.created_at))
 
 
+#: a class that is always there, and that nobody else locks
+_TURN = 0
+
+
 def load_all(conn: Connection) -> list[ResourceClass]:
     """Every resource class, by id."""
     return [ResourceClass(*row) for row in conn.execute(_select.order_by(_columns.id))]
@@ -48,12 +52,14 @@ def load(conn: Connection, name: str) -> ResourceClass:
 def create(conn: Connection, name: str) -> None:
     """Store a new custom class.
 
-    Its id is chosen here, one above the greatest; two that choose the same find out by the primary key.
+    Its id is chosen here, one above the greatest; so those who choose take turns. Two nodes of a cluster,
+    whose locks do not reach each other, find out by the primary key.
 
     :raises errors.ResourceClassExists: there is one of this name
     """
     if conn.execute(sa.select(_columns.id).where(_columns.name == name)).first():
         raise errors.ResourceClassExists(name)
+    conn.execute(sa.select(_columns.id).where(_columns.id == _TURN).with_for_update())
     greatest = conn.scalar(sa.select(sa.func.max(_columns.id))) or 0
     id_ = max(greatest + 1, FIRST_CUSTOM_CLASS_ID)
     try:

@@ -97,12 +97,21 @@ def delete(conn: Connection, name: str) -> None:
         raise errors.TraitInUse(name) from error
 
 
+_is_of_provider = resource_provider_traits.c.resource_provider_id == sa.bindparam("provider_id")
+_select_of = (
+    _select.join(resource_provider_traits, resource_provider_traits.c.trait_id == traits.c.id)
+    .where(_is_of_provider)
+    .order_by(traits.c.id)
+)
+
+
 def load_of(conn: Connection, uuid: str) -> tuple[provider.Provider, list[Trait]]:
     """A provider and its traits; :raises errors.ProviderNotFound: there is no such provider."""
     found = provider.load(conn, uuid)
-    query = _select.join(resource_provider_traits, resource_provider_traits.c.trait_id == traits.c.id)
-    query = query.where(resource_provider_traits.c.resource_provider_id == found.id).order_by(traits.c.id)
-    return found, [Trait(*row) for row in conn.execute(query)]
+    return found, [Trait(*row) for row in conn.execute(_select_of, {"provider_id": found.id})]
+
+
+_select_named = _select.where(traits.c.name.in_(sa.bindparam("names", expanding=True))).order_by(traits.c.id)
 
 
 def replace(
@@ -118,7 +127,7 @@ def replace(
     :raises errors.TraitNotFound: some names are no traits; its ``name`` lists them
     """
     locked = provider.lock(conn, uuid, generation=generation)
-    wanted = load_all(conn, names=names)
+    wanted = [Trait(*row) for row in conn.execute(_select_named, {"names": sorted(set(names))})]
     if unknown := set(names) - {trait.name for trait in wanted}:
         raise errors.TraitNotFound(", ".join(sorted(unknown)))
     changed = _associate(conn, locked, {trait.id for trait in wanted})
@@ -128,16 +137,21 @@ def replace(
     return locked.generation + 1, wanted
 
 
+_present = sa.select(resource_provider_traits.c.trait_id).where(_is_of_provider)
+_delete = sa.delete(resource_provider_traits).where(
+    _is_of_provider, resource_provider_traits.c.trait_id.in_(sa.bindparam("ids", expanding=True))
+)
+_insert = sa.insert(resource_provider_traits)
+
+
 def _associate(conn: Connection, locked: provider.Locked, wanted: set[int]) -> bool:
-    columns = resource_provider_traits.c
-    mine = columns.resource_provider_id == locked.id
-    present = set(conn.scalars(sa.select(columns.trait_id).where(mine)))
+    present = set(conn.scalars(_present, {"provider_id": locked.id}))
     if gone := sorted(present - wanted):
-        conn.execute(sa.delete(resource_provider_traits).where(mine, columns.trait_id.in_(gone)))
+        conn.execute(_delete, {"provider_id": locked.id, "ids": gone})
     rows = [{"resource_provider_id": locked.id, "trait_id": id_} for id_ in sorted(wanted - present)]
     try:
         if rows:
-            conn.execute(sa.insert(resource_provider_traits), rows)
+            conn.execute(_insert, rows)
     except (db_exc.DBDuplicateEntry, db_exc.DBReferenceError) as error:
         # a trait was deleted, or an old server gave it to the provider, since the look-up
         raise errors.Retry from error

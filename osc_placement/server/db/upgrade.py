@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import sqlalchemy as sa
+from oslo_db import exception as db_exc
 
-from osc_placement.server.db import dialects, tables
+from osc_placement.server.db import dialects, own_tables, tables
 
 if TYPE_CHECKING:
     from alembic.config import Config
@@ -62,6 +63,14 @@ PLACEMENT: Final = History(
 )
 HEAD: Final = PLACEMENT.head
 
+#: tables of our own, which openstack-placement does not see
+OWN: Final = History(
+    directory="own_migrations",
+    revisions=("a1c0f4d2e6b8",),
+    metadata=own_tables.metadata,
+    versions=_describe_version_table("oscp_alembic_version"),
+)
+
 #: what has to be done first, when a revision finds rows that it would not know what to make of
 REPAIR_FIRST: Final = 'Run the "placement-server db online_data_migrations" command.'
 
@@ -71,8 +80,8 @@ def version(database: Database) -> str | None:
     return database.read(_read_version)
 
 
-def _read_version(connection: Connection) -> str | None:
-    versions = PLACEMENT.versions
+def _read_version(connection: Connection, history: History = PLACEMENT) -> str | None:
+    versions = history.versions
     if not sa.inspect(connection).has_table(versions.name):
         return None
     return connection.scalar(sa.select(versions.c.version_num))
@@ -87,8 +96,35 @@ def upgrade(database: Database, revision: str = "head") -> None:
     :raises SchemaError: there is no such revision, or what is there is in the way
     """
     wants_head = revision in ("head", HEAD)
-    if wants_head and version(database) == HEAD:
-        return
+    if not (wants_head and version(database) == HEAD):
+        _upgrade_placement(database, revision, wants_head=wants_head)
+    if wants_head:
+        upgrade_own(database)
+
+
+def upgrade_own(database: Database) -> None:
+    """Bring the tables of our own up to date, and let writes use them.
+
+    :raises SchemaError: what is there is in the way
+    """
+    if database.read(_read_version, OWN) != OWN.head:
+        try:
+            with database.engine.begin() as connection, dialects.schema_lock(connection):
+                _make_own(connection)
+        except db_exc.DBError as error:
+            raise SchemaError(" ".join(str(error.inner_exception or error).split())) from error
+    database.keep_revisions()
+
+
+def _make_own(connection: Connection) -> None:
+    current = _read_version(connection, OWN)
+    if current is None:
+        _create(connection, OWN)
+    elif current in OWN.revisions[:-1]:
+        _run(connection, "upgrade", "head", OWN)
+
+
+def _upgrade_placement(database: Database, revision: str, *, wants_head: bool) -> None:
     with database.engine.begin() as connection, dialects.schema_lock(connection):
         # again: another process may have been faster
         current = _read_version(connection)
@@ -102,7 +138,7 @@ def upgrade(database: Database, revision: str = "head") -> None:
                 "over with an empty database"
             )
         if wants_head and current is None:
-            _create(connection)
+            _create(connection, PLACEMENT)
         else:
             _run(connection, "upgrade", revision)
 
@@ -138,19 +174,20 @@ def _has_tables(connection: Connection) -> bool:
     return PLACEMENT.metadata.tables.keys() <= set(sa.inspect(connection).get_table_names())
 
 
-def _create(connection: Connection) -> None:
-    PLACEMENT.metadata.create_all(connection, checkfirst=False)
-    PLACEMENT.versions.create(connection, checkfirst=True)
-    connection.execute(sa.insert(PLACEMENT.versions).values(version_num=HEAD))
+def _create(connection: Connection, history: History) -> None:
+    # tables of our own may be there without a version, where their making was interrupted
+    history.metadata.create_all(connection, checkfirst=history is OWN)
+    history.versions.create(connection, checkfirst=True)
+    connection.execute(sa.insert(history.versions).values(version_num=history.head))
 
 
-def _run(connection: Connection, command: str, revision: str) -> None:
+def _run(connection: Connection, command: str, revision: str, history: History = PLACEMENT) -> None:
     # takes a tenth of a second, and most starts have nothing to do
     import alembic.command
     from alembic.util import CommandError
 
     try:
-        getattr(alembic.command, command)(_configure_alembic(connection, PLACEMENT), revision)
+        getattr(alembic.command, command)(_configure_alembic(connection, history), revision)
     except CommandError as error:
         raise SchemaError(" ".join(str(error).split())) from error
 

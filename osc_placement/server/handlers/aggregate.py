@@ -9,9 +9,7 @@ from osc_placement import codes, microversion
 from osc_placement.model import canonical_uuid
 from osc_placement.server import errors, policies
 from osc_placement.server.db import aggregate as db
-from osc_placement.server.db import names
 from osc_placement.server.db import provider as provider_db
-from osc_placement.server.db.tables import placement_aggregates
 from osc_placement.server.errors import Answer, answering
 from osc_placement.server.http import Request, reply
 from osc_placement.server.schemas import aggregate as schemas
@@ -53,6 +51,5 @@ def set_aggregates(request: Request) -> Any:
     )
     with answering(*answers):
         uuids = [canonical_uuid(aggregate) for aggregate in aggregates]
-        ids = names.ensure(request.database, placement_aggregates, "uuid", uuids)
-        generation = request.database.write(db.replace, uuid, ids, generation=generation)
+        generation = request.database.write(db.replace, uuid, uuids, generation=generation)
     return _reply(request, aggregates, generation)

@@ -3,21 +3,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby, islice
+from operator import itemgetter
+from typing import Any, Final
 
 from osc_placement import codes, microversion
 from osc_placement.model import canonical_uuid
 from osc_placement.server import errors, policies
 from osc_placement.server.candidates.query import is_uuid
 from osc_placement.server.db import allocation as db
-from osc_placement.server.db import names
 from osc_placement.server.db.consumer import Owner
-from osc_placement.server.db.tables import consumer_types, projects, users
+from osc_placement.server.db.usage import UNKNOWN_TYPE
 from osc_placement.server.errors import Answer, answering
-from osc_placement.server.http import Request, Schema, no_content, reply
+from osc_placement.server.http import Request, no_content, reply, stream
 from osc_placement.server.schemas import allocation as schemas
 
+#: consumers that the bulk read encodes at a time
+_PIECE: Final = 500
 _CHANGED = Answer(
     errors.ConcurrentUpdate,
     409,
@@ -28,6 +32,20 @@ CONSUMER_CHANGED = Answer(errors.ConsumerChanged, 409, "{error}", codes.CONCURRE
 UNFIT = Answer(errors.InventoryUnfit, 409, "Unable to allocate inventory: {error}")
 PROVIDER_MISSING = Answer(
     errors.ProviderNotFound, 400, "Allocation for resource provider '{error.uuid}' that does not exist."
+)
+_PUT_SCHEMAS = (
+    (microversion.CONSUMER_TYPES, schemas.PUT_1_38),
+    (microversion.MAPPINGS, schemas.PUT_1_34),
+    (microversion.CONSUMER_GENERATIONS, schemas.PUT_1_28),
+    (microversion.ALLOCATIONS_BY_PROVIDER, schemas.PUT_1_12),
+    (microversion.CONSUMER_OWNER_REQUIRED, schemas.PUT_1_8),
+    (microversion.MIN, schemas.PUT_1_0),
+)
+_POST_SCHEMAS = (
+    (microversion.CONSUMER_TYPES, schemas.POST_1_38),
+    (microversion.MAPPINGS, schemas.POST_1_34),
+    (microversion.CONSUMER_GENERATIONS, schemas.POST_1_28),
+    (microversion.POST_ALLOCATIONS, schemas.POST_1_13),
 )
 
 
@@ -72,13 +90,47 @@ def list_provider_allocations(request: Request) -> Any:
     return reply(request, body, modified=max((item.modified for item in held), default=None))
 
 
+def read_allocations(request: Request) -> Any:
+    """GET /-/allocations: what every consumer holds, and whose it is."""
+    request.authorize(policies.ALLOCATION_LIST)
+    request.authorize(policies.PROVIDER_ALLOCATION_LIST)
+    return stream(request, _render_consumers(request.database.read(db.load_all)))
+
+
+def _render_consumers(rows: Sequence[Any]) -> Iterator[bytes]:
+    """The body of the bulk read, piece by piece: a line for each consumer."""
+    texts = (_render_consumer(facts, held) for facts, held in groupby(rows, key=itemgetter(0, 1, 2, 3, 4)))
+    yield b'{"consumers": ['
+    separator = "\n"
+    while piece := ",\n".join(islice(texts, _PIECE)):
+        yield f"{separator}{piece}".encode()
+        separator = ",\n"
+    yield b"\n]}\n"
+
+
+def _render_consumer(facts: tuple[Any, ...], rows: Iterable[Any]) -> str:
+    uuid, generation, project_id, user_id, consumer_type = facts
+    by_provider: dict[str, dict[str, dict[str, int]]] = {}
+    for *_facts, provider, resource_class, used in rows:
+        by_provider.setdefault(provider, {"resources": {}})["resources"][resource_class] = used
+    document = {
+        "uuid": uuid,
+        "consumer_generation": generation,
+        "project_id": project_id,
+        "user_id": user_id,
+        "consumer_type": consumer_type or UNKNOWN_TYPE,
+        "allocations": by_provider,
+    }
+    return json.dumps(document)
+
+
 def set_allocations(request: Request) -> Any:
     """PUT /allocations/{consumer_uuid}: these and no others."""
     request.authorize(policies.ALLOCATION_UPDATE)
     consumer_uuid = request.path["consumer_uuid"]
     if not is_uuid(consumer_uuid):
         raise errors.HTTPError(400, f"Malformed consumer_uuid: {consumer_uuid}")
-    data = request.json(_put_schema(request.version))
+    data = request.json(request.pick(_PUT_SCHEMAS))
     missing = Answer(errors.NotFound, 400, "Unable to allocate inventory for consumer {consumer}: {error}")
     answers = (PROVIDER_MISSING, missing, UNFIT, CONSUMER_CHANGED, _CHANGED)
     with answering(*answers, consumer=consumer_uuid):
@@ -86,38 +138,14 @@ def set_allocations(request: Request) -> Any:
     return no_content(request)
 
 
-def _put_schema(version: microversion.Version) -> Schema:
-    if version >= microversion.CONSUMER_TYPES:
-        return schemas.PUT_1_38
-    if version >= microversion.MAPPINGS:
-        return schemas.PUT_1_34
-    if version >= microversion.CONSUMER_GENERATIONS:
-        return schemas.PUT_1_28
-    if version >= microversion.ALLOCATIONS_BY_PROVIDER:
-        return schemas.PUT_1_12
-    if version >= microversion.CONSUMER_OWNER_REQUIRED:
-        return schemas.PUT_1_8
-    return schemas.PUT_1_0
-
-
 def set_many_allocations(request: Request) -> Any:
     """POST /allocations: for several consumers at once, all or nothing."""
     request.authorize(policies.ALLOCATION_MANAGE)
-    data = request.json(_post_schema(request.version))
+    data = request.json(request.pick(_POST_SCHEMAS))
     missing = Answer(errors.NotFound, 400, "Unable to allocate inventory {error}")
     with answering(PROVIDER_MISSING, missing, UNFIT, CONSUMER_CHANGED, _CHANGED):
         request.database.write(db.replace, read_claims(request, data))
     return no_content(request)
-
-
-def _post_schema(version: microversion.Version) -> Schema:
-    if version >= microversion.CONSUMER_TYPES:
-        return schemas.POST_1_38
-    if version >= microversion.MAPPINGS:
-        return schemas.POST_1_34
-    if version >= microversion.CONSUMER_GENERATIONS:
-        return schemas.POST_1_28
-    return schemas.POST_1_13
 
 
 def delete_allocations(request: Request) -> Any:
@@ -129,18 +157,16 @@ def delete_allocations(request: Request) -> Any:
 
 
 def read_claims(request: Request, by_consumer: Mapping[str, Any]) -> list[db.Claim]:
-    """Claims from the checked body of a request, by consumer; projects, users and types come to exist."""
-    by_consumer = _by_canonical_uuid(by_consumer)
-    owners = _ensure_owners(request, by_consumer.values())
+    """Claims from the checked body of a request, by consumer."""
     return [
         db.Claim(
             consumer_uuid=consumer_uuid,
-            owner=owner,
+            owner=_read_owner(request, data),
             resources=_read_resources(data["allocations"]),
             generation=data.get("consumer_generation"),
             checked=request.version >= microversion.CONSUMER_GENERATIONS,
         )
-        for (consumer_uuid, data), owner in zip(by_consumer.items(), owners, strict=True)
+        for consumer_uuid, data in by_canonical_uuid(by_consumer).items()
     ]
 
 
@@ -148,10 +174,10 @@ def _read_resources(allocations: Any) -> db.Resources:
     """Amounts by class by provider, from the list of before 1.12 or the object of since."""
     if isinstance(allocations, list):
         return {canonical_uuid(item["resource_provider"]["uuid"]): item["resources"] for item in allocations}
-    return {uuid: item["resources"] for uuid, item in _by_canonical_uuid(allocations).items()}
+    return {uuid: item["resources"] for uuid, item in by_canonical_uuid(allocations).items()}
 
 
-def _by_canonical_uuid(items: Mapping[str, Any]) -> dict[str, Any]:
+def by_canonical_uuid(items: Mapping[str, Any]) -> dict[str, Any]:
     """The same with one spelling of each UUID, so that nothing exists twice, or is named twice here."""
     canonical = {canonical_uuid(uuid): item for uuid, item in items.items()}
     if len(canonical) < len(items):
@@ -159,20 +185,11 @@ def _by_canonical_uuid(items: Mapping[str, Any]) -> dict[str, Any]:
     return canonical
 
 
-def _ensure_owners(request: Request, bodies: Any) -> list[Owner]:
-    """The owner each body names. Clients older than 1.8 need name none, and get the configured one."""
+def _read_owner(request: Request, data: Mapping[str, Any]) -> Owner:
+    """The owner a body names. Clients older than 1.8 need name none, and get the configured one."""
     default = request.service.conf.placement
-    named = [
-        (
-            body.get("project_id") or default.incomplete_consumer_project_id,
-            body.get("user_id") or default.incomplete_consumer_user_id,
-            body.get("consumer_type"),
-        )
-        for body in bodies
-    ]
-    ensure = names.ensure
-    project_ids = ensure(request.database, projects, "external_id", {item[0] for item in named})
-    user_ids = ensure(request.database, users, "external_id", {item[1] for item in named})
-    types = {item[2] for item in named if item[2] is not None}
-    type_ids = ensure(request.database, consumer_types, "name", types) if types else {}
-    return [Owner(project_ids[item[0]], user_ids[item[1]], type_ids.get(item[2])) for item in named]
+    return Owner(
+        data.get("project_id") or default.incomplete_consumer_project_id,
+        data.get("user_id") or default.incomplete_consumer_user_id,
+        data.get("consumer_type"),
+    )

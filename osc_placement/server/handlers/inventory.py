@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,12 +13,14 @@ from osc_placement.server import errors, policies
 from osc_placement.server.db import inventory as db
 from osc_placement.server.db import provider as provider_db
 from osc_placement.server.errors import Answer, answering
-from osc_placement.server.http import Request, Schema, no_content, reply
+from osc_placement.server.http import Request, Schema, check, no_content, reply
 from osc_placement.server.schemas import inventory as schemas
+from osc_placement.server.schemas.fragments import NAME_PATTERN
 
 _PROVIDER_MISSING = Answer(
     errors.ProviderNotFound, 404, "No resource provider with uuid {uuid} found : {error}"
 )
+_NAME = re.compile(NAME_PATTERN)
 _GENERATION_CONFLICT = Answer(
     errors.ProviderChanged, 409, "resource provider generation conflict", codes.CONCURRENT_UPDATE
 )
@@ -26,6 +29,18 @@ _GENERATION_CONFLICT = Answer(
 def _body(request: Request, schema: Schema) -> Any:
     """The body; a provider that does not exist is the answer even where the body is bad too."""
     return request.json(schema, of=lambda: request.database.read(provider_db.load, request.path["uuid"]))
+
+
+def read_inventories(by_class: Mapping[str, Any]) -> dict[str, Inventory]:
+    """Inventories by class from a body that matches its schema.
+
+    The schema says nothing of names that no class can have; they turn out to be unknown later, and what they
+    name has to be an inventory until then.
+    """
+    for name, fields in by_class.items():
+        if not _NAME.search(name):
+            check(fields, schemas.RECORD)
+    return {name: Inventory.from_json(fields) for name, fields in by_class.items()}
 
 
 def may_reserve_all(request: Request) -> bool:
@@ -97,7 +112,7 @@ def set_inventories(request: Request) -> Any:
     request.authorize(policies.INVENTORY_UPDATE)
     uuid = request.path["uuid"]
     data = _body(request, schemas.PUT_ALL)
-    wanted = {name: Inventory.from_json(fields) for name, fields in data["inventories"].items()}
+    wanted = read_inventories(data["inventories"])
     answers = (
         _GENERATION_CONFLICT,
         Answer(errors.ConcurrentUpdate, 409, "update conflict: {error}", codes.CONCURRENT_UPDATE),

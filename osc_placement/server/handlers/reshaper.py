@@ -6,12 +6,18 @@ from __future__ import annotations
 from typing import Any
 
 from osc_placement import codes, microversion
-from osc_placement.model import Inventory
 from osc_placement.server import errors, policies
 from osc_placement.server.db import reshaper as db
 from osc_placement.server.errors import Answer, answering
-from osc_placement.server.handlers.allocation import CONSUMER_CHANGED, PROVIDER_MISSING, UNFIT, read_claims
-from osc_placement.server.http import Request, Schema, no_content
+from osc_placement.server.handlers.allocation import (
+    CONSUMER_CHANGED,
+    PROVIDER_MISSING,
+    UNFIT,
+    by_canonical_uuid,
+    read_claims,
+)
+from osc_placement.server.handlers.inventory import read_inventories
+from osc_placement.server.http import Request, no_content
 from osc_placement.server.schemas import reshaper as schemas
 
 _ANSWERS = (
@@ -24,27 +30,24 @@ _ANSWERS = (
     Answer(errors.NotFound, 400, "malformed reshaper data: {error}"),
     Answer(errors.InventoryInUse, 409, "update conflict: {error}", codes.INVENTORY_IN_USE),
 )
+_SCHEMAS = (
+    (microversion.CONSUMER_TYPES, schemas.POST_1_38),
+    (microversion.MAPPINGS, schemas.POST_1_34),
+    (microversion.RESHAPER, schemas.POST_1_30),
+)
 
 
 def reshape(request: Request) -> Any:
     """POST /reshaper."""
     request.authorize(policies.RESHAPE)
-    data = request.json(_schema(request.version))
+    data = request.json(request.pick(_SCHEMAS))
     wanted = {
         uuid: db.NewInventories(
             item["resource_provider_generation"],
-            {name: Inventory.from_json(fields) for name, fields in item["inventories"].items()},
+            read_inventories(item["inventories"]),
         )
-        for uuid, item in data["inventories"].items()
+        for uuid, item in by_canonical_uuid(data["inventories"]).items()
     }
     with answering(*_ANSWERS):
         request.database.write(db.reshape, wanted, read_claims(request, data["allocations"]))
     return no_content(request)
-
-
-def _schema(version: microversion.Version) -> Schema:
-    if version >= microversion.CONSUMER_TYPES:
-        return schemas.POST_1_38
-    if version >= microversion.MAPPINGS:
-        return schemas.POST_1_34
-    return schemas.POST_1_30

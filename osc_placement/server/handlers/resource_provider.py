@@ -4,36 +4,44 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Mapping
 from typing import Any
 
 from osc_placement import codes, microversion
-from osc_placement.model import canonical_uuid
+from osc_placement.model import PARTS, Part, canonical_uuid
 from osc_placement.server import errors, policies
 from osc_placement.server.candidates import query
+from osc_placement.server.candidates.listing import select
+from osc_placement.server.candidates.snapshot import Snapshot
 from osc_placement.server.db import provider as db
 from osc_placement.server.db import provider_list
 from osc_placement.server.errors import Answer, answering
-from osc_placement.server.http import Request, Schema, no_content, reply
+from osc_placement.server.handlers import provider_body
+from osc_placement.server.http import Request, Schema, no_content, reply, reply_bytes, stream
 from osc_placement.server.schemas import resource_provider as schemas
 
-_LINKS = (
-    ("inventories", microversion.MIN),
-    ("usages", microversion.MIN),
-    ("aggregates", microversion.PROVIDER_AGGREGATES),
-    ("traits", microversion.TRAITS),
-    ("allocations", microversion.ALLOCATIONS_LINK),
+#: what the bulk read tells of a provider, and the rule of the request that would tell it by itself
+_PART_RULES: Mapping[Part, str] = {
+    "inventories": policies.INVENTORY_LIST,
+    "usages": policies.PROVIDER_USAGES,
+    "traits": policies.PROVIDER_TRAIT_LIST,
+    "aggregates": policies.AGGREGATE_LIST,
+}
+_LIST_SCHEMAS = (
+    (microversion.LIST_BY_TRAITS, schemas.LIST_1_18),
+    (microversion.NESTED_PROVIDERS, schemas.LIST_1_14),
+    (microversion.LIST_BY_RESOURCES, schemas.LIST_1_4),
+    (microversion.LIST_BY_AGGREGATE, schemas.LIST_1_3),
+    (microversion.MIN, schemas.LIST_1_0),
 )
 
 
 def _serialize(request: Request, provider: db.Provider) -> dict[str, Any]:
-    url = request.link("resource_providers", provider.uuid)
-    links = [{"rel": "self", "href": url}]
-    links += [{"rel": rel, "href": f"{url}/{rel}"} for rel, since in _LINKS if request.version >= since]
     data: dict[str, Any] = {
         "uuid": provider.uuid,
         "name": provider.name,
         "generation": provider.generation,
-        "links": links,
+        "links": provider_body.link(request.link("resource_providers"), provider.uuid, request.version),
     }
     if request.version >= microversion.NESTED_PROVIDERS:
         data["parent_provider_uuid"] = provider.parent_provider_uuid
@@ -44,19 +52,51 @@ def _serialize(request: Request, provider: db.Provider) -> dict[str, Any]:
 def list_providers(request: Request) -> Any:
     """GET /resource_providers: those that pass all filters."""
     request.authorize(policies.PROVIDER_LIST)
-    filters = _parse_filters(request)
+    view, slots = _find(request, _parse_filters(request, request.pick(_LIST_SCHEMAS)))
+    body = provider_body.render_list(view, slots, request.version, request.link("resource_providers"))
+    modified = [moment for slot in slots if (moment := view.nodes[slot].modified) is not None]
+    return reply_bytes(request, body, modified=max(modified, default=None))
+
+
+def read_providers(request: Request) -> Any:
+    """GET /-/providers: those that pass the filters of a list, with what is wanted of all they hold."""
+    request.authorize(policies.PROVIDER_LIST)
+    filters = _parse_filters(request, schemas.READ)
+    parts = _parse_want(request)
+    for part in parts:
+        request.authorize(_PART_RULES[part])
+    view, slots = _find(request, filters)
+    return stream(request, provider_body.render_records(view, slots, parts))
+
+
+def _parse_want(request: Request) -> tuple[Part, ...]:
+    text = request.web.GET.get("want")
+    wanted = set(PARTS) if text is None else {item for item in text.split(",") if item}
+    if unknown := sorted(wanted.difference(PARTS)):
+        raise errors.HTTPError(400, f"'want' knows {', '.join(PARTS)}, and not: {', '.join(unknown)}")
+    return tuple(part for part in PARTS if part in wanted)
+
+
+def _find(request: Request, filters: provider_list.Filters) -> tuple[Snapshot, list[int]]:
+    """The snapshot, and the slots of the providers in it that pass the filters."""
     unknown = (
         Answer(errors.ResourceClassNotFound, 400, "Invalid resource class in resources parameter: {error}"),
         Answer(errors.TraitNotFound, 400, 'Invalid trait(s) in "required" parameter: {error}'),
     )
+    loaded = request.current.get()
     with answering(*unknown):
-        providers = request.database.read(provider_list.load_all, filters)
-    body = {"resource_providers": [_serialize(request, provider) for provider in providers]}
-    return reply(request, body, modified=max((provider.modified for provider in providers), default=None))
+        loaded.check_names(filters.traits.names, filters.resources)
+    view = loaded.snapshot
+    slots = select(view, membership=filters.membership, traits=filters.traits, resources=filters.resources)
+    if not (filters.name or filters.uuid or filters.in_tree):
+        return view, list(slots)
+    # what is an equal name or UUID is for the database to say: to MariaDB "Blue" is "blue"
+    ids = request.database.read(provider_list.find_ids, filters)
+    return view, [slot for slot in slots if view.nodes[slot].id in ids]
 
 
-def _parse_filters(request: Request) -> provider_list.Filters:
-    parameters = request.query(_list_schema(request.version))
+def _parse_filters(request: Request, schema: Schema) -> provider_list.Filters:
+    parameters = request.query(schema)
     resources = parameters.get("resources")
     try:
         return provider_list.Filters(
@@ -69,18 +109,6 @@ def _parse_filters(request: Request) -> provider_list.Filters:
         )
     except query.BadQuery as error:
         raise errors.HTTPError(400, str(error)) from error
-
-
-def _list_schema(version: microversion.Version) -> Schema:
-    if version >= microversion.LIST_BY_TRAITS:
-        return schemas.LIST_1_18
-    if version >= microversion.NESTED_PROVIDERS:
-        return schemas.LIST_1_14
-    if version >= microversion.LIST_BY_RESOURCES:
-        return schemas.LIST_1_4
-    if version >= microversion.LIST_BY_AGGREGATE:
-        return schemas.LIST_1_3
-    return schemas.LIST_1_0
 
 
 def create_provider(request: Request) -> Any:

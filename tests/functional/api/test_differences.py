@@ -93,6 +93,17 @@ def test_naming_the_same_thing_in_two_spellings_is_refused(send, provider, of):
     assert "more than once" in detail(response)
 
 
+def test_the_reshaper_finds_a_provider_however_its_uuid_is_spelled(send, provider):
+    """Inventories in capitals are those of the provider in small letters; both at once are refused."""
+    roles = {"x-roles": "admin,service"}
+    new = {"inventories": {"VCPU": {"total": 4}}, "resource_provider_generation": 1}
+    twice = {"inventories": {provider: new, provider.upper(): new}, "allocations": {}}
+    assert send("POST", "/reshaper", twice, **roles).status_int == 400
+    once = {"inventories": {provider.upper(): new}, "allocations": {}}
+    assert send("POST", "/reshaper", once, **roles).status_int == 204
+    assert send("GET", f"/resource_providers/{provider}/inventories/VCPU").json["total"] == 4
+
+
 def test_an_aggregate_is_the_same_however_its_uuid_is_spelled(send, provider):
     """An aggregate in any spelling is stored in one, also in one that is longer than the column."""
     aggregate = str(uuid.uuid4())
@@ -233,7 +244,7 @@ def test_a_server_error_tells_nothing_of_the_inside(application, monkeypatch, ca
     def fail(*arguments, **keywords):
         raise sqlite3.InterfaceError("secret")
 
-    monkeypatch.setattr("osc_placement.server.db.engine.Database.read", fail)
+    monkeypatch.setattr("osc_placement.server.db.engine.Database.mark", fail)
     request = webob.Request.blank("/resource_providers", headers={"x-auth-token": "admin"})
     response = request.get_response(application)
     assert response.status_int == 500

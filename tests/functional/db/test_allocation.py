@@ -7,18 +7,15 @@ import pytest
 import sqlalchemy as sa
 
 from osc_placement.server import errors
-from osc_placement.server.db import allocation, inventory, names, provider, tables
+from osc_placement.server.db import allocation, consumer, inventory, names, provider, tables
 from osc_placement.server.db.allocation import Claim
 from osc_placement.server.db.consumer import Owner
 
 
 @pytest.fixture(scope="module")
-def owner(database):
+def owner():
     """A project, a user and a type of consumers."""
-    project = names.ensure(database, tables.projects, "external_id", ["project"])["project"]
-    user = names.ensure(database, tables.users, "external_id", ["user"])["user"]
-    type_ = names.ensure(database, tables.consumer_types, "name", ["INSTANCE"])["INSTANCE"]
-    return Owner(project, user, type_)
+    return Owner("project", "user", "INSTANCE")
 
 
 @pytest.fixture
@@ -95,15 +92,30 @@ def test_a_refused_claim_changes_nothing(database, make_provider, claim):
     assert generation(database, subject) == 2
 
 
+def test_a_refused_claim_leaves_no_names(database, make_provider, claim):
+    """The project, user and type that it mentioned first do not come to exist."""
+    subject = make_provider(VCPU=8)
+    name = str(uuid.uuid4())
+    with pytest.raises(errors.CapacityExceeded):
+        claim({subject.uuid: 9}, owner_=Owner(name, name, f"CUSTOM_{name}"))
+    known = database.read(names.find_known, consumer.names_of([Owner(name, name, f"CUSTOM_{name}")]))
+    assert known.ids == {}
+    claim({subject.uuid: 8}, owner_=Owner(name, name, f"CUSTOM_{name}"))
+    known = database.read(names.find_known, consumer.names_of([Owner(name, name, f"CUSTOM_{name}")]))
+    assert {table: set(ids) for table, ids in known.ids.items()} == {
+        "projects": {name},
+        "users": {name},
+        "consumer_types": {f"CUSTOM_{name}"},
+    }
+
+
 def test_a_type_is_kept_if_none_is_named(database, make_provider, claim, owner):
     """Old clients know no types; another project or user is taken over."""
     subject = make_provider(VCPU=8)
     consumer = claim({subject.uuid: 3})
-    other = names.ensure(database, tables.users, "external_id", ["other"])["other"]
-    claim({subject.uuid: 3}, consumer, Owner(owner.project_id, other, None))
-    row = database.read(load_consumer, consumer)
-    assert (row.user_id, row.consumer_type_id) == (other, owner.consumer_type_id)
-    assert row.generation == 2
+    claim({subject.uuid: 3}, consumer, Owner(owner.project, "other"))
+    held = database.read(allocation.load_of_consumer, consumer)[0]
+    assert (held.user_id, held.consumer_type, held.consumer_generation) == ("other", "INSTANCE", 2)
 
 
 def test_consumers_of_one_request_are_judged_together(database, make_provider, owner):

@@ -102,3 +102,13 @@ def test_a_class_may_be_kept_while_it_exists(database):
     database.write(resource_class.delete, name)
     with pytest.raises(errors.ResourceClassNotFound):
         database.write(names.keep_class_ids, [name])
+
+
+def test_a_class_that_became_another_is_not_kept(database):
+    """An id may be another class's by the time it is locked: then the transaction starts anew."""
+    name = make_name("CUSTOM_")
+    database.write(resource_class.create, name)
+    found = database.read(names.class_ids, [name])
+    database.write(resource_class.rename, name, make_name("CUSTOM_"))
+    with pytest.raises(errors.TooMuchContention):
+        database.write(names.keep_classes, [name], found)

@@ -8,7 +8,7 @@ import pytest
 import sqlalchemy as sa
 
 from osc_placement.server import errors
-from osc_placement.server.db import provider, tables
+from osc_placement.server.db import names, provider, tables
 
 providers = tables.resource_providers
 
@@ -170,4 +170,5 @@ def test_only_existing_ids_are_found(database, make_provider):
     """Unknown UUIDs are left out."""
     one, two = make_provider(), make_provider()
     wanted = [one.uuid, two.uuid, str(uuid.uuid4())]
-    assert database.read(provider.find_ids, wanted) == {one.uuid: one.id, two.uuid: two.id}
+    found = database.read(names.find_ids, tables.resource_providers, "uuid", wanted)
+    assert found == {one.uuid: one.id, two.uuid: two.id}

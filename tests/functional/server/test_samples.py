@@ -74,3 +74,23 @@ def test_policy_generator_knows_our_namespace():
     assert run("oslopolicy-sample-generator", "--namespace", NAMESPACE) == run(
         "placement-server", "policy", "sample"
     )
+
+
+def test_policy_tools_find_our_rules_by_their_entry_point(tmp_path):
+    """oslopolicy's tools judge an operator's overrides by our defaults."""
+    (tmp_path / "policy.yaml").write_text(
+        '"placement:traits:list": "role:reader"\n"placement:traits:show": "rule:admin_or_service_api"\n'
+    )
+    conf = tmp_path / "placement.conf"
+    conf.write_text(f"[oslo_policy]\npolicy_file = {tmp_path}/policy.yaml\n")
+    arguments = ("--namespace", NAMESPACE, "--config-file", conf)
+    done = subprocess.run(
+        [BIN / "oslopolicy-list-redundant", *arguments], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout) == (0, '"placement:traits:show": "rule:admin_or_service_api"\n')
+    done = subprocess.run(
+        [BIN / "oslopolicy-policy-generator", *arguments], capture_output=True, text=True, check=False
+    )
+    merged = yaml.safe_load(done.stdout)
+    assert merged["placement:traits:list"] == "role:reader"
+    assert set(merged) == {rule.name for rule in policies.list_rules()}

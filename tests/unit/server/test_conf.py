@@ -2,6 +2,8 @@
 """The options are openstack-placement's, and every configuration is its own."""
 
 import importlib
+import pathlib
+import re
 
 import pytest
 from oslo_config import cfg
@@ -162,3 +164,10 @@ def test_options_without_effect_say_so():
         if "Without effect" in option.help
     }
     assert said == set(configuration.WITHOUT_EFFECT)
+
+
+def test_options_without_effect_are_documented():
+    """The page for operators names each option that is accepted in vain."""
+    page = pathlib.Path(__file__).parents[3] / "doc" / "source" / "admin" / "drop-in.rst"
+    named = set(re.findall(r"``(?:\[\w+\] )?(\w+)``", page.read_text()))
+    assert {name for _, name in configuration.WITHOUT_EFFECT} - named == set()

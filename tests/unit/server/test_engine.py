@@ -232,3 +232,13 @@ def test_a_database_that_is_not_there_is_told_as_such(url, driver):
         database.read(read_all)
     with pytest.raises(errors.DatabaseUnavailable):
         database.write(add, "x")
+
+
+@pytest.mark.parametrize("installed", ["psycopg2", "psycopg"])
+def test_postgresql_without_a_driver_gets_one_that_is_installed(monkeypatch, installed):
+    """Which driver the bare name means depends on the release of SQLAlchemy; only one may be there."""
+    monkeypatch.setattr(dialects, "find_spec", lambda name: name if name == installed else None)
+    url = sa.make_url("postgresql://user:secret@host/placement")
+    assert dialects.with_driver(url) == url.set(drivername=f"postgresql+{installed}")
+    named = url.set(drivername="postgresql+asyncpg")
+    assert dialects.with_driver(named) == named

@@ -148,7 +148,7 @@ REFUSED = [
     (inventory.POST, {"resource_class": "VCPU", "total": 1, "reserved": -1}, "-1 is less than the minimum"),
     (inventory.POST, {"resource_class": "VCPU", "total": 1, "step_size": 0}, "0 is less than the minimum"),
     (inventory.POST, {"resource_class": "VCPU", "total": 1, "allocation_ratio": 3.41e38}, "is greater than"),
-    (inventory.PUT_ALL, {"resource_provider_generation": 0, "inventories": {"no class": {}}}, "'total' is a"),
+    (inventory.PUT_ALL, {"resource_provider_generation": 0, "inventories": {"VCPU": {}}}, "'total' is a"),
     (resource_class.CUSTOM_CLASS, {"name": "CUSTOM_" + "A" * 249}, "is too long"),
     (resource_class.CUSTOM_CLASS, {"name": "CUSTOM_"}, "does not match '^CUSTOM_[A-Z0-9_]+$'"),
     (resource_provider.POST_1_14, {"name": "x" * 201}, "is too long"),

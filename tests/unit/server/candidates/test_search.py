@@ -1,16 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
 """The engine finds what a plain search finds, once each, and no more than it is asked for."""
 
+from dataclasses import replace
 from itertools import islice
 
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from osc_placement.model import Inventory
+from osc_placement.server.candidates.combine import Work
+from osc_placement.server.candidates.query import Traits
 from osc_placement.server.candidates.request import CandidateRequest, Group
-from osc_placement.server.candidates.search import search
+from osc_placement.server.candidates.search import expand
+from osc_placement.server.candidates.search import search as search_
 from osc_placement.server.candidates.snapshot import Node, Snapshot, Stock
 from tests.unit.server.candidates import brute_force
-from tests.unit.server.candidates.clouds import clouds, requests
+from tests.unit.server.candidates.clouds import CLASSES, clouds, requests
+
+
+def search(snapshot, request):
+    """What is found, all of it as candidates."""
+    return (expand(request, found) for found in search_(snapshot, request))
 
 
 def describe(snapshot, candidate):
@@ -31,6 +41,50 @@ def test_finds_the_same_as_brute_force_and_each_once(nodes, request):
     found = [describe(snapshot, candidate) for candidate in search(snapshot, request)]
     assert set(found) == brute_force.candidates(nodes, request)
     assert len(found) == len(set(found))
+
+
+@settings(max_examples=300, deadline=None)
+@given(clouds(), requests(), st.data())
+def test_trees_that_are_alike_have_each_their_own_candidates(nodes, request, data):
+    """Of a cloud that is there twice, but for some stocks, both halves give what brute force finds."""
+    copies = []
+    for node in nodes:
+        twin = twin_of(node)
+        if data.draw(st.integers(0, 4)) == 4:
+            other = data.draw(st.sampled_from(nodes))
+            twin = replace(twin, stocks=other.stocks, traits=other.traits)
+        copies += [twin, node]
+    found = [describe(Snapshot(copies), candidate) for candidate in search(Snapshot(copies), request)]
+    assert set(found) == brute_force.candidates(copies, request)
+    assert len(found) == len(set(found))
+
+
+def twin_of(node):
+    """A node like another, at the same place of another tree."""
+    parent = None if node.parent_id is None else node.parent_id + 50
+    uuid = f"1{node.uuid[1:]}"
+    return replace(node, id=node.id + 50, uuid=uuid, parent_id=parent, root_id=node.root_id + 50)
+
+
+@settings(max_examples=200, deadline=None)
+@given(clouds(), clouds(), requests(), st.data())
+def test_a_changed_snapshot_is_as_one_made_anew(nodes, others, request, data):
+    """Whatever was found out before some nodes change, come or go, does not show afterwards."""
+    snapshot = Snapshot(nodes)
+    list(search(snapshot, request))
+    changed = {}
+    for node, other in zip(nodes, others, strict=False):
+        if data.draw(st.booleans()):
+            contents = {"stocks": other.stocks, "traits": other.traits, "aggregates": other.aggregates}
+            changed[node.id] = replace(node, **contents)
+    added = data.draw(st.sampled_from([(), (Node(99, "new", None, 99, {"VCPU": Stock(Inventory(4))}),)]))
+    after = snapshot.replace([*changed.values(), *added])
+    anew = Snapshot([*(changed.get(node.id, node) for node in nodes), *added])
+    assert list(after.nodes) == list(anew.nodes)
+    assert list(search(after, request)) == list(search(anew, request))
+    for name in CLASSES:
+        assert list(after.rooms(name)) == list(anew.rooms(name))
+    assert (after.lone, after.sharing) == (anew.lone, anew.sharing)
 
 
 @settings(max_examples=100, deadline=None)
@@ -67,10 +121,10 @@ def test_a_limit_stops_the_work():
     snapshot = hosts(100, gpus=16)
     request = CandidateRequest([Group(str(number), {"VGPU": 1}) for number in range(1, 9)])
     looked_at = []
-    original = snapshot.tree
-    snapshot.tree = lambda root: looked_at.append(root) or original(root)
+    original = snapshot.slots_of_tree
+    snapshot.slots_of_tree = lambda root: looked_at.append(root) or original(root)
     assert len(list(islice(search(snapshot, request), 10))) == 10
-    assert len(looked_at) == 10
+    assert len(set(looked_at)) == 10
 
 
 def test_too_few_like_devices_are_found_out_without_trying_all_orders():
@@ -78,3 +132,41 @@ def test_too_few_like_devices_are_found_out_without_trying_all_orders():
     snapshot = hosts(1, gpus=16)
     request = CandidateRequest([Group(str(number), {"VGPU": 1}) for number in range(1, 18)])
     assert list(search(snapshot, request)) == []
+
+
+def test_like_devices_that_cannot_be_tied_are_found_out_soon():
+    """Ten groups that want different devices below one of them end after a few steps for each device."""
+    snapshot = hosts(1, gpus=16)
+    suffixes = [str(number) for number in range(1, 11)]
+    groups = [Group(suffix, {"VGPU": 1}) for suffix in suffixes]
+    request = CandidateRequest(groups, isolated=True, same_subtrees=[frozenset(suffixes)])
+    work = Work(10**6)
+    assert list(search_(snapshot, request, work)) == []
+    assert 10**6 - work.left < 1000
+
+
+def test_one_hopeless_host_does_not_keep_others_from_their_turn():
+    """While one tree has millions of choices that lack a trait together, the next host is reached."""
+    classes = [f"CUSTOM_{letter}" for letter in "ABCDEF"]
+    stocks = {name: Stock(Inventory(1)) for name in classes}
+    nodes = [Node(0, "root", None, 0)]
+    # the two traits are there, but never on providers that are chosen together
+    nodes += [Node(id_, f"child{id_}", 0, 0, stocks) for id_ in range(1, 20)]
+    nodes += [Node(20, "one", 0, 0, {classes[0]: Stock(Inventory(1))}, ("HW_A",))]
+    nodes += [Node(21, "two", 0, 0, {classes[0]: Stock(Inventory(1))}, ("HW_B",))]
+    nodes += [Node(22, "good", None, 22, stocks, ("HW_A", "HW_B"))]
+    traits = Traits(required=(frozenset({"HW_A"}), frozenset({"HW_B"})))
+    request = CandidateRequest([Group("", dict.fromkeys(classes, 1), traits)])
+    work = Work(20_000)
+    found = list(search_(Snapshot(nodes), request, work))
+    assert found == [22]
+    assert work.is_over
+
+
+def test_work_ends_a_search_that_has_found_much():
+    """What is asked for is found until the work is over, and then no more."""
+    snapshot = hosts(3, gpus=16)
+    request = CandidateRequest([Group(str(number), {"VGPU": 1}) for number in range(1, 9)])
+    found = list(search_(snapshot, request, Work(5000)))
+    assert 100 < len(found) <= 5000
+    assert len(found) == len(set(found))

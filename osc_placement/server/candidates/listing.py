@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which providers pass the filters of ``GET /resource_providers``, each judged by itself. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from osc_placement.server.candidates.query import Membership, Traits
+from osc_placement.server.candidates.snapshot import Mask, Snapshot, slots_in
+
+
+def select(
+    snapshot: Snapshot, *, membership: Membership, traits: Traits, resources: Mapping[str, int]
+) -> Iterator[int]:
+    """The slots of providers that have the traits and aggregates, and room for all of the resources.
+
+    Sets are intersected first; amounts are compared for what is left, at O(1) each.
+    """
+    needs = [(name, snapshot.rooms(name), amount) for name, amount in resources.items()]
+    for slot in slots_in(_having(snapshot, membership, traits, resources)):
+        stocks = snapshot.nodes[slot].stocks
+        if all(
+            amount <= rooms[slot] and stocks[name].inventory.fits_unit(amount)
+            for name, rooms, amount in needs
+        ):
+            yield slot
+
+
+def _having(snapshot: Snapshot, membership: Membership, traits: Traits, resources: Mapping[str, int]) -> Mask:
+    mask = snapshot.everything
+    for name in resources:
+        mask &= snapshot.with_room(name)
+    for any_of in traits.required:
+        mask &= snapshot.with_any_trait(any_of)
+    for any_of in membership.required:
+        mask &= snapshot.in_any_aggregate(any_of)
+    return (
+        mask & ~snapshot.with_any_trait(traits.forbidden) & ~snapshot.in_any_aggregate(membership.forbidden)
+    )

@@ -1,0 +1,18 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tables of our own, beside openstack-placement's: their names begin with ``oscp_``, and it ignores them."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+
+metadata = sa.MetaData()
+
+#: see `revision`; rows outlive their providers, so that what they add up to never goes back
+provider_revisions = sa.Table(
+    "oscp_provider_revisions",
+    metadata,
+    sa.Column("provider_id", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("revision", sa.BigInteger, nullable=False),
+    sa.Column("generation_moves", sa.BigInteger, nullable=False),
+    sa.Column("consumers", sa.BigInteger, nullable=False),
+)

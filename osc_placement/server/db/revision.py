@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What this server changed of each provider, counted in the transaction that changes it.
+
+A provider's generation does not move when allocations on it are given back, or move to another provider. A
+worker that keeps a snapshot (`current`) has to know of which providers the usage changed nevertheless, and
+whether another program changed something, for openstack-placement keeps no such count. A row per provider
+says
+
+``revision``
+    how often this server changed the provider or what is used of it;
+``generation_moves``
+    how many of the moves of its generation are this server's: what the generation has moved beyond is
+    somebody else's doing;
+``consumers``
+    how many consumers this server created less how many it deleted, each counted at one of the providers it
+    holds something of: how many consumers there are beyond the sum is somebody else's doing.
+
+A row per provider, not one for all: writers that claim on different hosts must not wait for each other. Rows
+are written last and by ascending id, below the locks on consumers and providers, so no circle can close.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import TYPE_CHECKING, Final
+
+from osc_placement.server.db import dialects
+from osc_placement.server.db.own_tables import provider_revisions
+
+if TYPE_CHECKING:
+    from sqlalchemy.engine import Connection
+
+#: the option of an engine that says that the table is there; without it this server is as any other program
+KEPT: Final = "oscp_revisions_kept"
+
+
+def record(
+    conn: Connection, *, moved: Collection[int] = (), touched: Collection[int] = (), consumers: int = 0
+) -> None:
+    """Count a change of providers, by id.
+
+    :param moved: the providers whose generation moves on by one
+    :param touched: others that have more or less used of them now
+    :param consumers: how many consumers come, less how many go
+    """
+    ids = sorted({*moved, *touched})
+    if not ids or not conn.get_execution_options().get(KEPT):
+        return
+    rows = [
+        {
+            "provider_id": id_,
+            "revision": 1,
+            "generation_moves": int(id_ in moved),
+            "consumers": consumers if id_ == ids[0] else 0,
+        }
+        for id_ in ids
+    ]
+    conn.execute(dialects.adding_up(conn.dialect.name, provider_revisions), rows)

@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Allocation candidates as the JSON of one microversion, put together from pieces of text.
+
+PERF: encoding 10,000 candidates as one document took 150 ms. What is said of a provider is encoded once and
+kept with the snapshot for as long as the provider holds the same; what is said of a candidate is the same for
+all lone hosts, and for all trees of one shape, but for the UUIDs.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from osc_placement import microversion
+from osc_placement.microversion import Version
+from osc_placement.server.candidates.combine import Candidate
+from osc_placement.server.candidates.request import CandidateRequest
+from osc_placement.server.candidates.search import Found, expand
+from osc_placement.server.candidates.shape import Pattern, Placed
+from osc_placement.server.candidates.snapshot import Node, Snapshot
+
+#: stands where a UUID will; no text of a request can be that
+_HOLE = "\x00"
+
+
+def render(view: Snapshot, wanted: CandidateRequest, version: Version, found: Sequence[Found]) -> bytes:
+    """The body of an answer."""
+    requests = _Requests(view, wanted, version)
+    summaries = _Summaries(view, wanted, version)
+    return "".join(
+        (
+            '{"allocation_requests": [',
+            ", ".join(requests.texts(found)),
+            '], "provider_summaries": {',
+            ", ".join(summaries.texts(found)),
+            "}}",
+        )
+    ).encode()
+
+
+class _Requests:
+    """Candidates as the bodies of claims."""
+
+    def __init__(self, view: Snapshot, wanted: CandidateRequest, version: Version) -> None:
+        self._nodes = view.nodes
+        self._wanted = wanted
+        self._version = version
+        self._has_mappings = version >= microversion.MAPPINGS
+        # the pieces of text between the UUIDs of a lone host, once there is one
+        self._pieces: list[str] | None = None
+        # the texts of patterns, to be filled with the UUIDs of these places
+        self._forms: dict[Pattern, tuple[str, list[int]]] = {}
+        self._quoted: dict[str, str] = {}
+
+    def texts(self, found: Iterable[Found]) -> list[str]:
+        nodes = self._nodes
+        texts = []
+        for item in found:
+            if isinstance(item, Placed):
+                pattern, slots = item
+                form, places = self._forms.get(pattern) or self._make_form(pattern)
+                texts.append(form % tuple([nodes[slots[place]].uuid for place in places]))
+            elif isinstance(item, Candidate):
+                texts.append(self._text(item, lambda slot: nodes[slot].uuid))
+            else:
+                pieces = self._pieces or self._make_pieces(item)
+                texts.append(nodes[item].uuid.join(pieces))
+        return texts
+
+    def _make_pieces(self, slot: int) -> list[str]:
+        text = self._text(expand(self._wanted, slot), lambda _: _HOLE)
+        self._pieces = text.split(_HOLE)
+        return self._pieces
+
+    def _make_form(self, pattern: Pattern) -> tuple[str, list[int]]:
+        text = self._text(pattern.candidate, lambda place: f"{_HOLE}{place}{_HOLE}")
+        # every other piece is a place
+        pieces = text.replace("%", "%%").split(_HOLE)
+        form = "%s".join(pieces[::2]), [int(piece) for piece in pieces[1::2]]
+        self._forms[pattern] = form
+        return form
+
+    def _text(self, candidate: Candidate, uuid_of: Callable[[int], str]) -> str:
+        by_provider: dict[str, list[str]] = {}
+        for slot, name, amount in candidate.lines:
+            item = f"{self._quote(name)}: {amount}"
+            by_provider.setdefault(uuid_of(slot), []).append(item)
+        if self._version < microversion.ALLOCATIONS_BY_PROVIDER:
+            listed = ", ".join(
+                [
+                    f'{{"resource_provider": {{"uuid": "{of}"}}, "resources": {{{", ".join(items)}}}}}'
+                    for of, items in by_provider.items()
+                ]
+            )
+            return f'{{"allocations": [{listed}]}}'
+        allocations = ", ".join(
+            [f'"{of}": {{"resources": {{{", ".join(items)}}}}}' for of, items in by_provider.items()]
+        )
+        if not self._has_mappings:
+            return f'{{"allocations": {{{allocations}}}}}'
+        mappings = []
+        for suffix, slots in candidate.mappings:
+            uuids = '", "'.join([uuid_of(slot) for slot in slots])
+            mappings.append(f'{self._quote(suffix)}: ["{uuids}"]')
+        return f'{{"allocations": {{{allocations}}}, "mappings": {{{", ".join(mappings)}}}}}'
+
+    def _quote(self, text: str) -> str:
+        if text not in self._quoted:
+            self._quoted[text] = json.dumps(text)
+        return self._quoted[text]
+
+
+class _Summaries:
+    """What there is to know of the providers that candidates are about."""
+
+    def __init__(self, view: Snapshot, wanted: CandidateRequest, version: Version) -> None:
+        self._view = view
+        self._wanted = wanted
+        self._every_class = version >= microversion.SUMMARIES_OF_ALL_CLASSES
+        self._with_traits = version >= microversion.CANDIDATES_TRAITS
+        self._with_tree = version >= microversion.NESTED_CANDIDATES
+        # what is said of the classes asked for only is said once
+        key = ("summaries", self._with_traits, self._with_tree)
+        self._memo: list[str | None] = view.memo(key) if self._every_class else [None] * len(view.nodes)
+
+    def texts(self, found: Sequence[Found]) -> list[str]:
+        memo = self._memo
+        return [memo[slot] or self._remember(slot) for slot in sorted(self._slots(found))]
+
+    def _slots(self, found: Sequence[Found]) -> set[int]:
+        view = self._view
+        slots = {line.slot for item in found if isinstance(item, Candidate) for line in item.lines}
+        if self._wanted.nested:
+            trees = {view.root_of[slot] for slot in slots}
+            slots.update(*(view.slots_of_tree(root) for root in trees))
+        # a lone host is all of its tree
+        slots.update(item for item in found if isinstance(item, int))
+        placed = [item for item in found if isinstance(item, Placed)]
+        if self._wanted.nested:
+            slots.update(*{item.slots for item in placed})
+        else:
+            slots.update(item.slots[line.slot] for item in placed for line in item.pattern.candidate.lines)
+        return slots
+
+    def _remember(self, slot: int) -> str:
+        node = self._view.nodes[slot]
+        text = f'"{node.uuid}": {json.dumps(self._summary(slot, node))}'
+        self._memo[slot] = text
+        return text
+
+    def _summary(self, slot: int, node: Node) -> dict[str, Any]:
+        resources = {
+            name: {"capacity": stock.inventory.capacity, "used": stock.used}
+            for name, stock in node.stocks.items()
+            if self._every_class or name in self._wanted.classes
+        }
+        summary: dict[str, Any] = {"resources": resources}
+        if self._with_traits:
+            summary["traits"] = list(node.traits)
+        if self._with_tree:
+            view = self._view
+            parent = view.parent_of[slot]
+            summary["parent_provider_uuid"] = None if parent is None else view.nodes[parent].uuid
+            summary["root_provider_uuid"] = view.nodes[view.root_of[slot]].uuid
+        return summary

@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The snapshot that a worker keeps: what it shows while others write, and what it costs to look."""
+
+import threading
+import uuid
+
+import pytest
+import sqlalchemy as sa
+
+from osc_placement.server.db import (
+    aggregate,
+    allocation,
+    inventory,
+    names,
+    provider,
+    resource_class,
+    snapshot,
+    tables,
+    upgrade,
+)
+from osc_placement.server.db.allocation import Claim
+from osc_placement.server.db.consumer import Owner
+from osc_placement.server.db.current import Current
+from osc_placement.server.db.engine import Database
+from osc_placement.server.db.own_tables import provider_revisions
+
+OWNER = Owner("project", "user", None)
+
+
+@pytest.fixture
+def current(database):
+    """What another worker keeps."""
+    other = Database(database.url)
+    upgrade.upgrade(other)
+    yield Current(other)
+    other.dispose()
+
+
+def claim(database, *providers):
+    """Take one VCPU of each provider for a new consumer, which is returned."""
+    consumer = str(uuid.uuid4())
+    resources = {item.uuid: {"VCPU": 1} for item in providers}
+    database.write(allocation.replace, [Claim(consumer, OWNER, resources)])
+    return consumer
+
+
+def used(current, item):
+    """How many VCPUs of a provider are used, as the worker sees it."""
+    return current.get().snapshot.node(item.id).stocks["VCPU"].used
+
+
+def test_every_thread_sees_its_own_writes_and_no_half_of_another(database, current, make_provider):
+    """Threads claim a pair of hosts, give back, and look through one worker."""
+    pair = [make_provider(VCPU=1000), make_provider(VCPU=1000)]
+    problems = []
+
+    def work():
+        mine = make_provider(VCPU=100)
+        for number in range(1, 13):
+            consumer = claim(database, mine, *pair)
+            if used(current, mine) != 1:
+                problems.append(f"claim {number} is not seen")
+            view = current.get().snapshot
+            nodes = [view.node(item.id) for item in pair]
+            if len({node.stocks["VCPU"].used for node in nodes}) != 1:
+                problems.append(f"half of a claim is seen: {nodes}")
+            database.write(allocation.delete, consumer)
+            if used(current, mine) != 0:
+                problems.append(f"what was given back {number} times is not seen")
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert problems == []
+
+
+def take_from_a_consumer(conn, uuid_):
+    """Delete allocations as a program does that keeps no count."""
+    conn.execute(sa.delete(tables.allocations).where(tables.allocations.c.consumer_id == uuid_))
+    conn.execute(sa.delete(tables.consumers).where(tables.consumers.c.uuid == uuid_))
+
+
+def move_a_consumer(conn, uuid_, target):
+    """Move allocations as openstack-placement does: the generation of the target moves, no other."""
+    conn.execute(
+        sa.update(tables.allocations)
+        .where(tables.allocations.c.consumer_id == uuid_)
+        .values(resource_provider_id=target.id)
+    )
+    of = tables.consumers.c
+    conn.execute(sa.update(tables.consumers).where(of.uuid == uuid_).values(generation=of.generation + 1))
+    of = tables.resource_providers.c
+    conn.execute(
+        sa.update(tables.resource_providers).where(of.id == target.id).values(generation=of.generation + 1)
+    )
+
+
+def test_what_other_programs_do_is_seen(database, current, make_provider):
+    """Usage that goes from a provider whose generation stays is noticed, between writes of ours as well."""
+    one, two = make_provider(VCPU=10), make_provider(VCPU=10)
+    consumers = [claim(database, one) for _ in range(3)]
+    assert used(current, one) == 3
+    database.write(take_from_a_consumer, consumers[0])
+    assert used(current, one) == 2
+    database.write(move_a_consumer, consumers[1], two)
+    assert (used(current, one), used(current, two)) == (1, 1)
+    # as many come as go
+    database.write(take_from_a_consumer, consumers[2])
+    claim(database, two)
+    assert (used(current, one), used(current, two)) == (0, 2)
+
+
+def test_changes_that_move_no_generation_are_seen(database, current, make_provider):
+    """Another name, place, aggregate or class."""
+    item, parent = make_provider(VCPU=10), make_provider()
+    current.get()
+    database.write(provider.update, item.uuid, {"name": f"new {item.uuid}"}, reparenting_allowed=True)
+    assert current.get().snapshot.node(item.id).name == f"new {item.uuid}"
+    changes = {"name": f"new {item.uuid}", "parent_provider_uuid": parent.uuid}
+    database.write(provider.update, item.uuid, changes, reparenting_allowed=True)
+    assert current.get().snapshot.node(item.id).root_id == parent.id
+    member_of = str(uuid.uuid4())
+    names.ensure(database, tables.placement_aggregates, "uuid", [member_of])
+    database.write(aggregate.replace, item.uuid, [member_of], generation=None)
+    assert current.get().snapshot.node(item.id).aggregates == (member_of,)
+    name = f"CUSTOM_{uuid.uuid4().hex.upper()}"
+    database.write(resource_class.create, name)
+    database.write(inventory.add, item.uuid, name, inventory.Inventory(1))
+    assert name in current.get().snapshot.node(item.id).stocks
+    database.write(resource_class.rename, name, f"{name}_")
+    assert f"{name}_" in current.get().snapshot.node(item.id).stocks
+
+
+def test_a_worker_that_finds_no_count_sees_all_the_same(database, make_provider):
+    """Without the table of our own, usage is read for all providers."""
+    other = Database(database.url)
+    bare = Current(other)
+    item = make_provider(VCPU=10)
+    assert not other.revisions_kept
+    consumer = claim(other, item)
+    assert used(bare, item) == 1
+    other.write(allocation.delete, consumer)
+    assert used(bare, item) == 0
+    other.dispose()
+
+
+def test_what_was_loaded_stands_while_nothing_is_written(backend, database, current, make_provider):
+    """A second look at a database that nobody writes to reads nothing of it, and gives the same object."""
+    make_provider(VCPU=1)
+    first = current.get()
+    assert current.get() is first
+    if backend == "sqlite":
+        # other databases have other users, whose commits count
+        assert current._mark == current._database.mark()
+
+
+def test_counts_are_one_row_for_each_provider(database, make_provider):
+    """However often a provider is claimed and given back."""
+    item = make_provider(VCPU=10)
+    for _ in range(3):
+        database.write(allocation.delete, claim(database, item))
+    count = sa.select(provider_revisions.c.consumers).where(provider_revisions.c.provider_id == item.id)
+    assert database.read(lambda conn: conn.scalars(count).all()) == [0]
+
+
+def test_a_snapshot_is_that_of_one_moment(database, current, make_provider):
+    """What was got stays as it was."""
+    item = make_provider(VCPU=10)
+    before = current.get().snapshot
+    claim(database, item)
+    assert used(current, item) == 1
+    assert before.node(item.id).stocks["VCPU"].used == 0
+    assert current.get().fingerprint == database.read(snapshot.load, revisions_kept=True).fingerprint

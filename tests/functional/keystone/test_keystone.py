@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The whole way with a real Keystone: `openstack --os-cloud`, a token, its validation, the policy."""
+
+import contextlib
+import json
+import subprocess
+import sys
+import time
+import uuid
+from pathlib import Path
+
+import pytest
+import requests
+
+from tests import databases, environments
+from tests.functional import servers
+from tests.functional.keystone import cloud
+
+OPENSTACK = Path(sys.executable).with_name("openstack")
+
+
+@pytest.fixture(scope="module")
+def binaries():
+    """Where Keystone is installed."""
+    try:
+        return cloud.install()
+    except (environments.NotInstallable, subprocess.CalledProcessError) as error:
+        databases.skip_or_fail(f"Keystone cannot be installed: {error}")
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory):
+    """Where Keystone keeps its state."""
+    return tmp_path_factory.mktemp("keystone")
+
+
+@pytest.fixture(scope="module")
+def keystone(binaries, directory):
+    """A running Keystone."""
+    port = cloud.find_free_port()
+    with cloud.serving(binaries, cloud.bootstrap(binaries, directory, port), port) as running:
+        cloud.populate(running)
+        yield running
+
+
+@contextlib.contextmanager
+def _serving(directory, keystone, **policy):
+    conf = directory / "placement.conf"
+    cloud.write_placement_conf(conf, keystone, **policy)
+    with servers.running(directory, "--config-file", conf, "--workers", 1) as server:
+        yield server
+
+
+@pytest.fixture(scope="module", params=[True, False], ids=["new defaults", "old defaults too"])
+def server(request, keystone, tmp_path_factory):
+    """Our server, that asks this Keystone, with either setting of enforce_new_defaults."""
+    directory = tmp_path_factory.mktemp("placement")
+    with _serving(directory, keystone, enforce_new_defaults=request.param) as server:
+        server.enforces_new_defaults = request.param
+        yield server
+
+
+def send(server, method, path, *, token=None, version="1.39", **arguments):
+    """Send a request to our server."""
+    headers = {"openstack-api-version": f"placement {version}"}
+    if token is not None:
+        headers["x-auth-token"] = token
+    return requests.request(method, f"{server.url}{path}", headers=headers, timeout=60, **arguments)
+
+
+def test_the_root_is_public(server):
+    """The range of versions is there for everybody."""
+    assert send(server, "GET", "/").json()["versions"][0]["max_version"] == "1.39"
+
+
+@pytest.mark.parametrize("token", [None, "", "no-token-at-all"], ids=["missing", "empty", "bogus"])
+def test_without_a_token_keystone_is_named(server, keystone, token):
+    """Who has no token, or none that is one, learns where to get it."""
+    answer = send(server, "GET", "/resource_providers", token=token)
+    assert answer.status_code == 401
+    assert answer.headers["www-authenticate"] == f'Keystone uri="{keystone.url}"'
+    assert answer.headers["x-openstack-request-id"].startswith("req-")
+
+
+def test_a_revoked_token_is_refused(server, keystone):
+    """What was good is not any more."""
+    token = keystone.issue_token("service")
+    assert send(server, "GET", "/resource_providers", token=token).status_code == 200
+    keystone.call("DELETE", "/auth/tokens", **{"x-subject-token": token})
+    answer = send(server, "GET", "/resource_providers", token=token)
+    assert (answer.status_code, "www-authenticate" in answer.headers) == (401, True)
+
+
+def test_an_expired_token_is_refused(server, binaries, directory, keystone):
+    """A token that is past its time is none."""
+    with cloud.serving_short_lived(binaries, directory) as hasty:
+        token = hasty.issue_token("service")
+    time.sleep(2)
+    assert send(server, "GET", "/resource_providers", token=token).status_code == 401
+
+
+#: what users may do: list providers, make one, reshape, see the usages of blue, and of green
+MAY = {
+    "admin": (True, True, None, True, True),
+    "service": (True, True, True, True, True),
+    "member": (False, False, False, True, False),
+    "reader": (False, False, False, True, False),
+}
+
+
+@pytest.mark.parametrize("user", MAY)
+def test_roles_decide(server, keystone, user):
+    """Who may do what is told by the policy; the usages of a project, by the token's project too."""
+    blue, green = (keystone.find_id("projects", name) for name in cloud.PROJECTS)
+    token = keystone.issue_token(user, "admin" if user == "admin" else "blue")
+    reshape = {"inventories": {}, "allocations": {}}
+    answers = [
+        send(server, "GET", "/resource_providers", token=token),
+        send(server, "POST", "/resource_providers", token=token, json={"name": str(uuid.uuid4())}),
+        send(server, "POST", "/reshaper", token=token, json=reshape),
+        send(server, "GET", f"/usages?project_id={blue}", token=token),
+        send(server, "GET", f"/usages?project_id={green}", token=token),
+    ]
+    # an administrator may reshape by the old defaults only
+    wanted = [not server.enforces_new_defaults if may is None else may for may in MAY[user]]
+    assert [answer.status_code != 403 for answer in answers] == wanted
+    for answer in answers:
+        if answer.status_code == 403:
+            (error,) = answer.json()["errors"]
+            assert (error["title"], error["code"]) == ("Forbidden", "placement.undefined_code")
+            assert "Policy does not allow placement:" in error["detail"]
+
+
+def openstack(tmp_path, *arguments):
+    """Run the command as people do, with the clouds.yaml of a directory."""
+    return subprocess.run(
+        [OPENSTACK, *arguments],
+        cwd=tmp_path,
+        env=servers.make_environment(HOME=str(tmp_path), OS_CLIENT_CONFIG_FILE=str(tmp_path / "clouds.yaml")),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_the_command_finds_everything_in_the_catalog(keystone, server, tmp_path):
+    """`openstack --os-cloud` gets a token, the endpoint, and an answer; or is told that it may not."""
+    made = cloud.register(keystone, server.url)
+    try:
+        cloud.write_clouds_yaml(tmp_path / "clouds.yaml", keystone, "service", "blue")
+        line = (
+            "--os-cloud",
+            "service",
+            "resource",
+            "provider",
+            "create",
+            f"host-{uuid.uuid4()}",
+            "-f",
+            "json",
+        )
+        done = openstack(tmp_path, *line)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert json.loads(done.stdout)["name"] == line[-3]
+
+        cloud.write_clouds_yaml(tmp_path / "clouds.yaml", keystone, "reader", "blue")
+        done = openstack(tmp_path, "--os-cloud", "reader", "resource", "provider", "list")
+        assert (done.returncode, done.stdout) == (1, "")
+        assert "Policy does not allow placement:resource_providers:list to be performed" in done.stderr
+
+        cloud.write_clouds_yaml(tmp_path / "clouds.yaml", keystone, "service", "green")
+        done = openstack(tmp_path, "--os-cloud", "service", "resource", "provider", "list")
+        assert done.returncode == 1
+        assert "401" in done.stderr
+    finally:
+        keystone.call("DELETE", f"/services/{made}")

@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What stands between container and handlers: proxies, CORS, request ids, policy files, no database."""
+
+import json
+import logging
+import os
+import re
+
+import pytest
+import webob
+from oslo_config import cfg
+from oslo_context.context import get_current
+
+from osc_placement.server import conf as server_conf
+from osc_placement.server import deploy
+
+ORIGIN = "https://dashboard.example"
+ID = "370e0647-88ee-4a72-a9ba-8cf5d1adf41c"
+
+
+@pytest.fixture
+def make_application(tmp_path):
+    """A function that makes the application with some options set, on a SQLite file."""
+
+    def make(*, connection=f"sqlite:///{tmp_path}/placement.db", **options):
+        conf = cfg.ConfigOpts()
+        server_conf.register_opts(conf)
+        conf.set_default("connection", connection, "placement_database")
+        conf([], default_config_files=[], default_config_dirs=[])
+        conf.set_override("sync_on_startup", connection.startswith("sqlite"), "placement_database")
+        conf.set_override("auth_strategy", "noauth2", "api")
+        for name, (group, value) in options.items():
+            conf.set_override(name, value, group)
+        return deploy.loadapp(conf)
+
+    return make
+
+
+def send(application, method, path, *, token="admin", body=None, **headers):
+    """The answer to one request, of an administrator at the newest microversion."""
+    request = webob.Request.blank(path, method=method)
+    request.headers.update({"openstack-api-version": "placement 1.39", **headers})
+    if token is not None:
+        request.headers["x-auth-token"] = token
+    if body is not None:
+        request.body = json.dumps(body).encode()
+        request.content_type = "application/json"
+    return request.get_response(application)
+
+
+@pytest.fixture
+def cors(make_application):
+    """An application that pages of one origin may use."""
+    return make_application(allowed_origin=("cors", [ORIGIN]))
+
+
+def test_a_browser_may_ask_first(cors):
+    """A preflight needs no token, and says which methods and headers may follow."""
+    headers = {
+        "origin": ORIGIN,
+        "access-control-request-method": "PUT",
+        "access-control-request-headers": "x-auth-token,openstack-api-version",
+    }
+    answer = send(cors, "OPTIONS", "/resource_providers", token=None, **headers)
+    assert answer.status_int == 200
+    assert answer.headers["access-control-allow-origin"] == ORIGIN
+    assert answer.headers["access-control-allow-methods"] == "PUT"
+    assert answer.headers["access-control-allow-headers"] == "x-auth-token,openstack-api-version"
+
+
+def test_a_page_of_the_origin_may_read_the_answer(cors):
+    """The answer names the origin, and the headers that the page may see."""
+    answer = send(cors, "GET", "/resource_providers", origin=ORIGIN)
+    assert answer.headers["access-control-allow-origin"] == ORIGIN
+    assert "OpenStack-API-Version" in answer.headers["access-control-expose-headers"]
+
+
+def test_a_page_of_another_origin_may_not(cors):
+    """Others get no permission."""
+    answer = send(cors, "GET", "/resource_providers", origin="https://elsewhere.example")
+    assert "access-control-allow-origin" not in answer.headers
+
+
+FORWARDED = {
+    "x-forwarded-proto": "https",
+    "x-forwarded-host": "cloud.example",
+    "x-forwarded-prefix": "/placement",
+    "x-forwarded-for": "203.0.113.7",
+}
+
+
+def test_a_proxy_in_front_is_believed_if_told_so(make_application, caplog):
+    """Locations, links and log lines are those that the client of the proxy sees."""
+    application = make_application(enable_proxy_headers_parsing=("oslo_middleware", True))
+    caplog.set_level(logging.INFO, logger=deploy.__name__)
+    answer = send(application, "POST", "/resource_providers", body={"name": "host"}, **FORWARDED)
+    path = f"/placement/resource_providers/{answer.json['uuid']}"
+    assert answer.headers["location"] == f"https://cloud.example{path}"
+    assert answer.json["links"][0]["href"] == path
+    assert '203.0.113.7 "POST /placement/resource_providers" status: 200' in caplog.text
+
+
+def test_a_proxy_in_front_is_not_believed_otherwise(make_application):
+    """Anybody can send such headers."""
+    answer = send(make_application(), "POST", "/resource_providers", body={"name": "host"}, **FORWARDED)
+    assert answer.headers["location"] == f"http://localhost/resource_providers/{answer.json['uuid']}"
+
+
+def test_what_authentication_stumbles_over_is_not_told(make_application, monkeypatch):
+    """An error in front of the handlers is a 500 with the id of the request, and logged."""
+
+    def fail(*arguments):
+        raise RuntimeError("secret")
+
+    application = make_application()
+    monkeypatch.setattr("osc_placement.server.auth.NoAuth._identify", fail)
+    answer = send(application, "GET", "/traits")
+    assert (answer.status_int, "secret" in answer.text) == (500, False)
+    assert answer.json["errors"][0]["request_id"] == answer.headers["x-openstack-request-id"]
+
+
+@pytest.fixture
+def contexts(make_application, monkeypatch):
+    """An application, and the contexts of its log lines."""
+    application = make_application()
+    found = []
+
+    def log(*arguments):
+        found.append(get_current())
+
+    monkeypatch.setattr(deploy.LOG, "info", log)
+    monkeypatch.setattr(deploy.LOG, "isEnabledFor", lambda level: True)
+    return application, found
+
+
+def test_the_id_that_a_service_sends_is_the_global_one(contexts):
+    """What another service calls the request is in the context that log lines are made from."""
+    application, found = contexts
+    inbound = f"req-{ID}"
+    answer = send(application, "GET", "/traits", **{"x-openstack-request-id": inbound})
+    own = answer.headers["x-openstack-request-id"]
+    assert own != inbound
+    assert [(context.request_id, context.global_request_id) for context in found] == [(own, inbound)]
+
+
+@pytest.mark.parametrize("inbound", ["", "1", "req-1", f"req-{ID}\nx", f"REQ-{ID}"])
+def test_what_is_no_request_id_is_not_taken(contexts, inbound):
+    """Nobody can write into the log whatever they like."""
+    application, found = contexts
+    environ = webob.Request.blank("/traits", headers={"x-auth-token": "admin"}).environ
+    environ["HTTP_X_OPENSTACK_REQUEST_ID"] = inbound
+    assert webob.Request(environ).get_response(application).status_int == 404
+    assert [context.global_request_id for context in found] == [None]
+
+
+def test_a_refusal_is_logged_with_its_own_id(contexts):
+    """Also where there is no caller yet, and after somebody else was served."""
+    application, found = contexts
+    answers = [send(application, "GET", "/traits"), send(application, "GET", "/traits", token=None)]
+    assert answers[1].status_int == 401
+    told = [answer.headers["x-openstack-request-id"] for answer in answers]
+    assert [context.request_id for context in found] == told
+    assert [context.user_id for context in found] == ["admin", None]
+
+
+def test_a_request_is_one_line_in_the_log(make_application, caplog):
+    """Method, path, status, length, microversion and seconds."""
+    application = make_application()
+    caplog.set_level(logging.INFO, logger=deploy.__name__)
+    answer = send(application, "GET", "/resource_providers?name=x")
+    (line,) = [record.getMessage() for record in caplog.records if record.name == deploy.__name__]
+    assert re.fullmatch(
+        r'\S+ "GET /resource_providers\?name=x" status: 200 '
+        rf"len: {answer.content_length} microversion: 1\.39 time: \d+\.\d{{6}}",
+        line,
+    )
+
+
+def test_a_policy_file_is_read_again_when_it_changes(make_application, tmp_path):
+    """Overrides appear, change and go without a restart; a 403 names the rule."""
+    path = tmp_path / "policy.yaml"
+    application = make_application(policy_file=("oslo_policy", str(path)))
+
+    def may_list(token="user:project"):
+        return send(application, "GET", "/resource_providers", token=token).status_int
+
+    assert may_list() == 403
+    for number, (rule, status) in enumerate((("@", 200), ("role:nobody", 403), ("@", 200)), 1):
+        path.write_text(json.dumps({"placement:resource_providers:list": rule}))
+        # the time of the file is what is looked at, and two writes may be of one moment
+        os.utime(path, (number * 1000, number * 1000))
+        assert may_list() == status
+    answer = send(application, "GET", "/traits", token="user:project")
+    assert (
+        "Policy does not allow placement:traits:list to be performed." in answer.json["errors"][0]["detail"]
+    )
+
+
+def test_the_root_answers_without_a_database(make_application):
+    """Which versions there are is known before the database is; everything else has to wait for it."""
+    application = make_application(connection="mysql+pymysql://nobody@127.0.0.1:1/placement")
+    assert send(application, "GET", "/", token=None).json["versions"][0]["max_version"] == "1.39"
+    answer = send(application, "GET", "/traits")
+    assert (answer.status_int, answer.headers["retry-after"]) == (503, "1")
