@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from osc_placement.batch.difference import describe_difference
-from osc_placement.state.plan import ApplyPlan, ConsumerStep, ProviderStep
+from osc_placement.state.plan import ApplyPlan, ConsumerStep, Leftover, ProviderStep
 
 
 def describe_plan(plan: ApplyPlan) -> Iterator[str]:
@@ -20,6 +20,15 @@ def describe_plan(plan: ApplyPlan) -> Iterator[str]:
             yield from _describe_provider(step)
     for consumer in plan.consumers:
         yield from _describe_consumer(consumer)
+    yield from _describe_leftover(plan.leftover)
+
+
+def _describe_leftover(leftover: Leftover) -> Iterator[str]:
+    yield from (f"- allocations of {uuid}" for uuid in leftover.consumers)
+    for gone in leftover.levels:
+        yield from (f"- resource provider {provider.name} ({provider.uuid})" for provider in gone)
+    yield from (f"- resource class {name}" for name in leftover.resource_classes)
+    yield from (f"- trait {name}" for name in leftover.traits)
 
 
 def _describe_provider(step: ProviderStep) -> Iterator[str]:

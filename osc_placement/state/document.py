@@ -15,7 +15,7 @@ from typing import Any, Final, TypeVar
 
 from osc_placement import syntax
 from osc_placement.batch.plan import ProviderState
-from osc_placement.model import CUSTOM_PREFIX, INVENTORY_FIELDS, Inventory
+from osc_placement.model import CUSTOM_PREFIX, INVENTORY_FIELDS, Inventory, canonical_uuid
 from osc_placement.state.node import InvalidDocument, Node, Path
 
 #: the version of the file format
@@ -56,12 +56,16 @@ class ConsumerEntry:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A whole file; ``resource_classes`` and ``traits`` are the custom ones."""
+    """A whole file; ``resource_classes`` and ``traits`` are the custom ones.
+
+    ``sections`` says which of these the file speaks of at all.
+    """
 
     resource_classes: tuple[str, ...] = ()
     traits: tuple[str, ...] = ()
     providers: tuple[ProviderEntry, ...] = ()
     consumers: tuple[ConsumerEntry, ...] = ()
+    sections: frozenset[str] = field(default=frozenset(), compare=False)
 
 
 # plain data to values
@@ -78,7 +82,12 @@ def parse_document(data: object) -> Document:
         resource_classes=_parse_each(sections, "resource_classes", _parse_custom_name),
         traits=_parse_each(sections, "traits", _parse_custom_name),
         providers=_resolve_parents(providers, references),
-        consumers=_parse_each(sections, "allocations", lambda node: _parse_consumer(node, references)),
+        consumers=_parse_each(
+            sections,
+            "allocations",
+            lambda node: _parse_consumer(node, lambda text, path: _resolve(text, references, path)),
+        ),
+        sections=frozenset(sections),
     )
     _check_document(document)
     return document
@@ -149,15 +158,17 @@ def _parse_inventory(node: Node) -> Inventory:
     return inventory
 
 
-def _parse_consumer(node: Node, references: References) -> ConsumerEntry:
+def _parse_consumer(
+    node: Node, resolve: Callable[[str, Path], str], *, may_be_empty: bool = False
+) -> ConsumerEntry:
     fields = node.fields(_CONSUMER_KEYS, required=("consumer", "project", "user", "resources"))
     resources: dict[str, Mapping[str, int]] = {}
     for text, amounts in fields["resources"].entries().items():
-        provider = _resolve(text, references, amounts.path)
+        provider = resolve(text, amounts.path)
         if provider in resources:
             amounts.fail(f"the provider {provider!r} is there by its name and by its UUID")
         resources[provider] = _parse_amounts(amounts)
-    if not resources:
+    if not (resources or may_be_empty):
         fields["resources"].fail("must name at least one provider")
     return ConsumerEntry(
         uuid=fields["consumer"].uuid(),
@@ -166,6 +177,24 @@ def _parse_consumer(node: Node, references: References) -> ConsumerEntry:
         type=_parse_given(fields, "type", Node.name),
         resources=resources,
     )
+
+
+def parse_consumers(data: object) -> tuple[ConsumerEntry, ...]:
+    """Read the ``allocations`` of a file that has nothing else; its providers need not be in it.
+
+    A consumer whose ``resources`` are empty shall have none.
+    """
+    plain = {} if data is None else data
+    sections = Node(plain).fields(("version", "allocations"), required=("allocations",))
+    _check_version(sections)
+    consumers = tuple(
+        _parse_consumer(node, lambda text, _path: text, may_be_empty=True)
+        for node in sections["allocations"].items()
+    )
+    if not consumers:
+        sections["allocations"].fail("must have at least one consumer")
+    _check_once("allocations", "consumer", [entry.uuid for entry in consumers])
+    return consumers
 
 
 def _parse_amounts(node: Node) -> Mapping[str, int]:
@@ -199,9 +228,10 @@ def _check_once(section: str, key: str, values: Iterable[str | None]) -> None:
 
 
 def _resolve(text: str, references: References, path: Path) -> str:
-    if text not in references:
+    name = references.get(text) or references.get(canonical_uuid(text))
+    if name is None:
         raise InvalidDocument(path, f"no provider in this file has the name or UUID {text!r}")
-    return references[text]
+    return name
 
 
 def _resolve_parents(providers: Sequence[ProviderEntry], references: References) -> tuple[ProviderEntry, ...]:

@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 from osc_placement import syntax
 from osc_placement.errors import PlacementError
-from osc_placement.model import MAX_AMOUNT, MAX_RATIO
+from osc_placement.model import MAX_AMOUNT, MAX_RATIO, canonical_uuid
 
 #: keys and list positions that lead to a place
 Path = tuple[str | int, ...]
@@ -85,11 +85,11 @@ class Node:
         return self.value
 
     def uuid(self) -> str:
-        """A UUID, as it is written."""
+        """A UUID, in the one spelling in which the server answers with it."""
         text = self.text()
         if not syntax.is_uuid_like(text):
             self.fail(f"must be a UUID, not {text!r}")
-        return text
+        return canonical_uuid(text)
 
     def name(self) -> str:
         """The name of a trait, a resource class or a consumer type."""
@@ -116,4 +116,4 @@ class Node:
 
     def _fail_kind(self, wanted: str) -> NoReturn:
         kinds = {dict: "a mapping", list: "a list", type(None): "empty"}
-        self.fail(f"must be {wanted}, not {kinds.get(type(self.value), repr(self.value))}")
+        self.fail(f"must be {wanted}, not {kinds.get(type(self.value)) or repr(self.value)}")

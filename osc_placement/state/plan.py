@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What has to be done to make a server's state that of a document. Pure.
 
-Nothing is ever deleted but what a part of a provider that the document describes has too much.
+Nothing is ever deleted but what a part of a provider that the document describes has too much, and, where
+that is asked for, the Leftover: what the document does not name.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from osc_placement.errors import PlacementError
 from osc_placement.model import Inventory, Provider
 from osc_placement.state.document import ConsumerEntry, Document, ProviderEntry, path_from_root
 
-Kind = Literal["resource class", "trait", "resource provider", "consumer"]
+Kind = Literal["resource class", "trait", "resource provider", "consumer", "temporary name"]
 
 #: before a provider exists it has nothing, as far as anybody asks
 _NOTHING: Final = ProviderState(inventories={}, traits=frozenset(), aggregates=frozenset())
@@ -38,6 +39,30 @@ class Consumer:
 
 
 @dataclass(frozen=True, slots=True)
+class Leftover:
+    """What the server has and a document does not name, to be deleted."""
+
+    resource_classes: tuple[str, ...] = ()
+    traits: tuple[str, ...] = ()
+    providers: tuple[Provider, ...] = ()
+    consumers: tuple[str, ...] = ()
+
+    @property
+    def size(self) -> int:
+        """How many things there are to delete."""
+        return len(self.resource_classes) + len(self.traits) + len(self.providers) + len(self.consumers)
+
+    @property
+    def levels(self) -> list[tuple[Provider, ...]]:
+        """The providers, children before their parents."""
+        parents = {provider.uuid: provider.parent_provider_uuid or None for provider in self.providers}
+        levels: dict[int, list[Provider]] = {}
+        for provider in self.providers:
+            levels.setdefault(len(path_from_root(provider.uuid, parents)), []).append(provider)
+        return [tuple(levels[depth]) for depth in sorted(levels, reverse=True)]
+
+
+@dataclass(frozen=True, slots=True)
 class Current:
     """What the server has of what a document is about; ``states`` of the providers that it names."""
 
@@ -46,6 +71,7 @@ class Current:
     providers: tuple[Provider, ...] = ()
     states: Mapping[str, tuple[Provider, ProviderState]] = field(default_factory=dict)
     consumers: Mapping[str, Consumer] = field(default_factory=dict)
+    leftover: Leftover = field(default_factory=Leftover)
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,15 +165,21 @@ class ApplyPlan:
     uuids: Mapping[str, str]
     #: how many things are as they shall be
     unchanged: Mapping[Kind, int]
+    #: the providers whose name another one is to get: they have to give it up first
+    set_aside: tuple[Provider, ...] = ()
+    leftover: Leftover = field(default_factory=Leftover)
 
     @property
     def size(self) -> int:
         """How many things there are to do."""
         providers = sum(map(len, self.levels))
-        return len(self.resource_classes) + len(self.traits) + providers + len(self.consumers)
+        named = len(self.resource_classes) + len(self.traits) + len(self.set_aside)
+        return named + providers + len(self.consumers) + self.leftover.size
 
 
-def match_providers(document: Document, providers: Iterable[Provider]) -> dict[str, Provider]:
+def match_providers(
+    document: Document, providers: Iterable[Provider], leftover: Leftover | None = None
+) -> dict[str, Provider]:
     """The server's provider for each entry that has one, by the entry's name: of its UUID, or else name."""
     providers = list(providers)
     by_uuid = {provider.uuid: provider for provider in providers}
@@ -157,7 +189,10 @@ def match_providers(document: Document, providers: Iterable[Provider]) -> dict[s
         found = by_name.get(entry.name) if entry.uuid is None else by_uuid.get(entry.uuid)
         if found is not None:
             matched[entry.name] = found
-    _check_matches(document, matched, by_name)
+    gone = {provider.uuid for provider in (leftover or Leftover()).providers}
+    _check_matches(
+        document, matched, {name: found for name, found in by_name.items() if found.uuid not in gone}
+    )
     return matched
 
 
@@ -181,7 +216,7 @@ def _check_matches(
 def plan_apply(document: Document, current: Current) -> ApplyPlan:
     """Compare; raise DocumentMismatch where the document cannot hold on this server."""
     _check_names(document, current)
-    matched = match_providers(document, current.providers)
+    matched = match_providers(document, current.providers, current.leftover)
     providers = {entry.name: _plan_provider(entry, matched, current) for entry in document.providers}
     consumers = [_plan_consumer(entry, matched, current) for entry in document.consumers]
     classes = _missing(document.resource_classes, current.resource_classes)
@@ -198,7 +233,18 @@ def plan_apply(document: Document, current: Current) -> ApplyPlan:
             "resource provider": sum(not step.is_needed for step in providers.values()),
             "consumer": sum(not step.is_needed for step in consumers),
         },
+        set_aside=_find_names_in_the_way(document, matched, current.leftover),
+        leftover=current.leftover,
     )
+
+
+def _find_names_in_the_way(
+    document: Document, matched: Mapping[str, Provider], leftover: Leftover
+) -> tuple[Provider, ...]:
+    """The providers that have a name which the document gives to another one."""
+    holders = {provider.name: provider for provider in (*matched.values(), *leftover.providers)}
+    found = ((holders.get(entry.name), matched.get(entry.name)) for entry in document.providers)
+    return tuple(holder for holder, owner in found if holder is not None and holder != owner)
 
 
 def _missing(wanted: Iterable[str], present: frozenset[str]) -> tuple[str, ...]:
@@ -226,7 +272,7 @@ def _plan_provider(entry: ProviderEntry, matched: Mapping[str, Provider], curren
     existing = matched.get(entry.name)
     edit = ProviderEdit(entry)
     if existing is None:
-        provider, state = Provider(entry.uuid or "", entry.name, 0), _only(edit.facets, _NOTHING)
+        provider, state = Provider(entry.uuid or "", entry.name, 0), only(edit.facets, _NOTHING)
     else:
         provider, state = current.states[existing.uuid]
     parent = matched.get(entry.parent) if isinstance(entry.parent, str) else None
@@ -234,7 +280,8 @@ def _plan_provider(entry: ProviderEntry, matched: Mapping[str, Provider], curren
     return ProviderStep(entry, existing, parent.uuid if parent else None, change)
 
 
-def _only(facets: Iterable[Facet], state: ProviderState) -> ProviderState:
+def only(facets: Iterable[Facet], state: ProviderState) -> ProviderState:
+    """A part of a state."""
     return ProviderState(**{facet: getattr(state, facet) for facet in facets})
 
 

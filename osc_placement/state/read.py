@@ -7,19 +7,27 @@ The API cannot read several providers at one moment: what somebody changes meanw
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from osc_placement import microversion
-from osc_placement.batch.plan import FACETS, ProviderState
+from osc_placement.batch.plan import ProviderState
 from osc_placement.batch.select import read_state
 from osc_placement.batch.workers import CONCURRENCY, map_in_order
 from osc_placement.client import Document as ApiDocument
 from osc_placement.client import PlacementClient
-from osc_placement.errors import PlacementError
-from osc_placement.model import CUSTOM_PREFIX, Provider
+from osc_placement.errors import NotFound, PlacementError
+from osc_placement.model import CUSTOM_PREFIX, PARTS, Part, Provider, ProviderRecord
 from osc_placement.state.document import ConsumerEntry, Document, ProviderEntry
-from osc_placement.state.plan import Consumer, Current, ProviderEdit, match_providers
+from osc_placement.state.plan import (
+    Consumer,
+    Current,
+    Leftover,
+    ProviderEdit,
+    match_providers,
+    only,
+)
+from osc_placement.state.selection import Selection, select_providers
 
 #: how the API calls the type of a consumer that was given none
 _UNKNOWN_TYPE: Final = "unknown"
@@ -30,64 +38,114 @@ class ChangedWhileRead(PlacementError):
 
 
 @dataclass(frozen=True, slots=True)
-class _ProviderContents:
-    state: ProviderState
-    consumers: frozenset[str]
+class Reading:
+    """How to read: so many requests at once, and whom to tell how many things there are, and of each."""
 
-
-def list_providers(client: PlacementClient) -> list[Provider]:
-    """All providers, in the server's order."""
-    return [Provider.from_json(document) for document in client.list_providers()]
+    concurrency: int = CONCURRENCY
+    on_total: Callable[[int], None] = field(default=lambda _total: None)
+    on_item: Callable[[object], None] | None = None
 
 
 def read_document(
-    client: PlacementClient,
-    providers: Sequence[Provider],
-    *,
-    concurrency: int = CONCURRENCY,
-    on_provider: Callable[[object], None] | None = None,
+    client: PlacementClient, selection: Selection | None = None, reading: Reading | None = None
 ) -> Document:
-    """Read what all providers hold, with the custom classes and traits and all allocations."""
+    """Read what all providers hold, or those of some trees, with their allocations.
+
+    Of all trees, with all custom classes and traits; of some, with those that they have, and without
+    consumers that have something elsewhere too.
+    """
+    selection, reading = selection or Selection(), reading or Reading()
     client.require(microversion.NESTED_PROVIDERS)
-    client.allow_concurrency(concurrency)
-    contents = map_in_order(
-        lambda provider: _read_contents(client, provider),
-        providers,
-        threads=concurrency,
-        on_result=on_provider,
-    )
-    consumers = sorted(frozenset().union(*(content.consumers for content in contents)))
-    read = map_in_order(lambda uuid: read_consumer(client, uuid), consumers, threads=concurrency)
-    names = {provider.uuid: provider.name for provider in providers}
+    client.allow_concurrency(reading.concurrency)
+    records = _read_records(client, PARTS, reading)
+    members = {record.provider.uuid for record in records if selection.aggregates & _aggregates(record)}
+    names = {
+        provider.uuid: provider.name
+        for provider in select_providers(selection, (record.provider for record in records), members)
+    }
+    records = [record for record in records if record.provider.uuid in names]
+    consumers = _read_consumers(client, _list_consumers(client, records, reading), reading)
+    if selection:
+        consumers = {
+            uuid: consumer
+            for uuid, consumer in consumers.items()
+            if names.keys() >= consumer.resources.keys()
+        }
     return Document(
-        resource_classes=tuple(name for name in _list_classes(client) if name.startswith(CUSTOM_PREFIX)),
-        traits=tuple(client.list_traits(name=f"startswith:{CUSTOM_PREFIX}")),
-        providers=tuple(
-            _provider_entry(provider, content.state, names)
-            for provider, content in zip(providers, contents, strict=True)
-        ),
+        resource_classes=_custom(_list_classes(client), selection, records, "inventories"),
+        traits=_custom(client.list_traits(name=f"startswith:{CUSTOM_PREFIX}"), selection, records, "traits"),
+        providers=tuple(_provider_entry(record, names) for record in records),
         consumers=tuple(
             _consumer_entry(uuid, consumer, names)
-            for uuid, consumer in zip(consumers, read, strict=True)
+            for uuid, consumer in consumers.items()
             if consumer.resources
         ),
     )
+
+
+def _read_records(client: PlacementClient, want: Iterable[Part], reading: Reading) -> list[ProviderRecord]:
+    return list(
+        client.read_providers(
+            want=want,
+            concurrency=reading.concurrency,
+            on_total=reading.on_total,
+            on_record=reading.on_item,
+        )
+    )
+
+
+def _aggregates(record: ProviderRecord) -> frozenset[str]:
+    return record.aggregates or frozenset()
+
+
+def _custom(
+    known: Iterable[str], selection: Selection, records: Sequence[ProviderRecord], part: Part
+) -> tuple[str, ...]:
+    """The custom names; of some trees those that they have."""
+    custom = [name for name in known if name.startswith(CUSTOM_PREFIX)]
+    if selection:
+        used = {name for record in records for name in getattr(record, part) or ()}
+        custom = [name for name in custom if name in used]
+    return tuple(custom)
+
+
+def _list_consumers(
+    client: PlacementClient, records: Iterable[ProviderRecord], reading: Reading
+) -> list[str]:
+    """Who has something from these providers; asks only those of which something is allocated."""
+    used = [record.provider.uuid for record in records if any((record.usages or {}).values())]
+    reading.on_total(len(used))
+    found = map_in_order(
+        lambda uuid: _list_allocations(client, uuid),
+        used,
+        threads=reading.concurrency,
+        on_result=reading.on_item,
+    )
+    return sorted(set().union(*found))
+
+
+def _list_allocations(client: PlacementClient, uuid: str) -> set[str]:
+    try:
+        return set(client.list_provider_allocations(uuid)["allocations"])
+    except NotFound:
+        # deleted since it was listed, which needs that nobody has anything from it
+        return set()
 
 
 def _list_classes(client: PlacementClient) -> list[str]:
     return [document["name"] for document in client.list_resource_classes()]
 
 
-def _read_contents(client: PlacementClient, provider: Provider) -> _ProviderContents:
-    _provider, state = read_state(client, provider, FACETS)
-    return _ProviderContents(state, frozenset(client.list_provider_allocations(provider.uuid)["allocations"]))
-
-
-def _provider_entry(provider: Provider, state: ProviderState, names: Mapping[str, str]) -> ProviderEntry:
+def _provider_entry(record: ProviderRecord, names: Mapping[str, str]) -> ProviderEntry:
+    provider = record.provider
     parent = provider.parent_provider_uuid
     return ProviderEntry(
-        provider.name, provider.uuid, None if parent is None else _look_up(parent, names), state
+        provider.name, provider.uuid, None if parent is None else _look_up(parent, names), _state(record)
     )
+
+
+def _state(record: ProviderRecord) -> ProviderState:
+    return ProviderState(record.inventories, record.traits, record.aggregates)
 
 
 def _consumer_entry(uuid: str, consumer: Consumer, names: Mapping[str, str]) -> ConsumerEntry:
@@ -105,34 +163,127 @@ def read_current(
     client: PlacementClient,
     document: Document,
     *,
-    concurrency: int = CONCURRENCY,
-    on_provider: Callable[[object], None] | None = None,
+    prune: bool = False,
+    selection: Selection | None = None,
+    reading: Reading | None = None,
 ) -> Current:
-    """Read what a document is about: of each provider only what its entry describes."""
-    client.allow_concurrency(concurrency)
-    providers = list_providers(client)
-    matched = match_providers(document, providers)
+    """Read what a document is about: of each provider only what its entry describes.
+
+    With ``prune`` also what there is, in the trees selected, of which the document says nothing.
+    """
+    selection, reading = selection or Selection(), reading or Reading()
+    client.allow_concurrency(reading.concurrency)
+    providers = [Provider.from_json(found) for found in client.list_providers()]
+    classes, traits = _list_classes(client), client.list_traits()
+    leftover = Leftover()
+    if prune:
+        leftover = _read_leftover(client, document, providers, selection, reading)
+        if not selection:
+            leftover = replace(
+                leftover,
+                resource_classes=_unlisted(document, "resource_classes", classes),
+                traits=_unlisted(document, "traits", traits),
+            )
+    matched = match_providers(document, providers, leftover)
+    return Current(
+        resource_classes=frozenset(classes),
+        traits=frozenset(traits),
+        providers=tuple(providers),
+        states=_read_states(client, document, matched, len(providers), reading),
+        consumers=_read_consumers(client, [entry.uuid for entry in document.consumers], reading),
+        leftover=leftover,
+    )
+
+
+def _read_states(
+    client: PlacementClient,
+    document: Document,
+    matched: Mapping[str, Provider],
+    number: int,
+    reading: Reading,
+) -> dict[str, tuple[Provider, ProviderState]]:
+    """What providers hold, by UUID; all at once if the document is about most of those of the server."""
     edits = [
         (matched[entry.name], ProviderEdit(entry)) for entry in document.providers if entry.name in matched
     ]
+    if 2 * len(edits) > number:
+        wanted = {provider.uuid: edit.facets for provider, edit in edits}
+        parts = [part for part in PARTS if any(part in facets for facets in wanted.values())]
+        records = _read_records(client, parts, reading)
+        return {
+            record.provider.uuid: (record.provider, only(wanted[record.provider.uuid], _state(record)))
+            for record in records
+            if record.provider.uuid in wanted
+        }
+    reading.on_total(len(edits))
     states = map_in_order(
         lambda pair: read_state(client, pair[0], pair[1].facets),
         edits,
-        threads=concurrency,
-        on_result=on_provider,
+        threads=reading.concurrency,
+        on_result=reading.on_item,
     )
-    return Current(
-        resource_classes=frozenset(_list_classes(client)),
-        traits=frozenset(client.list_traits()),
-        providers=tuple(providers),
-        states={provider.uuid: (provider, state) for provider, state in states},
-        consumers=_read_consumers(client, [entry.uuid for entry in document.consumers], concurrency),
+    return {provider.uuid: (provider, state) for provider, state in states}
+
+
+def _read_leftover(
+    client: PlacementClient,
+    document: Document,
+    providers: Sequence[Provider],
+    selection: Selection,
+    reading: Reading,
+) -> Leftover:
+    """The providers and consumers of the trees selected that the document does not name."""
+    members: set[str] = set()
+    if selection.aggregates:
+        condition = "in:" + ",".join(sorted(selection.aggregates))
+        members = {found["uuid"] for found in client.list_providers(member_of=[condition])}
+    owned = select_providers(selection, providers, members)
+    uuids = {entry.uuid for entry in document.providers}
+    names = {entry.name for entry in document.providers if entry.uuid is None}
+    gone = [provider for provider in owned if provider.uuid not in uuids and provider.name not in names]
+    return Leftover(
+        providers=tuple(gone) if "providers" in document.sections else (),
+        consumers=_read_leftover_consumers(client, document, owned, selection, reading)
+        if "allocations" in document.sections
+        else (),
     )
 
 
-def _read_consumers(client: PlacementClient, uuids: Iterable[str], concurrency: int) -> dict[str, Consumer]:
+def _read_leftover_consumers(
+    client: PlacementClient,
+    document: Document,
+    owned: Sequence[Provider],
+    selection: Selection,
+    reading: Reading,
+) -> tuple[str, ...]:
+    uuids = {provider.uuid for provider in owned}
+    records = _read_records(client, ["usages"], reading)
+    here = _list_consumers(client, [record for record in records if record.provider.uuid in uuids], reading)
+    named = {entry.uuid for entry in document.consumers}
+    gone = [consumer for consumer in here if consumer not in named]
+    if selection:
+        read = _read_consumers(client, gone, reading)
+        gone = [consumer for consumer in gone if uuids >= read[consumer].resources.keys()]
+    return tuple(gone)
+
+
+def _unlisted(document: Document, section: str, known: Iterable[str]) -> tuple[str, ...]:
+    """The custom names that a section does not have; nothing if there is no such section."""
+    if section not in document.sections:
+        return ()
+    listed = getattr(document, section)
+    return tuple(sorted(name for name in known if name.startswith(CUSTOM_PREFIX) and name not in listed))
+
+
+def _read_consumers(client: PlacementClient, uuids: Iterable[str], reading: Reading) -> dict[str, Consumer]:
     uuids = list(uuids)
-    read = map_in_order(lambda uuid: read_consumer(client, uuid), uuids, threads=concurrency)
+    reading.on_total(len(uuids))
+    read = map_in_order(
+        lambda uuid: read_consumer(client, uuid),
+        uuids,
+        threads=reading.concurrency,
+        on_result=reading.on_item,
+    )
     return dict(zip(uuids, read, strict=True))
 
 

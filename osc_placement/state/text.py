@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, Final
+from collections.abc import Callable, Iterator
+from typing import Any, Final, TypeVar
 
 import yaml
 
@@ -12,8 +12,31 @@ from osc_placement.errors import PlacementError
 from osc_placement.state.document import Document, parse_document, to_plain
 from osc_placement.state.node import InvalidDocument, Path
 
+Parsed = TypeVar("Parsed")
+
+#: no state file nests deeper; libyaml recurses in C, where too deep ends the process
+_DEEPEST: Final = 100
+#: what aliases may make of a file, each value counted as often as it is repeated
+_MOST_VALUES: Final = 10_000_000
+
+
+class _DepthLimit:
+    """Follows PyYAML's way down into nodes and back; there is nothing else to do at these two calls."""
+
+    _depth = 0
+
+    def descend_resolver(self, parent: yaml.Node | None, _index: object) -> None:
+        self._depth += 1
+        if parent is not None and self._depth > _DEEPEST:
+            problem = f"nested more than {_DEEPEST} deep"
+            raise yaml.MarkedYAMLError(problem=problem, problem_mark=parent.start_mark)
+
+    def ascend_resolver(self) -> None:
+        self._depth -= 1
+
+
 # libyaml is ten times faster; PyYAML is built without it on some platforms
-_LOADER: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_LOADER: Final[Any] = type("_Loader", (_DepthLimit, getattr(yaml, "CSafeLoader", yaml.SafeLoader)), {})
 _DUMPER: Final[Any] = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 _WIDTH: Final = 120
 _MERGE: Final = "tag:yaml.org,2002:merge"
@@ -32,12 +55,18 @@ class UnreadableText(PlacementError):
 
 def parse_text(text: str, source: str) -> Document:
     """Read a state file; ``source`` names it in errors, which are UnreadableText."""
+    return parse_yaml(text, source, lambda plain: parse_document({} if plain is None else plain))
+
+
+def parse_yaml(text: str, source: str, parse: Callable[[Any], Parsed]) -> Parsed:
+    """Read any YAML file; what ``parse`` finds wrong (InvalidDocument) gets the line it is on."""
     root: yaml.Node | None = None
     try:
         loader = _LOADER(text)
         root = loader.get_single_node()
         _check_keys_once(root, source)
-        return parse_document({} if root is None else loader.construct_document(root))
+        _check_size(root, source)
+        return parse(None if root is None else loader.construct_document(root))
     except InvalidDocument as error:
         raise UnreadableText(source, _find_line(root, error.path), str(error)) from error
     except yaml.MarkedYAMLError as error:
@@ -73,6 +102,22 @@ def _check_keys_once(root: yaml.Node | None, source: str) -> None:
                         source, key.start_mark.line + 1, f"the key {key.value!r} is there twice"
                     )
                 seen.add(key.value)
+
+
+def _check_size(root: yaml.Node | None, source: str) -> None:
+    """Refuse a file whose aliases multiply, which takes all memory before any rule is found broken."""
+    if root and _count_values(root, {}) > _MOST_VALUES:
+        raise UnreadableText(source, None, f"its aliases make more than {_MOST_VALUES} values of it")
+
+
+def _count_values(node: yaml.Node, counts: dict[int, int]) -> int:
+    if id(node) not in counts:
+        counts[id(node)] = 1  # also what a node that contains itself counts within itself
+        if isinstance(node, yaml.MappingNode):
+            counts[id(node)] += sum(_count_values(part, counts) for pair in node.value for part in pair)
+        elif isinstance(node, yaml.SequenceNode):
+            counts[id(node)] += sum(_count_values(item, counts) for item in node.value)
+    return counts[id(node)]
 
 
 def _mappings(root: yaml.Node | None) -> Iterator[yaml.MappingNode]:

@@ -11,6 +11,7 @@ import logging
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal
@@ -20,7 +21,7 @@ from osc_placement.batch.execute import MAX_ATTEMPTS, pause_after_conflict, run_
 from osc_placement.batch.plan import EXIT_DONE, EXIT_INTERRUPTED, EXIT_PARTIAL
 from osc_placement.batch.workers import CONCURRENCY, map_in_order
 from osc_placement.client import Document, PlacementClient
-from osc_placement.errors import Conflict
+from osc_placement.errors import Conflict, NotFound
 from osc_placement.microversion import Version
 from osc_placement.model import Provider
 from osc_placement.state.plan import ApplyPlan, Consumer, ConsumerStep, Kind, ProviderEdit, ProviderStep
@@ -28,7 +29,7 @@ from osc_placement.state.read import read_consumer
 
 LOG = logging.getLogger(__name__)
 
-Done = Literal["created", "updated", "failed", "skipped"]
+Done = Literal["created", "updated", "deleted", "failed", "skipped"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +117,17 @@ class _Writer:
 
     def plan_stages(self, plan: ApplyPlan) -> Iterator[list[_Task]]:
         """Give the tasks of each stage."""
+        leftover = plan.leftover
+        yield [
+            *(
+                _Task("temporary name", provider.name, partial(self._set_aside, provider))
+                for provider in plan.set_aside
+            ),
+            *(
+                _Task("consumer", uuid, partial(self._delete, self._client.delete_allocations, uuid))
+                for uuid in leftover.consumers
+            ),
+        ]
         yield [
             *(
                 _Task("resource class", name, partial(self._create_class, name))
@@ -131,6 +143,25 @@ class _Writer:
         yield [
             _Task("consumer", step.entry.uuid, partial(self._write_consumer, step)) for step in plan.consumers
         ]
+        for gone in leftover.levels:
+            yield [
+                _Task(
+                    "resource provider",
+                    provider.name,
+                    partial(self._delete, self._client.delete_provider, provider.uuid),
+                )
+                for provider in gone
+            ]
+        yield [
+            *(
+                _Task("resource class", name, partial(self._delete, self._client.delete_resource_class, name))
+                for name in leftover.resource_classes
+            ),
+            *(
+                _Task("trait", name, partial(self._delete, self._client.delete_trait, name))
+                for name in leftover.traits
+            ),
+        ]
 
     def run(self, task: _Task) -> Deed:
         """Do one task; raises nothing."""
@@ -141,6 +172,16 @@ class _Writer:
         except Exception as error:  # whatever it is, it is about this thing only
             LOG.debug("%s %s failed", task.kind, task.name, exc_info=True)
             return Deed(task.kind, task.name, "failed", error)
+
+    def _delete(self, delete: Callable[[str], None], what: str) -> Done:
+        with suppress(NotFound):  # somebody else was faster
+            delete(what)
+        return "deleted"
+
+    def _set_aside(self, provider: Provider) -> Done:
+        """Give up a name that another provider is to get; the own new one comes later, or the end."""
+        self._client.update_provider(provider.uuid, f"renaming-{provider.uuid}")
+        return "updated"
 
     def _create_class(self, name: str) -> Done:
         self._client.ensure_resource_class(name)
@@ -156,7 +197,7 @@ class _Writer:
         if step.existing is None:
             created = Provider.from_json(self._create_provider(step))
             self._uuids[step.entry.name] = created.uuid
-            change = replace(change, provider=created)
+            change = replace(change, subject=created)
         elif step.is_moved or step.is_renamed:
             self._update_provider(step, step.existing.uuid)
         outcome = run_change(self._client, change, ProviderEdit(step.entry))

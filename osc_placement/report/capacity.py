@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How much there is, is used and is left of each class, by what one wants to know it for. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from osc_placement.report.bar import percent_of
+from osc_placement.report.cloud import Cloud, Node, Stock
+
+By = Literal["provider", "root", "aggregate", "class"]
+#: what stands where a provider is in no aggregate
+NO_AGGREGATE: Final = "-"
+
+
+@dataclass(frozen=True, slots=True)
+class Amounts:
+    """Sums over some providers; ``reserved`` is in units of the inventory, the others count the ratio in."""
+
+    capacity: int = 0
+    used: int = 0
+    free: int = 0
+    reserved: int = 0
+
+    @property
+    def percent(self) -> float | None:
+        """How much of the capacity is used; None without capacity."""
+        return percent_of(self.used, self.capacity)
+
+    def add(self, stock: Stock) -> Amounts:
+        """The sums with one more inventory."""
+        return Amounts(
+            self.capacity + stock.capacity,
+            self.used + stock.used,
+            self.free + stock.free,
+            self.reserved + stock.inventory.reserved,
+        )
+
+
+#: sums by what they are for and by class
+Table = Mapping[tuple[str, str], Amounts]
+
+
+def sum_capacity(cloud: Cloud, by: By) -> Table:
+    """Sum up, in the order in which the rows are to be read."""
+    keys_of = _KEYS[by]
+    table: dict[tuple[str, str], Amounts] = {}
+    for node in cloud.nodes:
+        for key in keys_of(cloud, node) if node.stocks else ():
+            for name, stock in node.stocks.items():
+                table[key, name] = table.get((key, name), Amounts()).add(stock)
+    return dict(sorted(table.items()))
+
+
+def _aggregates(cloud: Cloud, node: Node) -> Iterable[str]:
+    """Those of the provider and of everything above it: nova puts the root of a host in its aggregates."""
+    found = frozenset[str]().union(*(above.aggregates for above in cloud.ancestry(node)))
+    return found or (NO_AGGREGATE,)
+
+
+_KEYS: Final[Mapping[By, Callable[[Cloud, Node], Iterable[str]]]] = {
+    "provider": lambda _cloud, node: (node.name,),
+    "root": lambda cloud, node: (cloud.root_of[node.uuid].name,),
+    "aggregate": _aggregates,
+    "class": lambda _cloud, _node: ("",),
+}

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who has allocated how much: consumers and their projects, and the largest among them. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from osc_placement.report.cloud import Cloud
+
+
+@dataclass(frozen=True, slots=True)
+class Holding:
+    """What a consumer has allocated, from all providers together."""
+
+    consumer: str
+    project: str
+    user: str
+    amounts: Mapping[str, int]
+    kind: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Rank:
+    """A holder among others; ``percent`` is its share of the capacity of ``scarcest``, its largest share."""
+
+    holder: Holding
+    consumers: int
+    scarcest: str
+    percent: float
+
+
+def sum_by_project(holdings: Iterable[Holding]) -> Sequence[tuple[Holding, int]]:
+    """What the consumers of each project have together, and how many there are."""
+    sums: dict[str, dict[str, int]] = {}
+    numbers: dict[str, int] = {}
+    for holding in holdings:
+        amounts = sums.setdefault(holding.project, {})
+        numbers[holding.project] = numbers.get(holding.project, 0) + 1
+        for name, amount in holding.amounts.items():
+            amounts[name] = amounts.get(name, 0) + amount
+    return [
+        (Holding("", project, "", dict(sorted(sums[project].items()))), numbers[project])
+        for project in sorted(sums)
+    ]
+
+
+def class_capacities(cloud: Cloud) -> Mapping[str, int]:
+    """How much of each class there is in all."""
+    capacities: dict[str, int] = {}
+    for node in cloud.nodes:
+        for name, stock in node.stocks.items():
+            capacities[name] = capacities.get(name, 0) + stock.capacity
+    return capacities
+
+
+def rank(
+    holders: Iterable[tuple[Holding, int]], capacities: Mapping[str, int], resource_class: str | None = None
+) -> Sequence[Rank]:
+    """The holders from the largest to the smallest, by their share of one class or of any."""
+    ranks = [
+        _rank_one(holding, consumers, capacities, resource_class)
+        for holding, consumers in holders
+        if resource_class is None or resource_class in holding.amounts
+    ]
+    return sorted(ranks, key=lambda rank: (-rank.percent, rank.holder.project, rank.holder.consumer))
+
+
+def _rank_one(
+    holding: Holding, consumers: int, capacities: Mapping[str, int], resource_class: str | None
+) -> Rank:
+    names = [resource_class] if resource_class else sorted(holding.amounts)
+    shares = [(100 * holding.amounts[name] / max(1, capacities.get(name, 0)), name) for name in names]
+    percent, scarcest = max(shares, key=lambda share: share[0])
+    return Rank(holding, consumers, scarcest, percent)

@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Why an amount of a class cannot be had from some providers, and by how much. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from osc_placement.model import Inventory
+from osc_placement.report.bar import printable
+from osc_placement.report.cloud import Node, Stock
+
+
+def can_give(stock: Stock | None, amount: int) -> bool:
+    """Whether one allocation of this amount is possible now, by the rule of the server."""
+    return (
+        stock is not None
+        and stock.inventory.fits_unit(amount)
+        and stock.inventory.has_room(amount, stock.used)
+    )
+
+
+def describe_shortage(nodes: Iterable[Node], resource_class: str, amount: int) -> str:
+    """What the provider that comes closest lacks; empty if one of them can give the amount."""
+    offers = [(node, node.stocks[resource_class]) for node in nodes if resource_class in node.stocks]
+    if any(can_give(stock, amount) for _, stock in offers):
+        return ""
+    if not offers:
+        return f"no {resource_class}"
+    in_units = [(node, stock) for node, stock in offers if stock.inventory.fits_unit(amount)]
+    if not in_units:
+        node, stock = max(offers, key=lambda offer: offer[1].inventory.max_unit)
+        where = _where(node, len(offers))
+        return f"{resource_class}: {amount} asked, {_describe_unit(stock.inventory, amount)}{where}"
+    node, stock = max(in_units, key=lambda offer: offer[1].free)
+    short = amount - (stock.capacity - stock.used)
+    where = _where(node, len(in_units))
+    return f"{resource_class}: {amount} asked, {stock.free} free, {short} short{where}"
+
+
+def _where(node: Node, others: int) -> str:
+    return f" on {printable(node.name)}, the closest of {others}" if others > 1 else ""
+
+
+def _describe_unit(inventory: Inventory, amount: int) -> str:
+    if amount < inventory.min_unit:
+        return f"min_unit {inventory.min_unit}"
+    if amount > inventory.max_unit:
+        return f"max_unit {inventory.max_unit}, {amount - inventory.max_unit} too much"
+    return f"step_size {inventory.step_size}"

@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Trees of providers as text, as a document, and as drawings for graphviz and mermaid. Pure."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from osc_placement.report.bar import (
+    BLOCKS,
+    Marks,
+    Style,
+    draw_bar,
+    format_percent,
+    level_of,
+    printable,
+)
+from osc_placement.report.cloud import Cloud, Node, Stock
+
+_BAR_CELLS: Final = 10
+_NARROWEST: Final = 20
+
+
+def _plain(text: str, _style: Style) -> str:
+    return text
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """How trees are drawn as text.
+
+    ``width`` is that of a line, None for any; ``paint`` colours a piece of text; ``brief`` leaves traits,
+    aggregates and UUIDs out.
+    """
+
+    width: int | None = None
+    marks: Marks = BLOCKS
+    paint: Callable[[str, Style], str] = _plain
+    brief: bool = False
+
+
+def draw_trees(cloud: Cloud, look: Look) -> Iterator[str]:
+    """Line by line: every tree, a provider before what is below it."""
+    # not recursive: a chain of providers may be longer than the stack is deep
+    waiting: list[tuple[Node, str, str]] = [(root, "", "") for root in reversed(cloud.roots)]
+    while waiting:
+        node, lead, indent = waiting.pop()
+        children = cloud.children(node)
+        yield from _draw_node(node, lead, indent + (look.marks.line if children else look.marks.gap), look)
+        for position, child in enumerate(reversed(children)):
+            mark, below = (
+                (look.marks.last, look.marks.gap) if position == 0 else (look.marks.branch, look.marks.line)
+            )
+            waiting.append((child, indent + mark, indent + below))
+
+
+def _draw_node(node: Node, lead: str, indent: str, look: Look) -> Iterator[str]:
+    name, uuid = printable(node.name), printable(node.uuid)
+    if look.brief:
+        yield lead + look.paint(name, "name")
+    elif look.width is None or len(lead) + len(name) + 2 + len(uuid) <= look.width:
+        yield f"{lead}{look.paint(name, 'name')}  {look.paint(uuid, 'aside')}"
+    else:
+        yield lead + look.paint(name, "name")
+        yield indent + look.paint(uuid, "aside")
+    longest = max(map(len, node.stocks), default=0)
+    for resource_class, stock in node.stocks.items():
+        yield _draw_stock(printable(resource_class).ljust(longest), stock, indent, look)
+    if not look.brief:
+        yield from _draw_names("traits", node.traits, indent, look)
+        yield from _draw_names("aggregates", node.aggregates, indent, look)
+
+
+def _draw_stock(resource_class: str, stock: Stock, indent: str, look: Look) -> str:
+    bar = look.paint(
+        draw_bar(stock.used, stock.capacity, _BAR_CELLS, look.marks), level_of(stock.used, stock.capacity)
+    )
+    plain = (
+        f"{indent}{resource_class} {'x' * _BAR_CELLS} {format_percent(stock.used, stock.capacity):>5}"
+        f"  {stock.used} of {stock.capacity}"
+    )
+    line = plain.replace(f" {'x' * _BAR_CELLS} ", f" {bar} ", 1)
+    aside = describe_terms(stock)
+    if not aside or (look.width is not None and len(plain) + 2 + len(aside) > look.width):
+        return line
+    return f"{line}  {look.paint(aside, 'aside')}"
+
+
+def describe_terms(stock: Stock) -> str:
+    """What makes the capacity another than the total: ``(64 x 4.0, 2 reserved)``."""
+    inventory = stock.inventory
+    ratio = f" x {inventory.allocation_ratio:g}" if inventory.allocation_ratio != 1 else ""
+    reserved = f"{inventory.reserved} reserved" if inventory.reserved else ""
+    parts = [f"total {inventory.total}{ratio}" if ratio else "", reserved]
+    text = ", ".join(part for part in parts if part)
+    return f"({text})" if text else ""
+
+
+def _draw_names(title: str, names: Iterable[str], indent: str, look: Look) -> Iterator[str]:
+    if not names:
+        return
+    hanging = indent + " " * (len(title) + 2)
+    width = max(look.width or 100, len(hanging) + _NARROWEST)
+    for line in textwrap.wrap(
+        printable(" ".join(sorted(names))),
+        width,
+        initial_indent=f"{indent}{title}: ",
+        subsequent_indent=hanging,
+        break_long_words=False,
+        break_on_hyphens=False,
+    ):
+        yield indent + look.paint(line.removeprefix(indent), "aside")
+
+
+def trees_to_json(cloud: Cloud) -> list[dict[str, Any]]:
+    """A document: each tree's root, and below ``children`` what it has below it."""
+    documents = {node.uuid: node_to_json(node) for node in cloud.nodes}
+    for node in cloud.nodes:
+        documents[node.uuid]["children"] = [documents[child.uuid] for child in cloud.children(node)]
+    return [documents[root.uuid] for root in cloud.roots]
+
+
+def node_to_json(node: Node) -> dict[str, Any]:
+    """A provider with what it has; names in alphabetical order."""
+    return {
+        "name": node.name,
+        "uuid": node.uuid,
+        "generation": node.provider.generation,
+        "inventories": {name: _stock_to_json(stock) for name, stock in node.stocks.items()},
+        "traits": sorted(node.traits),
+        "aggregates": sorted(node.aggregates),
+    }
+
+
+def _stock_to_json(stock: Stock) -> dict[str, Any]:
+    return {
+        **stock.inventory.to_json(),
+        "capacity": stock.capacity,
+        "used": stock.used,
+        "free": stock.free,
+    }
+
+
+def draw_dot(cloud: Cloud) -> Iterator[str]:
+    """A digraph for graphviz: a box for each provider, an arrow from parent to child."""
+    yield "digraph providers {"
+    yield "  rankdir=LR"
+    yield '  node [shape=box, style=rounded, fontname="sans-serif"]'
+    ids = _number(cloud.nodes)
+    for node in cloud.nodes:
+        # \l ends a line that is set to the left
+        label = "".join(f"{_escape_dot(line)}\\l" for line in _label(node))
+        yield f'  {ids[node.uuid]} [label="{label}"]'
+    for parent, child in _edges(cloud):
+        yield f"  {ids[parent.uuid]} -> {ids[child.uuid]}"
+    yield "}"
+
+
+def draw_mermaid(cloud: Cloud) -> Iterator[str]:
+    """A flowchart for mermaid, as it goes into a Markdown page."""
+    yield "flowchart LR"
+    ids = _number(cloud.nodes)
+    for node in cloud.nodes:
+        label = "<br/>".join(_escape_mermaid(line) for line in _label(node))
+        yield f'  {ids[node.uuid]}["{label}"]'
+    for parent, child in _edges(cloud):
+        yield f"  {ids[parent.uuid]} --> {ids[child.uuid]}"
+
+
+def _number(nodes: Sequence[Node]) -> Mapping[str, str]:
+    return {node.uuid: f"n{number}" for number, node in enumerate(nodes, 1)}
+
+
+def _label(node: Node) -> Iterator[str]:
+    yield printable(node.name)
+    for name, stock in node.stocks.items():
+        yield f"{printable(name)} {stock.used}/{stock.capacity}"
+
+
+def _edges(cloud: Cloud) -> Iterator[tuple[Node, Node]]:
+    return ((node, child) for node in cloud.nodes for child in cloud.children(node))
+
+
+def _escape_dot(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"')
+
+
+def _escape_mermaid(text: str) -> str:
+    """Spell what mermaid or the page around it would read as something else as mermaid's entities."""
+    return "".join(letter if letter not in _MERMAID_MARKS else f"#{ord(letter)};" for letter in text)
+
+
+_MERMAID_MARKS: Final = frozenset('"#<>&;`\\')

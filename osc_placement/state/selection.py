@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which trees a state file is about, where it is not about all of them. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+
+from osc_placement.model import Provider
+from osc_placement.state.document import Document, path_from_root
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Trees by the name of their root (patterns, any of them) and by aggregates (any provider, any of them).
+
+    Where both are given both must hold; where none is, all trees are selected.
+    """
+
+    names: tuple[str, ...] = ()
+    aggregates: frozenset[str] = frozenset()
+
+    def __bool__(self) -> bool:
+        return bool(self.names or self.aggregates)
+
+    def has(self, root: str, *, is_member: bool) -> bool:
+        """Whether a tree is selected whose root has this name."""
+        named = not self.names or any(fnmatchcase(root, pattern) for pattern in self.names)
+        return named and (is_member or not self.aggregates)
+
+
+def select_providers(
+    selection: Selection, providers: Iterable[Provider], members: Collection[str]
+) -> list[Provider]:
+    """The providers of the trees selected; ``members`` are the UUIDs of those in the aggregates."""
+    providers = list(providers)
+    names = {provider.uuid: provider.name for provider in providers}
+    roots = {provider.root_provider_uuid for provider in providers if provider.uuid in members}
+    return [
+        provider
+        for provider in providers
+        if selection.has(
+            names.get(provider.root_provider_uuid or "", provider.name),
+            is_member=provider.root_provider_uuid in roots,
+        )
+    ]
+
+
+def select_document(selection: Selection, document: Document) -> Document:
+    """The part of a document that is about the trees selected, and about consumers of nothing else."""
+    if not selection:
+        return document
+    parents = {entry.name: entry.parent for entry in document.providers}
+    roots = {name: path_from_root(name, parents)[0] for name in parents}
+    with_member = {
+        roots[entry.name]
+        for entry in document.providers
+        if selection.aggregates.intersection(entry.state.aggregates or ())
+    }
+    providers = tuple(
+        entry
+        for entry in document.providers
+        if selection.has(roots[entry.name], is_member=roots[entry.name] in with_member)
+    )
+    names = {entry.name for entry in providers}
+    consumers = tuple(entry for entry in document.consumers if names.issuperset(entry.resources))
+    return replace(document, providers=providers, consumers=consumers)

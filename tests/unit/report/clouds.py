@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Small clouds for tests of reports."""
+
+from osc_placement.model import Inventory, Provider
+from osc_placement.report.cloud import SHARING_TRAIT, Cloud, Node, Stock
+
+
+def stock(total, used=0, **fields):
+    """An inventory and what is used of it."""
+    return Stock(Inventory(total, **fields), used)
+
+
+def node(name, parent=None, traits=(), aggregates=(), **stocks):
+    """A provider whose UUID is its name; a stock is `stock(...)` or a total."""
+    made = {key: value if isinstance(value, Stock) else stock(value) for key, value in stocks.items()}
+    return Node(Provider(name, name, 1, parent), made, frozenset(traits), frozenset(aggregates))
+
+
+def storage(name, aggregates, **stocks):
+    """A provider that lends to its aggregates."""
+    return node(name, traits=[SHARING_TRAIT], aggregates=aggregates, **stocks)
+
+
+def cloud(*nodes):
+    """A cloud of these providers."""
+    return Cloud(nodes)

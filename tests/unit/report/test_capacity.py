@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sums of capacity, the largest holders, and what a flavor asks for."""
+
+import pytest
+
+from osc_placement.errors import PlacementError
+from osc_placement.report.capacity import NO_AGGREGATE, sum_capacity
+from osc_placement.report.fit import Want
+from osc_placement.report.flavor import want_of_flavor
+from osc_placement.report.holdings import Holding, rank, sum_by_project
+from tests.unit.report.clouds import cloud, node, stock
+
+CLOUD = cloud(
+    node("a", aggregates=["x", "y"], DISK_GB=stock(100, 25, reserved=20)),
+    node("a-numa", "a", VCPU=stock(10, 3, allocation_ratio=2.0)),
+    node("b", VCPU=stock(10, 12)),
+)
+
+
+def rows(by):
+    return {key: (sums.capacity, sums.used, sums.free) for key, sums in sum_capacity(CLOUD, by).items()}
+
+
+def test_capacity_is_summed_up_by_what_is_asked():
+    """For each provider, each whole tree, and each class; free is never less than nothing."""
+    assert rows("provider") == {
+        ("a", "DISK_GB"): (80, 25, 55),
+        ("a-numa", "VCPU"): (20, 3, 17),
+        ("b", "VCPU"): (10, 12, 0),
+    }
+    assert rows("root")["a", "VCPU"] == (20, 3, 17)
+    assert rows("class") == {("", "DISK_GB"): (80, 25, 55), ("", "VCPU"): (30, 15, 17)}
+
+
+def test_a_tree_is_in_the_aggregates_of_its_root():
+    """A provider counts in each aggregate that it or something above it is in, or in none."""
+    assert rows("aggregate") == {
+        ("x", "DISK_GB"): (80, 25, 55),
+        ("x", "VCPU"): (20, 3, 17),
+        ("y", "DISK_GB"): (80, 25, 55),
+        ("y", "VCPU"): (20, 3, 17),
+        (NO_AGGREGATE, "VCPU"): (10, 12, 0),
+    }
+
+
+HOLDINGS = [
+    Holding("c1", "p1", "u", {"VCPU": 4, "DISK_GB": 10}),
+    Holding("c2", "p2", "u", {"VCPU": 6}),
+    Holding("c3", "p1", "u", {"VCPU": 3}),
+]
+
+
+def test_a_holder_is_as_large_as_its_largest_share():
+    """A tenth of the disks is less than two fifths of the processors; one class may be asked for alone."""
+    ranks = rank([(holding, 1) for holding in HOLDINGS], {"VCPU": 10, "DISK_GB": 100})
+    assert [(one.holder.consumer, one.scarcest, one.percent) for one in ranks] == [
+        ("c2", "VCPU", 60),
+        ("c1", "VCPU", 40),
+        ("c3", "VCPU", 30),
+    ]
+    (only,) = rank([(holding, 1) for holding in HOLDINGS], {"VCPU": 10, "DISK_GB": 100}, "DISK_GB")
+    assert (only.holder.consumer, only.percent) == ("c1", 10)
+
+
+def test_a_project_is_the_sum_of_its_consumers():
+    """Amounts add up, and consumers are counted."""
+    assert [(one.project, one.amounts, number) for one, number in sum_by_project(HOLDINGS)] == [
+        ("p1", {"DISK_GB": 10, "VCPU": 7}, 2),
+        ("p2", {"VCPU": 6}, 1),
+    ]
+
+
+FLAVOR = {"vcpus": 4, "ram": 8192, "disk": 20, "OS-FLV-EXT-DATA:ephemeral": 5, "swap": 1025}
+
+
+def test_a_flavor_asks_for_its_own_numbers():
+    """Disk is root, ephemeral and swap together, swap rounded up from MiB; no swap is an empty text."""
+    assert want_of_flavor("m1", FLAVOR) == Want({"DISK_GB": 27, "MEMORY_MB": 8192, "VCPU": 4})
+    assert want_of_flavor("m1", {**FLAVOR, "swap": ""}).amounts["DISK_GB"] == 25
+
+
+def test_extra_specs_have_the_last_word():
+    """An amount is replaced, taken away with 0, or added; traits are required or forbidden."""
+    specs = {
+        "resources:VCPU": "0",
+        "resources:PCPU": "4",
+        "resources:DISK_GB": "1",
+        "trait:A": "required",
+        "trait:B": "forbidden",
+        "quota:x": "1",
+    }
+    want = want_of_flavor("m1", {**FLAVOR, "extra_specs": specs})
+    assert want == Want({"DISK_GB": 1, "MEMORY_MB": 8192, "PCPU": 4}, frozenset("A"), frozenset("B"))
+    dedicated = want_of_flavor("m1", {**FLAVOR, "extra_specs": {"hw:cpu_policy": "dedicated"}})
+    assert set(dedicated.amounts) == {"PCPU", "MEMORY_MB", "DISK_GB"}
+
+
+@pytest.mark.parametrize(
+    ("specs", "problem"),
+    [
+        ({"resources1:VGPU": "1"}, "has numbered request groups"),
+        ({"resources:VGPU": "many"}, "no amount"),
+        ({f"resources:{name}": "0" for name in ("VCPU", "MEMORY_MB", "DISK_GB")}, "asks for nothing"),
+    ],
+)
+def test_what_cannot_be_counted_is_refused(specs, problem):
+    """Rather than counting something else."""
+    with pytest.raises(PlacementError, match=problem):
+        want_of_flavor("m1", {**FLAVOR, "extra_specs": specs})

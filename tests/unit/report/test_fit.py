@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How many more fit: sums, units, trees, traits, and what hosts share."""
+
+import random
+
+import pytest
+
+from osc_placement.report.fit import Want, count_fits
+from osc_placement.report.pools import Pools
+from tests.unit.report.clouds import cloud, node, stock, storage
+
+
+def counts(fits):
+    return {fit.host.name: fit.count for fit in fits.hosts}
+
+
+def test_the_scarcest_class_decides():
+    """Of 12 free VCPU and 8 free GB four-VCPU-two-GB fit three times, and VCPU is why."""
+    fits = count_fits(
+        cloud(node("h", VCPU=stock(16, 4), MEMORY_MB=stock(10, 2))), Want({"VCPU": 4, "MEMORY_MB": 2})
+    )
+    assert counts(fits) == {"h": 3}
+    assert (fits.total, fits.exact, fits.hosts[0].limited_by) == (3, True, "VCPU")
+
+
+def test_ratio_and_reserved_count():
+    """The capacity is (total - reserved) * ratio, rounded down, as for the server."""
+    fits = count_fits(cloud(node("h", VCPU=stock(5, 0, reserved=1, allocation_ratio=1.9))), Want({"VCPU": 1}))
+    assert counts(fits) == {"h": 7}
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        ({"max_unit": 3}, "VCPU: 4 asked, max_unit 3, 1 too much"),
+        ({"min_unit": 5}, "VCPU: 4 asked, min_unit 5"),
+        ({"step_size": 3}, "VCPU: 4 asked, step_size 3"),
+        ({"reserved": 14}, "VCPU: 4 asked, 2 free, 2 short"),
+    ],
+)
+def test_a_host_on_which_nothing_fits_says_why(fields, reason):
+    """The unit rules forbid an amount, or it is short by so much."""
+    fits = count_fits(cloud(node("h", VCPU=stock(16, **fields))), Want({"VCPU": 4}))
+    assert [(fit.count, fit.limited_by) for fit in fits.hosts] == [(0, reason)]
+
+
+def test_classes_may_come_from_different_providers_of_a_tree():
+    """Each class is summed over the tree, but no class is put together from two providers."""
+    tree = cloud(node("h", DISK_GB=100), node("n0", "h", VCPU=5), node("n1", "h", VCPU=5))
+    assert counts(count_fits(tree, Want({"VCPU": 3, "DISK_GB": 10}))) == {"h": 2}
+
+
+def test_what_is_over_allocated_has_no_room():
+    """More used than there is counts as nothing free, not as less than nothing."""
+    two = cloud(node("h", VCPU=8), node("n", "h", VCPU=stock(4, 10)))
+    assert counts(count_fits(two, Want({"VCPU": 1}))) == {"h": 8}
+
+
+def test_hosts_share_what_is_lent():
+    """Each of two hosts could have all of the storage, but both together have it once."""
+    shared = cloud(
+        node("a", aggregates=["x"], VCPU=10),
+        node("b", aggregates=["x"], VCPU=10),
+        storage("s", ["x"], DISK_GB=12),
+    )
+    fits = count_fits(shared, Want({"VCPU": 1, "DISK_GB": 1}))
+    assert counts(fits) == {"a": 10, "b": 10}
+    assert (fits.total, fits.exact) == (12, True)
+
+
+def test_what_is_all_lent_is_counted_where_it_is():
+    """A request for nothing but shared storage is met by the storage, not by the hosts it serves."""
+    shared = cloud(node("a", aggregates=["x"], VCPU=10), storage("s", ["x"], DISK_GB=12))
+    fits = count_fits(shared, Want({"DISK_GB": 1}))
+    assert (counts(fits), fits.total) == ({"s": 12}, 12)
+
+
+def test_a_required_trait_may_be_on_any_provider_used():
+    """With the trait on a provider of 5 slots, the request fits 5 times, whatever else there is."""
+    tree = cloud(node("h", VCPU=20), node("d", "h", traits=["T"], DISK_GB=5), node("e", "h", DISK_GB=50))
+    want = Want({"VCPU": 1, "DISK_GB": 1}, required=frozenset(["T"]))
+    assert counts(count_fits(tree, want)) == {"h": 5}
+
+
+def test_a_provider_with_a_forbidden_trait_gives_nothing():
+    """It is as if it were not there."""
+    tree = cloud(node("h", VCPU=20), node("d", "h", traits=["T"], VCPU=20))
+    assert counts(count_fits(tree, Want({"VCPU": 1}, forbidden=frozenset(["T"])))) == {"h": 20}
+
+
+def test_two_classes_that_are_lent_give_a_number_that_is_possible():
+    """Where the most there can be is not certain, that is said."""
+    shared = cloud(
+        *(node(name, aggregates=["x"], VCPU=10) for name in "abc"),
+        storage("s", ["x"], DISK_GB=12, IPV4_ADDRESS=7),
+    )
+    fits = count_fits(shared, Want({"VCPU": 1, "DISK_GB": 1, "IPV4_ADDRESS": 1}))
+    assert (fits.total, fits.exact) == (7, False)
+
+
+def brute_force(demands, pools):
+    """The largest sum over what each taker gets, trying everything."""
+    if not demands:
+        return 0
+    (group, wanted), rest = demands[0], demands[1:]
+    best = brute_force(rest, pools)
+    if wanted:
+        for pool in group:
+            if pools[pool]:
+                left = {**pools, pool: pools[pool] - 1}
+                best = max(best, 1 + brute_force([(group, wanted - 1), *rest], left))
+    return best
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_pools_hand_out_as_much_as_can_be(seed):
+    """Whatever the order, the sum is the largest there is, and nothing is handed out twice."""
+    dice = random.Random(seed)
+    pools = {name: dice.randint(0, 2) for name in "abc"}
+    demands = [
+        (frozenset(dice.sample("abc", dice.randint(1, 3))), dice.randint(0, 2))
+        for _ in range(dice.randint(1, 3))
+    ]
+    handed = Pools(pools)
+    got = [handed.take(group, wanted) for group, wanted in demands]
+    assert sum(got) == brute_force(demands, pools)
+    assert all(0 <= amount <= wanted for amount, (_, wanted) in zip(got, demands, strict=True))
+
+
+def test_what_is_given_back_can_be_taken_again():
+    """A taker that could not use all of it leaves it to the next."""
+    pools = Pools({"a": 3})
+    group = frozenset("a")
+    assert pools.take(group, 5) == 3
+    pools.give_back(group, 2)
+    assert pools.take(frozenset("a"), 5) == 2
