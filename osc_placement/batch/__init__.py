@@ -1,22 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Changes to many resource providers at once: select, plan, look at the plan, execute.
+"""Changes to many resource providers at once: select, plan, look at the plan, execute, resume, undo.
 
-This is also the interface for deployment tools, which need no shell for it::
+This is also the interface for deployment tools, which need no shell for it; doc/source/user/batch.rst has an
+example that a test runs. Its parts, all with types:
 
-    from osc_placement.batch import execute, inventory, plan, select
-    from osc_placement.client import PlacementClient
+    selection, select     which providers, and what they hold: all reads
+    inventory, membership what to change: ratios, inventories, traits, aggregates, each an Edit
+    plan, advice          what that means for each provider, and what an expert would say to it
+    execute, atomic       all writes, one by one or all or nothing; `on_outcome` is told as providers are done
+    gate                  rate, pause, stop and number of failures; `on_event` is told what a control file did
+    journal, recovery     runs on disk, and the plans that resume and undo them
+    saved                 plans in files, and what moved since
 
-    client = PlacementClient(session)  # a keystoneauth1 session
-    edit = inventory.RatioEdit({"VCPU": 4.0})
-    providers = select.select_providers(client, select.Selection(aggregates=(aggregate_uuid,)))
-    readings = select.read_states(client, providers, edit.facets)
-    planned = plan.make_plan(edit, readings)
-    for change in planned.changes:
-        print(change.provider.name, change.before, change.after)
-    report = execute.execute_plan(client, planned, on_outcome=lambda outcome: print(outcome.result))
-    assert report.exit_status == 0, report.summary
-
-``select`` holds all reads, ``execute`` all writes; ``plan``, ``inventory`` and ``membership`` are pure. What
-can go wrong before the first write is raised as one of ``osc_placement.errors``; from then on every failure
-is the outcome of one provider.
+A change is about a provider or, with `plan.Consumer`, about the allocations of a consumer. What can go wrong
+before the first write is raised as one of ``osc_placement.errors``; from then on every failure is the outcome
+of one provider.
 """

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Run a plan: all writes of a batch.
 
-A provider that somebody else changed since it was planned is read again, planned again and tried again, a
-bounded number of times; any other failure is that provider's outcome and stops no other.
+A provider or consumer that somebody else changed since it was planned is read again, planned again and tried
+again, a bounded number of times. Where the answer to a write was lost, a reading tells whether it was done.
+Any other failure is the outcome of one provider and stops no other.
 """
 
 from __future__ import annotations
@@ -10,20 +11,46 @@ from __future__ import annotations
 import logging
 import random
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Final, Protocol
 
-from osc_placement.batch.plan import Change, Edit, Facet, Outcome, Plan, Report, Result, plan_change
+from osc_placement import microversion
+from osc_placement.batch.difference import holds
+from osc_placement.batch.gate import Gate
+from osc_placement.batch.plan import Change, Consumer, Edit, Facet, Outcome, Plan, Report, Result, plan_change
 from osc_placement.batch.select import read_state
 from osc_placement.batch.workers import CONCURRENCY, map_in_order
 from osc_placement.client import Document, PlacementClient
-from osc_placement.errors import Conflict
+from osc_placement.errors import BadAnswer, Conflict, PlacementError, ServerError, Unreachable
 
 LOG = logging.getLogger(__name__)
 
 MAX_ATTEMPTS: Final = 10
 _FIRST_PAUSE: Final = 0.02  # seconds; doubles with every attempt up to
 _LONGEST_PAUSE: Final = 1.0
+#: after these nobody knows whether the write was done
+_ANSWER_LOST: Final = (Unreachable, ServerError, BadAnswer)
+
+
+class Recorder(Protocol):
+    """Who keeps what a run does, as the journal; called by any thread."""
+
+    def plan_again(self, change: Change) -> None:
+        """Keep a change that replaces the one planned, before it is written."""
+
+    def end(self, outcome: Outcome) -> None:
+        """Keep how it ended for one provider."""
+
+
+class NoRecorder:
+    """Keeps nothing."""
+
+    def plan_again(self, change: Change) -> None:
+        """Forget it."""
+
+    def end(self, outcome: Outcome) -> None:
+        """Forget it."""
 
 
 def execute_plan(
@@ -33,35 +60,135 @@ def execute_plan(
     concurrency: int = CONCURRENCY,
     on_outcome: Callable[[Outcome], None] | None = None,
     stop: threading.Event | None = None,
+    gate: Gate | None = None,
+    recorder: Recorder | None = None,
+    canary: int = 0,
 ) -> Report:
     """Write what the plan says; the report has an outcome for every provider in it.
 
     ``on_outcome`` is called in the caller's thread, in the order in which providers are done. Set ``stop``
-    from another thread or a signal handler to finish what is under way and skip the rest.
+    from another thread or a signal handler to finish what is under way and skip the rest. ``gate`` holds
+    writes up or stops them; the first ``canary`` changes are made and read back before the others.
     """
-    stop = stop or threading.Event()
-
-    def run(step: Change) -> Outcome:
-        if step.provider.uuid in plan.unreadable:
-            return Outcome(step, Result.FAILED, error=plan.unreadable[step.provider.uuid])
-        return run_change(client, step, plan.edit, stop)
-
+    gate = gate or Gate()
+    gate.stop_with(stop)
+    run = _Run(client, plan, gate, recorder or NoRecorder(), concurrency, on_outcome)
     client.allow_concurrency(concurrency)
-    outcomes = map_in_order(run, plan.steps, threads=concurrency, on_result=on_outcome)
+    first, rest = _split_canary(plan, canary)
+    outcomes = run.steps(first)
+    if first:
+        outcomes = run.verify(outcomes)
+    outcomes += run.steps(rest)
+    by_uuid = {outcome.change.uuid: outcome for outcome in outcomes}
     skipped = any(outcome.result is Result.SKIPPED for outcome in outcomes)
-    return Report(plan, tuple(outcomes), interrupted=skipped)
+    interrupted = skipped and gate.stopped and not gate.halted
+    return Report(plan, tuple(by_uuid[step.uuid] for step in plan.steps), interrupted, gate.halted)
+
+
+def _split_canary(plan: Plan, canary: int) -> tuple[Sequence[Change], Sequence[Change]]:
+    if not canary:
+        return (), plan.steps
+    first = {step.uuid for step in plan.changes[:canary]}
+    return (
+        [step for step in plan.steps if step.uuid in first],
+        [step for step in plan.steps if step.uuid not in first],
+    )
+
+
+class _Run:
+    """What all steps of one run share."""
+
+    def __init__(
+        self,
+        client: PlacementClient,
+        plan: Plan,
+        gate: Gate,
+        recorder: Recorder,
+        concurrency: int,
+        on_outcome: Callable[[Outcome], None] | None,
+    ) -> None:
+        self._client = client
+        self._plan = plan
+        self._gate = gate
+        self._recorder = recorder
+        self._concurrency = concurrency
+        self._on_outcome = on_outcome
+
+    def steps(self, steps: Sequence[Change]) -> list[Outcome]:
+        """Make some changes; an outcome for each."""
+        return map_in_order(self._step, steps, threads=self._concurrency, on_result=self._on_outcome)
+
+    def _step(self, step: Change) -> Outcome:
+        if step.uuid in self._plan.hopeless:
+            outcome = Outcome(step, Result.FAILED, error=self._plan.hopeless[step.uuid])
+        elif step.facets and (reason := self._gate.wait()):
+            outcome = Outcome(step, Result.SKIPPED, note=reason)
+        else:
+            outcome = run_change(
+                self._client, step, self._plan.edit_of(step), self._gate.stop, self._recorder.plan_again
+            )
+        self._record(outcome)
+        if outcome.result is Result.FAILED:
+            self._gate.count_failure()
+        return outcome
+
+    def _record(self, outcome: Outcome) -> None:
+        try:
+            self._recorder.end(outcome)
+        except PlacementError as error:  # what cannot be recorded any more is not begun
+            self._gate.halt(f"stopped: {error}")
+
+    def verify(self, outcomes: Sequence[Outcome]) -> list[Outcome]:
+        """Read the canaries back; whatever is wrong with one of them stops the run."""
+        verified = [self._verify(outcome) for outcome in outcomes]
+        failed = [outcome for outcome in verified if outcome.result is Result.FAILED]
+        if failed:
+            self._gate.halt(f"stopped because {len(failed)} of {len(verified)} canaries failed")
+        return verified
+
+    def _verify(self, outcome: Outcome) -> Outcome:
+        if outcome.result is not Result.APPLIED:
+            return outcome
+        try:
+            _, now = read_state(self._client, outcome.change.subject, outcome.change.facets)
+        except Exception as error:  # whatever it is, the canary was not seen alive
+            return replace(outcome, result=Result.FAILED, error=error)
+        if holds(now, outcome.change.after, outcome.change.facets):
+            return outcome
+        return replace(outcome, result=Result.FAILED, error=NotKept(outcome.change.subject.name))
+
+
+class NotKept(Exception):
+    """A provider, read back, does not have what was written."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        super().__init__(f"{name} was changed, but read back it is not what was written")
 
 
 def run_change(
-    client: PlacementClient, change: Change, edit: Edit, stop: threading.Event | None = None
+    client: PlacementClient,
+    change: Change,
+    edit: Edit,
+    stop: threading.Event | None = None,
+    on_replan: Callable[[Change], None] | None = None,
 ) -> Outcome:
-    """Make one change, planning it again with ``edit`` when somebody else was faster; raises nothing."""
+    """Make one change, planning it again with ``edit`` when somebody else was faster; raises nothing.
+
+    ``on_replan`` is called with the new change before it is written.
+    """
     attempt = _Attempt(change)
     try:
-        return _run_attempts(client, attempt, edit, stop or threading.Event())
+        return _run_attempts(client, attempt, edit, stop or threading.Event(), on_replan or _ignore)
+    except _ANSWER_LOST as error:
+        return _find_out(client, attempt, error)
     except Exception as error:  # whatever it is, it is about this provider only
-        LOG.debug("%s was not changed", change.provider.uuid, exc_info=True)
+        LOG.debug("%s was not changed", change.uuid, exc_info=True)
         return attempt.end(Result.FAILED, error)
+
+
+def _ignore(_change: Change) -> None:
+    """Keep nothing."""
 
 
 class _Attempt:
@@ -71,57 +198,131 @@ class _Attempt:
         self.change = change
         self.number = 0
         self.generation: int | None = None
+        self.is_writing = False
 
-    def end(self, result: Result, error: Exception | None = None) -> Outcome:
-        return Outcome(self.change, result, self.number, self.generation, error)
+    def end(self, result: Result, error: Exception | None = None, note: str = "") -> Outcome:
+        return Outcome(self.change, result, self.number, self.generation, error, note)
 
 
-def _run_attempts(client: PlacementClient, attempt: _Attempt, edit: Edit, stop: threading.Event) -> Outcome:
+def _run_attempts(
+    client: PlacementClient,
+    attempt: _Attempt,
+    edit: Edit,
+    stop: threading.Event,
+    on_replan: Callable[[Change], None],
+) -> Outcome:
     while attempt.change.facets:
         if stop.is_set():
-            return attempt.end(Result.SKIPPED)
+            return attempt.end(Result.SKIPPED, note="stopped")
         attempt.number += 1
         try:
+            attempt.is_writing = True
             for generation in write_change(client, attempt.change):
                 attempt.generation = generation
             return attempt.end(Result.APPLIED)
         except Conflict as conflict:
             if not conflict.concurrent_update or attempt.number == MAX_ATTEMPTS:
                 raise
+        attempt.is_writing = False
         pause_after_conflict(attempt.number, stop)
-        attempt.change = plan_change(edit, *read_state(client, attempt.change.provider, edit.facets))
+        again = plan_change(edit, *read_state(client, attempt.change.subject, edit.facets))
+        attempt.change = keep_before(attempt.change, again)
+        on_replan(attempt.change)
     return attempt.end(Result.UNCHANGED if attempt.generation is None else Result.APPLIED)
 
 
-def write_change(client: PlacementClient, change: Change) -> Iterator[int]:
-    """Write each facet that differs; yield the provider's generation after each."""
-    generation = change.provider.generation
+def _find_out(client: PlacementClient, attempt: _Attempt, error: Exception) -> Outcome:
+    """Read the provider whose answer was lost: what is there is there."""
+    change = attempt.change
+    if attempt.is_writing:
+        try:
+            subject, now = read_state(client, change.subject, change.facets)
+        except Exception:
+            LOG.debug("%s cannot be read either", change.uuid, exc_info=True)
+            return attempt.end(Result.FAILED, error, "it is not known whether it was done")
+        if holds(now, change.after, change.facets) and subject.generation != change.subject.generation:
+            attempt.generation = subject.generation
+            return attempt.end(Result.APPLIED, note="the answer was lost; it was read back")
+    return attempt.end(Result.FAILED, error)
+
+
+def keep_before(change: Change, again: Change) -> Change:
+    """The later plan, with the earlier before-image of the facets that we wrote already."""
+    written = {
+        facet: getattr(change.before, facet)
+        for facet in change.facets
+        if len(change.facets) > 1 and getattr(again.before, facet) == getattr(change.after, facet)
+    }
+    return replace(again, before=replace(again.before, **written))
+
+
+def write_change(client: PlacementClient, change: Change) -> Iterator[int | None]:
+    """Write each facet that differs; yield the generation after each, None where it is not told."""
+    generation = change.subject.generation
     for facet in change.facets:
-        value = getattr(change.after, facet)
-        document = _WRITERS[facet](client, change.provider.uuid, value, generation)
+        document = _WRITERS[facet](client, change, generation)
         generation = document.get("resource_provider_generation", generation)
-        yield generation
+        yield None if isinstance(change.subject, Consumer) else generation
 
 
-def _write_inventories(
-    client: PlacementClient, uuid: str, value: Mapping[str, Any], generation: int
-) -> Document:
+def _write_inventories(client: PlacementClient, change: Change, generation: int | None) -> Document:
+    value = change.after.inventories or {}
     inventories = {name: inventory.to_json() for name, inventory in value.items()}
-    return client.set_inventories(uuid, inventories, generation)
+    return client.set_inventories(change.uuid, inventories, generation or 0)
 
 
-def _write_traits(client: PlacementClient, uuid: str, value: frozenset[str], generation: int) -> Document:
-    return client.set_provider_traits(uuid, sorted(value), generation)
+def _write_traits(client: PlacementClient, change: Change, generation: int | None) -> Document:
+    return client.set_provider_traits(change.uuid, sorted(change.after.traits or ()), generation or 0)
 
 
-def _write_aggregates(client: PlacementClient, uuid: str, value: frozenset[str], generation: int) -> Document:
-    return client.set_provider_aggregates(uuid, sorted(value), generation)
+def _write_aggregates(client: PlacementClient, change: Change, generation: int | None) -> Document:
+    return client.set_provider_aggregates(change.uuid, sorted(change.after.aggregates or ()), generation)
 
 
-_WRITERS: Final[Mapping[Facet, Callable[[PlacementClient, str, Any, int], Document]]] = {
+def _write_allocations(client: PlacementClient, change: Change, generation: int | None) -> Document:
+    client.require(microversion.CONSUMER_GENERATIONS, "a change of allocations")
+    payload = describe_allocations(client, change, generation)
+    try:
+        client.set_allocations(change.uuid, payload)
+    except Conflict as conflict:
+        if generation is not None or not conflict.concurrent_update:
+            raise
+        # the reference keeps a consumer that holds nothing after a refused write, and shows it to nobody
+        client.set_allocations(change.uuid, payload | {"consumer_generation": 0})
+    return {}
+
+
+def _write_owner(client: PlacementClient, change: Change, generation: int | None) -> Document:
+    """The owner goes with the allocations, be they others or the same."""
+    written = "allocations" in change.facets
+    return {} if written else _write_allocations(client, change, generation)
+
+
+def describe_allocations(client: PlacementClient, change: Change, generation: int | None) -> Document:
+    """What a consumer shall hold, as the API wants it."""
+    consumer = change.subject
+    assert isinstance(consumer, Consumer)
+    payload: Document = {
+        "allocations": {
+            provider: {"resources": dict(amounts)}
+            for provider, amounts in (change.after.allocations or {}).items()
+        },
+        "project_id": consumer.project_id,
+        "user_id": consumer.user_id,
+        **dict(text.split("=", 1) for text in change.after.owner or ()),
+        "consumer_generation": generation,
+    }
+    if client.version >= microversion.CONSUMER_TYPES:
+        payload["consumer_type"] = consumer.consumer_type or "INSTANCE"
+    return payload
+
+
+_WRITERS: Final[Mapping[Facet, Callable[[PlacementClient, Change, int | None], Document]]] = {
     "inventories": _write_inventories,
     "traits": _write_traits,
     "aggregates": _write_aggregates,
+    "allocations": _write_allocations,
+    "owner": _write_owner,
 }
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Edits of inventories: allocation ratios.
+"""Edits of inventories: allocation ratios, any other fields, and whole classes that go.
 
 Pure. A provider that lacks a resource class is left as it is; a class that no provider has is a mistake.
 """
@@ -7,11 +7,13 @@ Pure. A provider that lacks a resource class is left as it is; a class that no p
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
 from osc_placement.batch.plan import Decision, EditRefused, Facet, ProviderState
+from osc_placement.errors import UsageError
+from osc_placement.model import Inventory
 
 #: MariaDB keeps six digits of a ratio, so a ratio that was set may be read back this much off
 _RATIO_PRECISION: Final = 5e-6
@@ -35,14 +37,7 @@ class RatioEdit:
 
     def check(self, states: Sequence[ProviderState]) -> None:
         """Raise EditRefused if no provider has inventory of one of the classes."""
-        present = {name for state in states for name in state.inventories or ()}
-        missing = [name for name in self.ratios if name not in present]
-        if missing:
-            known = ", ".join(sorted(present)) or "none"
-            raise EditRefused(
-                f"No selected resource provider has inventory of {', '.join(missing)}, so there is no ratio "
-                f"to set; the resource classes they have: {known}"
-            )
+        _require_classes(self.ratios, states, "there is no ratio to set")
 
     def decide(self, state: ProviderState) -> Decision:
         """Say which inventories the provider shall have."""
@@ -57,6 +52,108 @@ class RatioEdit:
         missing = [name for name in self.ratios if name not in current]
         notes = [] if changed or len(missing) == len(self.ratios) else ["has the ratio already"]
         return "; ".join(notes + [f"no inventory of {name}" for name in missing])
+
+
+@dataclass(frozen=True, slots=True)
+class InventoryEdit:
+    """Set fields of inventories; the other fields and classes stay, or go if ``replace_all``.
+
+    A class that a provider lacks is added where its total is given.
+    """
+
+    fields: Mapping[str, Mapping[str, int | float]]
+    replace_all: bool = False
+
+    def __post_init__(self) -> None:
+        bare = [name for name, fields in self.fields.items() if "total" not in fields]
+        if self.replace_all and bare:
+            raise UsageError(f"To replace inventories, the total of each is needed: {bare[0]}:total=<number>")
+
+    @property
+    def title(self) -> str:
+        """The edit in the words of the command line."""
+        words = [
+            f"{name}:{field}={value}"
+            for name, fields in self.fields.items()
+            for field, value in fields.items()
+        ]
+        return " ".join(["inventory set", *words, *(["--replace"] if self.replace_all else [])])
+
+    @property
+    def facets(self) -> tuple[Facet, ...]:
+        """Inventories alone."""
+        return ("inventories",)
+
+    def check(self, states: Sequence[ProviderState]) -> None:
+        """Raise EditRefused if a class without a total is one that no provider has."""
+        bare = [name for name, fields in self.fields.items() if "total" not in fields]
+        _require_classes(bare, states, "its total must be given too")
+
+    def decide(self, state: ProviderState) -> Decision:
+        """Say which inventories the provider shall have."""
+        current = state.inventories or {}
+        after = {} if self.replace_all else dict(current)
+        for name, fields in self.fields.items():
+            if name in current and not self.replace_all:
+                after[name] = _amend(current[name], fields)
+            elif "total" in fields:
+                after[name] = _keep_ratio(Inventory.from_json(dict(fields)), current.get(name))
+        return Decision(replace(state, inventories=after), self._reason(current, changed=after != current))
+
+    def _reason(self, current: Mapping[str, object], *, changed: bool) -> str:
+        missing = [
+            name for name, fields in self.fields.items() if name not in current and "total" not in fields
+        ]
+        notes = [] if changed or len(missing) == len(self.fields) else ["has these values already"]
+        return "; ".join(notes + [f"no inventory of {name}" for name in missing])
+
+
+def _amend(inventory: Inventory, fields: Mapping[str, Any]) -> Inventory:
+    return _keep_ratio(replace(inventory, **fields), inventory)
+
+
+def _keep_ratio(wanted: Inventory, current: Inventory | None) -> Inventory:
+    """The inventory wanted; with the ratio that is there where the two are the same to the server."""
+    if current is not None and is_same_ratio(wanted.allocation_ratio, current.allocation_ratio):
+        return replace(wanted, allocation_ratio=current.allocation_ratio)
+    return wanted
+
+
+@dataclass(frozen=True, slots=True)
+class InventoryDeletion:
+    """Take inventories of some classes away; the others stay."""
+
+    classes: tuple[str, ...]
+
+    @property
+    def title(self) -> str:
+        """The edit in the words of the command line."""
+        return f"inventory delete {' '.join(self.classes)}"
+
+    @property
+    def facets(self) -> tuple[Facet, ...]:
+        """Inventories alone."""
+        return ("inventories",)
+
+    def check(self, states: Sequence[ProviderState]) -> None:
+        """What is not there is deleted already."""
+
+    def decide(self, state: ProviderState) -> Decision:
+        """Say which inventories the provider shall have."""
+        current = state.inventories or {}
+        after = {name: inventory for name, inventory in current.items() if name not in self.classes}
+        return Decision(replace(state, inventories=after), "" if after != current else "has none of them")
+
+
+def _require_classes(names: Iterable[str], states: Sequence[ProviderState], so: str) -> None:
+    present = {name for state in states for name in state.inventories or ()}
+    missing = [name for name in names if name not in present]
+    if missing and states:
+        known = ", ".join(sorted(present)) or "none"
+        raise EditRefused(
+            f"No selected resource provider has inventory of {', '.join(missing)}, so {so}; "
+            f"the resource classes they have: {known}"
+        )
 
 
 def is_same_ratio(one: float, other: float) -> bool:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Edits of what a provider is a member of or has, as sets of names: traits.
+"""Edits of what a provider is a member of or has, as sets of names: traits and aggregates.
 
 Pure. Which names the server knows is asked in select.py.
 """
@@ -24,6 +24,11 @@ _ALREADY: Final[Mapping[Verb, str]] = {
     "add": "has them already",
     "remove": "has none of them",
     "set": "has exactly these already",
+}
+_MEMBER_ALREADY: Final[Mapping[Verb, str]] = {
+    "add": "is a member already",
+    "remove": "is no member",
+    "set": "is a member of exactly these already",
 }
 
 
@@ -52,3 +57,31 @@ class TraitEdit:
         current = state.traits or frozenset()
         after = _VERBS[self.verb](current, self.names)
         return Decision(replace(state, traits=after), _ALREADY[self.verb] if after == current else "")
+
+
+@dataclass(frozen=True, slots=True)
+class AggregateEdit:
+    """Make providers members of aggregates, take them out, or have them in exactly these."""
+
+    verb: Verb
+    aggregates: Names
+
+    @property
+    def title(self) -> str:
+        """The edit in the words of the command line."""
+        return f"aggregate {self.verb} {' '.join(sorted(self.aggregates))}"
+
+    @property
+    def facets(self) -> tuple[Facet, ...]:
+        """Membership is decided on aggregates alone."""
+        return ("aggregates",)
+
+    def check(self, states: Sequence[ProviderState]) -> None:
+        """Any aggregates fit any provider."""
+
+    def decide(self, state: ProviderState) -> Decision:
+        """Say which aggregates the provider shall be in."""
+        current = state.aggregates or frozenset()
+        after = _VERBS[self.verb](current, self.aggregates)
+        reason = _MEMBER_ALREADY[self.verb] if after == current else ""
+        return Decision(replace(state, aggregates=after), reason)

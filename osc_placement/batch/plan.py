@@ -15,9 +15,11 @@ from typing import Final, Literal, Protocol
 from osc_placement.errors import PlacementError
 from osc_placement.model import Inventory, Provider
 
-Facet = Literal["inventories", "traits", "aggregates"]
-#: all facets, in the order in which they are written
+Facet = Literal["inventories", "traits", "aggregates", "allocations", "owner"]
+#: all facets of a provider, in the order in which they are written
 FACETS: Final[tuple[Facet, ...]] = ("inventories", "traits", "aggregates")
+#: those of a provider or a consumer
+ALL_FACETS: Final[tuple[Facet, ...]] = (*FACETS, "allocations", "owner")
 
 EXIT_DONE: Final = 0
 EXIT_PARTIAL: Final = 3
@@ -25,21 +27,53 @@ EXIT_INTERRUPTED: Final = 130
 
 
 @dataclass(frozen=True, slots=True)
+class Consumer:
+    """Who holds allocations; ``generation`` is None while it holds none."""
+
+    uuid: str
+    generation: int | None = None
+    project_id: str | None = None
+    user_id: str | None = None
+    consumer_type: str | None = None
+
+    @property
+    def name(self) -> str:
+        """What people know it by: placement knows no more than the UUID."""
+        return self.uuid
+
+
+#: whom a change is about
+Subject = Provider | Consumer
+
+
+@dataclass(frozen=True, slots=True)
 class ProviderState:
-    """What a provider holds, as far as it was asked for: None is "not asked", which is not "nothing"."""
+    """What a provider holds, as far as it was asked for: None is "not asked", which is not "nothing".
+
+    Of a consumer it is ``allocations``, amounts by class, by the UUID of the provider; and ``owner``, made by
+    `describe_owner`.
+    """
 
     inventories: Mapping[str, Inventory] | None = None
     traits: frozenset[str] | None = None
     aggregates: frozenset[str] | None = None
+    allocations: Mapping[str, Mapping[str, int]] | None = None
+    owner: frozenset[str] | None = None
+
+
+def describe_owner(project_id: str, user_id: str) -> frozenset[str]:
+    """The owner of a consumer, as states have it."""
+    return frozenset((f"project_id={project_id}", f"user_id={user_id}"))
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A provider as it was read, its generation being that of the state; or why it could not be read."""
+    """A provider or consumer as it was read, with the generation of the state; or why it could not be."""
 
-    provider: Provider
+    subject: Subject
     state: ProviderState | None = None
     error: Exception | None = None
+    usages: Mapping[str, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,9 +108,9 @@ class EditRefused(PlacementError):
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What one provider is and what it shall be; the two may be equal, and ``reason`` then says why."""
+    """What a provider or consumer is and what it shall be; where they are equal, ``reason`` says why."""
 
-    provider: Provider
+    subject: Subject
     before: ProviderState
     after: ProviderState
     reason: str = ""
@@ -84,41 +118,61 @@ class Change:
     @property
     def facets(self) -> tuple[Facet, ...]:
         """What has to be written; empty if there is nothing to do."""
-        return tuple(facet for facet in FACETS if getattr(self.before, facet) != getattr(self.after, facet))
+        return tuple(
+            facet for facet in ALL_FACETS if getattr(self.before, facet) != getattr(self.after, facet)
+        )
+
+    @property
+    def uuid(self) -> str:
+        """Of the provider or consumer."""
+        return self.subject.uuid
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
     """What an edit means for each provider selected, in the order of the selection.
 
-    ``steps`` has an entry for every provider; ``unreadable`` holds, by UUID, why some could not be read.
+    ``steps`` has an entry for every provider; ``unreadable`` holds, by UUID, why some could not be read, and
+    ``refused`` why some must not be changed. ``edits`` has those of the steps that have their own.
+    ``warnings`` is what an expert would say before it is carried out.
     """
 
     edit: Edit
     steps: tuple[Change, ...]
     unreadable: Mapping[str, Exception] = field(default_factory=dict)
+    refused: Mapping[str, Exception] = field(default_factory=dict)
+    edits: Mapping[str, Edit] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def hopeless(self) -> Mapping[str, Exception]:
+        """By UUID, why a step will not be tried."""
+        return {**self.unreadable, **self.refused}
+
+    def edit_of(self, step: Change) -> Edit:
+        """What plans a step again when somebody else was faster."""
+        return self.edits.get(step.uuid, self.edit)
 
     @property
     def changes(self) -> tuple[Change, ...]:
         """The steps that change something."""
-        return tuple(step for step in self.steps if step.facets)
+        return tuple(step for step in self.steps if step.facets and step.uuid not in self.refused)
 
     @property
     def unchanged(self) -> tuple[Change, ...]:
         """The steps that find nothing to do."""
-        return tuple(
-            step for step in self.steps if not step.facets and step.provider.uuid not in self.unreadable
-        )
+        return tuple(step for step in self.steps if not step.facets and step.uuid not in self.hopeless)
 
     @property
     def summary(self) -> str:
         """The plan in one line."""
         reasons = Counter(step.reason for step in self.unchanged)
-        nothing = "" if self.changes or self.unreadable else "Nothing to do: "
+        nothing = "" if self.changes or self.hopeless else "Nothing to do: "
         return f"{nothing}{self.edit.title}: " + ", ".join(
             [f"{count_providers(len(self.changes))} to change"]
             + [f"{number} unchanged ({reason})" for reason, number in reasons.items()]
             + ([f"{len(self.unreadable)} could not be read"] if self.unreadable else [])
+            + ([f"{len(self.refused)} refused"] if self.refused else [])
         )
 
 
@@ -136,7 +190,8 @@ class Outcome:
     """How it ended for one provider.
 
     ``change`` is the last plan made for it, which another writer's interference may have renewed;
-    ``attempts`` counts the writes tried, ``generation`` is the provider's after the last of them.
+    ``attempts`` counts the writes tried, ``generation`` is the provider's after the last of them. ``note``
+    says why it was skipped, or how it is known to be applied though the server's answer was lost.
     """
 
     change: Change
@@ -144,15 +199,20 @@ class Outcome:
     attempts: int = 0
     generation: int | None = None
     error: Exception | None = None
+    note: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """An outcome for every provider selected, in the order of the selection."""
+    """An outcome for every provider selected, in the order of the selection.
+
+    ``interrupted``: somebody stopped the run before its end; ``halted`` says why the run itself did.
+    """
 
     plan: Plan
     outcomes: tuple[Outcome, ...]
     interrupted: bool = False
+    halted: str = ""
 
     @property
     def counts(self) -> Counter[Result]:
@@ -164,13 +224,14 @@ class Report:
         """What a process should end with that did this and nothing else."""
         if self.interrupted:
             return EXIT_INTERRUPTED
-        return EXIT_PARTIAL if self.counts[Result.FAILED] else EXIT_DONE
+        return EXIT_PARTIAL if self.counts[Result.FAILED] or self.halted else EXIT_DONE
 
     @property
     def summary(self) -> str:
         """The report in one line."""
         counts = [f"{self.counts[result]} {result}" for result in Result if self.counts[result]]
-        return f"{self.plan.edit.title}: {count_providers(len(self.outcomes))}, " + ", ".join(counts)
+        halted = f"; {self.halted}" if self.halted else ""
+        return f"{self.plan.edit.title}: {count_providers(len(self.outcomes))}, {', '.join(counts)}{halted}"
 
 
 def make_plan(edit: Edit, readings: Iterable[Reading]) -> Plan:
@@ -181,7 +242,7 @@ def make_plan(edit: Edit, readings: Iterable[Reading]) -> Plan:
     """
     readings = list(readings)
     states = [reading.state for reading in readings if reading.state is not None]
-    unreadable = {reading.provider.uuid: reading.error for reading in readings if reading.error is not None}
+    unreadable = {reading.subject.uuid: reading.error for reading in readings if reading.error is not None}
     if unreadable and not states:
         raise next(iter(unreadable.values()))
     edit.check(states)
@@ -191,14 +252,14 @@ def make_plan(edit: Edit, readings: Iterable[Reading]) -> Plan:
 def _plan_step(edit: Edit, reading: Reading) -> Change:
     if reading.state is None:
         reason = f"could not be read: {reading.error}"
-        return Change(reading.provider, ProviderState(), ProviderState(), reason)
-    return plan_change(edit, reading.provider, reading.state)
+        return Change(reading.subject, ProviderState(), ProviderState(), reason)
+    return plan_change(edit, reading.subject, reading.state)
 
 
-def plan_change(edit: Edit, provider: Provider, state: ProviderState) -> Change:
-    """Decide for one provider."""
+def plan_change(edit: Edit, subject: Subject, state: ProviderState) -> Change:
+    """Decide for one provider or consumer."""
     decision = edit.decide(state)
-    return Change(provider, state, decision.after, decision.reason)
+    return Change(subject, state, decision.after, decision.reason)
 
 
 def count_providers(number: int) -> str:

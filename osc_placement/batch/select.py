@@ -4,41 +4,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Final
+from dataclasses import replace
+from typing import Any, Final, overload
 
-from osc_placement import syntax
-from osc_placement.batch.plan import Facet, ProviderState, Reading
+from osc_placement import microversion
+from osc_placement.batch.plan import Consumer, Facet, ProviderState, Reading, Subject, describe_owner
+from osc_placement.batch.selection import NothingSelected, ProvidersMissing, Selection
 from osc_placement.batch.workers import CONCURRENCY, map_in_order
 from osc_placement.client import Document, PlacementClient
-from osc_placement.errors import PlacementError, UsageError
-from osc_placement.model import CUSTOM_PREFIX, Inventory, Provider
+from osc_placement.errors import PlacementError
+from osc_placement.model import CUSTOM_PREFIX, Inventory, Part, Provider, ProviderRecord, canonical_uuid
 
+#: up to so many providers are read one by one rather than among all there are
+_FEW: Final = 20
 
-@dataclass(frozen=True, slots=True)
-class Selection:
-    """Conditions on providers; all kinds that are given must hold. ``aggregates``: in any of these."""
-
-    aggregates: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        for aggregate in self.aggregates:
-            if not syntax.is_uuid_like(aggregate):
-                raise UsageError(f"An aggregate must be given by its UUID, not {aggregate!r}")
-
-    def __str__(self) -> str:
-        return f"in aggregate {' or '.join(self.aggregates)}"
-
-
-class NothingSelected(PlacementError):
-    """No provider meets the conditions; placement cannot tell an unknown aggregate from an empty one."""
-
-    def __init__(self, selection: Selection) -> None:
-        self.selection = selection
-        super().__init__(
-            f"No resource provider is {selection}; check the UUID with: "
-            "openstack resource provider aggregate list <provider>"
-        )
+__all__ = ["NothingSelected", "ProvidersMissing", "Selection"]
 
 
 class UnknownTraits(PlacementError):
@@ -56,57 +36,193 @@ class UnknownTraits(PlacementError):
         super().__init__(f"The server does not know the trait{plural} {', '.join(names)}; {remedy}")
 
 
-def list_arguments(selection: Selection) -> dict[str, Any]:
-    """Turn a selection into arguments of ``client.list_providers``."""
-    return {"member_of": syntax.format_member_of((), selection.aggregates)}
-
-
-def select_providers(client: PlacementClient, selection: Selection) -> list[Provider]:
+def select_providers(
+    client: PlacementClient, selection: Selection, *, allow_empty: bool = False
+) -> list[Provider]:
     """The providers selected, in the server's order; NothingSelected if there are none."""
-    documents = client.list_providers(**list_arguments(selection))
-    if not documents:
+    providers = _list(client, selection.filters)
+    return _choose(client, selection, providers, allow_empty=allow_empty)
+
+
+def _list(client: PlacementClient, filters: Mapping[str, Any]) -> list[Provider]:
+    return [Provider.from_json(document) for document in client.list_providers(**filters)]
+
+
+def _choose(
+    client: PlacementClient, selection: Selection, providers: Sequence[Provider], *, allow_empty: bool
+) -> list[Provider]:
+    if selection.root_only:
+        client.require(microversion.NESTED_PROVIDERS, "root_only")
+    chosen = selection.choose(providers)
+    if selection.providers is not None:
+        everything = _list(client, {}) if selection.filters else providers
+        known = {name for provider in everything for name in (provider.uuid, provider.name)}
+        missing = [name for name in selection.providers if canonical_uuid(name) not in known]
+        if missing:
+            raise ProvidersMissing(missing)
+    if not chosen and not allow_empty:
         raise NothingSelected(selection)
-    return [Provider.from_json(document) for document in documents]
+    return chosen
+
+
+def read_selected(
+    client: PlacementClient,
+    selection: Selection,
+    facets: Sequence[Facet],
+    *,
+    with_usages: bool = False,
+    allow_empty: bool = False,
+    concurrency: int = CONCURRENCY,
+    on_reading: Callable[[Reading], None] | None = None,
+    on_selected: Callable[[int], None] | None = None,
+) -> list[Reading]:
+    """Select providers and read some of what they hold: one request where the server has the bulk read.
+
+    ``with_usages`` asks for usages too where they cost no request more.
+    """
+    parts: tuple[Part, ...] = (*_parts_of(facets), *(("usages",) if with_usages else ()))
+    records = client.read_providers_at_once(selection.filters, want=parts)
+    if records is None:
+        providers = select_providers(client, selection, allow_empty=allow_empty)
+        if on_selected:
+            on_selected(len(providers))
+        return read_states(client, providers, facets, concurrency=concurrency, on_reading=on_reading)
+    by_uuid = {record.provider.uuid: record for record in records}
+    everything = [record.provider for record in by_uuid.values()]
+    chosen = _choose(client, selection, everything, allow_empty=allow_empty)
+    return [_reading_of(by_uuid[provider.uuid]) for provider in chosen]
+
+
+def _parts_of(facets: Iterable[Facet]) -> tuple[Part, ...]:
+    wanted = set(facets)
+    parts: tuple[Part, ...] = ("inventories", "traits", "aggregates")
+    return tuple(part for part in parts if part in wanted)
+
+
+def _reading_of(record: ProviderRecord) -> Reading:
+    state = ProviderState(record.inventories, record.traits, record.aggregates)
+    return Reading(record.provider, state, usages=record.usages)
+
+
+def read_again(
+    client: PlacementClient,
+    subjects: Sequence[Subject],
+    facets: Sequence[Facet],
+    *,
+    with_usages: bool = False,
+    concurrency: int = CONCURRENCY,
+    on_reading: Callable[[Reading], None] | None = None,
+) -> list[Reading]:
+    """Read providers that are known, or consumers; many at once where the server has the bulk read."""
+    providers = [subject for subject in subjects if isinstance(subject, Provider)]
+    if len(providers) == len(subjects) > _FEW:
+        parts: tuple[Part, ...] = (*_parts_of(facets), *(("usages",) if with_usages else ()))
+        records = client.read_providers_at_once(want=parts)
+        if records is not None:
+            found = {record.provider.uuid: record for record in records}
+            return [
+                _reading_of(found[provider.uuid])
+                if provider.uuid in found
+                else Reading(provider, error=Gone(provider.name))
+                for provider in providers
+            ]
+    readings = read_states(client, subjects, facets, concurrency=concurrency, on_reading=on_reading)
+    return read_usages(client, readings, concurrency=concurrency) if with_usages else readings
+
+
+class Gone(PlacementError):
+    """A provider that was there is not."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        super().__init__(f"{name} is not there any more")
+
+
+def read_usages(
+    client: PlacementClient, readings: Sequence[Reading], *, concurrency: int = CONCURRENCY
+) -> list[Reading]:
+    """The same readings with usages, which are asked for where they are not known."""
+
+    def read(reading: Reading) -> Reading:
+        if reading.usages is not None or reading.state is None:
+            return reading
+        try:
+            return replace(reading, usages=client.provider_usages(reading.subject.uuid))
+        except Exception as error:  # whatever it is, it is about this provider only
+            return replace(reading, state=None, error=error)
+
+    client.allow_concurrency(concurrency)
+    return map_in_order(read, readings, threads=concurrency)
 
 
 def read_states(
     client: PlacementClient,
-    providers: Sequence[Provider],
+    subjects: Sequence[Subject],
     facets: Sequence[Facet],
     *,
     concurrency: int = CONCURRENCY,
     on_reading: Callable[[Reading], None] | None = None,
 ) -> list[Reading]:
-    """Read some facets of providers, in their order; a provider's failure is its reading.
+    """Read some facets of providers or consumers, in their order; a failure of one is its reading.
 
     ``on_reading`` is called in the caller's thread, in the order in which answers come.
     """
 
-    def read(provider: Provider) -> Reading:
+    def read(subject: Subject) -> Reading:
         try:
-            return Reading(*read_state(client, provider, facets))
+            return Reading(*read_state(client, subject, facets))
         except Exception as error:  # whatever it is, it is about this provider only
-            return Reading(provider, error=error)
+            return Reading(subject, error=error)
 
     client.allow_concurrency(concurrency)
-    return map_in_order(read, providers, threads=concurrency, on_result=on_reading)
+    return map_in_order(read, subjects, threads=concurrency, on_result=on_reading)
+
+
+@overload
+def read_state(
+    client: PlacementClient, subject: Provider, facets: Iterable[Facet]
+) -> tuple[Provider, ProviderState]: ...
+
+
+@overload
+def read_state(
+    client: PlacementClient, subject: Subject, facets: Iterable[Facet]
+) -> tuple[Subject, ProviderState]: ...
 
 
 def read_state(
-    client: PlacementClient, provider: Provider, facets: Iterable[Facet]
-) -> tuple[Provider, ProviderState]:
-    """Read some facets of one provider; the provider comes back with its generation of now.
+    client: PlacementClient, subject: Subject, facets: Iterable[Facet]
+) -> tuple[Subject, ProviderState]:
+    """Read some facets of one provider, or what a consumer holds; it comes back with its generation of now.
 
     Facets are read one by one, and somebody may write in between: the generation is that of the oldest, so a
     write on the strength of a torn reading is refused by the server.
     """
+    if isinstance(subject, Consumer):
+        return read_consumer(client, subject)
     values: dict[str, Any] = {}
     generations = []
     for facet in facets:
-        document, values[facet] = _READERS[facet](client, provider.uuid)
-        generations.append(document.get("resource_provider_generation", provider.generation))
-    generation = min(generations, default=provider.generation)
-    return replace(provider, generation=generation), ProviderState(**values)
+        document, values[facet] = _READERS[facet](client, subject.uuid)
+        generations.append(document.get("resource_provider_generation", subject.generation))
+    generation = min(generations, default=subject.generation)
+    return replace(subject, generation=generation), ProviderState(**values)
+
+
+def read_consumer(client: PlacementClient, consumer: Consumer) -> tuple[Consumer, ProviderState]:
+    """Read what a consumer holds; owner and type are those of now, if it holds anything."""
+    client.require(microversion.CONSUMER_GENERATIONS, "a change of allocations")
+    document = client.list_allocations(consumer.uuid)
+    allocations = {provider: dict(entry["resources"]) for provider, entry in document["allocations"].items()}
+    found = replace(
+        consumer,
+        generation=document.get("consumer_generation"),
+        project_id=document.get("project_id", consumer.project_id),
+        user_id=document.get("user_id", consumer.user_id),
+        consumer_type=document.get("consumer_type", consumer.consumer_type),
+    )
+    owner = describe_owner(document["project_id"], document["user_id"]) if "project_id" in document else None
+    return found, ProviderState(allocations=allocations, owner=owner)
 
 
 def _read_inventories(client: PlacementClient, uuid: str) -> tuple[Document, Mapping[str, Inventory]]:

@@ -3,7 +3,7 @@
 
 import threading
 
-from osc_placement import codes, errors
+from osc_placement import codes, errors, microversion
 from osc_placement.model import Inventory, Provider
 
 
@@ -20,6 +20,8 @@ class FakeCloud:
         self.calls = []
         self.before_write = lambda uuid: None
         self.failing = {}
+        self.version = microversion.MAX
+        self.claims = {}
         self.facets = {
             name: {
                 "inventories": dict(inventories or {}),
@@ -80,6 +82,22 @@ class FakeCloud:
     def list_provider_aggregates(self, uuid):
         """As the client's."""
         return self._read(uuid, "aggregates")
+
+    def require(self, threshold, what=None):
+        """Every version is there."""
+
+    def list_allocations(self, consumer):
+        """As the client's."""
+        self.calls.append(("read", consumer))
+        return self.claims.get(consumer, {"allocations": {}})
+
+    def set_allocations(self, consumer, payload):
+        """As the client's."""
+        self.calls.append(("write", consumer))
+        self.before_write(consumer)
+        if payload["consumer_generation"] != self.claims.get(consumer, {}).get("consumer_generation"):
+            raise conflict()
+        self.claims[consumer] = payload | {"consumer_generation": (payload["consumer_generation"] or 0) + 1}
 
     def set_inventories(self, uuid, inventories, generation):
         """As the client's."""

@@ -33,7 +33,7 @@ def run(cloud, edit=ADD, **options):
 
 
 def results(report):
-    return {outcome.change.provider.name: str(outcome.result) for outcome in report.outcomes}
+    return {outcome.change.subject.name: str(outcome.result) for outcome in report.outcomes}
 
 
 def test_every_provider_is_written_once_and_read_once():
@@ -152,7 +152,7 @@ def test_outcomes_are_told_as_they_come():
     """A caller can show progress: it hears of every outcome once."""
     told = []
     report = run(FakeCloud("a", "b", "c"), on_outcome=told.append)
-    assert sorted(told, key=lambda outcome: outcome.change.provider.name) == list(report.outcomes)
+    assert sorted(told, key=lambda outcome: outcome.change.subject.name) == list(report.outcomes)
 
 
 def test_stop_finishes_what_is_under_way_and_skips_the_rest():

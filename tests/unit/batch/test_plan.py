@@ -36,9 +36,9 @@ def report(*results):
 def test_steps_come_in_the_order_of_the_readings():
     """Every provider has a step, whatever becomes of it."""
     plan = make_plan(EDIT, [reading("c"), unreadable("a"), reading("b", "A")])
-    assert [step.provider.name for step in plan.steps] == ["c", "a", "b"]
-    assert [step.provider.name for step in plan.changes] == ["c"]
-    assert [step.provider.name for step in plan.unchanged] == ["b"]
+    assert [step.subject.name for step in plan.steps] == ["c", "a", "b"]
+    assert [step.subject.name for step in plan.changes] == ["c"]
+    assert [step.subject.name for step in plan.unchanged] == ["b"]
     assert list(plan.unreadable) == ["a"]
 
 

@@ -49,7 +49,7 @@ def test_states_come_in_the_order_of_the_providers():
     """Order in is order out, with the facets asked for and no other."""
     cloud = FakeCloud("b", "a", "c", inventories=processors(2.0))
     readings = read_states(cloud, cloud.providers, ["inventories"], concurrency=3)
-    assert [reading.provider.name for reading in readings] == ["b", "a", "c"]
+    assert [reading.subject.name for reading in readings] == ["b", "a", "c"]
     assert readings[0].state == ProviderState(
         inventories={"VCPU": Inventory(8, allocation_ratio=2.0), "MEMORY_MB": Inventory(1024)}
     )

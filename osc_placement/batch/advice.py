@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an expert would say to a plan before it is carried out, and what he would refuse. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from osc_placement.batch.inventory import InventoryEdit, RatioEdit, is_same_ratio
+from osc_placement.batch.plan import Change, Plan, count_providers
+from osc_placement.errors import PlacementError
+from osc_placement.model import Inventory, Provider
+
+#: the classes whose ratio nova-compute reports itself, and the options that make it do so
+_NOVA_OPTIONS: Final = {
+    "VCPU": "cpu_allocation_ratio",
+    "MEMORY_MB": "ram_allocation_ratio",
+    "DISK_GB": "disk_allocation_ratio",
+}
+_EXAMPLES: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Excess:
+    """More of a class is allocated than there would be."""
+
+    resource_class: str
+    used: int
+    capacity: int
+
+    def __str__(self) -> str:
+        over = self.used - self.capacity
+        have = f"{self.used} allocated, {self.capacity} left"
+        return f"{self.resource_class} would be over capacity by {over}: {have}"
+
+
+class Overcommitted(PlacementError):
+    """A change would leave less of something than is allocated."""
+
+    def __init__(self, name: str, excesses: Sequence[Excess]) -> None:
+        self.name = name
+        self.excesses = tuple(excesses)
+        told = "; ".join(str(excess) for excess in excesses)
+        super().__init__(f"{told}; --allow-overcommitted does it all the same")
+
+
+def is_shrinking(change: Change) -> bool:
+    """Whether a change leaves less of some class than there was."""
+    return any(True for _ in _shrunk(change))
+
+
+def _shrunk(change: Change) -> Iterable[tuple[str, int]]:
+    before, after = change.before.inventories or {}, change.after.inventories or {}
+    for name, inventory in before.items():
+        capacity = after[name].capacity if name in after else 0
+        if capacity < inventory.capacity:
+            yield name, capacity
+
+
+def find_excesses(change: Change, usages: Mapping[str, int]) -> list[Excess]:
+    """The classes of which more is allocated than the change leaves."""
+    return [
+        Excess(name, usages[name], capacity)
+        for name, capacity in _shrunk(change)
+        if usages.get(name, 0) > capacity
+    ]
+
+
+def advise(
+    plan: Plan,
+    usages: Mapping[str, Mapping[str, int]],
+    *,
+    aggregates: Sequence[str] = (),
+    allow_overcommitted: bool = False,
+) -> Plan:
+    """The plan with warnings, and with what is refused for lack of capacity.
+
+    :param usages: by provider, of those that shrink at least
+    :param aggregates: those that were selected
+    """
+    excesses = {
+        step.uuid: (step, found)
+        for step in plan.changes
+        if (found := find_excesses(step, usages.get(step.uuid, {})))
+    }
+    refused = {
+        uuid: Overcommitted(step.subject.name, found)
+        for uuid, (step, found) in excesses.items()
+        if not allow_overcommitted
+    }
+    warnings = [
+        *(
+            f"{step.subject.name}: {excess}"
+            for step, found in excesses.values()
+            for excess in found
+            if allow_overcommitted
+        ),
+        *_disagreements(plan, aggregates),
+        *_overwritten(plan),
+        *_children_without(plan),
+    ]
+    return replace(plan, refused={**plan.refused, **refused}, warnings=(*plan.warnings, *warnings))
+
+
+def _wanted_classes(plan: Plan) -> list[str]:
+    if isinstance(plan.edit, RatioEdit):
+        return list(plan.edit.ratios)
+    if isinstance(plan.edit, InventoryEdit):
+        return [name for name, fields in plan.edit.fields.items() if "allocation_ratio" in fields]
+    return []
+
+
+def _disagreements(plan: Plan, aggregates: Sequence[str]) -> Iterable[str]:
+    """A provider that is in two selected aggregates whose other members have different ratios."""
+    for name in _wanted_classes(plan) if len(aggregates) > 1 else ():
+        ratios = {
+            aggregate: ratio
+            for aggregate in aggregates
+            if (ratio := _common_ratio(plan, name, aggregate, aggregates)) is not None
+        }
+        for step in plan.steps:
+            mine = {
+                aggregate: ratios[aggregate]
+                for aggregate in _selected_of(step, aggregates)
+                if aggregate in ratios
+            }
+            values = list(mine.values())
+            if any(not is_same_ratio(values[0], value) for value in values[1:]):
+                told = ", ".join(f"{ratio} in {aggregate}" for aggregate, ratio in mine.items())
+                yield (
+                    f"{step.subject.name} is in aggregates that have different ratios of {name} now: {told}; "
+                    "the one given here will hold for all of them"
+                )
+
+
+def _selected_of(step: Change, aggregates: Sequence[str]) -> list[str]:
+    members = step.before.aggregates or frozenset()
+    return [aggregate for aggregate in aggregates if aggregate in members]
+
+
+def _common_ratio(plan: Plan, name: str, aggregate: str, aggregates: Sequence[str]) -> float | None:
+    """The ratio that all have that are in this aggregate and in no other that was selected."""
+    ratios = [
+        inventory.allocation_ratio
+        for step in plan.steps
+        if _selected_of(step, aggregates) == [aggregate] and (inventory := _inventory(step, name)) is not None
+    ]
+    same = ratios and all(is_same_ratio(ratios[0], ratio) for ratio in ratios)
+    return ratios[0] if same else None
+
+
+def _inventory(step: Change, name: str) -> Inventory | None:
+    return (step.before.inventories or {}).get(name)
+
+
+def _overwritten(plan: Plan) -> Iterable[str]:
+    classes = [name for name in _wanted_classes(plan) if name in _NOVA_OPTIONS]
+    if classes and plan.changes:
+        options = ", ".join(_NOVA_OPTIONS[name] for name in classes)
+        yield (
+            f"On a compute node whose configuration sets {options}, nova-compute puts its own value back "
+            "within a minute: take the option out there, or set it to the same"
+        )
+
+
+def _children_without(plan: Plan) -> Iterable[str]:
+    classes = list(plan.edit.ratios) if isinstance(plan.edit, RatioEdit) else _wanted_classes(plan)
+    for name in classes:
+        children = [
+            step.subject.name
+            for step in plan.steps
+            if isinstance(step.subject, Provider)
+            and step.subject.parent_provider_uuid
+            and step.before.inventories is not None
+            and name not in step.before.inventories
+        ]
+        if children:
+            more = ", ..." if len(children) > _EXAMPLES else ""
+            yield (
+                f"{count_providers(len(children))} below the roots have no inventory of {name} and stay as "
+                f"they are: {', '.join(children[:_EXAMPLES])}{more}"
+            )

@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What every write of a run has to pass: a rate, a pause, a stop, a number of failures. Knows no placement.
+
+A control file steers a run while it goes; it is read again whenever it changed. Its last line that says one
+of these counts: ``rate 5`` (writes a second), ``rate none``, ``pause``, ``go``, ``stop``.
+"""
+
+from __future__ import annotations
+
+import math
+import pathlib
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+#: seconds between two looks at the control file
+_LOOK: Final = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What a control file says; ``rate`` 0 is as fast as possible, None is as before."""
+
+    rate: float | None = None
+    is_paused: bool = False
+    is_stopped: bool = False
+
+
+def parse_order(text: str) -> Order:
+    """Read a control file: later lines win, and what is no order is ignored, as it may be half written."""
+    order = Order()
+    for line in text.splitlines():
+        word, _, value = line.strip().lower().partition(" ")
+        if word == "rate" and (rate := _parse_rate(value.strip())) is not None:
+            order = Order(rate, order.is_paused, order.is_stopped)
+        elif word in ("pause", "go", "stop"):
+            order = Order(order.rate, word == "pause", word == "stop")
+    return order
+
+
+def _parse_rate(text: str) -> float | None:
+    if text == "none":
+        return 0.0
+    try:
+        rate = float(text)
+    except ValueError:
+        return None
+    return rate if math.isfinite(rate) and rate > 0 else None
+
+
+class Gate:
+    """Lets writes pass, for any number of threads.
+
+    ``on_event`` is told what the control file brought about, in one line, by whichever thread saw it.
+    """
+
+    def __init__(
+        self,
+        *,
+        rate: float = 0.0,
+        control: pathlib.Path | None = None,
+        max_failures: int | None = None,
+        on_event: Callable[[str], None] | None = None,
+    ) -> None:
+        self.stop = threading.Event()
+        self.halted = ""
+        self._given_rate = rate
+        self._order = Order()
+        self._control = control
+        self._max_failures = max_failures
+        self._on_event = on_event or (lambda _text: None)
+        self._lock = threading.Lock()
+        self._failures = 0
+        self._next_pass = 0.0
+        self._next_look = 0.0
+        self._seen: tuple[int, int] | None = None
+
+    def stop_with(self, stop: threading.Event | None) -> None:
+        """Let this event stop the run as well."""
+        if stop is not None:
+            self.stop = stop
+
+    @property
+    def stopped(self) -> bool:
+        """Whether nothing more may pass."""
+        return self.stop.is_set()
+
+    def halt(self, reason: str) -> None:
+        """Let nothing more pass, for a reason that the run itself found."""
+        with self._lock:
+            self.halted = self.halted or reason
+        self.stop.set()
+
+    def count_failure(self) -> None:
+        """Stop the run when there were more failures than are allowed."""
+        with self._lock:
+            self._failures += 1
+            too_many = self._max_failures is not None and self._failures > self._max_failures
+        if too_many:
+            self.halt(f"stopped after more than {self._max_failures} failures")
+
+    def wait(self) -> str:
+        """Wait until one write may pass; why it may not, or nothing."""
+        if self._control is None and not self._given_rate:
+            return self._refusal()
+        while not self.stop.is_set():
+            pause = self._take_turn()
+            if pause is None:
+                return ""
+            self.stop.wait(pause)
+        return self._refusal()
+
+    def _refusal(self) -> str:
+        return (self.halted or "stopped") if self.stop.is_set() else ""
+
+    def _take_turn(self) -> float | None:
+        """Take the next turn; the seconds until it makes sense to ask again, None if the turn is now."""
+        with self._lock:
+            now = time.monotonic()
+            self._look(now)
+            if self._order.is_paused or self._order.is_stopped:
+                return _LOOK
+            rate = self._given_rate if self._order.rate is None else self._order.rate
+            if not rate:
+                return None
+            if now < self._next_pass:
+                return min(self._next_pass - now, _LOOK)
+            self._next_pass = now + 1 / rate
+            return None
+
+    def _look(self, now: float) -> None:
+        if self._control is None or now < self._next_look:
+            return
+        self._next_look = now + _LOOK
+        try:
+            found = self._control.stat()
+            seen = (found.st_mtime_ns, found.st_size)
+            order = parse_order(self._control.read_text(errors="replace")) if seen != self._seen else None
+        except OSError:
+            return
+        if order is not None:
+            self._seen = seen
+            self._obey(order)
+
+    def _obey(self, order: Order) -> None:
+        before, self._order = self._order, order
+        if order.is_stopped:
+            self._on_event(f"Stopped by {self._control}.")
+            self.stop.set()
+        elif order.is_paused and not before.is_paused:
+            self._on_event(f"Paused by {self._control}; a line 'go' there goes on.")
+        elif before.is_paused and not order.is_paused:
+            self._on_event("Going on.")
+        if order.rate != before.rate and order.rate is not None:
+            self._on_event(f"Rate: {f'{order.rate:g} a second' if order.rate else 'unlimited'}.")

@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is left to do of a run, and what undoes it: plans made of a journal and of what is there now."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Final
+
+from osc_placement.batch.difference import describe_difference, holds
+from osc_placement.batch.journal import Run
+from osc_placement.batch.plan import (
+    Change,
+    Edit,
+    Facet,
+    Plan,
+    ProviderState,
+    Reading,
+    Subject,
+    plan_change,
+)
+from osc_placement.batch.record import Recorded, edits_of
+from osc_placement.batch.repeat import Repeat
+from osc_placement.errors import PlacementError
+
+#: who reads the facets of some providers or consumers: `select.read_states` with its client
+ReadStates = Callable[[Sequence[Subject], Sequence[Facet]], Sequence[Reading]]
+FOUND_DONE: Final = "was done already"
+
+
+class WrongServer(PlacementError):
+    """A run belongs to another server than the one in use."""
+
+    def __init__(self, recorded: str, used: str) -> None:
+        self.recorded = recorded
+        self.used = used
+        super().__init__(f"This was planned for the placement at {recorded}, not for the one at {used}")
+
+
+class ChangedSince(PlacementError):
+    """Somebody changed a provider since a run did."""
+
+    def __init__(self, name: str, gone: Sequence[str], come: Sequence[str]) -> None:
+        self.name = name
+        self.gone = tuple(gone)
+        self.come = tuple(come)
+        what = f"{', '.join(gone) or 'nothing'} became {', '.join(come) or 'nothing'}"
+        super().__init__(
+            f"{name} was changed since: {what}; --force undoes what the run changed, and no more"
+        )
+
+
+def plan_resume(run: Run, read: ReadStates) -> Plan:
+    """Plan what is left of a run; a provider that has what was planned comes with nothing to change."""
+    if not run.is_planned:
+        raise PlacementError(
+            f"Run {run.header.id} died before its first write, so nothing was changed; "
+            f"give its command again: {run.header.edit.title}"
+        )
+    pending = run.pending
+    edit = run.header.edit
+    edits = edits_of(edit, pending)
+    steps, unreadable = [], {}
+    for change, reading in zip(pending, _read(pending, read), strict=True):
+        if reading.state is None:
+            unreadable[change.uuid] = reading.error or PlacementError("it could not be read")
+            steps.append(change)
+            continue
+        steps.append(_resume_step(change, edits.get(change.uuid, edit), reading.subject, reading.state))
+    return Plan(edit, tuple(steps), unreadable, edits=edits)
+
+
+def _resume_step(change: Change, edit: Edit, subject: Subject, state: ProviderState) -> Change:
+    if holds(state, change.after, change.facets):
+        return Change(subject, change.after, change.after, FOUND_DONE)
+    if holds(state, change.before, change.facets):
+        return replace(change, subject=subject)
+    again = plan_change(edit, subject, state)
+    written = {
+        facet: getattr(change.before, facet) for facet in change.facets if holds(state, change.after, [facet])
+    }
+    # what was written already keeps the before-image that undo needs
+    return replace(again, before=replace(again.before, **written)) if again.facets else again
+
+
+def plan_undo(run: Run, read: ReadStates, *, force: bool = False) -> Plan:
+    """Plan the way back; a provider that somebody changed since is refused unless ``force``."""
+    # a failure may have been written too, and whoever died could not say
+    changes = list(run.intents.values()) if run.is_planned else []
+    steps, unreadable, refused = [], {}, {}
+    for change, reading in zip(changes, _read(changes, read), strict=True):
+        if reading.state is None:
+            unreadable[change.uuid] = reading.error or PlacementError("it could not be read")
+            steps.append(_nothing(change))
+            continue
+        step, refusal = _undo_step(change, reading.subject, reading.state, force=force)
+        steps.append(step)
+        if refusal:
+            refused[step.uuid] = refusal
+    edit = Recorded(f"undo of {run.header.id} ({run.header.edit.title})", _facets(changes))
+    return Plan(edit, tuple(steps), unreadable, refused, edits_of(edit, tuple(steps)))
+
+
+def _undo_step(
+    change: Change, subject: Subject, state: ProviderState, *, force: bool
+) -> tuple[Change, PlacementError | None]:
+    if holds(state, change.before, change.facets):
+        return Change(subject, state, state, "is as it was before"), None
+    if holds(state, change.after, change.facets):
+        values = {facet: getattr(change.before, facet) for facet in change.facets}
+        return Change(subject, state, replace(state, **values)), None
+    back = plan_change(Repeat("", change.after, change.before), subject, state)
+    if force:
+        return replace(back, reason="changed since; what others changed stays"), None
+    expected = {facet: getattr(change.after, facet) for facet in change.facets}
+    gone, come = describe_difference(replace(state, **expected), state)
+    return Change(subject, state, state, "changed since"), ChangedSince(subject.name, gone, come)
+
+
+def _nothing(change: Change) -> Change:
+    return Change(change.subject, ProviderState(), ProviderState(), "could not be read")
+
+
+def _facets(changes: Sequence[Change]) -> tuple[Facet, ...]:
+    return tuple(dict.fromkeys(facet for change in changes for facet in change.facets))
+
+
+def _read(changes: Sequence[Change], read: ReadStates) -> Sequence[Reading]:
+    return read([change.subject for change in changes], _facets(changes))

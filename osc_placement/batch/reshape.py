@@ -1,0 +1,379 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Moving inventory between providers together with the allocations on it, planned. Pure.
+
+1. The inventories: a move takes an amount from the total of one provider and adds it to another's, which gets
+   the source's terms where it has none of the class. What of ``reserved`` no longer fits goes along, and a
+   ``max_unit`` that was the whole total stays the whole total.
+2. The allocations: of a source that is left with less capacity than is allocated from it, consumers move
+   until it fits; those that are pinned first, then the largest, each whole, and to the target with the most
+   room.
+3. What does not fit is refused, with what and by how much, before anything is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from osc_placement.errors import PlacementError
+from osc_placement.model import Inventory, Provider
+
+#: by resource class
+Inventories = Mapping[str, Inventory]
+#: by provider, by resource class
+Amounts = Mapping[str, Mapping[str, int]]
+
+
+class ReshapeRefused(PlacementError):
+    """The moves make no sense, or something would not fit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """An amount of a class from one provider, by UUID, to another."""
+
+    source: str
+    target: str
+    resource_class: str
+    amount: int
+
+
+@dataclass(frozen=True, slots=True)
+class Transfer:
+    """What one consumer has of a class, moved from one provider to another."""
+
+    consumer: str
+    source: str
+    target: str
+    resource_class: str
+    amount: int
+
+
+@dataclass(frozen=True, slots=True)
+class Consumer:
+    """A consumer with all that it has allocated; ``generation`` is that of what was read."""
+
+    generation: int | None
+    project: str
+    user: str
+    amounts: Amounts
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """What is there now.
+
+    :ivar inventories: by provider: everything that each provider concerned has
+    :ivar holdings: by provider, by consumer: everything that is allocated from each provider concerned
+    :ivar consumers: those who hold something that may have to move
+    """
+
+    providers: Mapping[str, Provider]
+    inventories: Mapping[str, Inventories]
+    holdings: Mapping[str, Amounts]
+    consumers: Mapping[str, Consumer]
+
+    def name(self, uuid: str) -> str:
+        """What a person calls a provider."""
+        return self.providers[uuid].name if uuid in self.providers else uuid
+
+    def used(self, uuid: str, resource_class: str) -> int:
+        """How much of a class is allocated from a provider."""
+        return sum(amounts.get(resource_class, 0) for amounts in self.holdings[uuid].values())
+
+
+@dataclass(frozen=True, slots=True)
+class ReshapePlan:
+    """What the providers shall have, and whose allocations go where."""
+
+    world: World
+    moves: Sequence[Move]
+    inventories: Mapping[str, Inventories]
+    transfers: Sequence[Transfer]
+
+    def amounts_of(self, consumer: str) -> dict[str, dict[str, int]]:
+        """What a consumer that moves has afterwards, by provider and class."""
+        amounts = {uuid: dict(held) for uuid, held in self.world.consumers[consumer].amounts.items()}
+        for transfer in self.transfers:
+            if transfer.consumer == consumer:
+                _shift(amounts, transfer)
+        return {uuid: held for uuid, held in amounts.items() if held}
+
+    def used(self, uuid: str, resource_class: str) -> int:
+        """How much of a class is allocated from a provider afterwards."""
+        come = sum(_amounts(self.transfers, target=uuid, resource_class=resource_class))
+        gone = sum(_amounts(self.transfers, source=uuid, resource_class=resource_class))
+        return self.world.used(uuid, resource_class) + come - gone
+
+    @property
+    def consumers(self) -> Sequence[str]:
+        """Those who move, each once."""
+        return sorted({transfer.consumer for transfer in self.transfers})
+
+    def to_json(self) -> dict[str, Any]:
+        """The one request that does it, in the form of 1.28 up to 1.37."""
+        world = self.world
+        return {
+            "inventories": {
+                uuid: {
+                    "inventories": {name: inventory.to_json() for name, inventory in inventories.items()},
+                    "resource_provider_generation": world.providers[uuid].generation,
+                }
+                for uuid, inventories in self.inventories.items()
+            },
+            "allocations": {consumer: self._consumer_to_json(consumer) for consumer in self.consumers},
+        }
+
+    def _consumer_to_json(self, uuid: str) -> dict[str, Any]:
+        consumer = self.world.consumers[uuid]
+        return {
+            "allocations": {
+                provider: {"resources": amounts} for provider, amounts in self.amounts_of(uuid).items()
+            },
+            "project_id": consumer.project,
+            "user_id": consumer.user,
+            "consumer_generation": consumer.generation,
+        }
+
+
+def _shift(amounts: dict[str, dict[str, int]], transfer: Transfer) -> None:
+    name, amount = transfer.resource_class, transfer.amount
+    left = amounts[transfer.source][name] - amount
+    if left:
+        amounts[transfer.source][name] = left
+    else:
+        del amounts[transfer.source][name]
+    held = amounts.setdefault(transfer.target, {})
+    held[name] = held.get(name, 0) + amount
+
+
+def _amounts(
+    transfers: Iterable[Transfer],
+    *,
+    source: str | None = None,
+    target: str | None = None,
+    resource_class: str,
+) -> Iterable[int]:
+    return (
+        transfer.amount
+        for transfer in transfers
+        if resource_class == transfer.resource_class
+        and source in (None, transfer.source)
+        and target in (None, transfer.target)
+    )
+
+
+def plan_reshape(world: World, moves: Sequence[Move], pins: Mapping[str, str] | None = None) -> ReshapePlan:
+    """Decide what moves where; ``pins`` are providers by consumer. ReshapeRefused if it cannot be."""
+    inventories = move_inventories(world, moves)
+    distribution = _Distribution(world, inventories, moves, pins or {})
+    transfers = distribution.transfers()
+    return ReshapePlan(world, moves, inventories, transfers)
+
+
+def move_inventories(world: World, moves: Iterable[Move]) -> dict[str, dict[str, Inventory]]:
+    """What the providers concerned have after the moves, made one after the other."""
+    after: dict[str, dict[str, Inventory]] = {}
+    for move in moves:
+        source = after.setdefault(move.source, dict(world.inventories[move.source]))
+        target = after.setdefault(move.target, dict(world.inventories[move.target]))
+        if move.source == move.target:
+            raise ReshapeRefused(f"{world.name(move.source)} cannot give {move.resource_class} to itself")
+        given = source.get(move.resource_class)
+        if given is None or given.total < move.amount:
+            there = f"only {given.total}" if given else "none"
+            raise ReshapeRefused(
+                f"{world.name(move.source)} has {there} of {move.resource_class}, {move.amount} cannot be "
+                "moved from it"
+            )
+        left, target[move.resource_class] = _split(given, target.get(move.resource_class), move.amount)
+        if left is None:
+            del source[move.resource_class]
+        else:
+            source[move.resource_class] = left
+    return after
+
+
+def _split(given: Inventory, had: Inventory | None, amount: int) -> tuple[Inventory | None, Inventory]:
+    """What is left of an inventory, and what the target has with the amount that was taken from it."""
+    total = given.total - amount
+    reserved = min(given.reserved, total)
+    left = replace(given, total=total, reserved=reserved, max_unit=_scale(given, total)) if total else None
+    base = had or replace(given, total=0, reserved=0)
+    new_total = base.total + amount
+    max_unit = _scale(had or given, new_total)
+    came = replace(
+        base, total=new_total, reserved=base.reserved + given.reserved - reserved, max_unit=max_unit
+    )
+    return left, came
+
+
+def _scale(inventory: Inventory, total: int) -> int:
+    """The max_unit that goes with a new total: all of it if it was all of it, else as it was."""
+    return total if inventory.max_unit == inventory.total else inventory.max_unit
+
+
+class _Distribution:
+    """Finds places for what has to move; what it keeps is what has been placed so far."""
+
+    def __init__(
+        self,
+        world: World,
+        inventories: Mapping[str, Inventories],
+        moves: Sequence[Move],
+        pins: Mapping[str, str],
+    ) -> None:
+        self._world = world
+        self._inventories = inventories
+        self._pins = pins
+        self._placed: list[Transfer] = []
+        #: by source and class, in order and each once
+        self._targets: dict[tuple[str, str], dict[str, None]] = {}
+        for move in moves:
+            self._targets.setdefault((move.source, move.resource_class), {})[move.target] = None
+
+    def transfers(self) -> Sequence[Transfer]:
+        """A place for everything that has to move."""
+        self._check_pins()
+        for (source, resource_class), targets in self._targets.items():
+            self._place_pinned(source, resource_class, tuple(targets))
+        for (source, resource_class), targets in self._targets.items():
+            self._relieve(source, resource_class, tuple(targets))
+        return tuple(self._placed)
+
+    def _check_pins(self) -> None:
+        for consumer, provider in self._pins.items():
+            held = [
+                (source, name, targets)
+                for (source, name), targets in self._targets.items()
+                if name in self._world.holdings[source].get(consumer, {})
+            ]
+            if not held:
+                raise ReshapeRefused(f"Consumer {consumer} has nothing that is moved; leave it out")
+            if not any(provider == source or provider in targets for source, _, targets in held):
+                raise ReshapeRefused(
+                    f"Nothing that consumer {consumer} has is moved to {self._world.name(provider)}"
+                )
+
+    def _place_pinned(self, source: str, resource_class: str, targets: Sequence[str]) -> None:
+        for consumer, amount in self._held(source, resource_class):
+            pinned = self._pins.get(consumer)
+            if pinned is not None and pinned in targets:
+                if not self._fits(consumer, pinned, resource_class, amount):
+                    raise ReshapeRefused(self._describe_misfit(consumer, resource_class, amount, [pinned]))
+                self._placed.append(Transfer(consumer, source, pinned, resource_class, amount))
+
+    def _relieve(self, source: str, resource_class: str, targets: Sequence[str]) -> None:
+        misfit = ""
+        over = self._excess(source, resource_class)
+        placed = {transfer.consumer for transfer in self._placed if transfer.source == source}
+        for consumer, amount in self._held(source, resource_class):
+            if over <= 0:
+                return
+            if consumer in self._pins or (consumer in placed and self._has_moved(consumer, resource_class)):
+                continue
+            target = self._choose(consumer, resource_class, amount, targets)
+            if target is None:
+                misfit = misfit or self._describe_misfit(consumer, resource_class, amount, targets)
+                continue
+            self._placed.append(Transfer(consumer, source, target, resource_class, amount))
+            over = self._excess(source, resource_class)
+        if over > 0:
+            raise ReshapeRefused(
+                f"{over} of {resource_class} would be allocated from {self._world.name(source)} beyond what "
+                f"is left there; {misfit or 'the consumers that are left are pinned elsewhere'}"
+            )
+
+    def _has_moved(self, consumer: str, resource_class: str) -> bool:
+        return any(
+            transfer.consumer == consumer and transfer.resource_class == resource_class
+            for transfer in self._placed
+        )
+
+    def _held(self, source: str, resource_class: str) -> Sequence[tuple[str, int]]:
+        """Who holds how much, the largest first."""
+        held = [
+            (consumer, amounts[resource_class])
+            for consumer, amounts in self._world.holdings[source].items()
+            if resource_class in amounts
+        ]
+        return sorted(held, key=lambda pair: (-pair[1], pair[0]))
+
+    def _excess(self, uuid: str, resource_class: str) -> int:
+        inventory = self._inventories[uuid].get(resource_class)
+        return self._used(uuid, resource_class) - (inventory.capacity if inventory else 0)
+
+    def _used(self, uuid: str, resource_class: str) -> int:
+        come = sum(_amounts(self._placed, target=uuid, resource_class=resource_class))
+        gone = sum(_amounts(self._placed, source=uuid, resource_class=resource_class))
+        return self._world.used(uuid, resource_class) + come - gone
+
+    def _choose(self, consumer: str, resource_class: str, amount: int, targets: Sequence[str]) -> str | None:
+        """The target with the most room of those that take the amount; of equals the first."""
+        fitting = [uuid for uuid in targets if self._fits(consumer, uuid, resource_class, amount)]
+        return max(fitting, key=lambda uuid: -self._excess(uuid, resource_class), default=None)
+
+    def _fits(self, consumer: str, target: str, resource_class: str, amount: int) -> bool:
+        inventory = self._inventories[target].get(resource_class)
+        if inventory is None:
+            return False
+        together = amount + self._world.holdings[target].get(consumer, {}).get(resource_class, 0)
+        used = self._used(target, resource_class)
+        return inventory.fits_unit(together) and inventory.has_room(amount, used)
+
+    def _describe_misfit(
+        self, consumer: str, resource_class: str, amount: int, targets: Sequence[str]
+    ) -> str:
+        rooms = ", ".join(
+            f"{self._world.name(uuid)} has room for {max(0, -self._excess(uuid, resource_class))}"
+            for uuid in targets
+        )
+        best = max((max(0, -self._excess(uuid, resource_class)) for uuid in targets), default=0)
+        short = (
+            f"{amount - best} short" if amount > best else "min_unit, max_unit or step_size forbid it there"
+        )
+        return f"the {amount} of consumer {consumer} fit nowhere ({short}: {rooms})"
+
+
+def plan_undo(
+    world: World,
+    before: Mapping[str, Inventories],
+    after: Mapping[str, Inventories],
+    moved: Sequence[Transfer],
+) -> ReshapePlan:
+    """Plan the way back of a reshape that was done.
+
+    :param before: what the providers had of the classes that were moved, and ``after`` what they were given
+    :param moved: what was moved; what a consumer has given up since stays given up
+    """
+    inventories: dict[str, dict[str, Inventory]] = {}
+    for uuid, given in after.items():
+        now = dict(world.inventories[uuid])
+        for name in given.keys() | before[uuid].keys():
+            if now.get(name) != given.get(name):
+                raise ReshapeRefused(
+                    f"The inventory of {name} on {world.name(uuid)} was changed since; it cannot be undone"
+                )
+            now.pop(name, None)
+        inventories[uuid] = now | dict(before[uuid])
+    back = tuple(
+        Transfer(one.consumer, one.target, one.source, one.resource_class, one.amount)
+        for one in moved
+        if world.holdings[one.target].get(one.consumer, {}).get(one.resource_class, 0) >= one.amount
+    )
+    plan = ReshapePlan(world, (), inventories, back)
+    _check_room(plan)
+    return plan
+
+
+def _check_room(plan: ReshapePlan) -> None:
+    for uuid, inventories in plan.inventories.items():
+        for name in {name for held in plan.world.holdings[uuid].values() for name in held}:
+            capacity = inventories[name].capacity if name in inventories else 0
+            over = plan.used(uuid, name) - capacity
+            if over > 0:
+                raise ReshapeRefused(
+                    f"{over} of {name} are allocated from {plan.world.name(uuid)} since, for which there was "
+                    "no room before; move or delete those allocations first"
+                )

@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Plans in files: saved to be looked at and carried out later, and refused where the cloud moved since."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from osc_placement.batch.difference import describe_difference
+from osc_placement.batch.plan import FACETS, Change, Edit, Plan, Reading, plan_change
+from osc_placement.batch.record import (
+    change_from_json,
+    change_to_json,
+    edit_from_json,
+    edit_to_json,
+    edits_of,
+)
+from osc_placement.errors import PlacementError
+
+FORMAT: Final = "osc-placement-plan"
+VERSION: Final = 1
+
+
+class BadPlanFile(PlacementError):
+    """A file is no plan, or cannot be read or written."""
+
+    def __init__(self, path: object, reason: str) -> None:
+        self.path = path
+        self.reason = reason
+        super().__init__(f"The plan {path} cannot be used: {reason}")
+
+
+@dataclass(frozen=True, slots=True)
+class SavedPlan:
+    """What a file says; ``usages`` are those of the moment at which it was planned."""
+
+    server: str
+    selection: str
+    edit: Edit
+    steps: tuple[Change, ...]
+    usages: Mapping[str, Mapping[str, int]]
+    atomic: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """A provider is not what it was when it was planned; ``what`` changed, as far as the API tells."""
+
+    step: Change
+    now: Reading
+    what: str
+
+
+def save_plan(path: pathlib.Path, plan: Plan, readings: Iterable[Reading], **about: Any) -> None:
+    """Write what a plan would change, with generations; readable by its owner only."""
+    usages = {reading.subject.uuid: reading.usages for reading in readings}
+    document = {
+        "format": FORMAT,
+        "version": VERSION,
+        **about,
+        "edit": edit_to_json(plan.edit),
+        "warnings": list(plan.warnings),
+        "steps": [{**change_to_json(change), "usages": usages.get(change.uuid)} for change in plan.changes],
+    }
+    # whole or not at all: a plan that is cut off must not be mistaken for a shorter one
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        with os.fdopen(descriptor, "w") as file:
+            json.dump(document, file, indent=1)
+            file.write("\n")
+        draft.replace(path)
+    except OSError as error:
+        draft.unlink(missing_ok=True)
+        raise BadPlanFile(path, error.strerror or str(error)) from error
+
+
+def load_plan(path: pathlib.Path) -> SavedPlan:
+    """Read a file that `save_plan` wrote."""
+    try:
+        document = json.loads(path.read_text())
+    except OSError as error:
+        raise BadPlanFile(path, error.strerror or str(error)) from error
+    except (ValueError, RecursionError):
+        raise BadPlanFile(path, "it is not JSON") from None
+    if not isinstance(document, dict) or document.get("format") != FORMAT:
+        raise BadPlanFile(path, "it is no plan that --plan-out wrote")
+    if document.get("version") != VERSION:
+        raise BadPlanFile(path, f"its version is {document.get('version')}, not {VERSION}")
+    try:
+        return _read_document(document)
+    except KeyError as error:
+        raise BadPlanFile(path, f"it is damaged, as it has no {error}") from error
+    except (TypeError, ValueError, AttributeError) as error:
+        raise BadPlanFile(path, f"it is damaged: {error}") from error
+
+
+def _read_document(document: Mapping[str, Any]) -> SavedPlan:
+    steps = [(change_from_json(entry), entry["usages"] or {}) for entry in document["steps"]]
+    return SavedPlan(
+        document["server"],
+        document["selection"],
+        edit_from_json(document["edit"]),
+        tuple(step for step, _ in steps),
+        {step.uuid: usages for step, usages in steps},
+        document.get("atomic", False),
+    )
+
+
+def find_moves(saved: SavedPlan, readings: Sequence[Reading]) -> list[Move]:
+    """What is not as it was when it was planned; ``readings`` are of its steps, with usages."""
+    return [
+        Move(step, now, _describe_move(step, saved.usages[step.uuid], now))
+        for step, now in zip(saved.steps, readings, strict=True)
+        if now.state is None or now.subject.generation != step.subject.generation
+    ]
+
+
+def _describe_move(step: Change, usages: Mapping[str, int], now: Reading) -> str:
+    if now.state is None:
+        return f"it cannot be read: {now.error}"
+    told = [
+        f"{_KINDS[facet]}: {', '.join(gone) or 'nothing'} became {', '.join(come) or 'nothing'}"
+        for facet in FACETS
+        for gone, come in [
+            describe_difference(
+                replace(step.before, **_without(facet)), replace(now.state, **_without(facet))
+            )
+        ]
+        if gone or come
+    ]
+    told += [
+        f"allocation: {name}={usages.get(name, 0)} became {name}={amount}"
+        for name, amount in (now.usages or {}).items()
+        if amount != usages.get(name, 0)
+    ]
+    moved = f"generation {step.subject.generation} became {now.subject.generation}"
+    return "; ".join(told) or f"{moved}, and what changed can no longer be seen"
+
+
+_KINDS: Final = {"inventories": "inventory", "traits": "trait", "aggregates": "aggregate"}
+
+
+def _without(kept: str) -> dict[str, None]:
+    return {facet: None for facet in FACETS if facet != kept}
+
+
+def plan_saved(saved: SavedPlan, moves: Sequence[Move] = ()) -> Plan:
+    """The plan that was saved, with the providers that moved planned again on what they are now."""
+    edits = edits_of(saved.edit, saved.steps)
+    moved = {move.step.uuid: move for move in moves}
+    unreadable, steps = {}, []
+    for step in saved.steps:
+        move = moved.get(step.uuid)
+        if move is None:
+            steps.append(step)
+        elif move.now.state is None:
+            unreadable[step.uuid] = move.now.error or PlacementError("it could not be read")
+            steps.append(step)
+        else:
+            edit = edits.get(step.uuid, saved.edit)
+            steps.append(plan_change(edit, move.now.subject, move.now.state))
+    return Plan(saved.edit, tuple(steps), unreadable, edits=edits)

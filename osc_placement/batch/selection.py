@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which providers a batch is about: what the server is asked, and what is judged here. Pure."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from osc_placement import syntax
+from osc_placement.errors import PlacementError, UsageError
+from osc_placement.model import Provider, canonical_uuid
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Conditions on providers; all kinds that are given must hold.
+
+    :ivar aggregates: in any of these
+    :ivar in_tree: UUID of any provider of the tree
+    :ivar required: has all of these traits; of ``A,B`` one is enough
+    :ivar forbidden: has none of these traits
+    :ivar resources: has room for these amounts
+    :ivar name: a pattern with ``*``, ``?`` and ``[...]``
+    :ivar root_only: has no parent
+    :ivar providers: is one of these, by name or UUID; each of them must exist
+    :ivar everything: no condition at all, which has to be said
+    """
+
+    aggregates: tuple[str, ...] = ()
+    in_tree: str | None = None
+    required: tuple[str, ...] = ()
+    forbidden: tuple[str, ...] = ()
+    resources: Mapping[str, int] | None = None
+    name: str | None = None
+    root_only: bool = False
+    providers: tuple[str, ...] | None = None
+    everything: bool = False
+
+    def __post_init__(self) -> None:
+        for aggregate in self.aggregates:
+            if not syntax.is_uuid_like(aggregate):
+                raise UsageError(f"An aggregate must be given by its UUID, not {aggregate!r}")
+        if not (self.everything or self._phrases()):
+            raise UsageError("Say which resource providers to change; --all changes all there are")
+
+    def __str__(self) -> str:
+        return " and ".join(self._phrases()) or "there"
+
+    def _phrases(self) -> list[str]:
+        phrases = {
+            f"in aggregate {' or '.join(self.aggregates)}": self.aggregates,
+            f"in the tree of {self.in_tree}": self.in_tree,
+            f"with {' and '.join(trait.replace(',', ' or ') for trait in self.required)}": self.required,
+            f"without {' and '.join(self.forbidden)}": self.forbidden,
+            f"with room for {_amounts(self.resources or {})}": self.resources,
+            f"named like {self.name}": self.name is not None,
+            "without a parent": self.root_only,
+            f"among the {len(self.providers or ())} named": self.providers is not None,
+        }
+        return [phrase for phrase, is_given in phrases.items() if is_given]
+
+    @property
+    def filters(self) -> dict[str, Any]:
+        """What the server judges, as arguments of ``client.list_providers``."""
+        filters = {
+            "member_of": syntax.format_member_of((), self.aggregates),
+            "in_tree": self.in_tree,
+            "required": syntax.format_traits(self.required, self.forbidden),
+            "resources": self.resources,
+        }
+        return {name: value for name, value in filters.items() if value}
+
+    @property
+    def is_local(self) -> bool:
+        """Whether something is left to judge here."""
+        return self.name is not None or self.root_only or self.providers is not None
+
+    def choose(self, providers: Sequence[Provider]) -> list[Provider]:
+        """Those that also meet what the server cannot judge."""
+        chosen: Iterable[Provider] = providers
+        if self.root_only:
+            chosen = [provider for provider in chosen if provider.parent_provider_uuid is None]
+        if self.name is not None:
+            chosen = [provider for provider in chosen if fnmatch.fnmatchcase(provider.name, self.name)]
+        if self.providers is not None:
+            named = {canonical_uuid(text) for text in self.providers}
+            chosen = [provider for provider in chosen if provider.uuid in named or provider.name in named]
+        return list(chosen)
+
+
+class NothingSelected(PlacementError):
+    """No provider meets the conditions; placement cannot tell an unknown aggregate from an empty one."""
+
+    def __init__(self, selection: Selection) -> None:
+        self.selection = selection
+        check = (
+            "check the UUID with: openstack resource provider aggregate list <provider>"
+            if selection.aggregates
+            else "see what there is with: openstack resource provider list"
+        )
+        super().__init__(f"No resource provider is {selection}; {check}, or give --allow-empty")
+
+
+class ProvidersMissing(PlacementError):
+    """Some of the providers that were named are not there."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self.names = tuple(names)
+        more = f" and {len(names) - 5} more" if len(names) > 5 else ""
+        super().__init__(
+            f"No resource provider has the name or UUID {', '.join(names[:5])}{more}; nothing was changed"
+        )
+
+
+def _amounts(resources: Mapping[str, int]) -> str:
+    return ", ".join(f"{name}={amount}" for name, amount in resources.items())
+
+
+def read_provider_names(lines: Iterable[str]) -> tuple[str, ...]:
+    """The providers that a file names, one a line; what follows a ``#`` is for people."""
+    names = (line.partition("#")[0].strip() for line in lines)
+    return tuple(dict.fromkeys(name for name in names if name))

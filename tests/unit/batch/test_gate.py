@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What every write has to pass: rates, pauses, stops and failures."""
+
+import threading
+
+import pytest
+
+from osc_placement.batch.gate import Gate, Order, parse_order
+
+
+@pytest.mark.parametrize(
+    ("text", "order"),
+    [
+        ("", Order()),
+        ("rate 5\n", Order(5.0)),
+        ("rate none", Order(0.0)),
+        ("pause\n", Order(is_paused=True)),
+        ("pause\ngo\n", Order()),
+        ("rate 2\npause\n", Order(2.0, is_paused=True)),
+        ("RATE 2\nrate 7\nstop", Order(7.0, is_stopped=True)),
+        ("rate -1\nrate x\nrate nan\nra", Order()),
+    ],
+)
+def test_the_last_order_of_a_control_file_counts(text, order):
+    """What is half written or no order is passed over."""
+    assert parse_order(text) == order
+
+
+def test_an_open_gate_lets_everything_pass():
+    """Nothing was asked for, nothing is in the way."""
+    assert Gate().wait() == ""
+
+
+def test_failures_are_counted():
+    """As many as allowed are borne, one more stops the run and is its reason."""
+    gate = Gate(max_failures=1)
+    gate.count_failure()
+    assert gate.wait() == ""
+    gate.count_failure()
+    assert gate.wait() == gate.halted == "stopped after more than 1 failures"
+
+
+def test_a_pause_holds_until_it_is_lifted(tmp_path):
+    """What waits passes when the file says so, and each turn of events is told once."""
+    control = tmp_path / "control"
+    control.write_text("pause\n")
+    told = []
+    gate = Gate(control=control, on_event=told.append)
+    passed = threading.Event()
+    thread = threading.Thread(target=lambda: (gate.wait(), passed.set()))
+    thread.start()
+    assert not passed.wait(0.5)
+    control.write_text("pause\nrate 100\ngo\n")
+    assert passed.wait(30)
+    thread.join()
+    assert told == [
+        f"Paused by {control}; a line 'go' there goes on.",
+        "Going on.",
+        "Rate: 100 a second.",
+    ]
+
+
+def test_a_stop_lets_nothing_pass(tmp_path):
+    """The file stops the run as Ctrl-C does."""
+    control = tmp_path / "control"
+    control.write_text("stop")
+    gate = Gate(control=control)
+    assert gate.wait() == "stopped"
+    assert gate.stopped
+
+
+def test_a_rate_spaces_writes_out(monkeypatch):
+    """Two a second: the third passes a second after the first, whatever the clock did before."""
+    now = [100.0]
+    monkeypatch.setattr("osc_placement.batch.gate.time.monotonic", lambda: now[0])
+    gate = Gate(rate=2.0)
+    monkeypatch.setattr(gate.stop, "wait", lambda pause: now.__setitem__(0, now[0] + pause))
+    times = []
+    for _ in range(3):
+        assert gate.wait() == ""
+        times.append(round(now[0] - 100.0, 3))
+    assert times == [0.0, 0.5, 1.0]

@@ -1,0 +1,265 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs on disk: whatever a dead process left is read, gone on with and undone."""
+
+import fcntl
+import json
+import stat
+
+import pytest
+
+from osc_placement.batch import execute, journal, recovery
+from osc_placement.batch.inventory import RatioEdit
+from osc_placement.batch.membership import TraitEdit
+from osc_placement.batch.plan import Change, Consumer, Plan, ProviderState, Result, make_plan
+from osc_placement.batch.record import Recorded, edits_of
+from osc_placement.batch.select import read_states
+from tests.unit.batch.cloud import FakeCloud, processors
+
+SERVER = "http://somebody:secret@placement.test/placement/"
+ADD = TraitEdit("add", frozenset({"A"}))
+
+
+def reader(cloud):
+    return lambda subjects, facets: read_states(cloud, subjects, facets, concurrency=1)
+
+
+def plan_for(cloud, edit=ADD):
+    return make_plan(edit, read_states(cloud, cloud.providers, edit.facets, concurrency=1))
+
+
+def run_recorded(cloud, directory, plan, **options):
+    """Make a run as a command does; its id."""
+    recorder = journal.create(SERVER, plan, directory=directory, **options)
+    report = execute.execute_plan(cloud, plan, recorder=recorder, concurrency=1)
+    recorder.end_sitting(report)
+    recorder.close()
+    return recorder.id
+
+
+def resume(cloud, directory, run_id):
+    run, recorder = journal.reopen(run_id, directory)
+    plan = recovery.plan_resume(run, reader(cloud))
+    recorder.begin(plan)
+    report = execute.execute_plan(cloud, plan, recorder=recorder, concurrency=1)
+    recorder.end_sitting(report)
+    recorder.close()
+    return report
+
+
+def undo(cloud, directory, run_id, **options):
+    plan = recovery.plan_undo(journal.read(run_id, directory), reader(cloud), **options)
+    return execute.execute_plan(cloud, plan, concurrency=1)
+
+
+def traits(cloud):
+    return {name: facets["traits"] for name, facets in cloud.facets.items()}
+
+
+def test_a_journal_is_the_owners_and_holds_no_secret(tmp_path):
+    """Nobody else may read it, and what may be secret in the address is not in it."""
+    directory = tmp_path / "state" / "runs"
+    run_id = run_recorded(FakeCloud("a"), directory, plan_for(FakeCloud("a")))
+    path = directory / f"{run_id}.jsonl"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(directory.stat().st_mode) == 0o700
+    assert "secret" not in path.read_text()
+    assert journal.read(run_id, directory).header.server == "http://placement.test/placement"
+
+
+def test_a_journal_tells_what_was_done(tmp_path):
+    """Intent, before-image and outcome of every provider that was to change, and of no other."""
+    cloud = FakeCloud("a", "b", "c", traits=["B"])
+    cloud.touch("b", traits=["A", "B"])
+    run_id = run_recorded(cloud, tmp_path, plan_for(cloud), selection="in aggregate X")
+    run = journal.read(run_id, tmp_path)
+    assert (run.state, run.status, run.applied, run.pending) == ("done", 0, 2, ())
+    assert list(run.intents) == ["a", "c"]
+    assert run.intents["a"].before.traits == {"B"}
+    assert run.intents["a"].after.traits == {"A", "B"}
+    assert run.endings["a"].generation == 1
+    assert run.header.selection == "in aggregate X"
+    assert run.header.edit == ADD
+
+
+def test_all_intents_are_on_the_disk_before_the_first_write(tmp_path):
+    """Whoever dies at the first write has left the whole plan."""
+    cloud = FakeCloud("a", "b")
+    seen = []
+    cloud.before_write = lambda _uuid: seen.append(next(tmp_path.glob("*.jsonl")).read_text())
+    run_recorded(cloud, tmp_path, plan_for(cloud))
+    records = [json.loads(line)["record"] for line in seen[0].splitlines()]
+    assert records == ["run", "intent", "intent", "planned"]
+
+
+@pytest.mark.parametrize("edit", [ADD, RatioEdit({"VCPU": 4.0})], ids=lambda edit: edit.title)
+def test_a_run_that_died_at_any_byte_is_resumed_to_the_plan_and_undone_to_the_start(tmp_path, edit):
+    """The journal is cut at every byte; every write up to there, and one more, was made."""
+    whole = FakeCloud("a", "b", inventories=processors(1.0), traits=["B"])
+    plan = plan_for(whole, edit)
+    before = json.dumps({name: [f["traits"], f["inventories"]] for name, f in whole.facets.items()})
+    run_id = run_recorded(whole, tmp_path, plan)
+    after = json.dumps({name: [f["traits"], f["inventories"]] for name, f in whole.facets.items()})
+    content = (tmp_path / f"{run_id}.jsonl").read_bytes()
+    planned = content.index(b'{"record":"planned"')
+    first = content.index(b"\n", planned) + 1
+    for cut in range(first, len(content), 7):
+        directory = tmp_path / f"cut{cut}"
+        directory.mkdir()
+        (directory / f"{run_id}.jsonl").write_bytes(content[:cut])
+        cloud = FakeCloud("a", "b", inventories=processors(1.0), traits=["B"])
+        written = content[:cut].count(b'"outcome"') + 1
+        for change in plan.changes[:written]:
+            execute.run_change(cloud, change, edit)
+        assert resume(cloud, directory, run_id).exit_status == 0
+        now = json.dumps({name: [f["traits"], f["inventories"]] for name, f in cloud.facets.items()})
+        assert now == after
+        assert journal.read(run_id, directory).state == "done"
+        assert undo(cloud, directory, run_id).exit_status == 0
+        now = json.dumps({name: [f["traits"], f["inventories"]] for name, f in cloud.facets.items()})
+        assert now == before
+
+
+def test_a_run_that_died_before_its_plan_was_whole_did_nothing(tmp_path):
+    """It cannot be resumed, and says which command to give again; there is nothing to undo."""
+    cloud = FakeCloud("a", "b")
+    run_id = run_recorded(cloud, tmp_path, plan_for(cloud))
+    path = tmp_path / f"{run_id}.jsonl"
+    content = path.read_bytes()
+    path.write_bytes(content[: content.index(b'{"record":"planned"') + 5])
+    run = journal.read(run_id, tmp_path)
+    assert run.state == "not begun"
+    with pytest.raises(Exception, match="nothing was changed; give its command again: trait add A"):
+        recovery.plan_resume(run, reader(cloud))
+    assert recovery.plan_undo(run, reader(cloud)).steps == ()
+
+
+def test_resume_plans_again_where_somebody_was_faster(tmp_path):
+    """His trait stays, ours comes, and undo takes ours only."""
+    cloud = FakeCloud("a", "b")
+    plan = plan_for(cloud)
+    recorder = journal.create(SERVER, plan, directory=tmp_path)
+    recorder.close()
+    cloud.touch("a", traits=["SOMEBODYS"])
+    resume(cloud, tmp_path, recorder.id)
+    assert traits(cloud) == {"a": ["A", "SOMEBODYS"], "b": ["A"]}
+    undo(cloud, tmp_path, recorder.id)
+    assert traits(cloud) == {"a": ["SOMEBODYS"], "b": []}
+
+
+def test_undo_refuses_what_somebody_changed_since_and_says_what(tmp_path):
+    """The others are undone; with force the stranger's change stays and ours goes."""
+    cloud = FakeCloud("a", "b")
+    run_id = run_recorded(cloud, tmp_path, plan_for(cloud))
+    cloud.touch("a", traits=["A", "SOMEBODYS"])
+    report = undo(cloud, tmp_path, run_id)
+    assert [outcome.result for outcome in report.outcomes] == [Result.FAILED, Result.APPLIED]
+    assert "a was changed since: nothing became SOMEBODYS" in str(report.outcomes[0].error)
+    assert traits(cloud) == {"a": ["A", "SOMEBODYS"], "b": []}
+    assert undo(cloud, tmp_path, run_id, force=True).exit_status == 0
+    assert traits(cloud) == {"a": ["SOMEBODYS"], "b": []}
+
+
+def test_undo_minds_no_generation_that_moved_for_another_reason(tmp_path):
+    """An instance that was started meanwhile hinders nobody."""
+    cloud = FakeCloud("a")
+    run_id = run_recorded(cloud, tmp_path, plan_for(cloud))
+    cloud.touch("a")
+    assert undo(cloud, tmp_path, run_id).exit_status == 0
+    assert traits(cloud) == {"a": []}
+
+
+def test_a_conflict_puts_the_later_plan_on_the_disk_before_its_write(tmp_path):
+    """Undo goes back to what was there when we wrote, not to what we planned on."""
+    cloud = FakeCloud("a")
+    strangers = iter([["SOMEBODYS"]])
+
+    def interfere(uuid):
+        for names in strangers:
+            cloud.touch(uuid, traits=names)
+
+    cloud.before_write = interfere
+    run_id = run_recorded(cloud, tmp_path, plan_for(cloud))
+    assert journal.read(run_id, tmp_path).intents["a"].before.traits == {"SOMEBODYS"}
+    undo(cloud, tmp_path, run_id)
+    assert traits(cloud) == {"a": ["SOMEBODYS"]}
+
+
+def test_allocations_of_consumers_are_run_resumed_and_undone_the_same_way(tmp_path):
+    """A plan may be about consumers: they are written by their generation, and a new one may begin."""
+    cloud = FakeCloud()
+    consumer = Consumer("c1", None, "project", "user", "INSTANCE")
+    held = {"p1": {"VCPU": 2}}
+    change = Change(consumer, ProviderState(allocations={}), ProviderState(allocations=held))
+    edit = Recorded("heal", ("allocations",))
+    plan = Plan(edit, (change,), edits=edits_of(edit, (change,)))
+    run_id = run_recorded(cloud, tmp_path, plan)
+    assert cloud.claims["c1"]["allocations"] == {"p1": {"resources": {"VCPU": 2}}}
+    assert journal.read(run_id, tmp_path).intents["c1"] == change
+    cloud.claims["c1"]["allocations"]["p2"] = {"resources": {"DISK_GB": 5}}
+    assert "p2:DISK_GB=5" in str(undo(cloud, tmp_path, run_id).outcomes[0].error)
+    assert undo(cloud, tmp_path, run_id, force=True).exit_status == 0
+    assert cloud.claims["c1"]["allocations"] == {"p2": {"resources": {"DISK_GB": 5}}}
+
+
+def test_a_run_under_way_is_not_resumed_by_another(tmp_path):
+    """Two processes with one journal would tell each other's lies."""
+    recorder = journal.create(SERVER, plan_for(FakeCloud("a")), directory=tmp_path)
+    assert journal.read(recorder.id, tmp_path).state == "running"
+    with pytest.raises(journal.JournalError, match="under way in another process"):
+        journal.reopen(recorder.id, tmp_path)
+    recorder.close()
+    assert journal.read(recorder.id, tmp_path).state == "unfinished"
+
+
+@pytest.mark.parametrize("damage", [b"garbage\n", b'{"no": "record"}\n', b'{"record":"outcome"}\n'])
+def test_damage_is_one_sentence_with_the_line(tmp_path, damage):
+    """Anything but a torn last line is not guessed at."""
+    run_id = run_recorded(FakeCloud("a"), tmp_path, plan_for(FakeCloud("a")))
+    path = tmp_path / f"{run_id}.jsonl"
+    first, rest = path.read_bytes().split(b"\n", 1)
+    path.write_bytes(first + b"\n" + damage + rest)
+    with pytest.raises(journal.JournalError, match="damaged at line 2"):
+        journal.read(run_id, tmp_path)
+    assert [type(run) for run in journal.read_all(tmp_path)] == [journal.JournalError]
+
+
+@pytest.mark.parametrize("run_id", ["", "none", "../x", "."])
+def test_a_run_that_is_not_there_is_one_sentence(tmp_path, run_id):
+    """Nothing outside the directory is looked at."""
+    with pytest.raises(journal.JournalError, match="There is no run"):
+        journal.read(run_id, tmp_path)
+
+
+def test_a_journal_of_a_later_version_is_refused(tmp_path):
+    """What is not understood is not undone."""
+    run_id = run_recorded(FakeCloud("a"), tmp_path, plan_for(FakeCloud("a")))
+    path = tmp_path / f"{run_id}.jsonl"
+    path.write_text(path.read_text().replace('"version":1', '"version":2'))
+    with pytest.raises(journal.JournalError, match="version 2 is newer"):
+        journal.read(run_id, tmp_path)
+
+
+def test_a_disk_that_cannot_be_written_stops_before_the_first_write(tmp_path):
+    """One sentence, and the cloud is as it was."""
+    (tmp_path / "file").write_text("")
+    with pytest.raises(journal.JournalError, match="cannot be read or written"):
+        journal.create(SERVER, plan_for(FakeCloud("a")), directory=tmp_path / "file")
+
+
+def test_the_state_directory_is_where_the_xdg_specification_says(monkeypatch, tmp_path):
+    """A relative path is ignored, as the specification wants."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    assert journal.state_directory() == tmp_path / "osc-placement" / "runs"
+    monkeypatch.setenv("XDG_STATE_HOME", "relative")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert journal.state_directory() == tmp_path / ".local" / "state" / "osc-placement" / "runs"
+
+
+def test_a_lock_goes_with_its_process(tmp_path):
+    """The lock is the kernel's: a process that was killed holds nothing up."""
+    recorder = journal.create(SERVER, plan_for(FakeCloud("a")), directory=tmp_path)
+    with recorder.path.open() as file, pytest.raises(BlockingIOError):
+        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    recorder.close()
+    with recorder.path.open() as file:
+        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)

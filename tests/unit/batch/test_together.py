@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Many consumers in one request, and one by one where that is refused."""
+
+import pytest
+
+from osc_placement.batch import together
+from osc_placement.batch.execute import NoRecorder
+from osc_placement.batch.gate import Gate
+from osc_placement.batch.plan import Change, Consumer, Plan, ProviderState
+from osc_placement.batch.record import Recorded
+from osc_placement.model import Provider
+from tests.unit.fake_placement import FakePlacement, error
+
+EDIT = Recorded("allocations", ("allocations",))
+FULL = error(409, "no room", code="placement.undefined_code")
+HELD = ProviderState(allocations={"rp": {"VCPU": 1}})
+
+
+def claim(uuid, after=HELD):
+    """The first allocations of a consumer."""
+    return Change(Consumer(uuid, None, "p", "u"), ProviderState(allocations={}), after)
+
+
+def run(placement, *changes, gate=None):
+    """Write the changes; how each ended."""
+    plan = Plan(EDIT, changes)
+    report = together.execute_together(
+        placement.client(), plan, gate=gate or Gate(), recorder=NoRecorder(), concurrency=1
+    )
+    return report, {outcome.change.uuid: str(outcome.result) for outcome in report.outcomes}
+
+
+def requests(placement):
+    """What was asked, without the question for versions."""
+    return [line for line in placement.lines if line != "GET /"]
+
+
+def test_many_consumers_are_one_request():
+    """Each has its outcome, in the order of the plan."""
+    placement = FakePlacement().on("POST", "/allocations", (204, ""))
+    _, results = run(placement, claim("b"), claim("a"))
+    assert list(results.items()) == [("b", "applied"), ("a", "applied")]
+    assert requests(placement) == ["POST /allocations"]
+    body = placement.asked[-1].body
+    assert body["a"] == {
+        "allocations": {"rp": {"resources": {"VCPU": 1}}},
+        "project_id": "p",
+        "user_id": "u",
+        "consumer_generation": None,
+        "consumer_type": "INSTANCE",
+    }
+
+
+def test_refused_request_is_made_one_by_one():
+    """The consumer that does not fit fails alone, with the server's reason."""
+    placement = FakePlacement().on("POST", "/allocations", FULL)
+    placement.on("PUT", "/allocations/a", (204, "")).on("PUT", "/allocations/b", FULL)
+    report, results = run(placement, claim("a"), claim("b"))
+    assert results == {"a": "applied", "b": "failed"}
+    assert "no room" in str(report.outcomes[1].error)
+    assert report.exit_status == 3
+
+
+def test_groups_are_bounded(monkeypatch):
+    """No request has more consumers than SIZE; a consumer that is left alone gets one of its own."""
+    monkeypatch.setattr(together, "SIZE", 2)
+    placement = FakePlacement().on("POST", "/allocations", (204, "")).on("PUT", "/allocations/c", (204, ""))
+    _, results = run(placement, claim("a"), claim("b"), claim("c"))
+    assert set(results.values()) == {"applied"}
+    assert requests(placement) == ["POST /allocations", "PUT /allocations/c"]
+
+
+def test_unchanged_consumer_is_not_written():
+    """What is as wanted has its outcome and no request."""
+    placement = FakePlacement()
+    step = Change(Consumer("a"), HELD, HELD)
+    assert run(placement, step)[1] == {"a": "unchanged"}
+    assert requests(placement) == []
+
+
+def test_stopped_run_skips_what_is_left():
+    """Behind a closed gate nothing is written, and the report says that it was interrupted."""
+    gate = Gate()
+    gate.stop.set()
+    placement = FakePlacement()
+    report, results = run(placement, claim("a"), claim("b"), gate=gate)
+    assert set(results.values()) == {"skipped"}
+    assert (report.interrupted, report.exit_status, requests(placement)) == (True, 130, [])
+
+
+@pytest.mark.parametrize(("subject", "expected"), [(Consumer("c"), True), (Provider("p", "p", 0), False)])
+def test_only_consumers_are_written_together(subject, expected):
+    """Providers have no request for many of them."""
+    assert together.is_for(Plan(EDIT, (Change(subject, HELD, HELD),))) is expected

@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Writing the allocations of a consumer, as far as they are unlike what is written to providers."""
+
+import pytest
+
+from osc_placement import codes
+from osc_placement.batch.execute import write_change
+from osc_placement.batch.plan import Change, Consumer, ProviderState
+from osc_placement.errors import Conflict
+from tests.unit.fake_placement import FakePlacement, error
+
+CONFLICT = error(409, "consumer generation conflict", code=codes.CONCURRENT_UPDATE)
+
+
+def write(placement, generation):
+    """Write the first allocations of a consumer; the generations that were sent."""
+    consumer = Consumer("c", generation, "project", "user", "INSTANCE")
+    before, after = ProviderState(allocations={}), ProviderState(allocations={"rp": {"VCPU": 1}})
+    assert list(write_change(placement.client(), Change(consumer, before, after))) == [None]
+    return [asked.body["consumer_generation"] for asked in placement.asked if asked.method == "PUT"]
+
+
+def test_consumer_that_a_refused_write_left_behind_is_written():
+    """The reference keeps it at generation 0, and refuses None for ever."""
+    placement = FakePlacement().on("PUT", "/allocations/c", CONFLICT, (204, ""))
+    assert write(placement, None) == [None, 0]
+
+
+def test_conflict_with_a_known_generation_is_for_the_caller():
+    """Only who said that there is no consumer may be wrong in this way."""
+    placement = FakePlacement().on("PUT", "/allocations/c", CONFLICT)
+    with pytest.raises(Conflict):
+        write(placement, 3)
+    assert len([asked for asked in placement.asked if asked.method == "PUT"]) == 1
