@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Allocations that belong to nobody, and whatever else in placement and nova does not fit together.
+
+Finds allocations of consumers that nova does not have, and parts of an instance's allocations on hosts that
+it is not on: these are the plan, which removes nothing else. Reports instances without allocations or with
+wrong amounts, providers without a compute node and compute nodes without a provider. Never touches consumers
+of other services, of migrations that are not over, of instances that are being built, moved or in a task; and
+while anything of nova cannot be read, nothing at all.
+
+Allocations are read first, then requested builds, then cells: what appears meanwhile is never taken for an
+orphan, as an instance is in its cell before its build request goes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from osc_placement import microversion
+from osc_placement.batch.plan import Change, Consumer, Plan, Reading
+from osc_placement.batch.record import Recorded, edits_of
+from osc_placement.batch.select import read_states
+from osc_placement.errors import UsageError
+from osc_placement.migrate.base import Assessment, Context, Finding, Trouble
+from osc_placement.migrate.facts import Instance
+from osc_placement.migrate.heal_allocations import Healer
+from osc_placement.migrate.hosts import Hosts, read_hosts
+from osc_placement.migrate.landscape import SHARING, Landscape, read_landscape
+from osc_placement.migrate.sources.base import Source, Unreadable
+
+NAME: Final = "audit"
+#: the types of nova's consumers; "unknown" is what was made before there were types
+_TYPES: Final = frozenset(("INSTANCE", "MIGRATION", "unknown"))
+#: what a provider of nova has, and one of another service need not
+_COMPUTE_CLASSES: Final = frozenset(("VCPU", "PCPU", "MEMORY_MB"))
+
+
+@dataclass(frozen=True, slots=True)
+class Audit:
+    """The migration; ``providers`` (names or UUIDs) narrows what is removed, empty means all."""
+
+    providers: frozenset[str] = frozenset()
+    name: str = NAME
+
+    def assess(self, context: Context) -> Assessment:
+        """Read both sides and compare."""
+        context.client.require(microversion.CONSUMER_TYPES, "an audit, which must know whose consumers are")
+        landscape = read_landscape(context.client, context.concurrency)
+        chosen = self._choose(landscape)
+        nova = read_nova(context.source, landscape)
+        suspects = nova.find_suspects(chosen)
+        findings = [*nova.findings, *_compare_providers(nova.hosts, landscape, complete=nova.is_complete)]
+        if not nova.is_complete:
+            return Assessment(_plan([]), (*findings, *_undecided(suspects)))
+        consumers = [Consumer(uuid) for uuid in suspects]
+        readings = read_states(context.client, consumers, ("allocations",), concurrency=context.concurrency)
+        changes = list(_plan_removals(readings, suspects, landscape))
+        failed = [
+            Finding(Trouble.UNKNOWN, f"consumer {reading.subject.uuid}", str(reading.error))
+            for reading in readings
+            if reading.state is None
+        ]
+        return Assessment(_plan(changes), (*findings, *failed), landscape.names)
+
+    def _choose(self, landscape: Landscape) -> frozenset[str]:
+        """The providers whose allocations may be removed."""
+        if not self.providers:
+            return frozenset(landscape.records)
+        names = {uuid: {uuid, landscape.name(uuid)} for uuid in landscape.records}
+        missing = self.providers.difference(*names.values())
+        if missing:
+            raise UsageError(f"Placement has no resource provider {', '.join(sorted(missing))}")
+        return frozenset(uuid for uuid, own in names.items() if own & self.providers)
+
+
+@dataclass
+class Nova:
+    """What nova says about who may hold what."""
+
+    hosts: Hosts
+    landscape: Landscape
+    known: set[str]
+    healer: Healer
+    unreadable: list[Finding] = field(default_factory=list)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all of nova could be read."""
+        return not self.hosts.unknown and not self.unreadable
+
+    @property
+    def findings(self) -> list[Finding]:
+        """What is wrong with instances, and what could not be read."""
+        missing = [
+            Finding(
+                Trouble.MISSING, f"instance {change.uuid}", "it holds nothing; placement-migrate allocations"
+            )
+            for change in self.healer.changes
+        ]
+        kept = [
+            each for each in self.healer.findings if each.trouble not in (Trouble.WRONG_HOST, Trouble.DOUBLED)
+        ]
+        return [*self.hosts.findings, *self.unreadable, *missing, *kept]
+
+    def find_suspects(self, chosen: Collection[str]) -> dict[str, frozenset[str]]:
+        """By consumer, the providers of which it holds what it should not."""
+        suspects = {
+            consumer: frozenset(claims).intersection(chosen)
+            for consumer, claims in self.landscape.held.items()
+            if consumer not in self.known
+        }
+        for instance, elsewhere in self.healer.misplaced.items():
+            suspects[instance] = frozenset(elsewhere).intersection(chosen)
+        return {consumer: providers for consumer, providers in suspects.items() if providers}
+
+
+def read_nova(source: Source, landscape: Landscape) -> Nova:
+    """Read all that may hold something, after what is held was read."""
+    builds = source.list_requested_builds()
+    hosts = read_hosts(source)
+    nova = Nova(hosts, landscape, set(builds), Healer(hosts, landscape))
+    for cell in hosts.cells:
+        if cell.uuid in hosts.unknown:
+            continue
+        try:
+            moves = source.list_migrations(cell)
+            nova.known.update(move.uuid for move in moves if move.uuid)
+            moving = frozenset(move.instance_uuid for move in moves)
+            nova.healer.judge_all(_note(source.iterate_instances(cell), nova.known), moving)
+        except Unreadable as error:
+            nova.unreadable.append(Finding(Trouble.UNKNOWN, error.subject, error.reason))
+    return nova
+
+
+def _note(instances: Iterable[Instance], known: set[str]) -> Iterator[Instance]:
+    """Note who is there; an instance without a host is known, and not judged."""
+    for instance in instances:
+        known.add(instance.uuid)
+        if instance.host:
+            yield instance
+
+
+def _undecided(suspects: Mapping[str, Collection[str]]) -> list[Finding]:
+    text = "nova may have it where it cannot be read, so nothing is removed"
+    return [Finding(Trouble.UNKNOWN, f"consumer {uuid}", text) for uuid in suspects]
+
+
+def _plan(changes: Sequence[Change]) -> Plan:
+    edit = Recorded("orphaned allocations", ("allocations",))
+    return Plan(edit, tuple(changes), edits=edits_of(edit, tuple(changes)))
+
+
+def _plan_removals(
+    readings: Iterable[Reading], suspects: Mapping[str, frozenset[str]], landscape: Landscape
+) -> Iterator[Change]:
+    for reading in readings:
+        consumer, state = reading.subject, reading.state
+        if state is None or not isinstance(consumer, Consumer) or consumer.consumer_type not in _TYPES:
+            continue
+        held = state.allocations or {}
+        kept = {
+            provider: amounts for provider, amounts in held.items() if provider not in suspects[consumer.uuid]
+        }
+        if kept != held:
+            names = ", ".join(landscape.name(provider) for provider in held if provider not in kept)
+            yield Change(consumer, state, replace(state, allocations=kept), f"orphaned on {names}")
+
+
+def _compare_providers(hosts: Hosts, landscape: Landscape, *, complete: bool) -> Iterator[Finding]:
+    """Compute nodes without provider, and the other way round."""
+    uuids = {node.uuid for node in hosts.all_nodes()}
+    by_name = {record.provider.name: uuid for uuid, record in landscape.records.items()}
+    for node in hosts.all_nodes():
+        if node.uuid not in landscape.records:
+            other = by_name.get(node.name)
+            reason = f"placement has no resource provider {node.uuid}"
+            if other and other not in uuids:
+                yield Finding(
+                    Trouble.DUPLICATE,
+                    f"node {node.name}",
+                    f"{reason}; {other} has its name, as after a re-install",
+                )
+            else:
+                yield Finding(Trouble.NO_PROVIDER, f"node {node.name}", reason)
+    for uuid, record in landscape.records.items():
+        is_root = record.provider.root_provider_uuid in (None, uuid)
+        if complete and is_root and uuid not in uuids and _is_of_nova(record.traits, record.inventories):
+            yield Finding(
+                Trouble.NO_COMPUTE_NODE,
+                f"provider {record.provider.name}",
+                f"nova has no compute node {uuid}",
+            )
+
+
+def _is_of_nova(traits: Collection[str] | None, inventories: Mapping[str, object] | None) -> bool:
+    return SHARING not in (traits or ()) and bool(_COMPUTE_CLASSES.intersection(inventories or ()))

@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What nova knows, as values: aggregates, cells, compute nodes, instances, migrations.
+
+Pure. Where the facts come from is in sources/; what follows from them is in the modules beside this one.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any, Final
+
+#: the cell of instances that were never scheduled; nothing in it holds resources
+CELL0: Final = "00000000-0000-0000-0000-000000000000"
+
+#: states of a migration that holds nothing any more ("finished" still does: its resize awaits confirmation)
+ENDED_MIGRATIONS: Final = frozenset(
+    ("confirmed", "reverted", "error", "failed", "completed", "cancelled", "done")
+)
+
+
+class BadFlavor(ValueError):
+    """The flavor that is embedded in an instance cannot be read."""
+
+
+@dataclass(frozen=True, slots=True)
+class HostAggregate:
+    """A host aggregate of nova; its UUID is that of the placement aggregate that mirrors it."""
+
+    uuid: str
+    name: str
+    hosts: frozenset[str]
+    metadata: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A cell of nova; ``database`` is its connection as it is stored, perhaps a template."""
+
+    uuid: str
+    name: str
+    database: str = ""
+
+    @property
+    def label(self) -> str:
+        """What to call the cell in a message."""
+        return f"cell {self.name or self.uuid}"
+
+
+@dataclass(frozen=True, slots=True)
+class ComputeNode:
+    """A compute node; its UUID is that of its resource provider, None where nova has not set it yet."""
+
+    uuid: str | None
+    host: str
+    name: str
+    hypervisor_type: str = ""
+    #: by resource class, what nova-compute last reported; None where the schema has no such column
+    ratios: Mapping[str, float | None] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Flavor:
+    """A flavor as it was when the instance was booted or resized."""
+
+    vcpus: int
+    memory_mb: int
+    root_gb: int
+    ephemeral_gb: int = 0
+    swap_mb: int = 0
+    extra_specs: Mapping[str, str] = field(default_factory=dict)
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Instance:
+    """An instance that is not deleted.
+
+    :ivar flavor_error: why its flavor cannot be read, where ``flavor`` is None
+    :ivar volume_root: whether it boots from a volume, so that its root disk is not on its host
+    :ivar image: properties of its image that decide about resources, by their name in the image
+    """
+
+    uuid: str
+    project_id: str
+    user_id: str
+    host: str | None
+    node: str | None
+    vm_state: str | None = None
+    task_state: str | None = None
+    flavor: Flavor | None = None
+    flavor_error: str = ""
+    volume_root: bool = False
+    image: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class MigrationRecord:
+    """A move of an instance that is not over; as a consumer, its UUID holds what is claimed on the source."""
+
+    uuid: str | None
+    instance_uuid: str
+    status: str
+    source_host: str | None = None
+    source_node: str | None = None
+    dest_host: str | None = None
+    dest_node: str | None = None
+
+
+@lru_cache(maxsize=4096)
+def parse_flavor(text: str) -> Flavor:
+    """Read the flavor column of ``instance_extra``; BadFlavor says what is wrong with it.
+
+    PERF: remembered, as the instances of one flavor share its text: a cloud of 100,000 instances then holds
+    as many flavors as it has, and parses each once.
+    """
+    try:
+        current = json.loads(text)["cur"]["nova_object.data"]
+        return Flavor(
+            vcpus=int(current["vcpus"]),
+            memory_mb=int(current["memory_mb"]),
+            root_gb=int(current["root_gb"]),
+            ephemeral_gb=int(current.get("ephemeral_gb") or 0),
+            swap_mb=int(current.get("swap") or 0),
+            extra_specs=_read_extra_specs(current.get("extra_specs")),
+            name=str(current.get("name") or ""),
+        )
+    except KeyError as error:
+        raise BadFlavor(f"its flavor has no {error.args[0]!r}") from error
+    except (ValueError, TypeError, AttributeError) as error:
+        raise BadFlavor(f"its flavor cannot be read: {error}") from error
+
+
+def _read_extra_specs(specs: Any) -> dict[str, str]:
+    return {str(key): str(value) for key, value in (specs or {}).items()}

@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Give every instance the allocations that nova's scheduler would have made: the way out of CachingScheduler.
+
+Finds instances on a host that hold nothing, and makes their allocations from the embedded flavor, for their
+project and user; where others own what an instance holds, it gets its project and user. A wrong amount or
+host is reported. Never touches an instance in a task, of a cell that cannot be read, or whose claim could lie
+in several places.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from osc_placement.batch.plan import Change, Consumer, Plan, ProviderState
+from osc_placement.batch.record import Recorded, edits_of
+from osc_placement.migrate.base import Assessment, Context, Finding, Trouble
+from osc_placement.migrate.facts import Cell, ComputeNode, Instance
+from osc_placement.migrate.flavor import NoClaim, claim_of
+from osc_placement.migrate.hosts import Hosts, read_hosts
+from osc_placement.migrate.landscape import Claims, Landscape, read_landscape, sum_claims
+from osc_placement.migrate.owners import Owner, find_wrong_owners
+from osc_placement.migrate.placing import Ambiguous, Ledger, OverCapacity, Unplaceable
+from osc_placement.migrate.shard import WHOLE, Shard
+from osc_placement.migrate.sources.base import Source, Unreadable
+
+NAME = "heal_allocations"
+#: classes that come from the flavor alone; others may come from ports and devices besides
+_SIZES = frozenset(("VCPU", "PCPU", "MEMORY_MB", "DISK_GB"))
+
+
+@dataclass(frozen=True, slots=True)
+class HealAllocations:
+    """The migration; ``instances`` and ``hosts`` narrow it, empty means all."""
+
+    instances: frozenset[str] = frozenset()
+    hosts: frozenset[str] = frozenset()
+    shard: Shard = WHOLE
+    name: str = NAME
+
+    def assess(self, context: Context) -> Assessment:
+        """Read both sides and compare."""
+        hosts = read_hosts(context.source)
+        landscape = read_landscape(context.client, context.concurrency)
+        healer = Healer(hosts, landscape)
+        findings = list(hosts.findings)
+        for cell in hosts.cells:
+            if cell.uuid not in hosts.unknown:
+                try:
+                    healer.judge_all(self._choose(context.source, cell), _moving(context.source, cell))
+                except Unreadable as error:
+                    findings.append(Finding(Trouble.UNKNOWN, error.subject, error.reason))
+        wrong, unread = find_wrong_owners(context, healer.owners, landscape.held)
+        changes = (*healer.changes, *wrong)
+        edit = Recorded("allocations of instances", ("allocations", "owner"))
+        plan = Plan(edit, changes, edits=edits_of(edit, changes))
+        return Assessment(plan, (*findings, *healer.findings, *unread), landscape.names)
+
+    def _choose(self, source: Source, cell: Cell) -> Iterator[Instance]:
+        for instance in source.iterate_instances(cell):
+            host = instance.host
+            if not host or not self.shard.has(host):
+                continue
+            if (not self.instances or instance.uuid in self.instances) and (
+                not self.hosts or host in self.hosts
+            ):
+                yield instance
+
+
+def _moving(source: Source, cell: Cell) -> frozenset[str]:
+    return frozenset(record.instance_uuid for record in source.list_migrations(cell))
+
+
+class Healer:
+    """Judges instances one by one; what is planned for one is used for the next."""
+
+    def __init__(self, hosts: Hosts, landscape: Landscape) -> None:
+        self._landscape = landscape
+        self._ledger = Ledger(landscape)
+        self._nodes: Mapping[tuple[str, str], ComputeNode] = {
+            (node.host, node.name): node for node in hosts.all_nodes()
+        }
+        self._reach: dict[str, frozenset[str]] = {}
+        self.changes: list[Change] = []
+        self.findings: list[Finding] = []
+        #: by instance that holds something, its project and user
+        self.owners: dict[str, Owner] = {}
+        #: by instance, the providers of hosts that it is not on
+        self.misplaced: dict[str, list[str]] = {}
+
+    def judge_all(self, instances: Iterable[Instance], moving: frozenset[str] = frozenset()) -> None:
+        """Plan or report whatever is not as it should be; ``moving`` are instances with a live migration."""
+        for instance in instances:
+            finding = self._judge(instance, is_moving=instance.uuid in moving)
+            if finding:
+                self.findings.append(finding)
+
+    def _judge(self, instance: Instance, *, is_moving: bool) -> Finding | None:
+        held = self._landscape.held.get(instance.uuid)
+        if held and instance.project_id and instance.user_id:
+            self.owners[instance.uuid] = (sys.intern(instance.project_id), sys.intern(instance.user_id))
+        if instance.task_state:
+            return None if held else _finding(Trouble.BUSY, instance, f"it is {instance.task_state}")
+        node = self._nodes.get((instance.host or "", instance.node or ""))
+        if node is None or node.uuid is None:
+            text = f"there is no compute node {instance.node} on host {instance.host}"
+            return _finding(Trouble.NO_COMPUTE_NODE, instance, text)
+        if node.uuid not in self._landscape.records:
+            text = f"placement has no resource provider {node.uuid} for its node {node.name}"
+            return _finding(Trouble.NO_PROVIDER, instance, text)
+        try:
+            claim = claim_of(instance)
+        except NoClaim as error:
+            return _finding(Trouble.NO_CLAIM, instance, str(error))
+        if held:
+            return self._compare(instance, held, claim, node.uuid, is_moving=is_moving)
+        return self._heal(instance, claim, node.uuid)
+
+    def _heal(self, instance: Instance, claim: Mapping[str, int], node: str) -> Finding | None:
+        try:
+            placed = self._ledger.place(claim, node)
+        except OverCapacity as error:
+            return _finding(Trouble.OVER_CAPACITY, instance, str(error))
+        except Ambiguous as error:
+            return _finding(Trouble.AMBIGUOUS, instance, str(error))
+        except Unplaceable as error:
+            return _finding(Trouble.NO_INVENTORY, instance, str(error))
+        consumer = Consumer(instance.uuid, None, instance.project_id, instance.user_id, "INSTANCE")
+        before, after = ProviderState(allocations={}), ProviderState(allocations=placed)
+        self.changes.append(Change(consumer, before, after))
+        return None
+
+    def _compare(
+        self, instance: Instance, held: Claims, claim: Mapping[str, int], node: str, *, is_moving: bool
+    ) -> Finding | None:
+        reach = self._reach_of(node)
+        elsewhere = [uuid for uuid in held if uuid not in reach]
+        if elsewhere and not is_moving:
+            self.misplaced[instance.uuid] = elsewhere
+            names = ", ".join(map(self._landscape.name, elsewhere))
+            kind = Trouble.WRONG_HOST if len(elsewhere) == len(held) else Trouble.DOUBLED
+            return _finding(kind, instance, f"it holds resources of {names}, and is on {instance.host}")
+        total = sum_claims({uuid: amounts for uuid, amounts in held.items() if uuid in reach})
+        wrong = {
+            resource
+            for resource in {*claim, *(_SIZES & total.keys())}
+            if total.get(resource, 0) != claim.get(resource, 0)
+        }
+        if wrong and not is_moving:
+            text = f"it holds {_format(total, wrong)} and should hold {_format(claim, wrong)}"
+            return _finding(Trouble.WRONG_AMOUNT, instance, text)
+        return None
+
+    def _reach_of(self, node: str) -> frozenset[str]:
+        if node not in self._reach:
+            self._reach[node] = frozenset(self._landscape.reach(node))
+        return self._reach[node]
+
+
+def _format(amounts: Mapping[str, int], resources: Iterable[str]) -> str:
+    return ", ".join(f"{resource}={amounts.get(resource, 0)}" for resource in sorted(resources))
+
+
+def _finding(trouble: Trouble, instance: Instance, text: str) -> Finding:
+    return Finding(trouble, f"instance {instance.uuid}", text)

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The hosts of nova and their compute nodes, over all cells; what could not be read stays unknown."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from osc_placement.migrate.base import Finding, Trouble
+from osc_placement.migrate.facts import Cell, ComputeNode
+from osc_placement.migrate.sources.base import Source, Unreadable
+from osc_placement.model import ProviderRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Hosts:
+    """Which nodes each host has, and which cell it is in; ``unknown`` has why, by UUID of the cell."""
+
+    cells: tuple[Cell, ...]
+    nodes: Mapping[str, tuple[ComputeNode, ...]]
+    cell_of: Mapping[str, str]
+    unknown: Mapping[str, Unreadable]
+
+    @property
+    def findings(self) -> list[Finding]:
+        """A finding for each cell that could not be read."""
+        return [Finding(Trouble.UNKNOWN, error.subject, error.reason) for error in self.unknown.values()]
+
+    def all_nodes(self) -> Iterator[ComputeNode]:
+        """The nodes of all hosts."""
+        for nodes in self.nodes.values():
+            yield from nodes
+
+    def find_trouble(self, host: str) -> Finding | None:
+        """Why a host has no nodes that could be looked at; None if it has."""
+        subject = f"host {host}"
+        if self.nodes.get(host):
+            return None
+        if host not in self.cell_of:
+            return Finding(Trouble.UNMAPPED_HOST, subject, "it is mapped to no cell")
+        if self.cell_of[host] in self.unknown:
+            return Finding(Trouble.UNKNOWN, subject, "its cell cannot be read, so it is left alone")
+        return Finding(Trouble.NO_COMPUTE_NODE, subject, "it has no compute node in its cell")
+
+
+def read_hosts(source: Source) -> Hosts:
+    """Read the compute nodes of all cells; Unreadable only if the API database is."""
+    cells = tuple(source.list_cells())
+    cell_of = source.map_hosts()
+    nodes: dict[str, list[ComputeNode]] = defaultdict(list)
+    unknown: dict[str, Unreadable] = {}
+    for cell in cells:
+        try:
+            for node in source.list_compute_nodes(cell):
+                nodes[node.host].append(node)
+        except Unreadable as error:
+            unknown[cell.uuid] = error
+    return Hosts(cells, {host: tuple(found) for host, found in nodes.items()}, cell_of, unknown)
+
+
+def find_provider(
+    host: str, node: ComputeNode, records: Mapping[str, ProviderRecord]
+) -> ProviderRecord | Finding:
+    """The provider of a compute node, or why there is none."""
+    subject = f"host {host}" if node.name == host else f"host {host}, node {node.name}"
+    if node.uuid is None:
+        text = "its compute node has no UUID yet; start nova-compute of Queens or later once"
+        return Finding(Trouble.NO_COMPUTE_NODE, subject, text)
+    if node.uuid not in records:
+        return Finding(Trouble.NO_PROVIDER, subject, f"placement has no resource provider {node.uuid}")
+    return records[node.uuid]

@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Placement as a migration sees it: trees of providers, who shares with whom, and who holds what."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from osc_placement import microversion
+from osc_placement.batch.workers import map_in_order
+from osc_placement.client import PlacementClient
+from osc_placement.errors import NotFound
+from osc_placement.model import Inventory, ProviderRecord
+
+SHARING: Final = "MISC_SHARES_VIA_AGGREGATE"
+#: amounts by class, by the UUID of the provider
+Claims = Mapping[str, Mapping[str, int]]
+Holdings = Mapping[str, Claims]
+
+
+@dataclass(frozen=True)
+class Landscape:
+    """The providers by UUID, and what each consumer holds of them."""
+
+    records: Mapping[str, ProviderRecord]
+    held: Holdings = field(default_factory=dict)
+    trees: Mapping[str, tuple[str, ...]] = field(init=False)
+    _sharing: Mapping[str, tuple[str, ...]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        trees: dict[str, list[str]] = defaultdict(list)
+        sharing: dict[str, list[str]] = defaultdict(list)
+        for uuid, record in self.records.items():
+            trees[record.provider.root_provider_uuid or uuid].append(uuid)
+            if SHARING in (record.traits or ()):
+                for aggregate in record.aggregates or ():
+                    sharing[aggregate].append(uuid)
+        object.__setattr__(self, "trees", {root: tuple(members) for root, members in trees.items()})
+        object.__setattr__(self, "_sharing", {key: tuple(members) for key, members in sharing.items()})
+
+    def reach(self, uuid: str) -> tuple[str, ...]:
+        """The providers that an instance on this one may use: those of its tree, and who shares with it."""
+        root = self.records[uuid].provider.root_provider_uuid or uuid
+        tree = self.trees[root]
+        aggregates = {each for member in tree for each in self.records[member].aggregates or ()}
+        sharing = (each for key in sorted(aggregates) for each in self._sharing.get(key, ()))
+        return tuple(dict.fromkeys((*tree, *sharing)))
+
+    def inventory(self, uuid: str, resource: str) -> Inventory | None:
+        """What a provider has of a class."""
+        return (self.records[uuid].inventories or {}).get(resource)
+
+    def name(self, uuid: str) -> str:
+        """The name of a provider, or its UUID if it is not there."""
+        record = self.records.get(uuid)
+        return record.provider.name if record else uuid
+
+    @property
+    def names(self) -> dict[str, str]:
+        """The names of all providers, by UUID."""
+        return {uuid: record.provider.name for uuid, record in self.records.items()}
+
+    def usages(self) -> dict[tuple[str, str], int]:
+        """What is held of each class of each provider."""
+        used: dict[tuple[str, str], int] = defaultdict(int)
+        for claims in self.held.values():
+            for provider, amounts in claims.items():
+                for resource, amount in amounts.items():
+                    used[provider, resource] += amount
+        return used
+
+
+def read_landscape(client: PlacementClient, concurrency: int) -> Landscape:
+    """Read all providers, and all that is held of them."""
+    client.require(microversion.CONSUMER_GENERATIONS, "a look at allocations")
+    found = client.read_providers(want=("inventories", "traits", "aggregates"), concurrency=concurrency)
+    records = {record.provider.uuid: record for record in found}
+    return Landscape(records, _read_holdings(client, records, concurrency))
+
+
+def _read_holdings(client: PlacementClient, uuids: Iterable[str], concurrency: int) -> Holdings:
+    at_once = client.list_consumers()
+    if at_once is not None:
+        return {consumer["uuid"]: _read_claims(consumer["allocations"]) for consumer in at_once}
+    client.allow_concurrency(concurrency)
+
+    def read(uuid: str) -> tuple[str, dict[str, dict[str, int]]]:
+        return uuid, _read_consumers(client, uuid)
+
+    held: dict[str, dict[str, Mapping[str, int]]] = defaultdict(dict)
+    for uuid, consumers in map_in_order(read, list(uuids), threads=concurrency):
+        for consumer, amounts in consumers.items():
+            held[consumer][uuid] = amounts
+    return dict(held)
+
+
+def _read_claims(allocations: Mapping[str, Any]) -> Claims:
+    return {provider: entry["resources"] for provider, entry in allocations.items()}
+
+
+def _read_consumers(client: PlacementClient, uuid: str) -> dict[str, dict[str, int]]:
+    try:
+        allocations = client.list_provider_allocations(uuid)["allocations"]
+    except NotFound:  # it was deleted since it was listed, which it can only be with nothing held of it
+        return {}
+    return {consumer: entry["resources"] for consumer, entry in allocations.items()}
+
+
+def sum_claims(claims: Claims) -> dict[str, int]:
+    """Amounts by class, over all providers."""
+    total: dict[str, int] = defaultdict(int)
+    for amounts in claims.values():
+        for resource, amount in amounts.items():
+            total[resource] += amount
+    return dict(total)
+
+
+def iterate_amounts(claims: Claims) -> Iterator[tuple[str, str, int]]:
+    """Provider, class, amount."""
+    for provider, amounts in claims.items():
+        for resource, amount in amounts.items():
+            yield provider, resource, amount

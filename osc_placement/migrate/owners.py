@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Consumers that belong to another project or user than their instance.
+
+Placement tells an owner with each consumer only, which is a request for each. It also tells what an owner
+holds in all: where that is what his instances hold together, they are all his, and none is asked about.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from osc_placement import microversion
+from osc_placement.batch.plan import Change, Consumer, describe_owner
+from osc_placement.batch.select import read_states
+from osc_placement.batch.workers import map_in_order
+from osc_placement.migrate.base import Context, Finding, Trouble
+from osc_placement.migrate.landscape import Holdings, iterate_amounts
+
+#: project and user
+Owner = tuple[str, str]
+
+
+def find_wrong_owners(
+    context: Context, owners: Mapping[str, Owner], held: Holdings
+) -> tuple[list[Change], list[Finding]]:
+    """Changes that give consumers to their owners, and the consumers that could not be read."""
+    suspects = [uuid for uuids in _find_suspects(context, owners, held) for uuid in uuids]
+    consumers = [Consumer(uuid) for uuid in suspects]
+    readings = read_states(
+        context.client, consumers, ("allocations", "owner"), concurrency=context.concurrency
+    )
+    changes, findings = [], []
+    for reading in readings:
+        uuid = reading.subject.uuid
+        if reading.state is None:
+            findings.append(Finding(Trouble.UNKNOWN, f"instance {uuid}", str(reading.error)))
+            continue
+        owner = describe_owner(*owners[uuid])
+        if reading.state.owner not in (None, owner):
+            changes.append(Change(reading.subject, reading.state, replace(reading.state, owner=owner)))
+    return changes, findings
+
+
+def _find_suspects(context: Context, owners: Mapping[str, Owner], held: Holdings) -> Iterator[Sequence[str]]:
+    """The instances of each owner who does not hold exactly what they hold."""
+    of_owner: dict[Owner, list[str]] = defaultdict(list)
+    for uuid, owner in owners.items():
+        of_owner[owner].append(uuid)
+
+    def check(item: tuple[Owner, list[str]]) -> Sequence[str]:
+        (project, user), uuids = item
+        usages = context.client.total_usages(project, user_id=user, version=microversion.TOTAL_USAGES)
+        return (
+            () if _add(uuids, held) == {name: amount for name, amount in usages.items() if amount} else uuids
+        )
+
+    return iter(map_in_order(check, list(of_owner.items()), threads=context.concurrency))
+
+
+def _add(uuids: Sequence[str], held: Holdings) -> dict[str, int]:
+    total: dict[str, int] = defaultdict(int)
+    for uuid in uuids:
+        for _provider, resource, amount in iterate_amounts(held[uuid]):
+            total[resource] += amount
+    return dict(total)

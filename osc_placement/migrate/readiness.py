@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One sentence: whether the caching scheduler can be left, and if not, why not. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Final
+
+from osc_placement.migrate.base import Assessment, Trouble
+
+SAFE: Final = "It is safe to leave the caching scheduler: every instance on a host holds its allocations."
+_NOT_SAFE: Final = "It is not safe yet to leave the caching scheduler: "
+
+_WORDS: Final[Mapping[Trouble, str]] = {
+    Trouble.UNKNOWN: "could not be read",
+    Trouble.NO_COMPUTE_NODE: "on no compute node",
+    Trouble.NO_PROVIDER: "on a host without resource provider",
+    Trouble.NO_INVENTORY: "without inventory to hold",
+    Trouble.NO_CLAIM: "with a flavor that tells no claim",
+    Trouble.OVER_CAPACITY: "beyond the capacity of the host",
+    Trouble.AMBIGUOUS: "that could hold several things",
+    Trouble.BUSY: "without allocations, in a task",
+    Trouble.WRONG_AMOUNT: "with wrong amounts",
+    Trouble.WRONG_HOST: "with allocations on a wrong host",
+    Trouble.DOUBLED: "with allocations on two hosts",
+}
+
+
+def is_ready(assessment: Assessment) -> bool:
+    """Whether nothing is missing, wrong or unknown."""
+    return not assessment.plan.changes and not assessment.findings
+
+
+def describe_readiness(assessment: Assessment) -> str:
+    """The sentence."""
+    if is_ready(assessment):
+        return SAFE
+    changes = assessment.plan.changes
+    missing = sum("allocations" in change.facets for change in changes)
+    wrong = len(changes) - missing
+    counts = Counter(finding.trouble for finding in assessment.findings)
+    parts = [f"{missing} without allocations"] if missing else []
+    parts += [f"{wrong} of a wrong project or user"] if wrong else []
+    parts += [f"{counts[trouble]} {words}" for trouble, words in _WORDS.items() if counts[trouble]]
+    return f"{_NOT_SAFE}{', '.join(parts)}."

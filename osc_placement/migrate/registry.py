@@ -1,0 +1,17 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The migrations of ``online_data_migrations``, in the order in which they run.
+
+Aggregates first, as sharing follows them; ratios before allocations, as those need the capacity. The audit
+is not among them: it takes things away, and that nobody should do in passing.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from osc_placement.migrate.base import Migration
+from osc_placement.migrate.carry_ratios import CarryRatios
+from osc_placement.migrate.heal_allocations import HealAllocations
+from osc_placement.migrate.mirror_aggregates import MirrorAggregates
+
+ALL: Final[tuple[Migration, ...]] = (MirrorAggregates(), CarryRatios(), HealAllocations())

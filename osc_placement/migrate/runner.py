@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Carry out what a migration found: journal, throttle, bounded batches. Knows no migration by name."""
+
+from __future__ import annotations
+
+import pathlib
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from osc_placement.batch import journal, recovery, select
+from osc_placement.batch.execute import execute_plan
+from osc_placement.batch.gate import Gate
+from osc_placement.batch.plan import Outcome, Plan, Report
+from osc_placement.batch.together import execute_together, is_for
+from osc_placement.batch.workers import CONCURRENCY
+from osc_placement.client import PlacementClient
+from osc_placement.migrate.base import Assessment
+
+
+@dataclass(frozen=True)
+class Execution:
+    """How to write: how much at once, how fast, how many at most; ``directory`` is where journals are."""
+
+    concurrency: int = CONCURRENCY
+    rate: float = 0.0
+    max_count: int | None = None
+    max_failures: int | None = None
+    directory: pathlib.Path | None = None
+    stop: threading.Event = field(default_factory=threading.Event)
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What came of a plan; without an id there was nothing to write. ``left`` counts what was not tried."""
+
+    report: Report
+    id: str | None = None
+    left: int = 0
+
+
+def carry_out(
+    client: PlacementClient,
+    assessment: Assessment,
+    execution: Execution,
+    on_outcome: Callable[[Outcome], None] | None = None,
+) -> Run:
+    """Write what an assessment plans, at most ``max_count`` changes of it."""
+    plan, left = limit(assessment.plan, execution.max_count)
+    if not plan.changes:
+        return Run(execute_plan(client, plan, on_outcome=on_outcome), left=left)
+    record = journal.create(
+        client.endpoint, plan, directory=execution.directory, settings={"kind": "migration"}
+    )
+    return Run(_write(client, plan, execution, record, on_outcome), record.id, left)
+
+
+def limit(plan: Plan, max_count: int | None) -> tuple[Plan, int]:
+    """The first changes of a plan, and how many are left."""
+    changes = plan.changes
+    if max_count is None or len(changes) <= max_count:
+        return plan, 0
+    return replace(plan, steps=changes[:max_count]), len(changes) - max_count
+
+
+def resume(client: PlacementClient, run_id: str, execution: Execution) -> Run:
+    """Go on with a run that was stopped, in its own journal."""
+    run, record = journal.reopen(run_id, execution.directory)
+    try:
+        _check_server(client, run)
+        plan = recovery.plan_resume(run, _reader(client, execution))
+        record.begin(plan)
+    except BaseException:
+        record.close()
+        raise
+    return Run(_write(client, plan, execution, record), run_id)
+
+
+def undo(client: PlacementClient, run_id: str, execution: Execution, *, force: bool = False) -> Run:
+    """Undo a run, which makes another run."""
+    run = journal.read(run_id, execution.directory)
+    _check_server(client, run)
+    plan = recovery.plan_undo(run, _reader(client, execution), force=force)
+    record = journal.create(client.endpoint, plan, undoes=run_id, directory=execution.directory)
+    return Run(_write(client, plan, execution, record), record.id)
+
+
+def _write(
+    client: PlacementClient,
+    plan: Plan,
+    execution: Execution,
+    record: journal.Journal,
+    on_outcome: Callable[[Outcome], None] | None = None,
+) -> Report:
+    gate = Gate(rate=execution.rate, control=record.control, max_failures=execution.max_failures)
+    try:
+        gate.stop_with(execution.stop)
+        execute = execute_together if is_for(plan) else execute_plan
+        report = execute(
+            client,
+            plan,
+            concurrency=execution.concurrency,
+            on_outcome=on_outcome,
+            gate=gate,
+            recorder=record,
+        )
+        record.end_sitting(report)
+        return report
+    finally:
+        record.close()
+
+
+def _reader(client: PlacementClient, execution: Execution) -> recovery.ReadStates:
+    return lambda subjects, facets: select.read_states(
+        client, subjects, facets, concurrency=execution.concurrency
+    )
+
+
+def _check_server(client: PlacementClient, run: journal.Run) -> None:
+    used = journal.identify_server(client.endpoint)
+    if run.header.server != used:
+        raise recovery.WrongServer(run.header.server, used)

@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A part of the hosts for each of several processes that share a migration. Pure."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """Part ``number`` of ``count``; every host is in exactly one, whoever asks."""
+
+    number: int = 1
+    count: int = 1
+
+    def has(self, host: str) -> bool:
+        """Whether a host is in this part: by rendezvous hashing, so that few move when the count changes."""
+        if self.count == 1:
+            return True
+        return max(range(1, self.count + 1), key=lambda number: _weight(number, host)) == self.number
+
+
+#: all hosts
+WHOLE = Shard()
+
+
+def _weight(number: int, host: str) -> bytes:
+    return hashlib.sha256(f"{number} {host}".encode()).digest()
+
+
+def parse_shard(text: str) -> Shard:
+    """Read ``2/4``; ValueError if it is not a part of a whole."""
+    number, slash, count = text.partition("/")
+    if not (slash and number.isdecimal() and count.isdecimal() and 1 <= int(number) <= int(count)):
+        raise ValueError(f"a shard is written I/N, such as 2/4, not {text!r}")
+    return Shard(int(number), int(count))

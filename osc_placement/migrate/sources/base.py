@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a source of nova's facts offers.
+
+A source answers or raises Unreadable. What could not be read is *unknown*: whoever asked reports it and
+leaves its hosts and consumers alone, for unknown is never the same as absent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Protocol
+
+from osc_placement.errors import PlacementError
+from osc_placement.migrate.facts import Cell, ComputeNode, HostAggregate, Instance, MigrationRecord
+
+
+class Unreadable(PlacementError):
+    """Something of nova could not be read; ``subject`` is what, ``reason`` is why."""
+
+    def __init__(self, subject: str, reason: str) -> None:
+        self.subject = subject
+        self.reason = reason
+        super().__init__(f"{subject}: {reason}")
+
+
+class Source(Protocol):
+    """Where nova's facts come from; every method may raise Unreadable."""
+
+    def list_aggregates(self) -> list[HostAggregate]:
+        """All host aggregates."""
+
+    def list_cells(self) -> list[Cell]:
+        """The cells that have hosts: all but cell0, disabled ones included."""
+
+    def map_hosts(self) -> dict[str, str]:
+        """The UUID of the cell of each host."""
+
+    def list_compute_nodes(self, cell: Cell) -> list[ComputeNode]:
+        """The compute nodes of a cell that are not deleted."""
+
+    def iterate_instances(self, cell: Cell) -> Iterator[Instance]:
+        """The instances of a cell that are not deleted."""
+
+    def list_migrations(self, cell: Cell) -> list[MigrationRecord]:
+        """The migrations of a cell that are not over."""
+
+    def list_requested_builds(self) -> frozenset[str]:
+        """UUIDs of instances that are being scheduled and may be in no cell yet."""

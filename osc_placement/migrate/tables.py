@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What people and programs read: rows as a table or as JSON, findings and summaries as lines."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from prettytable import PrettyTable
+
+from osc_placement.batch.difference import describe_difference
+from osc_placement.batch.plan import Change, Outcome
+from osc_placement.migrate.base import Finding
+
+Row = Mapping[str, Any]
+PLAN_COLUMNS: Final = ("uuid", "name", "before", "after", "note")
+REPORT_COLUMNS: Final = (*PLAN_COLUMNS, "result", "error")
+
+
+def change_row(change: Change) -> dict[str, Any]:
+    """A change, with what differs only."""
+    gone, come = describe_difference(change.before, change.after)
+    return {
+        "uuid": change.uuid,
+        "name": change.subject.name,
+        "before": gone,
+        "after": come,
+        "note": change.reason,
+    }
+
+
+def outcome_row(outcome: Outcome) -> dict[str, Any]:
+    """What came of a change."""
+    error = str(outcome.error or outcome.note)
+    return {**change_row(outcome.change), "result": str(outcome.result), "error": error}
+
+
+def finding_row(finding: Finding) -> dict[str, Any]:
+    """Something that was left alone."""
+    return {"trouble": str(finding.trouble), "subject": finding.subject, "text": finding.text}
+
+
+def format_table(columns: Sequence[str], rows: Sequence[Row], names: Mapping[str, str] | None = None) -> str:
+    """The rows as a table, without columns that say nothing; nothing if there are no rows.
+
+    ``names`` has what people call a UUID, in cells that begin with it.
+    """
+    if not rows:
+        return ""
+    cells = {column: [_cell(row[column], names or {}) for row in rows] for column in columns}
+    told = [column for column in columns if any(cells[column]) and cells[column] != cells[columns[0]]]
+    table = PrettyTable([column.replace("_", " ") for column in (columns[0], *told)])
+    table.align = "l"
+    table.add_rows(
+        [list(row) for row in zip(*(cells[column] for column in (columns[0], *told)), strict=True)]
+    )
+    return table.get_string()
+
+
+def format_json(document: Mapping[str, Any]) -> str:
+    """The same for programs."""
+    return json.dumps(document, indent=2)
+
+
+def _cell(value: object, names: Mapping[str, str]) -> str:
+    if isinstance(value, list):
+        return "\n".join(_name(text, names) for text in value)
+    return str(value)
+
+
+def _name(text: str, names: Mapping[str, str]) -> str:
+    uuid, colon, rest = text.partition(":")
+    return f"{names.get(uuid, uuid)}{colon}{rest}"

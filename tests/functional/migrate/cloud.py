@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A builder of nova's rows, as nova itself leaves them: hosts, nodes, instances, aggregates, migrations."""
+
+import contextlib
+import json
+
+import sqlalchemy as sa
+
+from tests.functional.migrate.nova_databases import new_uuid
+
+CELL0 = "00000000-0000-0000-0000-000000000000"
+NOW = "2026-01-02 03:04:05.000000"
+PROJECT, USER = "a" * 32, "b" * 32
+
+#: what a compute node must have and nobody here looks at
+NODE = {
+    "vcpus": 16,
+    "memory_mb": 65536,
+    "local_gb": 1000,
+    "vcpus_used": 0,
+    "memory_mb_used": 0,
+    "local_gb_used": 0,
+    "hypervisor_version": 6002000,
+    "cpu_info": "{}",
+    "cpu_allocation_ratio": 16.0,
+    "ram_allocation_ratio": 1.0,
+    "disk_allocation_ratio": 1.0,
+    "created_at": NOW,
+    "deleted": 0,
+}
+FLAVOR = {
+    "id": 1,
+    "name": "m1",
+    "memory_mb": 2048,
+    "vcpus": 2,
+    "root_gb": 20,
+    "ephemeral_gb": 0,
+    "flavorid": "1",
+    "swap": 0,
+    "rxtx_factor": 1.0,
+    "vcpu_weight": None,
+    "disabled": False,
+    "is_public": True,
+    "extra_specs": {},
+    "description": None,
+    "created_at": None,
+    "updated_at": None,
+    "deleted_at": None,
+    "deleted": False,
+}
+KVM, IRONIC = "QEMU", "ironic"
+
+
+def embed_flavor(**fields):
+    """The flavor column of instance_extra."""
+    flavor = {
+        "nova_object.name": "Flavor",
+        "nova_object.namespace": "nova",
+        "nova_object.version": "1.2",
+        "nova_object.data": {**FLAVOR, **fields},
+    }
+    return json.dumps({"cur": flavor, "old": None, "new": None})
+
+
+class Cloud:
+    """Rows in the databases of a cloud; ``templates`` writes the connection of cell2 as a template of it."""
+
+    def __init__(self, urls):
+        self.urls = urls
+        self._open = {}
+        self.engines = {name: sa.create_engine(url, poolclass=sa.pool.NullPool) for name, url in urls.items()}
+        self.cells = {"cell0": CELL0, "cell1": new_uuid(), "cell2": new_uuid()}
+        self.aggregate_ids = {}
+        self.aggregates = {}
+        for name, uuid in self.cells.items():
+            self.insert(
+                "api",
+                "cell_mappings",
+                uuid=uuid,
+                name=name,
+                transport_url="none:///",
+                disabled=False,
+                database_connection=urls[name],
+            )
+
+    @contextlib.contextmanager
+    def together(self):
+        """Commit what is inserted within once, for many rows."""
+        with contextlib.ExitStack() as transactions:
+            self._open = {
+                name: transactions.enter_context(engine.begin()) for name, engine in self.engines.items()
+            }
+            try:
+                yield
+            finally:
+                self._open = {}
+
+    def _transaction(self, database):
+        if database in self._open:
+            return contextlib.nullcontext(self._open[database])
+        return self.engines[database].begin()
+
+    def insert(self, database, table, **values):
+        """Insert a row; its id."""
+        clause = sa.table(table, *map(sa.column, values))
+        with self._transaction(database) as connection:
+            return connection.execute(sa.insert(clause).values(**values)).lastrowid
+
+    def update(self, database, statement, **values):
+        """Run a statement of change."""
+        with self._transaction(database) as connection:
+            connection.execute(sa.text(statement), values)
+
+    def add_host(self, host, cell="cell1", nodes=None, hypervisor_type=KVM, mapped=True, **columns):
+        """A host with its compute nodes, of its own name unless others are given; their UUIDs, by name."""
+        if mapped:
+            self.insert("api", "host_mappings", host=host, cell_id=list(self.cells).index(cell) + 1)
+        uuids = {}
+        for name in nodes or [host]:
+            uuids[name] = new_uuid()
+            values = {**NODE, "hypervisor_type": hypervisor_type, **columns, "uuid": uuids[name]}
+            self.insert(cell, "compute_nodes", host=host, hypervisor_hostname=name, **values)
+        return uuids
+
+    def add_aggregate(self, name, hosts=(), **metadata):
+        """A host aggregate; its UUID."""
+        self.aggregates[name] = new_uuid()
+        aggregate_id = self.insert("api", "aggregates", uuid=self.aggregates[name], name=name, created_at=NOW)
+        self.aggregate_ids[name] = aggregate_id
+        for host in hosts:
+            self.join(name, host)
+        for key, value in metadata.items():
+            self.insert("api", "aggregate_metadata", aggregate_id=aggregate_id, key=key, value=value)
+        return self.aggregates[name]
+
+    def join(self, aggregate, host):
+        """Add a host to an aggregate."""
+        self.insert("api", "aggregate_hosts", aggregate_id=self.aggregate_ids[aggregate], host=host)
+
+    def add_instance(
+        self, host=None, cell="cell1", node=None, flavor=None, volume=False, image=None, **columns
+    ):
+        """An instance with its embedded flavor, boot device and mapping; its UUID.
+
+        ``flavor`` is a dict of what differs from the usual one, or the text of the column.
+        """
+        uuid = columns.pop("uuid", None) or new_uuid()
+        values = {
+            "uuid": uuid,
+            "host": host,
+            "node": node or host,
+            "project_id": PROJECT,
+            "user_id": USER,
+            "vm_state": "active",
+            "image_ref": "" if volume else new_uuid(),
+            "created_at": NOW,
+            "deleted": 0,
+            "hidden": False,
+            "launch_index": 0,
+            "instance_type_id": 1,
+        }
+        values |= columns
+        self.insert(cell, "instances", **values)
+        text = flavor if isinstance(flavor, str) else embed_flavor(**(flavor or {}))
+        self.insert(cell, "instance_extra", instance_uuid=uuid, flavor=text, created_at=NOW, deleted=0)
+        destination = "volume" if volume else "local"
+        self.insert(
+            cell,
+            "block_device_mapping",
+            instance_uuid=uuid,
+            boot_index=0,
+            destination_type=destination,
+            source_type="volume" if volume else "image",
+            device_name="/dev/vda",
+            deleted=0,
+            created_at=NOW,
+            uuid=new_uuid(),
+        )
+        for key, value in (image or {}).items():
+            self.insert(
+                cell,
+                "instance_system_metadata",
+                instance_uuid=uuid,
+                key=f"image_{key}",
+                value=value,
+                deleted=0,
+            )
+        cell_id = list(self.cells).index(cell) + 1
+        self.insert(
+            "api",
+            "instance_mappings",
+            instance_uuid=uuid,
+            cell_id=cell_id,
+            project_id=values["project_id"],
+            queued_for_delete=False,
+            user_id=values["user_id"],
+            created_at=NOW,
+        )
+        return uuid
+
+    def add_migration(self, instance, source, dest, cell="cell1", status="migrating", **columns):
+        """A move of an instance; its UUID."""
+        uuid = new_uuid()
+        self.insert(
+            cell,
+            "migrations",
+            uuid=uuid,
+            instance_uuid=instance,
+            status=status,
+            source_compute=source,
+            source_node=source,
+            dest_compute=dest,
+            dest_node=dest,
+            deleted=0,
+            created_at=NOW,
+            migration_type="live-migration",
+            **columns,
+        )
+        return uuid

@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The placement side of a test: what providers have, and what consumers hold."""
+
+from osc_placement.model import Inventory
+from tests.functional.migrate.cloud import PROJECT, USER
+
+SIZES = {
+    "VCPU": Inventory(16, allocation_ratio=4.0),
+    "MEMORY_MB": Inventory(65536),
+    "DISK_GB": Inventory(1000),
+}
+#: what an instance of the usual flavor claims
+CLAIM = {"VCPU": 2, "MEMORY_MB": 2048, "DISK_GB": 20}
+
+
+def clear(client):
+    """Empty placement: a child has to go before its parent."""
+    records = list(client.read_providers(want=()))
+    for record in records:
+        for consumer in client.list_provider_allocations(record.provider.uuid)["allocations"]:
+            client.delete_allocations(consumer)
+    for record in sorted(records, key=lambda record: record.provider.parent_provider_uuid is None):
+        client.delete_provider(record.provider.uuid)
+
+
+def give(client, uuid, inventories, traits=(), aggregates=()):
+    """Give a provider what it has."""
+    generation = client.show_provider(uuid)["generation"]
+    documents = {name: inventory.to_json() for name, inventory in inventories.items()}
+    client.set_inventories(uuid, documents, generation)
+    client.set_provider_traits(uuid, traits, client.show_provider(uuid)["generation"])
+    client.set_provider_aggregates(uuid, aggregates, client.show_provider(uuid)["generation"])
+
+
+def hold(client, consumer, claims, generation=None, consumer_type="INSTANCE"):
+    """Let a consumer hold resources."""
+    client.set_allocations(
+        consumer,
+        {
+            "allocations": {uuid: {"resources": amounts} for uuid, amounts in claims.items()},
+            "project_id": PROJECT,
+            "user_id": USER,
+            "consumer_generation": generation,
+            "consumer_type": consumer_type,
+        },
+    )
+
+
+def held_by(client, consumer):
+    """What a consumer holds: amounts by class, by provider."""
+    allocations = client.list_allocations(consumer)["allocations"]
+    return {uuid: entry["resources"] for uuid, entry in allocations.items()}

@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`placement-migrate audit`, beside the real `nova-manage placement audit`."""
+
+import pytest
+
+from osc_placement.model import Inventory
+from tests.functional.migrate import nova_databases as nova
+from tests.functional.migrate.cloud import PROJECT
+from tests.functional.migrate.nova_databases import new_uuid
+from tests.functional.migrate.placement import CLAIM, SIZES, give, held_by, hold
+
+# what differs between databases is tested with the source
+pytestmark = pytest.mark.parametrize("nova_databases", ["sqlite"], indirect=True)
+
+
+@pytest.fixture
+def orphaned(cloud, client, add_host):
+    """A cloud with an instance in order, a consumer that nova has lost, and an instance held twice."""
+    h1, h2 = add_host("h1"), add_host("h2", "cell2")
+    made = {"h1": h1, "h2": h2, "good": cloud.add_instance("h1"), "lost": new_uuid()}
+    made["double"] = cloud.add_instance("h1")
+    hold(client, made["good"], {h1: CLAIM})
+    hold(client, made["lost"], {h2: CLAIM})
+    hold(client, made["double"], {h1: CLAIM, h2: CLAIM})
+    return made
+
+
+def test_audit_finds_what_nova_manage_finds(orphaned, client, migrate, migrate_json, nova_conf):
+    """The orphans are the same, and after our removal theirs finds none."""
+    document, status = migrate_json("audit")
+    assert {row["uuid"] for row in document["rows"]} == {orphaned["lost"], orphaned["double"]}
+    assert status == 3
+    theirs = nova.manage(nova_conf, "placement", "audit", "--verbose")
+    assert theirs.returncode == 3
+    assert all(orphaned[name] in theirs.stdout for name in ("lost", "double"))
+    assert orphaned["good"] not in theirs.stdout
+    assert held_by(client, orphaned["lost"])
+    assert migrate("audit", "--delete").returncode == 0
+    assert nova.manage(nova_conf, "placement", "audit").returncode == 0
+    assert held_by(client, orphaned["lost"]) == {}
+    assert held_by(client, orphaned["double"]) == {orphaned["h1"]: CLAIM}
+    assert held_by(client, orphaned["good"]) == {orphaned["h1"]: CLAIM}
+
+
+def test_removal_can_be_undone(orphaned, client, migrate, migrate_json):
+    """What was removed is put back from the journal."""
+    document, _ = migrate_json("audit", "--delete")
+    assert migrate("runs", "undo", document["run"]).returncode == 0
+    assert held_by(client, orphaned["lost"]) == {orphaned["h2"]: CLAIM}
+    assert client.list_allocations(orphaned["lost"])["project_id"] == PROJECT
+    assert held_by(client, orphaned["double"]) == {orphaned["h1"]: CLAIM, orphaned["h2"]: CLAIM}
+
+
+def test_removal_can_be_narrowed_to_a_provider(orphaned, client, migrate):
+    """Only what is held of the provider named is removed."""
+    assert migrate("audit", "--delete", "--resource-provider", "h1").returncode == 0
+    assert held_by(client, orphaned["lost"])
+    assert migrate("audit", "--delete", "--resource-provider", "h2").returncode == 0
+    assert not held_by(client, orphaned["lost"])
+
+
+def test_unreadable_cell_protects_everything(orphaned, cloud, client, migrate):
+    """While a cell cannot be read nothing is removed, whosever it is."""
+    cloud.update(
+        "api", "UPDATE cell_mappings SET database_connection = 'sqlite:////no/x' WHERE name = 'cell2'"
+    )
+    done = migrate("audit", "--delete")
+    assert done.returncode == 4
+    assert "cell cell2: there is no file /no/x" in done.stdout
+    assert held_by(client, orphaned["lost"]) == {orphaned["h2"]: CLAIM}
+    assert len(held_by(client, orphaned["double"])) == 2
+
+
+@pytest.fixture
+def legitimate(cloud, client, add_host):
+    """All who hold something by right although no instance of that UUID is on that host."""
+    h1, h2 = add_host("h1"), add_host("h2")
+    shared = new_uuid()
+    client.create_provider("ceph", uuid=shared)
+    give(client, shared, {"DISK_GB": Inventory(5000)}, ["MISC_SHARES_VIA_AGGREGATE"], [shared])
+    give(client, h2, SIZES, aggregates=[shared])
+    sizes = {"VCPU": 2, "MEMORY_MB": 2048}
+    soft_deleted = cloud.add_instance("h2", vm_state="soft-delete")
+    hold(client, soft_deleted, {h2: sizes, shared: {"DISK_GB": 20}})
+    moved = cloud.add_instance("h1")
+    hold(client, moved, {h2: CLAIM})
+    migration = cloud.add_migration(moved, "h1", "h2", status="running")
+    hold(client, migration, {h1: CLAIM}, consumer_type="MIGRATION")
+    building, unscheduled = new_uuid(), cloud.add_instance(None, vm_state="building")
+    cloud.insert("api", "build_requests", instance_uuid=building, project_id=PROJECT)
+    volume = new_uuid()
+    hold(client, building, {h1: CLAIM})
+    hold(client, unscheduled, {h1: CLAIM})
+    hold(client, volume, {h1: {"DISK_GB": 1}}, consumer_type="VOLUME")
+    return (soft_deleted, moved, migration, building, unscheduled, volume)
+
+
+def test_who_holds_by_right_is_left_alone(legitimate, client, migrate):
+    """Shared disk, moves, soft-deleted and new instances, and other services are no orphans."""
+    before = {uuid: held_by(client, uuid) for uuid in legitimate}
+    done = migrate("audit", "--delete")
+    assert (done.returncode, "orphaned allocations: nothing to do" in done.stdout) == (0, True)
+    assert {uuid: held_by(client, uuid) for uuid in legitimate} == before
+
+
+def test_consumer_of_a_finished_move_is_an_orphan(cloud, client, add_host, migrate_json):
+    """What a migration that is over still holds is found."""
+    h1 = add_host("h1")
+    add_host("h2")
+    instance = cloud.add_instance("h2")
+    migration = cloud.add_migration(instance, "h1", "h2", status="completed")
+    hold(client, migration, {h1: CLAIM}, consumer_type="MIGRATION")
+    document, _ = migrate_json("audit")
+    assert [row["uuid"] for row in document["rows"]] == [migration]
+    assert [finding["trouble"] for finding in document["findings"]] == ["no allocations"]
+
+
+def test_providers_and_nodes_that_do_not_match_are_reported(cloud, client, add_host, migrate_json):
+    """A provider without node, a node without provider, and a host that was installed anew."""
+    add_host("h1")
+    cloud.add_host("new")
+    cloud.add_host("again")
+    for name in ("again", "gone"):
+        give(client, client.create_provider(name)["uuid"], SIZES)
+    document, status = migrate_json("audit")
+    found = {(finding["subject"], finding["trouble"]) for finding in document["findings"]}
+    assert found == {
+        ("node new", "no resource provider"),
+        ("node again", "duplicate provider"),
+        ("provider again", "no compute node"),
+        ("provider gone", "no compute node"),
+    }
+    assert status == 3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status"), [((), 3), (("--delete",), 4), (("--delete", "--dry-run"), 3)]
+)
+def test_exit_codes_of_nova_manage(orphaned, migrate, arguments, status):
+    """With --nova-exit-codes: 3 orphans found, 4 all removed, 0 none there."""
+    assert migrate("audit", *arguments, "--nova-exit-codes").returncode == status
+    if status == 4:
+        assert migrate("audit", "--nova-exit-codes").returncode == 0
+
+
+def test_unknown_provider_is_one_line(orphaned, migrate):
+    """A provider that placement does not have is a mistake of the command line."""
+    done = migrate("audit", "--resource-provider", "nobody")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == "placement-migrate: Placement has no resource provider nobody\n"

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`placement-migrate ratios`: what host aggregates say about ratios reaches the inventories."""
+
+import pytest
+
+from osc_placement.model import Inventory
+from tests.functional.migrate.placement import SIZES
+
+# what differs between databases is tested with the source
+pytestmark = pytest.mark.parametrize("nova_databases", ["sqlite"], indirect=True)
+
+
+def ratios_of(client):
+    """The ratio of each class, by the name of the provider."""
+    return {
+        record.provider.name: {name: each.allocation_ratio for name, each in record.inventories.items()}
+        for record in client.read_providers(want=("inventories",))
+    }
+
+
+def test_ratios_reach_the_inventories(cloud, client, add_host, migrate, migrate_json):
+    """Each key sets the ratio of its class on the hosts of the aggregate, and nothing else of it."""
+    add_host("h1")
+    add_host("h2", inventories={"VCPU": Inventory(8, reserved=1)})
+    add_host("h3")
+    keys = {"cpu_allocation_ratio": "8.0", "ram_allocation_ratio": "1.5", "disk_allocation_ratio": "0.9"}
+    cloud.add_aggregate("dense", ["h1", "h2"], **keys)
+    assert migrate("ratios").returncode == 0
+    untouched = {name: inventory.allocation_ratio for name, inventory in SIZES.items()}
+    assert ratios_of(client) == {
+        "h1": pytest.approx({"VCPU": 8.0, "MEMORY_MB": 1.5, "DISK_GB": 0.9}),
+        "h2": {"VCPU": 8.0},
+        "h3": untouched,
+    }
+    (h2,) = client.read_providers({"name": "h2"}, want=("inventories",))
+    assert h2.inventories["VCPU"] == Inventory(8, reserved=1, allocation_ratio=8.0)
+    document, status = migrate_json("ratios")
+    assert (document["rows"], status) == ([], 0)
+
+
+@pytest.mark.parametrize(("choice", "ratio"), [("min", 2.0), ("max", 8.0)])
+def test_conflict_is_left_alone_until_decided(cloud, client, add_host, migrate, migrate_json, choice, ratio):
+    """A host whose aggregates disagree is reported with both, and changed only with --conflict."""
+    add_host("h1")
+    cloud.add_aggregate("dense", ["h1"], cpu_allocation_ratio="8.0")
+    cloud.add_aggregate("sparse", ["h1"], cpu_allocation_ratio="2.0", ram_allocation_ratio="1.5")
+    document, status = migrate_json("ratios")
+    (finding,) = document["findings"]
+    assert (finding["subject"], finding["trouble"], status) == ("host h1", "conflict", 3)
+    assert "dense 8, sparse 2" in finding["text"]
+    assert ratios_of(client)["h1"] == {"VCPU": 4.0, "MEMORY_MB": 1.5, "DISK_GB": 1.0}
+    assert migrate("ratios", "--conflict", choice).returncode == 0
+    assert ratios_of(client)["h1"]["VCPU"] == ratio
+
+
+def test_configuration_that_would_overwrite_is_named(cloud, add_host, migrate_json):
+    """A host whose nova-compute reports the ratio in force, and no default, would put it back."""
+    add_host("h1", inventories={"VCPU": Inventory(8, allocation_ratio=3.0)}, cpu_allocation_ratio=3.0)
+    add_host("h2")
+    cloud.add_aggregate("dense", ["h1", "h2"], cpu_allocation_ratio="8.0")
+    document, _ = migrate_json("ratios", "--dry-run")
+    notes = {row["name"]: row["note"] for row in document["rows"]}
+    assert notes == {"h1": "nova-compute seems to set VCPU to 3, and would again", "h2": ""}
+
+
+@pytest.mark.parametrize("text", ["many", "-1", "0", "nan", "inf", "1e99"])
+def test_value_that_is_no_ratio_is_reported(cloud, client, add_host, migrate_json, text):
+    """A value that cannot be a ratio is said with its aggregate; the other keys count."""
+    add_host("h1")
+    cloud.add_aggregate("odd", ["h1"], cpu_allocation_ratio=text, ram_allocation_ratio="1.5")
+    document, status = migrate_json("ratios")
+    (finding,) = document["findings"]
+    assert (finding["subject"], status) == ("aggregate odd", 3)
+    assert repr(text) in finding["text"]
+    assert ratios_of(client)["h1"]["MEMORY_MB"] == 1.5

@@ -1,0 +1,237 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`placement-migrate allocations` and `status`, beside the real `nova-manage placement heal_allocations`."""
+
+import pytest
+
+from osc_placement.model import Inventory
+from tests.functional.migrate import nova_databases as nova
+from tests.functional.migrate.cloud import PROJECT, USER
+from tests.functional.migrate.placement import CLAIM, SIZES, give, held_by, hold
+
+# what differs between databases is tested with the source
+pytestmark = pytest.mark.parametrize("nova_databases", ["sqlite"], indirect=True)
+
+SHARED = "5ba7ed00-0000-0000-0000-000000000001"
+
+
+def troubles(document):
+    """Who was left alone, and why."""
+    return {row["subject"].removeprefix("instance "): row["trouble"] for row in document["findings"]}
+
+
+def test_healing_is_that_of_nova_manage(cloud, client, add_host, migrate, nova_conf):
+    """Where `nova-manage` can heal, we make the same allocations; it then finds nothing left."""
+    h1, h2 = add_host("h1"), add_host("h2", "cell2")
+    flavors = [
+        {},
+        {"swap": 1025, "ephemeral_gb": 5},
+        {"extra_specs": {"resources:VCPU": "0", "resources:DISK_GB": "7"}},
+        {"memory_mb": 512, "vcpus": 1},
+    ]
+    instances = [cloud.add_instance("h1", flavor=flavor) for flavor in flavors]
+    instances.append(cloud.add_instance("h2", "cell2", volume=True))
+    instances.append(cloud.add_instance("h2", "cell2", vm_state="stopped"))
+    assert migrate("allocations").returncode == 0
+    ours = {uuid: held_by(client, uuid) for uuid in instances}
+    assert ours[instances[0]] == {h1: CLAIM}
+    assert ours[instances[4]] == {h2: {"VCPU": 2, "MEMORY_MB": 2048}}
+    document = client.list_allocations(instances[0])
+    assert (document["project_id"], document["user_id"], document["consumer_type"]) == (
+        PROJECT,
+        USER,
+        "INSTANCE",
+    )
+    assert nova.manage(nova_conf, "placement", "heal_allocations", "--skip-port-allocations").returncode == 4
+    for uuid in instances:
+        client.delete_allocations(uuid)
+    assert nova.manage(nova_conf, "placement", "heal_allocations", "--skip-port-allocations").returncode == 0
+    assert {uuid: held_by(client, uuid) for uuid in instances} == ours
+
+
+def test_status_says_when_it_is_safe(cloud, add_host, migrate, migrate_json):
+    """One sentence tells whether the caching scheduler can be left, before and after the healing."""
+    add_host("h1")
+    instance = cloud.add_instance("h1")
+    before, status = migrate_json("status")
+    assert (before["ready"], before["missing"], status) == (False, [instance], 3)
+    assert before["sentence"] == "It is not safe yet to leave the caching scheduler: 1 without allocations."
+    healed = migrate("allocations")
+    assert healed.stdout.splitlines()[-1].startswith("It is safe to leave the caching scheduler")
+    after, status = migrate_json("status")
+    assert (after["ready"], status) == (True, 0)
+
+
+def test_second_run_changes_nothing(cloud, add_host, migrate, migrate_json):
+    """Instances that hold what they should are left as they are."""
+    add_host("h1")
+    cloud.add_instance("h1")
+    assert migrate("allocations").returncode == 0
+    document, status = migrate_json("allocations")
+    assert (document["rows"], document["run"], status) == ([], None, 0)
+
+
+def test_bad_instances_stop_no_other(cloud, client, add_host, migrate_json):
+    """Each instance that cannot be healed has its reason, and all the others are healed."""
+    h1 = add_host("h1")
+    cloud.add_host("not-in-placement")
+    expected = {
+        cloud.add_instance("h1", flavor="{"): "no readable flavor",
+        cloud.add_instance("h1", flavor={"extra_specs": {"hw:cpu_policy": "odd"}}): "no readable flavor",
+        cloud.add_instance("h1", flavor={"extra_specs": {"resources:VGPU": "1"}}): "no inventory",
+        cloud.add_instance("h1", flavor={"vcpus": 99}): "over capacity",
+        cloud.add_instance("nowhere"): "no compute node",
+        cloud.add_instance("not-in-placement"): "no resource provider",
+        cloud.add_instance("h1", task_state="migrating"): "in a task",
+    }
+    good = [cloud.add_instance("h1"), cloud.add_instance("h1", vm_state="soft-delete")]
+    cloud.add_instance(None)
+    document, status = migrate_json("allocations")
+    assert (troubles(document), status) == (expected, 3)
+    assert {row["uuid"]: row["result"] for row in document["rows"]} == dict.fromkeys(good, "applied")
+    assert held_by(client, good[1]) == {h1: CLAIM}
+
+
+def test_full_host_is_told_the_ratio_that_fits(cloud, client, add_host, migrate_json):
+    """What a host lacks is said with the ratio that makes room; with that ratio the instance is healed."""
+    h1 = add_host("h1", inventories={**SIZES, "VCPU": Inventory(2, allocation_ratio=1.0)})
+    cloud.add_instance("h1")
+    cloud.add_instance("h1")
+    document, status = migrate_json("status")
+    (finding,) = document["findings"]
+    assert "h1 has no room for VCPU=2; an allocation ratio of 2 would fit it" in finding["text"]
+    assert status == 3
+    give(client, h1, {**SIZES, "VCPU": Inventory(2, allocation_ratio=2.0)})
+    assert migrate_json("allocations")[1] == 0
+
+
+def test_wrong_allocations_are_reported_and_kept(cloud, client, add_host, migrate_json):
+    """A wrong amount, a wrong host and a double allocation are seen, and nobody's to change here."""
+    h1, h2 = add_host("h1"), add_host("h2")
+    amount, host, double = (cloud.add_instance("h1") for _ in range(3))
+    hold(client, amount, {h1: {**CLAIM, "VCPU": 1}})
+    hold(client, host, {h2: CLAIM})
+    hold(client, double, {h1: CLAIM, h2: CLAIM})
+    document, status = migrate_json("allocations")
+    assert troubles(document) == {amount: "wrong amount", host: "wrong host", double: "held twice"}
+    assert (document["rows"], status) == ([], 3)
+    assert held_by(client, host) == {h2: CLAIM}
+
+
+def test_consumer_of_another_owner_is_given_back(cloud, client, add_host, migrate, migrate_json):
+    """What an instance holds for a wrong project or user becomes its own, and can be undone."""
+    h1 = add_host("h1")
+    right, wrong = cloud.add_instance("h1"), cloud.add_instance("h1", project_id="c" * 32)
+    for instance in (right, wrong):
+        hold(client, instance, {h1: CLAIM})
+    before, status = migrate_json("status")
+    assert (before["foreign"], before["missing"], status) == ([wrong], [], 3)
+    assert before["sentence"].endswith(": 1 of a wrong project or user.")
+    document, status = migrate_json("allocations")
+    assert ([row["uuid"] for row in document["rows"]], status) == ([wrong], 0)
+    held = client.list_allocations(wrong)
+    assert (held["project_id"], held["user_id"], held_by(client, wrong)) == ("c" * 32, USER, {h1: CLAIM})
+    assert migrate_json("status")[0]["ready"]
+    assert migrate("runs", "undo", document["run"]).returncode == 0
+    assert client.list_allocations(wrong)["project_id"] == PROJECT
+
+
+def test_classes_of_ports_and_devices_are_right(cloud, client, add_host, migrate_json):
+    """What an instance holds besides its flavor, as for its ports, is no wrong amount."""
+    bandwidth = {"NET_BW_EGR_KILOBIT_PER_SEC": Inventory(1000)}
+    h1 = add_host("h1", inventories={**SIZES, **bandwidth})
+    hold(client, cloud.add_instance("h1"), {h1: {**CLAIM, "NET_BW_EGR_KILOBIT_PER_SEC": 10}})
+    assert migrate_json("status")[0]["ready"]
+
+
+def test_moving_instance_may_hold_on_both_sides(cloud, client, add_host, migrate_json):
+    """During a move, allocations on two hosts are in order."""
+    h1, h2 = add_host("h1"), add_host("h2")
+    instance = cloud.add_instance("h1")
+    cloud.add_migration(instance, "h1", "h2", status="running")
+    hold(client, instance, {h1: CLAIM, h2: CLAIM})
+    assert migrate_json("status")[0]["ready"]
+
+
+def test_shared_disk_is_claimed_where_it_is(cloud, client, add_host, migrate):
+    """Disk that another provider shares with the host is claimed from that one."""
+    local = {name: inventory for name, inventory in SIZES.items() if name != "DISK_GB"}
+    h1 = add_host("h1", inventories=local)
+    give(client, h1, local, aggregates=[SHARED])
+    client.create_provider("ceph", uuid=SHARED)
+    give(client, SHARED, {"DISK_GB": Inventory(5000)}, ["MISC_SHARES_VIA_AGGREGATE"], [SHARED])
+    instance = cloud.add_instance("h1")
+    assert migrate("allocations").returncode == 0
+    assert held_by(client, instance) == {h1: {"VCPU": 2, "MEMORY_MB": 2048}, SHARED: {"DISK_GB": 20}}
+
+
+def test_nested_device_is_claimed_if_there_is_one_choice(cloud, client, add_host, migrate_json):
+    """A vGPU is claimed from the only card with room; between two cards nobody knows, and both are named."""
+    h1 = add_host("h1")
+    cards = [client.create_provider(f"h1_card{n}", parent=h1)["uuid"] for n in range(2)]
+    give(client, cards[0], {"VGPU": Inventory(4)})
+    flavor = {"extra_specs": {"resources:VGPU": "1"}}
+    sure = cloud.add_instance("h1", flavor=flavor)
+    assert migrate_json("allocations")[1] == 0
+    assert held_by(client, sure) == {h1: CLAIM, cards[0]: {"VGPU": 1}}
+    give(client, cards[1], {"VGPU": Inventory(4)})
+    unsure = cloud.add_instance("h1", flavor=flavor)
+    document, status = migrate_json("allocations")
+    assert (troubles(document), status) == ({unsure: "ambiguous"}, 3)
+    assert all(card in document["findings"][0]["text"] for card in cards)
+
+
+def test_undo_takes_the_allocations_back(cloud, client, add_host, migrate, migrate_json):
+    """A healing is undone by consumer generation, except where somebody changed an instance since."""
+    h1 = add_host("h1")
+    undone, changed = cloud.add_instance("h1"), cloud.add_instance("h1")
+    run = migrate_json("allocations")[0]["run"]
+    generation = client.list_allocations(changed)["consumer_generation"]
+    hold(client, changed, {h1: {**CLAIM, "VCPU": 4}}, generation)
+    assert migrate("runs", "undo", run).returncode == 3
+    assert held_by(client, undone) == {}
+    assert held_by(client, changed)[h1]["VCPU"] == 4
+
+
+def test_unreadable_cell_makes_the_answer_unknown(cloud, add_host, migrate):
+    """Nobody calls it safe while a cell cannot be read; the other cell is healed."""
+    add_host("h1")
+    cloud.add_instance("h1")
+    cloud.update(
+        "api", "UPDATE cell_mappings SET database_connection = 'sqlite:////no/x' WHERE name = 'cell2'"
+    )
+    done = migrate("allocations")
+    assert done.returncode == 4
+    assert "1 applied" in done.stdout
+    assert done.stdout.splitlines()[-1].startswith("It is not safe yet")
+    assert migrate("status").returncode == 4
+
+
+def test_healing_can_be_narrowed_and_bounded(cloud, client, add_host, migrate, migrate_json):
+    """One instance, one host, or so many at a time."""
+    add_host("h1")
+    h2 = add_host("h2")
+    first, second, third = cloud.add_instance("h1"), cloud.add_instance("h1"), cloud.add_instance("h2")
+    assert migrate("allocations", "--instance", second).returncode == 0
+    assert not held_by(client, first)
+    assert migrate("allocations", "--host", "h2").returncode == 0
+    assert held_by(client, third) == {h2: CLAIM}
+    assert migrate("allocations", "--max-count", "1", "--nova-exit-codes").returncode == 0
+    assert migrate("allocations", "--nova-exit-codes").returncode == 4
+    assert migrate_json("status")[0]["ready"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (("--nova-api-db", "sqlite:////no/api.db", "status"), "nova's API database: there is no file"),
+        (("--placement-endpoint", "http://127.0.0.1:1", "status"), "got no answer"),
+        (("--config-file", "/no/nova.conf", "status"), "/no/nova.conf"),
+        (("--os-cloud", "no-such-cloud", "status"), "no-such-cloud"),
+    ],
+)
+def test_what_cannot_begin_is_one_line(cloud, migrate, arguments, text):
+    """Without a configuration, a database or placement nothing is done, and one line says why."""
+    done = migrate(*arguments)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert text in done.stderr
+    assert len(done.stderr.splitlines()) == 1

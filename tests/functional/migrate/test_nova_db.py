@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Nova's facts, as they are read from its real databases."""
+
+import pytest
+import sqlalchemy as sa
+
+from osc_placement.migrate.facts import Cell
+from osc_placement.migrate.sources import reading
+from osc_placement.migrate.sources.base import Unreadable
+from osc_placement.migrate.sources.nova_db import DatabaseSource
+from tests.functional.migrate.cloud import IRONIC, embed_flavor
+
+
+@pytest.fixture
+def source(nova_databases):
+    """The source under test."""
+    source = DatabaseSource(nova_databases.urls["api"], nova_databases.urls["cell0"])
+    yield source
+    source.close()
+
+
+def cell_named(source, name):
+    """A cell of the source."""
+    return next(cell for cell in source.list_cells() if cell.name == name)
+
+
+def test_aggregates_have_hosts_and_metadata(cloud, source):
+    """Host aggregates come with their members and metadata, from the API database."""
+    uuid = cloud.add_aggregate("rack1", ["h1", "h2"], cpu_allocation_ratio="4.0")
+    cloud.add_aggregate("empty")
+    empty, rack1 = source.list_aggregates()
+    assert (rack1.uuid, rack1.hosts) == (uuid, frozenset(("h1", "h2")))
+    assert rack1.metadata == {"cpu_allocation_ratio": "4.0"}
+    assert empty.hosts == frozenset()
+
+
+def test_cell0_is_left_out_and_a_disabled_cell_is_not(cloud, source):
+    """Cell0 has no hosts; those of a disabled cell are as real as others."""
+    cloud.update("api", "UPDATE cell_mappings SET disabled = 1 WHERE name = 'cell2'")
+    assert [cell.name for cell in source.list_cells()] == ["cell1", "cell2"]
+
+
+def test_hosts_are_mapped_to_their_cells(cloud, source):
+    """The API database says which cell a host is in."""
+    cloud.add_host("h1", "cell1")
+    cloud.add_host("h2", "cell2")
+    assert source.map_hosts() == {"h1": cloud.cells["cell1"], "h2": cloud.cells["cell2"]}
+
+
+def test_connection_template_is_filled(cloud, source):
+    """The connection of a cell may be a template of the one in nova.conf."""
+    main = sa.make_url(cloud.urls["cell0"])
+    template = "{scheme}://{username}:{password}@{hostname}:{port}/" + str(
+        sa.make_url(cloud.urls["cell1"]).database
+    )
+    if main.get_backend_name() == "sqlite":
+        template = "{scheme}:////{path}".replace(
+            "{path}", sa.make_url(cloud.urls["cell1"]).database.lstrip("/")
+        )
+    else:
+        template = template.replace(":{password}", "" if main.password is None else ":{password}")
+    statement = "UPDATE cell_mappings SET database_connection = :template WHERE name = 'cell1'"
+    cloud.update("api", statement, template=template)
+    nodes = cloud.add_host("h1")
+    assert [node.uuid for node in source.list_compute_nodes(cell_named(source, "cell1"))] == [nodes["h1"]]
+
+
+def test_compute_nodes_have_their_ratios_and_kind(cloud, source):
+    """Of compute nodes, those that are deleted are left out, and several on one host are kept apart."""
+    cloud.add_host("ironic1", nodes=["n1", "n2"], hypervisor_type=IRONIC)
+    cloud.add_host("gone", deleted=7)
+    nodes = source.list_compute_nodes(cell_named(source, "cell1"))
+    assert [(node.host, node.name, node.hypervisor_type) for node in nodes] == [
+        ("ironic1", "n1", "ironic"),
+        ("ironic1", "n2", "ironic"),
+    ]
+    assert nodes[0].ratios == {"VCPU": 16.0, "MEMORY_MB": 1.0, "DISK_GB": 1.0}
+
+
+def test_instance_has_the_flavor_that_is_embedded(cloud, source):
+    """What the instance was booted with counts, whatever became of the flavor since."""
+    flavor = {"vcpus": 4, "swap": 1025, "extra_specs": {"resources:VGPU": "1"}}
+    uuid = cloud.add_instance("h1", flavor=flavor, image={"hw_cpu_policy": "dedicated"})
+    (instance,) = source.iterate_instances(cell_named(source, "cell1"))
+    assert (instance.uuid, instance.host, instance.node) == (uuid, "h1", "h1")
+    assert (instance.flavor.vcpus, instance.flavor.swap_mb) == (4, 1025)
+    assert instance.flavor.extra_specs == {"resources:VGPU": "1"}
+    assert instance.image == {"hw_cpu_policy": "dedicated"}
+    assert not instance.volume_root
+
+
+def test_boot_from_volume_is_seen(cloud, source):
+    """The live root device decides; without one, what was not made from an image was made from a volume."""
+    by_device = cloud.add_instance("h1", volume=True)
+    without_device = cloud.add_instance("h1", volume=True)
+    cloud.update("cell1", "DELETE FROM block_device_mapping WHERE instance_uuid = :u", u=without_device)
+    from_image = cloud.add_instance("h1")
+    cloud.update(
+        "cell1", "UPDATE block_device_mapping SET deleted = 9 WHERE instance_uuid = :u", u=from_image
+    )
+    instances = source.iterate_instances(cell_named(source, "cell1"))
+    roots = {instance.uuid: instance.volume_root for instance in instances}
+    assert roots == {by_device: True, without_device: True, from_image: False}
+
+
+def test_deleted_and_hidden_instances_are_left_out(cloud, source):
+    """A deleted row and the hidden half of a move between cells are no instances; soft-deleted ones are."""
+    cloud.add_instance("h1", deleted=3)
+    cloud.add_instance("h1", hidden=True)
+    kept = cloud.add_instance("h1", vm_state="soft-delete")
+    assert [each.uuid for each in source.iterate_instances(cell_named(source, "cell1"))] == [kept]
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("{", "cannot be read"),
+        ('{"cur": null}', "cannot be read"),
+        ('{"cur": {"nova_object.data": {"vcpus": 1}}}', "has no 'memory_mb'"),
+        ("", "it has no flavor"),
+    ],
+)
+def test_flavor_that_does_not_parse_is_said(cloud, source, text, reason):
+    """An instance whose flavor cannot be read is still there, with the reason."""
+    cloud.add_instance("h1", flavor=text)
+    (instance,) = source.iterate_instances(cell_named(source, "cell1"))
+    assert instance.flavor is None
+    assert reason in instance.flavor_error
+
+
+def test_instances_come_in_pages(cloud, source, monkeypatch):
+    """More instances than fit a page all come, each once."""
+    monkeypatch.setattr(reading, "PAGE", 3)
+    uuids = [cloud.add_instance("h1", flavor=embed_flavor()) for _ in range(7)]
+    assert [each.uuid for each in source.iterate_instances(cell_named(source, "cell1"))] == uuids
+
+
+def test_migrations_that_are_over_are_left_out(cloud, source):
+    """A finished resize awaits its confirmation, so it is live; a confirmed one is over."""
+    moved = cloud.add_instance("h1")
+    live = [cloud.add_migration(moved, "h1", "h2", status=status) for status in ("running", "finished")]
+    for status in ("confirmed", "reverted", "error", "completed"):
+        cloud.add_migration(moved, "h1", "h2", status=status)
+    records = source.list_migrations(cell_named(source, "cell1"))
+    assert [record.uuid for record in records] == live
+    assert (records[0].source_host, records[0].dest_node) == ("h1", "h2")
+
+
+def test_older_schema_is_enough(cloud, source, nova_databases):
+    """Columns that came after Rocky may be missing."""
+    if nova_databases.urls["cell1"].startswith("sqlite"):
+        # SQLite drops no column that is in an index
+        cloud.update("cell1", "DROP INDEX instances_compute_id_deleted_idx")
+    cloud.update("cell1", "ALTER TABLE instances DROP COLUMN hidden")
+    cloud.update("cell1", "ALTER TABLE instances DROP COLUMN compute_id")
+    cloud.insert("cell1", "instances", uuid="i1", host="h1", node="h1", deleted=0, image_ref="x")
+    (instance,) = source.iterate_instances(cell_named(source, "cell1"))
+    assert (instance.uuid, instance.project_id) == ("i1", "")
+
+
+def test_missing_column_is_named(cloud, source):
+    """A schema that lacks what is needed is said to, with the table and the column."""
+    cloud.update("cell1", "ALTER TABLE compute_nodes DROP COLUMN hypervisor_type")
+    with pytest.raises(Unreadable, match="cell cell1: table compute_nodes has no column hypervisor_type"):
+        source.list_compute_nodes(cell_named(source, "cell1"))
+
+
+def test_missing_table_is_named(cloud, source):
+    """So is a missing table."""
+    with pytest.raises(Unreadable, match="there is no table compute_nodes"):
+        source.list_compute_nodes(Cell("u", "odd", cloud.urls["api"]))
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "sqlite:////nowhere/cell.db",
+        "mysql+pymysql://nobody:wrong@127.0.0.1:1/none",
+        "not a url",
+        "oracle+nodriver://h/x",
+        "mysql+pymysql://{user}@h/x",
+    ],
+)
+@pytest.mark.parametrize("nova_databases", ["sqlite"], indirect=True)
+def test_unreachable_cell_is_one_line(source, url):
+    """Whatever is wrong with a connection becomes one line that names the cell, and no password."""
+    with pytest.raises(Unreadable) as caught:
+        source.list_compute_nodes(Cell("u", "cell9", url))
+    assert str(caught.value).startswith("cell cell9: ")
+    assert "\n" not in str(caught.value)
+    assert "wrong" not in str(caught.value)
+
+
+def test_source_cannot_write(cloud, source):
+    """The sessions of the source refuse to change anything."""
+    cloud.add_host("h1")
+    database = source._cell(cell_named(source, "cell1"))
+    with pytest.raises(Unreadable, match=r"(?i)read.?only"), database._reading() as connection:
+        connection.execute(sa.text("DELETE FROM compute_nodes"))

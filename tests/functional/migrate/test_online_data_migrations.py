@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`placement-migrate online_data_migrations`: all migrations in order, with nova-manage's table and exits."""
+
+import random
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from tests.functional.migrate.placement import CLAIM, held_by
+from tests.functional.servers import make_environment
+
+# what differs between databases is tested with the source
+pytestmark = pytest.mark.parametrize("nova_databases", ["sqlite"], indirect=True)
+
+
+@pytest.fixture
+def unmigrated(cloud, add_host):
+    """A cloud of which placement knows the hosts only; its instances, by UUID, on their nodes."""
+    nodes = {f"h{number}": add_host(f"h{number}", f"cell{number % 2 + 1}") for number in range(4)}
+    cloud.add_aggregate("dense", ["h0", "h1"], cpu_allocation_ratio="8.0")
+    return {
+        cloud.add_instance(f"h{number % 4}", f"cell{number % 2 + 1}"): nodes[f"h{number % 4}"]
+        for number in range(20)
+    }
+
+
+def counts(document):
+    """Of each migration, how many were needed and done."""
+    return {row["Migration"]: (row["Total Needed"], row["Completed"]) for row in document["migrations"]}
+
+
+def test_all_run_in_order_and_a_second_run_finds_nothing(unmigrated, client, migrate, migrate_json):
+    """The table has a row for each; when all is done they say 0."""
+    document, status = migrate_json("online_data_migrations")
+    assert counts(document) == {
+        "mirror_aggregates": (2, 2),
+        "carry_ratios": (2, 2),
+        "heal_allocations": (20, 20),
+    }
+    assert status == 0
+    assert {uuid: held_by(client, uuid) for uuid in unmigrated} == {
+        uuid: {node: CLAIM} for uuid, node in unmigrated.items()
+    }
+    again = migrate("online_data_migrations")
+    assert again.returncode == 0
+    lines = [[cell.strip() for cell in line.split("|")[1:-1]] for line in again.stdout.splitlines()]
+    assert ["Migration", "Total Needed", "Completed"] in lines
+    assert ["heal_allocations", "0", "0"] in lines
+
+
+def test_bounded_runs_get_to_the_end(unmigrated, migrate_json):
+    """With --max-count the status is 1 until nothing is left, and then 0."""
+    statuses = []
+    for _ in range(5):
+        document, status = migrate_json("online_data_migrations", "--max-count", "7")
+        assert sum(done for _, done in counts(document).values()) <= 7
+        statuses.append(status)
+    assert statuses == [1, 1, 1, 0, 0]
+    assert counts(document)["heal_allocations"] == (0, 0)
+
+
+def test_what_cannot_be_done_ends_with_2(unmigrated, cloud, migrate_json):
+    """What is left alone is needed and not completed, and everything else is done."""
+    cloud.add_instance("h0", flavor="{")
+    document, status = migrate_json("online_data_migrations")
+    assert (counts(document)["heal_allocations"], status) == ((21, 20), 2)
+
+
+def test_what_cannot_begin_ends_with_255(unmigrated, migrate):
+    """As with nova-manage."""
+    assert migrate("--nova-api-db", "sqlite:////no/api.db", "online_data_migrations").returncode == 255
+
+
+def test_killed_runs_leave_what_the_next_finishes(unmigrated, client, nova_conf, tmp_path, migrate_json):
+    """Killed at any moment and repeated, the end is exact, and nothing is done twice."""
+    program = [sys.executable, "-c", "from osc_placement.migrate.main import main; raise SystemExit(main())"]
+    arguments = ["--config-file", str(nova_conf), "online_data_migrations", "--throttle", "20"]
+    environment = make_environment(XDG_STATE_HOME=str(tmp_path / "state"))
+    chance = random.Random(1)
+    killed = 0
+    for _ in range(6):
+        process = subprocess.Popen(
+            [*program, *arguments], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+        try:
+            process.communicate(timeout=chance.uniform(0.5, 3))
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGKILL)
+            process.communicate()
+            killed += 1
+    assert killed
+    time.sleep(0.2)  # a request that was under way may still be served
+    _, status = migrate_json("online_data_migrations")
+    assert status == 0
+    for uuid, node in unmigrated.items():
+        document = client.list_allocations(uuid)
+        assert held_by(client, uuid) == {node: CLAIM}
+        assert document["consumer_generation"] == 1
