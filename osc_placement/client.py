@@ -8,16 +8,28 @@ conflict, is for the caller.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import EllipsisType
 from typing import Any
 from urllib.parse import quote
+from weakref import WeakKeyDictionary
+
+from keystoneauth1.session import Session
 
 from osc_placement import microversion
+from osc_placement.batch.workers import CONCURRENCY, map_in_order
+from osc_placement.errors import BadAnswer, Forbidden, NotFound, UsageError
 from osc_placement.microversion import Version
+from osc_placement.model import PARTS, Inventory, Part, Provider, ProviderRecord
 from osc_placement.transport import Document, Params, Transport, read_document
 
 __all__ = ["Document", "PlacementClient"]
+
+#: the bulk reads of osc-placement's own server, which no other placement has
+_BULK = "/-/providers"
+_BULK_ALLOCATIONS = "/-/allocations"
+#: whether each endpoint has it, kept as long as the session that asked: one question per process
+_has_bulk: WeakKeyDictionary[Session, dict[str, bool]] = WeakKeyDictionary()
 
 
 class PlacementClient(Transport):
@@ -61,12 +73,87 @@ class PlacementClient(Transport):
         required: Sequence[str] = (),
     ) -> list[Document]:
         """The providers that meet all conditions; ``member_of`` and ``required`` in the API's own grammar."""
-        params = _given(name=name, uuid=uuid, in_tree=in_tree)
-        params += [("member_of", value) for value in member_of]
-        params += [("required", value) for value in required]
-        if resources:
-            params.append(("resources", ",".join(f"{key}:{value}" for key, value in resources.items())))
+        params = _provider_filters(name, uuid, member_of, resources, in_tree, required)
         return self._list("/resource_providers", "resource_providers", params=params)
+
+    def read_providers(
+        self,
+        filters: Mapping[str, Any] | None = None,
+        *,
+        want: Iterable[Part] = PARTS,
+        concurrency: int = CONCURRENCY,
+        on_total: Callable[[int], None] = lambda _total: None,
+        on_record: Callable[[object], None] | None = None,
+    ) -> Iterator[ProviderRecord]:
+        """The providers that meet all conditions, in the server's order, with what is wanted of each.
+
+        One request where the server has the bulk read, which shows one moment of the cloud; elsewhere several
+        for each provider, so that what somebody changes meanwhile may be seen or not. Who has to wait for
+        that is told how many providers there are (``on_total``), and then of each that was read
+        (``on_record``), in the caller's thread.
+
+        :param filters: the arguments of `list_providers`, by name
+        :param concurrency: how many requests may be under way at once where there has to be more than one
+        """
+        at_once = self.read_providers_at_once(filters, want=want)
+        if at_once is not None:
+            return at_once
+        documents = self.list_providers(**(filters or {}))
+        on_total(len(documents))
+        return self._read_each(documents, _order_parts(want), concurrency, on_record)
+
+    def read_providers_at_once(
+        self, filters: Mapping[str, Any] | None = None, *, want: Iterable[Part] = PARTS
+    ) -> Iterator[ProviderRecord] | None:
+        """The same where one request does it; None where the server has no bulk read."""
+        known = _has_bulk.setdefault(self._given_session, {})
+        if not known.get(self.endpoint, True):
+            return None
+        try:
+            documents = self._read_bulk(filters or {}, _order_parts(want))
+        except (NotFound, Forbidden, BadAnswer):
+            # the last two are a proxy's, which lets through only what it knows
+            known[self.endpoint] = False
+            return None
+        known[self.endpoint] = True
+        return (_record(document) for document in documents)
+
+    def _read_bulk(self, filters: Mapping[str, Any], parts: Sequence[Part]) -> list[Document]:
+        params = [*_provider_filters(**filters), ("want", ",".join(parts))]
+        return self._list(_BULK, "providers", params=params)
+
+    def _read_each(
+        self,
+        documents: Sequence[Document],
+        parts: Sequence[Part],
+        concurrency: int,
+        on_record: Callable[[object], None] | None,
+    ) -> Iterator[ProviderRecord]:
+        self.allow_concurrency(concurrency)
+
+        def read(document: Document) -> ProviderRecord | None:
+            try:
+                return _record(document | self._read_parts(document["uuid"], parts))
+            except NotFound:
+                # deleted since it was listed
+                return None
+
+        records = map_in_order(read, documents, threads=concurrency, on_result=on_record)
+        return (record for record in records if record is not None)
+
+    def _read_parts(self, uuid: str, parts: Sequence[Part]) -> Document:
+        """What is wanted of one provider; its generation is the oldest seen, so a torn reading is refused."""
+        read: Document = {}
+        generations = []
+        for part in parts:
+            if part == "usages":
+                read[part] = self.provider_usages(uuid)
+                continue
+            document = self._call("GET", _provider(uuid, part), part, since=_SINCE[part])
+            read[part] = document[part]
+            if "resource_provider_generation" in document:
+                generations.append(document["resource_provider_generation"])
+        return read | ({"generation": min(generations)} if generations else {})
 
     def show_provider(self, uuid: str) -> Document:
         """One provider."""
@@ -199,9 +286,19 @@ class PlacementClient(Transport):
 
     # allocations and usages
 
-    def list_allocations(self, consumer: str) -> Document:
+    def list_allocations(self, consumer: str, version: Version | None = None) -> Document:
         """``allocations`` by provider and, as the version goes, project, user, generation, type."""
-        return self._call("GET", _path("allocations", consumer), "allocations")
+        return self._call("GET", _path("allocations", consumer), "allocations", version=version)
+
+    def list_consumers(self) -> list[Document] | None:
+        """What every consumer holds and whose it is, in one request; None where the server cannot tell so.
+
+        Each has ``uuid``, and what `list_allocations` has in the highest version.
+        """
+        try:
+            return self._list(_BULK_ALLOCATIONS, "consumers")
+        except NotFound:
+            return None
 
     def set_allocations(self, consumer: str, payload: Document, version: Version | None = None) -> None:
         """Replace the allocations of a consumer; ``payload`` is the API's for ``version``."""
@@ -211,9 +308,9 @@ class PlacementClient(Transport):
         """Delete all allocations of a consumer."""
         self._call("DELETE", _path("allocations", consumer))
 
-    def set_many_allocations(self, payload: Document) -> None:
+    def set_many_allocations(self, payload: Mapping[str, Document], version: Version | None = None) -> None:
         """Replace the allocations of several consumers in one transaction: payloads by consumer."""
-        self._call("POST", "/allocations", since=microversion.POST_ALLOCATIONS, json=payload)
+        self._call("POST", "/allocations", since=microversion.POST_ALLOCATIONS, json=payload, version=version)
 
     def list_provider_allocations(self, uuid: str) -> Document:
         """``allocations`` by consumer, and ``resource_provider_generation``."""
@@ -247,17 +344,62 @@ class PlacementClient(Transport):
         since = microversion.ALLOCATION_CANDIDATES
         return self._call("GET", "/allocation_candidates", *expected, since=since, params=params)
 
-    def reshape(self, payload: Document) -> None:
+    def reshape(self, payload: Document, version: Version | None = None) -> None:
         """Set inventories and allocations of several providers and consumers in one transaction."""
-        self._call("POST", "/reshaper", since=microversion.RESHAPER, json=payload)
+        self._call("POST", "/reshaper", since=microversion.RESHAPER, json=payload, version=version)
 
 
+def _provider_filters(
+    name: str | None = None,
+    uuid: str | None = None,
+    member_of: Sequence[str] = (),
+    resources: Mapping[str, int] | None = None,
+    in_tree: str | None = None,
+    required: Sequence[str] = (),
+) -> list[tuple[str, str]]:
+    params = _given(name=name, uuid=uuid, in_tree=in_tree)
+    params += [("member_of", value) for value in member_of]
+    params += [("required", value) for value in required]
+    if resources:
+        params.append(("resources", ",".join(f"{key}:{value}" for key, value in resources.items())))
+    return params
+
+
+def _order_parts(want: Iterable[Part]) -> tuple[Part, ...]:
+    wanted = frozenset(want)
+    return tuple(part for part in PARTS if part in wanted)
+
+
+def _record(document: Document) -> ProviderRecord:
+    inventories = document.get("inventories")
+    return ProviderRecord(
+        Provider.from_json(document),
+        inventories=None
+        if inventories is None
+        else {name: Inventory.from_json(fields) for name, fields in inventories.items()},
+        usages=document.get("usages"),
+        traits=frozenset(document["traits"]) if "traits" in document else None,
+        aggregates=frozenset(document["aggregates"]) if "aggregates" in document else None,
+    )
+
+
+_SINCE: Mapping[Part, Version] = {
+    "inventories": microversion.MIN,
+    "traits": microversion.TRAITS,
+    "aggregates": microversion.PROVIDER_AGGREGATES,
+}
 _PROVIDER = ("uuid", "name", "generation")
 _INVENTORIES = ("inventories", "resource_provider_generation")
 _TRAITS = ("traits", "resource_provider_generation")
 
 
 def _path(*segments: str) -> str:
+    """Write a path; UsageError at what would lead to another one, as an empty name and dots do."""
+    for segment in segments:
+        if segment in ("", ".", ".."):
+            raise UsageError(
+                f"Nothing in placement has the name or UUID {segment!r}; give that of what is meant"
+            )
     return "".join("/" + quote(segment, safe="") for segment in segments)
 
 

@@ -6,7 +6,8 @@
     |- VersionTooLow                   the API version in use lacks what was asked; also a ValueError
     |- NameNotFound                    no provider has the name that was given
     |- EndpointMissing                 the service catalog has no placement endpoint
-    |- Unreachable                     no answer came: refused, reset, timed out, TLS failure
+    |- Unreachable                     no answer came: refused, reset, TLS failure
+    |  `- TimedOut                     or not in the time allowed
     |- BadAnswer                       an answer came, but not placement's: a proxy's page, garbage, bad shape
     `- HttpError                       placement said no
        |- BadRequest 400  Unauthorized 401  Forbidden 403  NotFound 404  Conflict 409  OverLimit 413
@@ -53,12 +54,15 @@ class UsageError(PlacementError, ValueError):
 class VersionTooLow(PlacementError, ValueError):
     """The API version in use lacks the operation or argument ``what`` (None: the command itself)."""
 
-    def __init__(self, version: object, required: object, what: str | None = None) -> None:
+    def __init__(
+        self, version: object, required: object, what: str | None = None, *, negotiated: bool = False
+    ) -> None:
         self.version = version
         self.required = required
         self.what = what
         super().__init__(
-            f"Operation or argument is not supported with version {version}; "
+            f"Operation or argument is not supported with version {version}"
+            f"{', the highest that this server speaks' if negotiated else ''}; "
             f"requires at least version {required}"
         )
 
@@ -99,6 +103,18 @@ class Unreachable(PlacementError):
             f"{method} {url} got no answer: {reason}; check that the placement service runs "
             "and that its endpoint is this address"
         )
+
+
+class TimedOut(Unreachable):
+    """No answer came in the time allowed; what was asked may have been done all the same."""
+
+    def __init__(self, method: str, url: str, seconds: float) -> None:
+        super().__init__(method, url, "timed out")
+        self.seconds = seconds
+        text = (
+            f"{method} {url} got no answer within {seconds:g} seconds; what it asked for may be done or not"
+        )
+        self.args = (f"{text}. --os-placement-timeout allows more time",)
 
 
 class BadAnswer(PlacementError):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import uuid
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Literal, get_args
 
 #: the largest amount, in any unit, that the API accepts and the schema's integer columns hold
 MAX_AMOUNT: Final = 0x7FFFFFFF
@@ -19,6 +19,10 @@ MAX_RATIO: Final = 3.40282e38
 INVENTORY_FIELDS: Final = ("total", "reserved", "min_unit", "max_unit", "step_size", "allocation_ratio")
 
 CUSTOM_PREFIX: Final = "CUSTOM_"
+
+#: what a provider has beside its name and place
+Part = Literal["inventories", "usages", "traits", "aggregates"]
+PARTS: Final[tuple[Part, ...]] = get_args(Part)
 
 
 def canonical_uuid(text: str) -> str:
@@ -53,6 +57,10 @@ class Inventory:
         """Whether ``amount`` more fits beside ``used``; the unrounded product decides."""
         return used + amount <= (self.total - self.reserved) * self.allocation_ratio
 
+    def how_many(self, amount: int, used: int) -> int:
+        """How many more allocations of this amount fit, one after the other, beside ``used``."""
+        return max(0, self.capacity - used) // amount if self.fits_unit(amount) else 0
+
     def to_json(self) -> dict[str, Any]:
         """The API's representation: every field, in the API's order."""
         return {field: getattr(self, field) for field in INVENTORY_FIELDS}
@@ -83,3 +91,17 @@ class Provider:
             data.get("parent_provider_uuid"),
             data.get("root_provider_uuid"),
         )
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderRecord:
+    """A provider with what was asked for of it; None is "not asked", which is not "nothing".
+
+    :ivar usages: what is allocated, of each class that there is inventory of
+    """
+
+    provider: Provider
+    inventories: dict[str, Inventory] | None = None
+    usages: dict[str, int] | None = None
+    traits: frozenset[str] | None = None
+    aggregates: frozenset[str] | None = None

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 API_NAME = "placement"
 API_VERSION_OPTION = "os_placement_api_version"
+#: ``--os-placement-timeout`` as OpenStackClient calls it when it has put options over clouds.yaml
+TIMEOUT_SETTING = "placement_timeout"
 #: the default: negotiate
 DEFAULT_API_VERSION = "1"
 API_VERSIONS = dict.fromkeys(
@@ -42,6 +44,7 @@ def make_client(instance: Any) -> PlacementClient:
         interface=instance.interface,
         api_version=version,
         endpoint=instance._cli_options.get_endpoint(API_NAME),
+        timeout=instance._cli_options.config.get(TIMEOUT_SETTING),
     )
 
 
@@ -54,4 +57,21 @@ def build_option_parser(parser: argparse.ArgumentParser) -> argparse.ArgumentPar
         help="Version of the placement API to use: one such as 1.25, or 1 for the highest that both sides "
         f"speak (default: {DEFAULT_API_VERSION}; Env: OS_PLACEMENT_API_VERSION)",
     )
+    parser.add_argument(
+        "--os-placement-timeout",
+        metavar="<seconds>",
+        type=_read_seconds,
+        default=os.environ.get("OS_PLACEMENT_TIMEOUT") or None,
+        help="How long to wait for each answer of placement (default: 600; Env: OS_PLACEMENT_TIMEOUT)",
+    )
     return parser
+
+
+def _read_seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if 0 < seconds < float("inf"):
+        return seconds
+    raise argparse.ArgumentTypeError(f"must be a number of seconds greater than 0, not {text!r}")

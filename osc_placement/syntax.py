@@ -13,7 +13,7 @@ import uuid
 from collections.abc import Iterable, Mapping, Sequence
 
 from osc_placement.errors import PlacementError, UsageError
-from osc_placement.model import MAX_RATIO
+from osc_placement.model import MAX_AMOUNT, MAX_RATIO, canonical_uuid
 
 #: the fields of an inventory in the order in which commands show them, and the type of each
 INVENTORY_FIELDS: Mapping[str, type[int] | type[float]] = {
@@ -119,6 +119,39 @@ def parse_traits(texts: Iterable[str]) -> frozenset[str]:
                 f"The name of a trait has only upper-case letters, digits and underscores, unlike {name!r}"
             )
     return names
+
+
+def parse_aggregates(texts: Iterable[str]) -> frozenset[str]:
+    """Read UUIDs of aggregates, in the one spelling in which they are compared."""
+    for text in texts:
+        if not is_uuid_like(text):
+            raise UsageError(f"An aggregate must be given by its UUID, not {text!r}")
+    return frozenset(canonical_uuid(text) for text in texts)
+
+
+def check_inventories(inventories: Inventories) -> Inventories:
+    """Return the inventories, or raise UsageError at what no server would take for any provider."""
+    for resource_class, fields in inventories.items():
+        if not NAME.fullmatch(resource_class):
+            raise UsageError(
+                "The name of a resource class has only upper-case letters, digits and underscores, "
+                f"unlike {resource_class!r}"
+            )
+        for field, value in fields.items():
+            least = _LEAST.get(field, 1)
+            if field == "allocation_ratio" and not 0 < value <= MAX_RATIO:
+                raise UsageError(
+                    f"{field} of {resource_class} must be greater than 0 and at most {MAX_RATIO}"
+                )
+            if field != "allocation_ratio" and not least <= value <= MAX_AMOUNT:
+                raise UsageError(
+                    f"{field} of {resource_class} must be from {least} to {MAX_AMOUNT}, not {value}"
+                )
+    return inventories
+
+
+#: what a field of an inventory must at least be, where that is not 1
+_LEAST: Mapping[str, int] = {"reserved": 0}
 
 
 def parse_amounts(texts: Iterable[str]) -> dict[str, int]:

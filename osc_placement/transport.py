@@ -23,6 +23,8 @@ from osc_placement.microversion import Version
 NEGOTIATE = "1"
 #: what a server is taken to speak whose root document cannot be read, as the plugin's earlier releases did
 ASSUMED = microversion.NESTED_CANDIDATES
+#: seconds to wait for an answer where neither the operator nor the session says; more than proxies do
+PATIENCE = 600.0
 
 Document = dict[str, Any]
 Params = Mapping[str, Any] | Sequence[tuple[str, Any]]
@@ -44,12 +46,16 @@ class Transport:
         interface: str | None = None,
         api_version: str = NEGOTIATE,
         endpoint: str | None = None,
+        timeout: float | None = None,
     ) -> None:
         self._session = session
+        #: the session as it was given, for what is remembered of it
+        self._given_session = session
         self._service_type = service_type
         self._region_name = region_name
         self._interface = interface
         self._endpoint = endpoint
+        self._timeout = timeout
         self._version = None if api_version == NEGOTIATE else microversion.parse(api_version)
         #: whether the version in use is for the client to choose
         self.negotiates = self._version is None
@@ -71,7 +77,7 @@ class Transport:
     def require(self, threshold: Version, what: str | None = None) -> None:
         """Raise VersionTooLow unless the version in use is at least ``threshold``."""
         if self.version < threshold:
-            raise errors.VersionTooLow(self.version, threshold, what)
+            raise errors.VersionTooLow(self.version, threshold, what, negotiated=self.negotiates)
 
     def versions(self) -> list[Document]:
         """The entries of the root document; needs no token."""
@@ -136,11 +142,14 @@ class Transport:
 
     def _send(self, method: str, path: str, **options: Any) -> requests.Response:
         url = self.endpoint + path
+        timeout = self._timeout or self._session.timeout or PATIENCE
         try:
-            response = self._session.request(url, method, raise_exc=False, **options)
+            response = self._session.request(url, method, raise_exc=False, timeout=timeout, **options)
         except keystone.ConnectionError as failure:
             if url not in str(failure):
                 raise
+            if isinstance(failure, keystone.ConnectTimeout):
+                raise errors.TimedOut(method, url, timeout) from failure
             raise errors.Unreachable(method, url, _network_reason(failure)) from failure
         if response.status_code >= 400:
             raise errors.from_answer(method, url, response.status_code, response.reason, response.text)

@@ -47,11 +47,11 @@ def make_database(backend, directory):
         return
     name = f"osc_placement_test_{uuid.uuid4().hex[:12]}"
     server = find_server(backend)
-    _execute(server, CREATE[backend].format(name=name))
+    execute(server, CREATE[backend].format(name=name))
     try:
         yield server.set(database=name).render_as_string(hide_password=False)
     finally:
-        _execute(server, DROP[backend].format(name=name))
+        execute(server, DROP[backend].format(name=name))
 
 
 def find_server(backend):
@@ -62,7 +62,7 @@ def find_server(backend):
         # the driver meant by the bare name depends on the version of SQLAlchemy
         url = url.set(drivername="postgresql+psycopg2")
     try:
-        _execute(url, "SELECT 1")
+        execute(url, "SELECT 1")
     except (sa.exc.OperationalError, ImportError) as error:
         reason = " ".join(str(getattr(error, "orig", error)).split())
         skip_or_fail(
@@ -71,7 +71,8 @@ def find_server(backend):
     return url
 
 
-def _execute(server, statement):
+def execute(server, statement):
+    """Run a statement on a server, outside of any transaction."""
     # neither server makes a database within a transaction
     engine = sa.create_engine(server, isolation_level="AUTOCOMMIT", poolclass=sa.pool.NullPool)
     with engine.connect() as connection:

@@ -1,13 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``openstack resource provider aggregate list|set``."""
+"""``openstack resource provider aggregate list|set|add|remove``."""
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from osc_placement import microversion
+from osc_placement.client import PlacementClient
 from osc_placement.commands import base
+from osc_placement.commands.host_aggregate import AGGREGATE_HELP
+from osc_placement.commands.retry import retry_on_conflict
 from osc_placement.errors import PlacementError
 
 COLUMNS = ("uuid",)
@@ -29,7 +33,7 @@ class SetAggregate(base.Lister):
             metavar="<aggregate_uuid>",
             action="append",
             default=[],
-            help="UUID of an aggregate. May be repeated.",
+            help=f"{AGGREGATE_HELP}. May be repeated.",
         )
         self.add_option(
             parser,
@@ -47,7 +51,8 @@ class SetAggregate(base.Lister):
         if needs_generation and parsed_args.generation is None:
             raise PlacementError("A generation must be specified.")
         uuid = base.resolve_provider(self.client, parsed_args.uuid)
-        document = self.client.set_provider_aggregates(uuid, parsed_args.aggregate, parsed_args.generation)
+        aggregates = self.aggregates.resolve(parsed_args.aggregate)
+        document = self.client.set_provider_aggregates(uuid, aggregates, parsed_args.generation)
         return COLUMNS, [[aggregate] for aggregate in document["aggregates"]]
 
 
@@ -65,3 +70,59 @@ class ListAggregate(base.Lister):
         uuid = base.resolve_provider(self.client, parsed_args.uuid)
         document = self.client.list_provider_aggregates(uuid)
         return COLUMNS, [[aggregate] for aggregate in document["aggregates"]]
+
+
+class _AmendAggregates(base.Lister):
+    """Change some of the aggregates of a resource provider."""
+
+    minimum = microversion.PROVIDER_AGGREGATES
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        base.add_provider_argument(parser)
+        parser.add_argument("aggregates", metavar="<aggregate>", nargs="+", help=AGGREGATE_HELP)
+        return parser
+
+    def amend(self, current: Sequence[str], named: Sequence[str]) -> list[str]:
+        """Say in which aggregates the provider shall be."""
+        raise NotImplementedError
+
+    def take_action(self, parsed_args: argparse.Namespace) -> tuple[Any, Any]:
+        named = self.aggregates.resolve(parsed_args.aggregates)
+        uuid = base.resolve_provider(self.client, parsed_args.uuid)
+        aggregates = retry_on_conflict(
+            lambda: amend_aggregates(self.client, uuid, lambda current: self.amend(current, named))
+        )
+        return COLUMNS, [[aggregate] for aggregate in sorted(aggregates)]
+
+
+def amend_aggregates(
+    client: PlacementClient, uuid: str, amend: Callable[[Sequence[str]], list[str]]
+) -> list[str]:
+    """Change the aggregates of a provider; they are written only if they differ."""
+    document = client.list_provider_aggregates(uuid)
+    wanted = amend(document["aggregates"])
+    if wanted != document["aggregates"]:
+        client.set_provider_aggregates(uuid, wanted, document.get("resource_provider_generation"))
+    return wanted
+
+
+class AddAggregate(_AmendAggregates):
+    """Make a resource provider a member of aggregates, beside those in which it is.
+
+    Before {AGGREGATES_WITH_GENERATION} a change that somebody else makes at the same time may be lost.
+    """
+
+    def amend(self, current: Sequence[str], named: Sequence[str]) -> list[str]:
+        return list(dict.fromkeys([*current, *named]))
+
+
+class RemoveAggregate(_AmendAggregates):
+    """Take a resource provider out of aggregates and leave it in the others.
+
+    One in which it is not is not missed. Before {AGGREGATES_WITH_GENERATION} a change that somebody else
+    makes at the same time may be lost.
+    """
+
+    def amend(self, current: Sequence[str], named: Sequence[str]) -> list[str]:
+        return [aggregate for aggregate in current if aggregate not in named]

@@ -10,8 +10,12 @@ from typing import Any
 from osc_placement import microversion, syntax
 from osc_placement.client import Document, PlacementClient
 from osc_placement.commands import base
-from osc_placement.errors import PlacementError
+from osc_placement.commands.retry import retry_on_conflict
+from osc_placement.errors import PlacementError, UsageError
 from osc_placement.microversion import Version
+
+#: how the API shows the type of a consumer that was given none
+UNKNOWN_TYPE = "unknown"
 
 
 def allocation_columns(client: PlacementClient) -> tuple[str, ...]:
@@ -64,7 +68,7 @@ def without(
 
 
 class SetAllocation(base.Lister):
-    """Replace what a consumer has allocated; what is not named is taken away.
+    """Replace what a consumer has allocated; what is not named is taken away, unless ``--amend`` is given.
 
     ``--project-id`` and ``--user-id`` are required from {CONSUMER_OWNER_REQUIRED} on, and shown from
     {ALLOCATIONS_BY_PROVIDER}. From {CONSUMER_GENERATIONS} nothing is done if somebody else changes the
@@ -92,6 +96,15 @@ class SetAllocation(base.Lister):
                     self, lambda version: version >= microversion.CONSUMER_OWNER_REQUIRED
                 ),
             )
+        self.add_option(
+            parser,
+            "--amend",
+            action=base.waiving(self, argparse._StoreTrueAction),
+            since=microversion.CONSUMER_GENERATIONS,
+            help="Set the amounts that are named and keep the consumer's others. The consumer keeps its "
+            "project, user and type too, unless they are given. What somebody else changes at the same time "
+            "is kept.",
+        )
         parser.add_argument(
             "--consumer-type",
             metavar="consumer_type",
@@ -117,10 +130,27 @@ class SetAllocation(base.Lister):
             (base.resolve_provider(self.client, provider), amounts)
             for provider, amounts in parsed_args.allocation
         )
-        payload = {"allocations": allocations_body(allocations, version)}
-        payload |= self._consumer_fields(parsed_args, version)
-        self.client.set_allocations(parsed_args.uuid, payload, version)
+        if parsed_args.amend:
+            retry_on_conflict(lambda: self._amend(parsed_args, allocations))
+        else:
+            payload = {"allocations": allocations_body(allocations, version)}
+            payload |= self._consumer_fields(parsed_args, version)
+            self.client.set_allocations(parsed_args.uuid, payload, version)
         return show_allocations(self.client, parsed_args.uuid)
+
+    def _amend(self, parsed_args: argparse.Namespace, wanted: syntax.Allocations) -> None:
+        """Read what the consumer has, and write it back with what is wanted."""
+        document = {"consumer_generation": None, **self.client.list_allocations(parsed_args.uuid)}
+        given = {key: getattr(parsed_args, key) for key in ("project_id", "user_id", "consumer_type")}
+        document |= {key: value for key, value in given.items() if value}
+        if "project_id" not in document or "user_id" not in document:
+            raise UsageError(
+                f"Consumer {parsed_args.uuid} has no allocations yet; give --project-id and --user-id"
+            )
+        current = document["allocations"]
+        document["allocations"] = with_amounts(current, wanted)
+        if document["allocations"] != current or any(given.values()):
+            write_allocations(self.client, parsed_args.uuid, document)
 
     def _consumer_fields(self, parsed_args: argparse.Namespace, version: Version) -> Document:
         fields = {}
@@ -181,6 +211,10 @@ class UnsetAllocation(base.Lister):
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Any, Any]:
         providers = [base.resolve_provider(self.client, provider) for provider in parsed_args.provider]
+        retry_on_conflict(lambda: self._unset(parsed_args, providers))
+        return show_allocations(self.client, parsed_args.uuid)
+
+    def _unset(self, parsed_args: argparse.Namespace, providers: list[str]) -> None:
         payload = self.client.list_allocations(parsed_args.uuid)
         may_be_empty = self.client.version >= microversion.CONSUMER_GENERATIONS
         if may_be_empty and not payload["allocations"]:
@@ -190,7 +224,27 @@ class UnsetAllocation(base.Lister):
             replace_allocations(self.client, parsed_args.uuid, payload)
         else:
             self.client.delete_allocations(parsed_args.uuid)
-        return show_allocations(self.client, parsed_args.uuid)
+
+
+def with_amounts(allocations: Mapping[str, Document], wanted: syntax.Allocations) -> dict[str, Document]:
+    """The allocations with some amounts set."""
+    amended = {provider: {"resources": dict(item["resources"])} for provider, item in allocations.items()}
+    for provider, amounts in wanted.items():
+        amended.setdefault(provider, {"resources": {}})["resources"].update(amounts)
+    return amended
+
+
+def write_allocations(client: PlacementClient, consumer: str, document: Document) -> None:
+    """Write a document of allocations in the newest version in which the consumer can be as it says.
+
+    From 1.38 on a consumer must have a type, and one that has none is shown as ``unknown``.
+    """
+    payload = {key: value for key, value in document.items() if key != "consumer_type"}
+    kind = document.get("consumer_type", UNKNOWN_TYPE)
+    if kind != UNKNOWN_TYPE:
+        client.set_allocations(consumer, {**payload, "consumer_type": kind})
+    else:
+        client.set_allocations(consumer, payload, min(client.version, microversion.REPARENTING))
 
 
 def replace_allocations(client: PlacementClient, consumer: str, payload: Document) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The option that says how many requests a command may have under way at once."""
+"""Numbers as options: how many requests a command may have under way at once, and others."""
 
 from __future__ import annotations
 
@@ -20,6 +20,13 @@ def add_concurrency_option(parser: argparse._ActionsContainer) -> None:
         default=CONCURRENCY,
         help=f"How many requests to have under way at once (default: {CONCURRENCY})",
     )
+
+
+def read_number(text: str) -> int:
+    """Read a whole number that is not negative, as ``type=`` of an option."""
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"must be a whole number, not {text!r}")
+    return int(text)
 
 
 def _read_concurrency(text: str) -> int:

@@ -70,7 +70,8 @@ class SetInventory(base.Lister):
         parser.add_argument(
             "uuid",
             metavar="<uuid>",
-            help="Name or UUID of the resource provider; with --aggregate, UUID of the aggregate",
+            help="Name or UUID of the resource provider; with --aggregate, UUID of the aggregate, "
+            "or name of the host aggregate",
         )
         parser.add_argument(
             "--resource",
@@ -112,6 +113,7 @@ class SetInventory(base.Lister):
         return ROW_COLUMNS, inventory_rows(outcome.inventories, ROW_COLUMNS)
 
     def _set_in_aggregate(self, aggregate: str, change: Callable[..., Outcome]) -> tuple[Any, Any]:
+        (aggregate,) = self.aggregates.resolve([aggregate])
         providers = self.client.list_providers(member_of=[aggregate])
         if not providers:
             raise PlacementError(f"No resource providers found in aggregate with uuid {aggregate}.")

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a long command shows while it works, and how it is stopped.
 
-Nothing is shown unless standard error is a terminal: what scripts read stays free of it.
+On a terminal a bar; elsewhere a plain line on standard error every minute, which logs can keep.
 """
 
 from __future__ import annotations
@@ -19,31 +19,51 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
 _QUIET_SECONDS: Final = 0.5
+_SECONDS_BETWEEN_LINES: Final = 60.0
 _INTERRUPTED: Final = 130
+_SHOW_CURSOR: Final = "\x1b[?25h"
 
 
 class ProgressBar:
-    """A bar on a terminal, drawn once the work has taken half a second; elsewhere nothing."""
+    """A bar on a terminal, drawn once the work has taken half a second; elsewhere a line now and then."""
 
-    def __init__(self, title: str, total: int, stream: TextIO) -> None:
+    def __init__(self, title: str, total: int | None, stream: TextIO | None) -> None:
         self._title = title
         self._total = total
+        # a standard error that was closed is None
         self._stream = stream
-        self._wanted = stream.isatty()
-        self._begin = time.monotonic()
+        self._wanted = stream is not None and stream.isatty()
+        self._begin = self._told = time.monotonic()
         self._done = 0
         self._bar: Progress | None = None
 
     def __enter__(self) -> ProgressBar:
         return self
 
+    def expect(self, total: int) -> None:
+        """Say how many items there will be, if it was not known at first."""
+        self._total = total
+
     def advance(self, _item: object = None) -> None:
         """Count one item as done."""
         self._done += 1
+        if self._stream is not None and not self._wanted:
+            self._print_line()
         if self._bar is None and self._wanted and time.monotonic() - self._begin > _QUIET_SECONDS:
             self._bar = self._draw()
         if self._bar is not None:
-            self._bar.update(self._bar.task_ids[0], completed=self._done)
+            rate = self._done / (time.monotonic() - self._begin)
+            self._bar.update(self._bar.task_ids[0], completed=self._done, rate=f"{rate:.0f}/s")
+
+    def _print_line(self) -> None:
+        now = time.monotonic()
+        if now - self._told < _SECONDS_BETWEEN_LINES or self._stream is None:
+            return
+        self._told = now
+        rate = self._done / (now - self._begin)
+        left = f", {(self._total - self._done) / rate:.0f} s left" if self._total else ""
+        total = f" of {self._total}" if self._total else ""
+        print(f"{self._title}: {self._done}{total}, {rate:.1f} a second{left}", file=self._stream, flush=True)
 
     def _draw(self) -> Progress:
         from rich import progress
@@ -53,11 +73,12 @@ class ProgressBar:
             progress.TextColumn("{task.description}"),
             progress.BarColumn(),
             progress.MofNCompleteColumn(),
+            progress.TextColumn("{task.fields[rate]}"),
             progress.TimeRemainingColumn(),
             console=Console(file=self._stream),
             transient=True,
         )
-        bar.add_task(self._title, total=self._total)
+        bar.add_task(self._title, total=self._total, rate="")
         bar.start()
         return bar
 
@@ -85,6 +106,9 @@ def stop_on_interrupt(stream: TextIO) -> Iterator[threading.Event]:
 
     def handle(_number: int, _frame: FrameType | None) -> None:
         if stop.is_set():
+            if stream.isatty():
+                # a progress bar hides the cursor
+                print(_SHOW_CURSOR, file=stream, flush=True)
             # threads that wait for an answer cannot be ended otherwise
             os._exit(_INTERRUPTED)
         stop.set()

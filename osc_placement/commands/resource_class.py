@@ -28,7 +28,7 @@ class ListResourceClass(base.Lister):
 
 
 class CreateResourceClass(base.PlacementCommand):
-    """Create a custom resource class, which must not exist yet; its name starts with CUSTOM_."""
+    """Create a custom resource class, which must not exist yet; its name starts with ``CUSTOM_``."""
 
     minimum = microversion.RESOURCE_CLASSES
 

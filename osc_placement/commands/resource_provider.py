@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping
+from types import EllipsisType
 from typing import Any
 
 from osc_placement import microversion, syntax
 from osc_placement.client import PlacementClient
 from osc_placement.commands import base
+from osc_placement.errors import UsageError
 
 
 def provider_columns(client: PlacementClient) -> tuple[str, ...]:
@@ -98,7 +100,8 @@ class ListResourceProvider(base.Lister):
             action="append",
             metavar="<member_of>",
             since=microversion.LIST_BY_AGGREGATE,
-            help="Providers in any of these aggregates, UUIDs separated by commas. May be repeated from "
+            help="Providers in any of these aggregates, with commas between: UUIDs, or names of host "
+            "aggregates of the compute service. May be repeated from "
             f"``--os-placement-api-version {microversion.REPEATED_MEMBER_OF}``; then every one must hold.",
         )
         self.add_option(
@@ -122,11 +125,12 @@ class ListResourceProvider(base.Lister):
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Any, Any]:
         if parsed_args.aggregate_uuid:
             self.deprecated_option_warning("--aggregate-uuid", "--member-of")
+        member_of = [self.aggregates.resolve_condition(text) for text in parsed_args.member_of]
         in_tree = parsed_args.in_tree and base.resolve_provider(self.client, parsed_args.in_tree)
         providers = self.client.list_providers(
             name=parsed_args.name or None,
             uuid=parsed_args.uuid or None,
-            member_of=syntax.format_member_of(parsed_args.member_of, parsed_args.aggregate_uuid),
+            member_of=syntax.format_member_of(member_of, parsed_args.aggregate_uuid),
             resources=parsed_args.resource,
             in_tree=in_tree or None,
             required=syntax.format_traits(parsed_args.required, parsed_args.forbidden),
@@ -159,32 +163,55 @@ class ShowResourceProvider(base.ShowOne):
 
 
 class SetResourceProvider(base.ShowOne):
-    """Rename a resource provider, or give it a parent."""
+    """Rename a resource provider, give it a parent, or make it the root of a tree of its own.
+
+    ``--name`` is required unless one of the other options is given; the provider then keeps its name.
+    """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
         base.add_provider_argument(parser)
         parser.add_argument(
-            "--name", metavar="<name>", help="Name that the provider shall have", required=True
+            "--name",
+            metavar="<name>",
+            help="Name that the provider shall have",
+            required=base.required_when(self, lambda _version: True),
         )
         self.add_option(
             parser,
             "--parent-provider",
             metavar="<parent_provider>",
+            action=base.waiving(self, argparse._StoreAction),
             since=microversion.NESTED_PROVIDERS,
             help="Name or UUID of the parent; a provider that has one already can get another from "
             f"``--os-placement-api-version {microversion.REPARENTING}``.",
         )
+        self.add_option(
+            parser,
+            "--no-parent-provider",
+            action=base.waiving(self, argparse._StoreTrueAction),
+            since=microversion.REPARENTING,
+            help="Take the provider, with all below it, out of the tree that it is in.",
+        )
         return parser
+
+    def read_arguments(self, parsed_args: argparse.Namespace) -> None:
+        if parsed_args.parent_provider and parsed_args.no_parent_provider:
+            raise UsageError("--parent-provider and --no-parent-provider exclude each other")
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Any, Any]:
         uuid = base.resolve_provider(self.client, parsed_args.uuid)
-        parent = parsed_args.parent_provider and base.resolve_provider(
-            self.client, parsed_args.parent_provider
-        )
-        provider = self.client.update_provider(uuid, parsed_args.name, parent=parent or ...)
+        name = parsed_args.name or self.client.show_provider(uuid)["name"]
+        provider = self.client.update_provider(uuid, name, parent=self._choose_parent(parsed_args))
         columns = provider_columns(self.client)
         return columns, base.columns_of(provider, columns)
+
+    def _choose_parent(self, parsed_args: argparse.Namespace) -> str | EllipsisType | None:
+        """The UUID of the new parent, None for no parent, ... for the one it has."""
+        if parsed_args.no_parent_provider:
+            return None
+        text = parsed_args.parent_provider
+        return base.resolve_provider(self.client, text) if text else ...
 
 
 class DeleteResourceProvider(base.PlacementCommand):

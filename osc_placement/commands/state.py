@@ -6,32 +6,62 @@ from __future__ import annotations
 import argparse
 import os
 import pathlib
+import shutil
 import sys
-from collections.abc import Iterable, Mapping
-from typing import Final
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from typing import Final, TextIO
 
 from osc_placement import microversion
 from osc_placement.commands import base
 from osc_placement.commands.concurrency import add_concurrency_option
+from osc_placement.commands.host_aggregate import AGGREGATE_HELP
 from osc_placement.commands.progress import ProgressBar, nothing_changed_on_interrupt, stop_on_interrupt
 from osc_placement.errors import PlacementError
 from osc_placement.state import read, write
 from osc_placement.state.description import describe_plan
-from osc_placement.state.document import Document
 from osc_placement.state.plan import ApplyPlan, Kind, plan_apply
+from osc_placement.state.read import Reading
+from osc_placement.state.selection import Selection, select_document
 from osc_placement.state.text import format_document, parse_text
 
 STANDARD_STREAM: Final = "-"
 
 
-class ExportState(base.PlacementCommand):
+class _StateCommand(base.PlacementCommand):
+    """A command about all trees, or about some of them."""
+
+    minimum = microversion.NESTED_PROVIDERS
+
+    def add_selectors(self, parser: argparse.ArgumentParser) -> None:
+        """Add the options that select trees."""
+        parser.add_argument(
+            "--name",
+            metavar="<pattern>",
+            action="append",
+            default=[],
+            help="Only trees whose root has a name like this, as ``compute-r3-*``. May be repeated",
+        )
+        parser.add_argument(
+            "--aggregate",
+            metavar="<aggregate>",
+            action="append",
+            default=[],
+            help=f"Only trees with a provider in this aggregate: {AGGREGATE_HELP}. May be repeated",
+        )
+
+    def select(self, parsed_args: argparse.Namespace) -> Selection:
+        """The trees that were selected; names of host aggregates cost a request."""
+        return Selection(tuple(parsed_args.name), frozenset(self.aggregates.resolve(parsed_args.aggregate)))
+
+
+class ExportState(_StateCommand):
     """Write the state of the placement service to a file that ``resource provider apply`` reads.
 
     All resource providers with their inventories, traits and aggregates, all allocations, and the custom
     resource classes and traits. What is changed while it is being read may be in the file or not.
+    Of some trees (``--name``, ``--aggregate``) the file has no consumer that has something elsewhere too.
     """
-
-    minimum = microversion.NESTED_PROVIDERS
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
@@ -42,15 +72,14 @@ class ExportState(base.PlacementCommand):
             default=STANDARD_STREAM,
             help="File to write, and to replace if it is there; - for standard output (default: -)",
         )
+        self.add_selectors(parser)
         add_concurrency_option(parser)
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
-        providers = read.list_providers(self.client)
-        with ProgressBar("Reading", len(providers), self.app.stderr) as progress:
-            document = read.read_document(
-                self.client, providers, concurrency=parsed_args.concurrency, on_provider=progress.advance
-            )
+        selection = self.select(parsed_args)
+        with show_reading(self.app.stderr, parsed_args.concurrency) as reading:
+            document = read.read_document(self.client, selection, reading)
         text = format_document(document)
         if parsed_args.output == STANDARD_STREAM:
             self.app.stdout.write(text)
@@ -58,16 +87,16 @@ class ExportState(base.PlacementCommand):
             replace_file(parsed_args.output, text)
 
 
-class ApplyState(base.PlacementCommand):
+class ApplyState(_StateCommand):
     """Make the state of the placement service what a file says.
 
     Creates and changes what differs, parents before children; a resource provider or consumer that the file
     does not name stays as it is, and so does what the file leaves out of a provider. Nothing is written
     before the whole file is found right. What is as the file says is not written again, so after a failure
-    or an interruption the same command goes on.
+    or an interruption the same command goes on. With ``--prune`` what the file does not name is deleted; with
+    ``--name`` or ``--aggregate`` the file is about these trees only, and so is what is deleted.
     """
 
-    minimum = microversion.NESTED_PROVIDERS
     exit_statuses = (
         "Exit status: 0 everything is as the file says, or the plan was shown; 1 nothing was changed, the "
         "reason is on stderr; 2 the command line is wrong; 3 something failed, and what depends on "
@@ -84,21 +113,31 @@ class ApplyState(base.PlacementCommand):
             help="File in the format that ``resource provider export`` writes; - for standard input",
         )
         parser.add_argument(
-            "--dry-run", action="store_true", help="Write nothing; show what would be created and changed"
+            "--dry-run",
+            action="store_true",
+            help="Write nothing; show what would be created, changed and deleted",
         )
+        parser.add_argument(
+            "--prune",
+            action="store_true",
+            help="Delete what the file does not name: of each section that the file has, the resource "
+            "providers, the allocations of consumers, and without --name and --aggregate the custom resource "
+            "classes and traits",
+        )
+        self.add_selectors(parser)
         add_concurrency_option(parser)
         return parser
 
     def read_arguments(self, parsed_args: argparse.Namespace) -> None:
-        source = "standard input" if parsed_args.file == STANDARD_STREAM else parsed_args.file
-        parsed_args.document = parse_text(read_file(parsed_args.file), source)
+        parsed_args.source = "standard input" if parsed_args.file == STANDARD_STREAM else parsed_args.file
+        parsed_args.document = parse_text(read_file(parsed_args.file, parsed_args.source), parsed_args.source)
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         with nothing_changed_on_interrupt(self.app.stderr):
-            plan = self._make_plan(parsed_args.document, parsed_args.concurrency)
+            plan = self._make_plan(parsed_args)
         if plan.size == 0:
             lines = [
-                f"Nothing to do: all that {parsed_args.file} says is so ({count_things(plan.unchanged)})"
+                f"Nothing to do: all that {parsed_args.source} says is so ({count_things(plan.unchanged)})"
             ]
         elif parsed_args.dry_run:
             lines = [*describe_plan(plan), f"unchanged: {count_things(plan.unchanged)}"]
@@ -109,10 +148,12 @@ class ApplyState(base.PlacementCommand):
             self._complain(report)
         print("\n".join(lines), file=self.app.stdout)
 
-    def _make_plan(self, document: Document, concurrency: int) -> ApplyPlan:
-        with ProgressBar("Reading", len(document.providers), self.app.stderr) as progress:
+    def _make_plan(self, parsed_args: argparse.Namespace) -> ApplyPlan:
+        selection = self.select(parsed_args)
+        document = select_document(selection, parsed_args.document)
+        with show_reading(self.app.stderr, parsed_args.concurrency) as reading:
             current = read.read_current(
-                self.client, document, concurrency=concurrency, on_provider=progress.advance
+                self.client, document, prune=parsed_args.prune, selection=selection, reading=reading
             )
         return plan_apply(document, current)
 
@@ -147,7 +188,25 @@ _PLURALS: Final[Mapping[Kind, str]] = {
     "trait": "traits",
     "resource provider": "resource providers",
     "consumer": "consumers",
+    "temporary name": "temporary names",
 }
+
+
+@contextmanager
+def show_reading(stream: TextIO, concurrency: int) -> Iterator[Reading]:
+    """How to read, with a bar on this stream for each round of reading."""
+    with ExitStack() as stack:
+        bars: list[ProgressBar] = []
+
+        def begin(total: int) -> None:
+            stack.close()
+            bars[:] = [stack.enter_context(ProgressBar("Reading", total, stream))]
+
+        def advance(item: object) -> None:
+            for bar in bars:
+                bar.advance(item)
+
+        yield Reading(concurrency, begin, advance)
 
 
 def count_things(numbers: Mapping[Kind, int]) -> str:
@@ -158,25 +217,42 @@ def count_things(numbers: Mapping[Kind, int]) -> str:
     return ", ".join(counts) or "nothing"
 
 
-def read_file(name: str) -> str:
-    """The text of a file or of standard input."""
+def read_file(name: str, source: str) -> str:
+    """The text of a file or of standard input, which errors call ``source``."""
     try:
-        if name == STANDARD_STREAM:
-            return sys.stdin.read()
-        return pathlib.Path(name).read_text(encoding="utf-8")
+        return _read_bytes(name).decode("utf-8")
     except OSError as error:
-        raise PlacementError(f"{name} cannot be read: {error.strerror}") from error
+        raise PlacementError(f"{source} cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
-        raise PlacementError(f"{name} cannot be read: byte {error.start} is not UTF-8 text") from error
+        raise PlacementError(f"{source} cannot be read: byte {error.start} is not UTF-8 text") from error
+
+
+def _read_bytes(name: str) -> bytes:
+    if name != STANDARD_STREAM:
+        return pathlib.Path(name).read_bytes()
+    if sys.stdin is None:
+        raise PlacementError("standard input cannot be read: it is closed")
+    return sys.stdin.buffer.read()
 
 
 def replace_file(name: str, text: str) -> None:
-    """Write a file whole or not at all."""
-    target = pathlib.Path(name)
+    """Write a file whole or not at all; a link and the file's mode stay, a pipe or device is written into."""
+    try:
+        target = pathlib.Path(name).resolve()
+        if target.exists() and not target.is_file():
+            target.write_text(text, encoding="utf-8")
+        else:
+            _replace_regular(target, text)
+    except OSError as error:
+        raise PlacementError(f"{name} cannot be written: {error.strerror}") from error
+
+
+def _replace_regular(target: pathlib.Path, text: str) -> None:
     part = target.with_name(f".{target.name}.{os.getpid()}.part")
     try:
         part.write_text(text, encoding="utf-8")
+        if target.exists():
+            shutil.copymode(target, part)
         part.replace(target)
-    except OSError as error:
+    finally:
         part.unlink(missing_ok=True)
-        raise PlacementError(f"{name} cannot be written: {error.strerror}") from error

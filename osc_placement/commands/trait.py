@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``openstack trait list|show|create|delete`` and ``openstack resource provider trait list|set|delete``."""
+"""``openstack trait list|show|create|delete`` and the ``openstack resource provider trait`` commands."""
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from typing import Any
 
-from osc_placement import microversion
+from osc_placement import microversion, syntax
+from osc_placement.client import PlacementClient
 from osc_placement.commands import base
+from osc_placement.commands.retry import retry_on_conflict
 
 COLUMNS = ("name",)
 
@@ -27,7 +30,7 @@ class ListTrait(base.Lister):
         parser.add_argument(
             "--name",
             metavar="<name>",
-            help="Traits whose name starts with a text (startswith:CUSTOM_) or is in a list "
+            help="Traits whose name starts with a text (``startswith:CUSTOM_``) or is in a list "
             "(in:HW_CPU_X86_AVX,HW_CPU_X86_SSE)",
         )
         parser.add_argument("--associated", action="store_true", help="Traits that some provider has")
@@ -56,7 +59,7 @@ class ShowTrait(base.ShowOne):
 
 
 class CreateTrait(base.PlacementCommand):
-    """Make sure that a custom trait exists: CUSTOM_ and then upper-case letters, digits and underscores."""
+    """Make sure that a custom trait exists: ``CUSTOM_``, then upper-case letters, digits and underscores."""
 
     minimum = microversion.TRAITS
 
@@ -120,6 +123,64 @@ class SetResourceProviderTrait(base.Lister):
         generation = self.client.show_provider(uuid)["generation"]
         document = self.client.set_provider_traits(uuid, parsed_args.trait, generation)
         return COLUMNS, [[trait] for trait in document["traits"]]
+
+
+class _AmendTraits(base.Lister):
+    """Change some of the traits of a resource provider."""
+
+    minimum = microversion.TRAITS
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        base.add_provider_argument(parser)
+        parser.add_argument("traits", metavar="<trait>", nargs="+", help="Name of a trait")
+        return parser
+
+    def read_arguments(self, parsed_args: argparse.Namespace) -> None:
+        parsed_args.traits = syntax.parse_traits(parsed_args.traits)
+
+    def amend(self, current: frozenset[str], named: frozenset[str]) -> frozenset[str]:
+        """Say what the provider shall have."""
+        raise NotImplementedError
+
+    def take_action(self, parsed_args: argparse.Namespace) -> tuple[Any, Any]:
+        uuid = base.resolve_provider(self.client, parsed_args.uuid)
+        traits = retry_on_conflict(
+            lambda: amend_traits(self.client, uuid, lambda current: self.amend(current, parsed_args.traits))
+        )
+        return COLUMNS, [[trait] for trait in sorted(traits)]
+
+
+def amend_traits(
+    client: PlacementClient, uuid: str, amend: Callable[[frozenset[str]], frozenset[str]]
+) -> frozenset[str]:
+    """Change the traits of a provider; they are written only if they differ."""
+    document = client.list_provider_traits(uuid)
+    current = frozenset(document["traits"])
+    wanted = amend(current)
+    if wanted != current:
+        client.set_provider_traits(uuid, sorted(wanted), document["resource_provider_generation"])
+    return wanted
+
+
+class AddResourceProviderTrait(_AmendTraits):
+    """Add traits to those that a resource provider has, whoever else is changing them at the same time.
+
+    For example: openstack resource provider trait add compute-17 CUSTOM_LIQUID_COOLED
+    """
+
+    def amend(self, current: frozenset[str], named: frozenset[str]) -> frozenset[str]:
+        return current | named
+
+
+class RemoveResourceProviderTrait(_AmendTraits):
+    """Take traits from a resource provider and leave it the others; one that it does not have is not missed.
+
+    For example: openstack resource provider trait remove compute-17 CUSTOM_LIQUID_COOLED
+    """
+
+    def amend(self, current: frozenset[str], named: frozenset[str]) -> frozenset[str]:
+        return current - named
 
 
 class DeleteResourceProviderTrait(base.PlacementCommand):

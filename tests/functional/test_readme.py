@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The transcripts of README.rst: its commands, run one after another, print what is written there."""
+"""The transcripts of README.rst and of the manual: their commands, run in order, print what is written."""
 
 import os
 import pathlib
@@ -19,6 +19,9 @@ LEFT_OUT = "..."
 #: prints the variables of the shell after a command, so that the next one has them
 KEEP_VARIABLES = '\nstatus=$?\nset +o xtrace\nexport -p >"$VARIABLES"\nexit $status'
 
+#: what a command says every few seconds of its way to the end, on a machine where that takes so long
+PROGRESS = re.compile(r"^\w+: \d+( of \d+)?, [\d.]+ a second.*\n", re.MULTILINE)
+
 
 @dataclass
 class Step:
@@ -36,7 +39,8 @@ def read_steps(text):
     return [Step(command, output) for command, output in zip(parts[1::2], parts[2::2], strict=True)]
 
 
-STEPS = read_steps((ROOT / "README.rst").read_text())
+DOCUMENTS = ("README.rst", "doc/source/cli/examples.rst", "doc/source/cli/rehearsal.rst")
+STEPS = {document: read_steps((ROOT / document).read_text()) for document in DOCUMENTS}
 
 
 class Shell:
@@ -55,7 +59,7 @@ class Shell:
         script = f'. "$VARIABLES"\nset -o allexport\n{command}{KEEP_VARIABLES}'
         done = subprocess.run(["sh", "-c", script], **self.settings(), stdout=subprocess.PIPE, check=False)
         assert done.returncode == 0, done.stdout
-        return done.stdout
+        return PROGRESS.sub("", done.stdout)
 
     def start(self, command):
         """Start a server on a free port; its first line, with the port that the command would have taken."""
@@ -100,18 +104,17 @@ def assert_matches(step, actual):
     pattern = "".join(
         r"(?:.*\n)*?" if line == LEFT_OUT else re.escape(line) + r"\n" for line in step.output.splitlines()
     )
-    assert re.fullmatch(pattern, actual), (
-        f"{step.command}\nREADME.rst has:\n{step.output}\nit prints:\n{actual}"
-    )
+    assert re.fullmatch(pattern, actual), f"{step.command}\nwritten is:\n{step.output}\nit prints:\n{actual}"
 
 
 def test_readme_has_three_transcripts():
     """There is something to check: three blocks, and the batch commands among them."""
     assert (ROOT / "README.rst").read_text().count(".. code-block:: console") == 3
-    assert [step.command for step in STEPS if " batch " in step.command]
+    assert [step.command for step in STEPS["README.rst"] if " batch " in step.command]
 
 
-def test_commands_print_what_is_written(shell):
-    """Every command of README.rst, run in order from a fresh server, ends well and prints what is shown."""
-    for step in STEPS:
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_commands_print_what_is_written(shell, document):
+    """Every command, run in order from a fresh server, ends well and prints what is shown."""
+    for step in STEPS[document]:
         assert_matches(step, shell.run(step.command))

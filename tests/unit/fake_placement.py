@@ -40,7 +40,7 @@ class FakePlacement(requests.adapters.BaseAdapter):
         """What was asked, each request as `METHOD path`."""
         return [f"{request.method} {request.path}" for request in self.asked]
 
-    def send(self, request, **_):
+    def send(self, request, timeout=None, **_):
         """Answer a request, as requests wants it of an adapter."""
         url = urlsplit(request.url)
         path = url.path.removeprefix(PREFIX) or "/"
@@ -52,6 +52,7 @@ class FakePlacement(requests.adapters.BaseAdapter):
                 raw_query=url.query,
                 body=json.loads(request.body) if request.body else None,
                 headers=request.headers,
+                timeout=timeout,
             )
         )
         answers = self._answers.get((request.method, path)) or [error(404, f"fake has no {path}")]

@@ -316,3 +316,53 @@ def test_a_request_can_have_a_version_of_its_own():
     fake = FakePlacement().on("PUT", "/allocations/c", (204,))
     fake.client().set_allocations("c", ALLOCATIONS, microversion.REPARENTING)
     assert fake.asked[-1].headers["OpenStack-API-Version"] == "placement 1.37"
+
+
+RECORD = {
+    **PROVIDER,
+    "inventories": {"VCPU": {"total": 8}},
+    "usages": {"VCPU": 1},
+    "traits": ["A"],
+    "aggregates": ["a"],
+}
+
+
+def offer_each(fake):
+    """Let a fake answer what there is to ask about one provider."""
+    fake.on("GET", "/resource_providers", {"resource_providers": [PROVIDER]})
+    fake.on("GET", "/resource_providers/u/inventories", INVENTORIES | {"resource_provider_generation": 3})
+    fake.on("GET", "/resource_providers/u/usages", {"usages": {"VCPU": 1}})
+    fake.on("GET", "/resource_providers/u/traits", TRAITS)
+    return fake.on("GET", "/resource_providers/u/aggregates", AGGREGATES)
+
+
+def test_a_bulk_read_is_one_request():
+    """What is wanted, and the conditions, are in the query."""
+    fake = FakePlacement().on("GET", "/-/providers", {"providers": [RECORD]})
+    [record] = fake.client().read_providers({"required": ["A"], "in_tree": "u"})
+    assert (record.provider.name, record.usages, record.traits) == ("host1", {"VCPU": 1}, {"A"})
+    assert record.inventories["VCPU"].total == 8
+    assert fake.asked[-1].query == [
+        ("in_tree", "u"),
+        ("required", "A"),
+        ("want", "inventories,usages,traits,aggregates"),
+    ]
+
+
+def test_without_a_bulk_read_each_provider_is_read():
+    """The values are the same, and whether there is a bulk read is asked once."""
+    bulk = FakePlacement().on("GET", "/-/providers", {"providers": [RECORD]})
+    fake = offer_each(FakePlacement())
+    client = fake.client()
+    assert list(client.read_providers()) == list(bulk.client().read_providers())
+    list(client.read_providers(want=["traits"]))
+    assert fake.lines.count("GET /-/providers") == 1
+    assert fake.lines.count("GET /resource_providers/u/traits") == 2
+    assert fake.lines.count("GET /resource_providers/u/usages") == 1
+
+
+def test_what_is_not_wanted_is_none():
+    """Only what was asked for is read."""
+    [record] = offer_each(FakePlacement()).client().read_providers(want=["traits"])
+    assert (record.inventories, record.usages, record.aggregates) == (None, None, None)
+    assert record.provider.generation == 4

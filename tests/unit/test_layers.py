@@ -27,11 +27,14 @@ ARROWS = {
     "errors": ("codes",),
     "syntax": ("errors", "model"),
     "transport": LEAVES,
-    "client": ("transport", *LEAVES),
+    "client": ("transport", "batch.workers", *LEAVES),
+    # threads and nothing else: a leaf that is kept where it is used most
+    "batch.workers": (),
     "batch": ("client", *LEAVES),
     "state": ("batch", "client", *LEAVES),
+    "report": ("batch.workers", "client", *LEAVES),
     "migrate": ("batch", "client", *LEAVES),
-    "commands": ("batch", "client", "migrate", "state", *LEAVES),
+    "commands": ("batch", "client", "migrate", "report", "state", *LEAVES),
     "plugin": ("client", "microversion"),
     "server": ("server", *SHARED),
     "server.candidates": SHARED,
@@ -39,7 +42,7 @@ ARROWS = {
     "server.policies": (),
     "server.errors": ("codes",),
     "server.db": ("server.candidates", "server.errors", *SHARED),
-    "server.http": ("server.db.engine", "server.errors", "server.policy", *SHARED),
+    "server.http": ("server.db.current", "server.db.engine", "server.errors", "server.policy", *SHARED),
     "server.handlers": (
         "server.candidates",
         "server.db",
@@ -60,14 +63,17 @@ RESERVED = {
     "server.main": (),
     "server.wsgi": (),
     "server.serve": ("server.main",),
-    "server.candidates.search": ("server.handlers.allocation_candidate",),
+    "server.candidates.search": (
+        "server.handlers.allocation_candidate",
+        "server.handlers.candidate_body",
+    ),
 }
 
 #: libraries that only these parts import: each effect has one address
 LIBRARIES = {
     "sqlalchemy": ("server.db", "server.opening", "server.readiness", "migrate"),
-    "alembic": ("server.db.upgrade", "server.db.migrations"),
-    "gunicorn": ("server.serve",),
+    "alembic": ("server.db.upgrade", "server.db.migrations", "server.db.own_migrations"),
+    "gunicorn": ("server.serve", "server.worker"),
     "webob": ("server",),
     "jsonschema": ("server.http",),
     "oslo_config": ("server", "migrate"),
@@ -86,7 +92,13 @@ PURE = (
     "syntax",
     "batch.plan",
     "batch.inventory",
+    "batch.gate",
     "batch.membership",
+    "batch.record",
+    "batch.repeat",
+    "batch.advice",
+    "batch.reshape",
+    "batch.selection",
     "server.candidates",
     "server.schemas",
 )

@@ -16,7 +16,7 @@ def manager(version="1", endpoint=None):
     """As much of OpenStackClient's client manager as the plugin asks for."""
     return SimpleNamespace(
         _api_version={"placement": version},
-        _cli_options=SimpleNamespace(get_endpoint=lambda service: endpoint),
+        _cli_options=SimpleNamespace(config={}, get_endpoint=lambda service: endpoint),
         session=object(),
         region_name="R",
         interface="internal",
@@ -31,6 +31,16 @@ def test_every_version_makes_a_client_of_that_version(version):
     assert client.negotiates is (version == "1")
     if not client.negotiates:
         assert client.api_version == version
+
+
+@pytest.mark.parametrize("text", ["", "x", "0", "-1", "inf", "nan"])
+def test_a_timeout_is_a_number_of_seconds(capsys, text):
+    """Anything else is refused before a command is looked for."""
+    parser = plugin.build_option_parser(argparse.ArgumentParser())
+    assert parser.parse_args(["--os-placement-timeout", "2.5"]).os_placement_timeout == 2.5
+    with pytest.raises(SystemExit):
+        parser.parse_args([f"--os-placement-timeout={text}"])
+    assert f"must be a number of seconds greater than 0, not {text!r}" in capsys.readouterr().err
 
 
 def test_an_endpoint_of_the_cloud_configuration_is_used():

@@ -23,7 +23,7 @@ def test_tool_is_posix_shell(path):
     assert (done.returncode, done.stderr) == (0, "")
 
 
-@pytest.mark.parametrize("name", ["demo", "pin", "test"])
+@pytest.mark.parametrize("name", ["demo", "pin", "reliability", "test"])
 def test_help_names_every_option(name):
     """The help text of a tool has every option that the script reads, and the tool ends well."""
     path = ROOT / "tools" / name
@@ -34,7 +34,7 @@ def test_help_names_every_option(name):
     assert [option for option in options if option not in done.stdout] == []
 
 
-@pytest.mark.parametrize("name", ["demo", "pin"])
+@pytest.mark.parametrize("name", ["demo", "pin", "reliability"])
 def test_unknown_option_is_refused(name):
     """An argument that a tool does not know makes nothing and ends with usage on stderr and status 2."""
     done = run(ROOT / "tools" / name, "--no-such-option")
@@ -42,7 +42,7 @@ def test_unknown_option_is_refused(name):
     assert done.stderr.startswith(f"usage: tools/{name}")
 
 
-@pytest.mark.parametrize("name", ["bench", "demo", "docs", "pin", "test"])
+@pytest.mark.parametrize("name", ["bench", "demo", "differential", "docs", "pin", "reliability", "test"])
 def test_unsuitable_python_is_refused_in_one_line(name, tmp_path):
     """A Python that is too old, or none, ends a tool with one line that names it."""
     done = subprocess.run(

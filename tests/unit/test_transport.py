@@ -141,7 +141,7 @@ def test_a_refused_connection_is_one_clear_line():
 @pytest.mark.parametrize(
     ("failure", "reason"),
     [
-        (requests.exceptions.ReadTimeout("read timed out"), "read timed out"),
+        (requests.exceptions.ReadTimeout("read timed out"), "timed out"),
         (requests.exceptions.SSLError("certificate has expired"), "certificate has expired"),
         (requests.exceptions.ChunkedEncodingError("connection broken"), "connection broken"),
         (requests.exceptions.ConnectionError(), "ConnectionError"),
@@ -154,6 +154,30 @@ def test_every_failure_of_the_network_is_unreachable(fake, failure, reason):
         fake.client().provider_usages("u")
     assert caught.value.reason == reason
     assert caught.value.url == ENDPOINT + USAGES
+
+
+@pytest.mark.parametrize(
+    ("timeout", "of_session", "waited"), [(None, None, 600.0), (None, 5.0, 5.0), (2.0, 5.0, 2.0)]
+)
+def test_nothing_is_waited_for_without_end(timeout, of_session, waited):
+    """What the operator says counts, then what the session has; each request is bounded."""
+    fake = FakePlacement().on("GET", USAGES, {"usages": {}})
+    client = fake.client(timeout=timeout)
+    client._session.timeout = of_session
+    client.provider_usages("u")
+    assert [request.timeout for request in fake.asked] == [waited, waited]
+
+
+def test_a_server_that_never_answers_is_one_clear_line():
+    """It takes the connection and is silent: how long was waited is said, and how to wait longer."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        with pytest.raises(errors.TimedOut) as caught:
+            PlacementClient(Session(auth=Token(url, "t")), timeout=0.1).list_providers()
+    assert str(caught.value) == (
+        f"GET {url}/ got no answer within 0.1 seconds; what it asked for may be done or not. "
+        "--os-placement-timeout allows more time"
+    )
 
 
 class FailingAuth(BaseAuthPlugin):

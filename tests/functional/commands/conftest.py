@@ -8,7 +8,8 @@ from keystoneauth1.session import Session
 from keystoneauth1.token_endpoint import Token
 
 from osc_placement.client import PlacementClient
-from tests.functional.commands.shell import OpenStack
+from tests.functional.commands.rack import Rack
+from tests.functional.commands.shell import ForkServer, OpenStack
 
 
 @pytest.fixture(scope="module")
@@ -23,9 +24,23 @@ def client(endpoint):
     return PlacementClient(Session(auth=Token(endpoint, "admin")))
 
 
+@pytest.fixture(scope="session")
+def fork_server():
+    """Where `openstack` processes come from."""
+    server = ForkServer()
+    yield server
+    server.close()
+
+
 @pytest.fixture(scope="module")
-def openstack(endpoint, tmp_path_factory):
+def openstack(endpoint, tmp_path_factory, fork_server):
     """The `openstack` command."""
-    command = OpenStack(endpoint, tmp_path_factory.mktemp("home"))
-    yield command
-    command.close()
+    return OpenStack(endpoint, tmp_path_factory.mktemp("home"), fork_server)
+
+
+@pytest.fixture
+def rack(client):
+    """Hosts in an aggregate."""
+    made = Rack(client)
+    yield made
+    made.close()

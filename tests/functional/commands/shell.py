@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The `openstack` command for tests: run quickly in one process, or as people do."""
+"""The `openstack` command for tests: a process for each command, quickly forked or as people start it."""
 
 import json
 import os
 import pathlib
+import socket
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -26,12 +27,74 @@ class Result:
         return json.loads(self.out)
 
 
-class OpenStack:
-    """Commands against one endpoint; `run` uses an interpreter that is kept, `start` makes a process."""
+class ForkServer:
+    """Where `openstack` processes come from without loading it for each; one interpreter for many homes."""
 
-    def __init__(self, endpoint, home):
+    def __init__(self, python=sys.executable):
+        self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            self._process = subprocess.Popen([python, HERE / "fork_server.py"], stdin=theirs)
+
+    def close(self):
+        """End the interpreter; what it forked goes on."""
+        self.control.close()
+        self._process.wait(timeout=60)
+
+
+class ForkedProcess(subprocess.Popen):
+    """A `Popen` whose process is a child of a fork server: `args` are those of `openstack`."""
+
+    def __init__(self, server, arguments, *, cwd, env, start_new_session=False, **settings):
+        self._server = server
+        self._request = {
+            "arguments": [str(argument) for argument in arguments],
+            "directory": str(cwd),
+            "environment": env,
+            "session": start_new_session,
+        }
+        super().__init__(arguments, **settings)
+
+    def _execute_child(self, *settings):
+        pipes = settings[10:16]
+        streams = [pipes[0], pipes[3], pipes[5]]
+        streams = [number if pipe == -1 else pipe for number, pipe in enumerate(streams)]
+        ours, theirs = socket.socketpair()
+        with theirs:
+            packet = json.dumps(self._request).encode()
+            socket.send_fds(self._server.control, [packet], [*streams, theirs.fileno()])
+        self._told = ours.makefile()
+        ours.close()
+        self.pid = int(self._told.readline())
+        self._child_created = True
+        self._close_pipe_fds(*pipes)
+
+    def _try_wait(self, wait_flags):
+        with socket.socket(fileno=os.dup(self._told.fileno())) as status:
+            try:
+                told = status.recv(100, socket.MSG_DONTWAIT if wait_flags & os.WNOHANG else 0)
+            except BlockingIOError:
+                return 0, 0
+        self._told.close()
+        return self.pid, int(told)
+
+    def _internal_poll(self, **_):
+        if self.returncode is None and self._waitpid_lock.acquire(False):
+            try:
+                pid, status = self._try_wait(os.WNOHANG)
+                if pid == self.pid:
+                    self._handle_exitstatus(status)
+            finally:
+                self._waitpid_lock.release()
+        return self.returncode
+
+
+class OpenStack:
+    """Commands against one endpoint."""
+
+    def __init__(self, endpoint, home, server):
         self.endpoint = endpoint
         self.home = home
+        self.server = server
         self.environment = {
             "PATH": os.defpath,
             "LANG": "C.UTF-8",
@@ -39,40 +102,44 @@ class OpenStack:
             "TERM": "xterm",
             "NO_PROXY": "127.0.0.1",
         }
-        self._driver = None
 
     def options(self, endpoint):
         """The global options that lead to an endpoint."""
         endpoint = endpoint or self.endpoint
         return ["--os-auth-type", "admin_token", "--os-token", "admin", "--os-endpoint", endpoint]
 
-    def run(self, *arguments, endpoint=None, version="1"):
-        """Run one command."""
-        if self._driver is None:
-            self._driver = self._popen([sys.executable, HERE / "parity_driver.py"])
-        options = [*self.options(endpoint), "--os-placement-api-version", version]
-        self._driver.stdin.write(json.dumps([[*options, *map(str, arguments)]]) + "\n")
-        self._driver.stdin.flush()
-        (done,) = json.loads(self._driver.stdout.readline())
-        return Result(done["status"], done["stdout"], done["stderr"])
-
-    def start(self, *arguments, endpoint=None, **settings):
-        """Begin one command as a process of its own."""
-        return self._popen([PROGRAM, *self.options(endpoint), *map(str, arguments)], **settings)
-
-    def run_process(self, *arguments, endpoint=None, text=""):
-        """Run one command as a process of its own, with this text on its standard input."""
-        with self.start(*arguments, endpoint=endpoint, stderr=subprocess.PIPE) as process:
-            out, err = process.communicate(text, timeout=60)
-        return Result(process.returncode, out, err)
-
-    def _popen(self, command, **settings):
-        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-        return subprocess.Popen(
-            command, text=True, cwd=self.home, env=self.environment, **{**pipes, **settings}
+    def run(self, *arguments, endpoint=None, version="1", text="", environment=()):
+        """Run one command, with this text on its standard input."""
+        chosen = ["--os-placement-api-version", version]
+        process = self.start(
+            *chosen, *arguments, endpoint=endpoint, environment=environment, stderr=subprocess.PIPE
         )
+        return finish(process, text)
 
-    def close(self):
-        """End the interpreter that was kept."""
-        if self._driver is not None:
-            self._driver.communicate()
+    def start(self, *arguments, endpoint=None, environment=(), **settings):
+        """Begin one command."""
+        command = [*self.options(endpoint), *map(str, arguments)]
+        return ForkedProcess(self.server, command, **self._settings(environment, settings))
+
+    def run_in_cloud(self, *arguments, environment):
+        """Run one command with no options but its own; the environment says which cloud."""
+        settings = self._settings(environment, {"stderr": subprocess.PIPE})
+        return finish(ForkedProcess(self.server, arguments, **settings))
+
+    def run_process(self, *arguments, endpoint=None, text="", environment=()):
+        """Run one command as people do: a program that is loaded anew."""
+        command = [PROGRAM, *self.options(endpoint), *map(str, arguments)]
+        settings = self._settings(environment, {"stderr": subprocess.PIPE})
+        return finish(subprocess.Popen(command, **settings), text)
+
+    def _settings(self, environment, settings):
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+        env = {**self.environment, **dict(environment)}
+        return {"text": True, "cwd": self.home, "env": env, **pipes, **settings}
+
+
+def finish(process, text=""):
+    """Wait for a process; what it left behind."""
+    with process:
+        out, err = process.communicate(text, timeout=60)
+    return Result(process.returncode, out, err)

@@ -6,6 +6,7 @@ import io
 import json
 import os
 import pty
+import re
 import signal
 import subprocess
 import threading
@@ -21,52 +22,10 @@ from tests.functional.commands.proxy import DROP, proxy_to
 BATCH = ("resource", "provider", "batch")
 ADD = (*BATCH, "trait", "add")
 RATIO = (*BATCH, "ratio", "set")
-
-
-class Rack:
-    """Four hosts in an aggregate, with processors, memory and a trait; and one host outside."""
-
-    def __init__(self, client):
-        self.client = client
-        self.aggregate = str(uuid.uuid4())
-        self.traits = {"HW_CPU_X86_AVX"}
-        self.hosts = [self._make_host(number, [self.aggregate]) for number in range(4)]
-        self.outsider = self._make_host(4, [str(uuid.uuid4())])
-        self.select = ("--aggregate", self.aggregate)
-
-    def _make_host(self, number, aggregates):
-        host = self.client.create_provider(f"{self.aggregate[:8]}-host{number}")["uuid"]
-        inventories = {
-            "VCPU": {"total": 8, "reserved": 1, "max_unit": 8, "allocation_ratio": 16.0},
-            "MEMORY_MB": {"total": 4096, "step_size": 2, "min_unit": 2},
-        }
-        self.client.set_inventories(host, inventories, 0)
-        self.client.set_provider_traits(host, sorted(self.traits), 1)
-        self.client.set_provider_aggregates(host, aggregates, 2)
-        return host
-
-    def traits_of(self, host):
-        return set(self.client.list_provider_traits(host)["traits"])
-
-    def inventory_of(self, host, resource_class="VCPU"):
-        return self.client.list_inventories(host)["inventories"][resource_class]
-
-    def ratios(self):
-        return {self.inventory_of(host)["allocation_ratio"] for host in self.hosts}
-
-    def generations(self):
-        return [self.client.show_provider(host)["generation"] for host in [*self.hosts, self.outsider]]
-
-    def close(self):
-        for host in [*self.hosts, self.outsider]:
-            self.client.delete_provider(host)
-
-
-@pytest.fixture
-def rack(client):
-    made = Rack(client)
-    yield made
-    made.close()
+NOVA = (
+    "Warning: On a compute node whose configuration sets {}, nova-compute puts its own value back "
+    "within a minute: take the option out there, or set it to the same\n"
+)
 
 
 def rows_by_uuid(result):
@@ -80,7 +39,7 @@ def test_trait_add_keeps_the_traits_that_are_there(openstack, rack):
     """Every host of the aggregate has the trait besides its own; the host outside has not."""
     result = openstack.run(*ADD, "COMPUTE_NODE", *rack.select, "--yes")
     assert (result.status, result.err) == (0, "")
-    assert result.out.endswith("trait add COMPUTE_NODE: 4 resource providers, 4 applied\n")
+    assert "\ntrait add COMPUTE_NODE: 4 resource providers, 4 applied\nRun " in result.out
     assert all(rack.traits_of(host) == {"HW_CPU_X86_AVX", "COMPUTE_NODE"} for host in rack.hosts)
     assert rack.traits_of(rack.outsider) == rack.traits
 
@@ -103,7 +62,7 @@ def test_trait_set_replaces_all_traits(openstack, rack):
 def test_ratio_set_changes_ratios_and_nothing_else(openstack, rack):
     """The other fields and classes of every inventory are as they were."""
     result = openstack.run(*RATIO, "VCPU=4.5", "MEMORY_MB=1.5", *rack.select, "--yes")
-    assert (result.status, result.err) == (0, "")
+    assert (result.status, result.err) == (0, NOVA.format("cpu_allocation_ratio, ram_allocation_ratio"))
     for host in rack.hosts:
         assert rack.inventory_of(host) == rack.inventory_of(rack.outsider) | {"allocation_ratio": 4.5}
         memory = rack.inventory_of(rack.outsider, "MEMORY_MB")
@@ -137,7 +96,7 @@ def test_dry_run_shows_before_and_after_and_writes_nothing(openstack, rack):
     """A row for each provider that would change, with what differs; no generation moves."""
     before = rack.generations()
     result = openstack.run(*RATIO, "VCPU=4.0", *rack.select, "--dry-run")
-    assert (result.status, result.err) == (0, "")
+    assert (result.status, result.err) == (0, NOVA.format("cpu_allocation_ratio"))
     assert result.out.count("| VCPU:allocation_ratio=16.0 | VCPU:allocation_ratio=4.0 |") == 4
     assert result.out.endswith("ratio set VCPU=4.0: 4 resource providers to change\n")
     assert rack.generations() == before
@@ -256,11 +215,11 @@ def test_an_aggregate_without_members_is_an_error(openstack):
     )
 
 
-def test_an_aggregate_must_be_a_uuid(openstack):
-    """A name is refused without a request."""
+def test_a_name_of_no_aggregate_is_an_error(openstack):
+    """A name is looked up in the compute service; where there is none, that is one line."""
     result = openstack.run(*ADD, "COMPUTE_NODE", "--aggregate", "rack1", "--yes")
     assert (result.status, result.out) == (1, "")
-    assert result.err == "An aggregate must be given by its UUID, not 'rack1'\n"
+    assert result.err.startswith("'rack1' is not the UUID of an aggregate, and ")
 
 
 def test_without_a_terminal_a_change_needs_yes(openstack, rack):
@@ -302,7 +261,7 @@ def test_a_version_that_is_too_low_is_named(openstack, rack, command, version, n
 def test_the_lowest_version_is_enough(openstack, rack, command, version):
     """Old servers are served as well."""
     result = openstack.run(*command, *rack.select, "--yes", "-f", "json", version=version)
-    assert (result.status, result.err) == (0, "")
+    assert result.status == 0
     assert [row["result"] for row in result.json] == ["applied"] * 4
 
 
@@ -389,7 +348,10 @@ def test_one_failure_is_a_row_and_status_three(openstack, rack, answer, message)
     with proxy_to(openstack.endpoint, interfere) as endpoint:
         result = openstack.run(*command, endpoint=endpoint)
     assert result.status == 3
-    assert result.err == "trait add COMPUTE_NODE: 4 resource providers, 3 applied, 1 failed\n"
+    summary, way_on, *nothing = result.err.splitlines()
+    assert summary == "trait add COMPUTE_NODE: 4 resource providers, 3 applied, 1 failed"
+    assert re.match(r"Run (\S+); to go on: openstack resource provider batch run resume \1; to undo", way_on)
+    assert not nothing
     rows = rows_by_uuid(result)
     assert message in rows[host]["error"]
     assert {rows[other]["result"] for other in rack.hosts[:3]} == {"applied"}
@@ -405,6 +367,8 @@ def test_a_provider_that_cannot_be_read_is_a_row_too(openstack, rack):
     host = rack.hosts[0]
 
     def interfere(method, path):
+        if path.startswith("/-/"):
+            return (404, "text/html", "<h1>Not here</h1>")  # as a proxy that knows only placement's paths
         return (500, "text/plain", "") if f"/{host}/" in path else None
 
     with proxy_to(openstack.endpoint, interfere) as endpoint:
@@ -471,7 +435,7 @@ def test_ctrl_c_while_reading_changes_nothing(openstack, rack):
     begun = threading.Event()
 
     def interfere(method, path):
-        if path.endswith("/traits") and "resource_providers" in path:
+        if path == "/-/providers":
             begun.set()
             time.sleep(0.5)
 
@@ -494,7 +458,7 @@ def test_a_deployment_tool_can_do_without_the_shell(rack):
     edit = inventory.RatioEdit({"VCPU": 4.0})
     providers = select.select_providers(rack.client, select.Selection(aggregates=(rack.aggregate,)))
     planned = plan.make_plan(edit, select.read_states(rack.client, providers, edit.facets))
-    assert {change.provider.uuid for change in planned.changes} == set(rack.hosts)
+    assert {change.uuid for change in planned.changes} == set(rack.hosts)
     assert rack.ratios() == {16.0}
     told = []
     report = execute.execute_plan(rack.client, planned, on_outcome=told.append)

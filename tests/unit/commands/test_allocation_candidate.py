@@ -17,6 +17,7 @@ SUMMARIES = {
 }
 WANTED = {"a": {"resources": {"VCPU": 1, "DISK_GB": 2}}, "b": {"resources": {"DISK_GB": 3}}}
 LISTED = [{"resource_provider": {"uuid": uuid}, **item} for uuid, item in WANTED.items()]
+X, Y, Z = (f"c0ffee00-0000-4000-8000-{number:012}" for number in (1, 2, 3))
 
 
 @pytest.fixture
@@ -32,13 +33,13 @@ def fake():
         ("--resource VCPU=1 --resource DISK_GB=2", [("resources", "VCPU:1,DISK_GB:2")]),
         ("--resource VCPU=1 --limit 5", [("resources", "VCPU:1"), ("limit", "5")]),
         (
-            "--resource VCPU=1 --required A --required B,C --forbidden D --member-of x,y --member-of z",
+            f"--resource CPU=1 --required A --required B,C --forbidden D --member-of {X},{Y} --member-of {Z}",
             [
-                ("resources", "VCPU:1"),
+                ("resources", "CPU:1"),
                 ("required", "in:B,C"),
                 ("required", "A,!D"),
-                ("member_of", "in:x,y"),
-                ("member_of", "in:z"),
+                ("member_of", f"in:{X},{Y}"),
+                ("member_of", f"in:{Z}"),
             ],
         ),
         (
@@ -48,6 +49,25 @@ def fake():
                 ("resources1", "DISK_GB:2"),
                 ("required1", "A"),
                 ("resourcesNET", "VCPU:3"),
+                ("group_policy", "none"),
+            ],
+        ),
+        (
+            f"--resource VCPU=1 --in-tree {X} --not-member-of {Y} --root-required A,B --root-forbidden C",
+            [
+                ("resources", "VCPU:1"),
+                ("member_of", f"!in:{Y}"),
+                ("in_tree", X),
+                ("root_required", "A,B,!C"),
+            ],
+        ),
+        (
+            f"--group _A --resource VCPU=1 --in-tree {X} --group _B --required T --same-subtree _A,_B",
+            [
+                ("resources_A", "VCPU:1"),
+                ("in_tree_A", X),
+                ("required_B", "T"),
+                ("same_subtree", "_A,_B"),
                 ("group_policy", "none"),
             ],
         ),
@@ -66,9 +86,9 @@ def test_options_belong_to_the_group_before_them(fake, line, query):
 
 def test_the_old_name_of_an_option_still_works_and_is_told(fake, caplog):
     """--aggregate-uuid gathers alternatives into one condition."""
-    line = "--resource VCPU=1 --aggregate-uuid x --aggregate-uuid y"
+    line = f"--resource VCPU=1 --aggregate-uuid {X} --aggregate-uuid {Y}"
     run(allocation_candidate.ListAllocationCandidate, fake.client(), line)
-    assert ("member_of", "in:x,y") in fake.asked[-1].query
+    assert ("member_of", f"in:{X},{Y}") in fake.asked[-1].query
     assert caplog.messages == ["The --aggregate-uuid option is deprecated, please use --member-of instead."]
 
 
@@ -78,12 +98,18 @@ def test_the_old_name_of_an_option_still_works_and_is_told(fake, caplog):
         ("--resource VCPU=1", "1.10"),
         ("--resource VCPU=1 --limit 1", "1.16"),
         ("--resource VCPU=1 --required A", "1.17"),
-        ("--resource VCPU=1 --member-of x", "1.21"),
+        (f"--resource VCPU=1 --member-of {X}", "1.21"),
         ("--resource VCPU=1 --aggregate-uuid x", "1.21"),
         ("--resource VCPU=1 --forbidden A", "1.22"),
         ("--group 1 --resource VCPU=1", "1.25"),
         ("--group 1 --resource VCPU=1 --group 2 --resource VCPU=1 --required A,B", "1.39"),
         ("--group NET --resource VCPU=1", "1.33"),
+        (f"--resource VCPU=1 --in-tree {X}", "1.31"),
+        (f"--resource VCPU=1 --not-member-of {X}", "1.32"),
+        ("--resource VCPU=1 --by-group", "1.34"),
+        ("--resource VCPU=1 --root-required A", "1.35"),
+        ("--resource VCPU=1 --root-forbidden A", "1.35"),
+        ("--group 1 --resource VCPU=1 --group 2 --required A --same-subtree 1,2", "1.36"),
     ],
 )
 def test_every_option_names_the_version_it_needs(fake, line, version):
@@ -105,6 +131,8 @@ def test_every_option_names_the_version_it_needs(fake, line, version):
         ("--required A", "--resources should be provided in group (unnamed)"),
         ("--resource VCPU=1 --group 1 --required A", "--resources should be provided in group 1"),
         ("--resource VCPU", "Arguments to --resource must be of form <resource_class>=<value>, not 'VCPU'"),
+        ("--resource VCPU=1 --same-subtree 1", "--same-subtree names group '1', which no --group begins"),
+        (f"--resource VCPU=1 --in-tree {X} --in-tree {Y}", "--in-tree is given twice in group (unnamed)"),
         ("--resource VCPU=1 --limit few", "--limit must be a whole number, not 'few'"),
     ],
 )

@@ -51,9 +51,13 @@ def test_the_exit_status_comes_after_the_rows():
 def test_a_command_below_its_minimum_does_nothing(api_version):
     """Neither where the operator chose the version nor where the server is old."""
     fake = FakePlacement("1.5")
-    with pytest.raises(errors.VersionTooLow, match=r"version 1\.5; requires at least version 1\.6"):
+    with pytest.raises(
+        errors.VersionTooLow, match=r"version 1\.5.*; requires at least version 1\.6"
+    ) as caught:
         run(Sample, fake.client(api_version=api_version))
     assert fake.lines == (["GET /"] if api_version == "1" else [])
+    # that of the reference where the version was chosen
+    assert ("the highest that this server speaks" in str(caught.value)) == (api_version == "1")
 
 
 @pytest.mark.parametrize("line", ["--count 5", "--count 0", "--all"])

@@ -66,3 +66,14 @@ def test_ctrl_c_means_what_it_meant_afterwards():
         pass
     with pytest.raises(KeyboardInterrupt):
         os.kill(os.getpid(), signal.SIGINT)
+
+
+def test_without_a_terminal_a_line_tells_how_far_it_is(monkeypatch):
+    """For logs: how many of how many, how fast and how long; not more often than once a while."""
+    clock = iter([0.0, 30.0, 100.0, 100.0])
+    monkeypatch.setattr(progress.time, "monotonic", lambda: next(clock))
+    stream = io.StringIO()
+    with progress.ProgressBar("Changing", 4, stream) as bar:
+        bar.advance()
+        bar.advance()
+    assert stream.getvalue() == "Changing: 2 of 4, 0.0 a second, 100 s left\n"

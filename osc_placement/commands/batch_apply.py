@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``openstack resource provider batch apply``: carry out a plan that was saved."""
+
+from __future__ import annotations
+
+import argparse
+import pathlib
+
+from osc_placement.batch import saved, select
+from osc_placement.batch.plan import FACETS, Plan, count_providers
+from osc_placement.commands.batch_execution import PlanCommand
+from osc_placement.commands.batch_options import add_execution
+from osc_placement.errors import PlacementError
+
+
+class PlanOutdated(PlacementError):
+    """Some providers are not what they were when they were planned."""
+
+    def __init__(self, moves: list[saved.Move]) -> None:
+        self.moves = moves
+        super().__init__(
+            f"Nothing was changed: {count_providers(len(moves))} moved since the plan was made; "
+            "--replan plans these again and carries the rest out as planned"
+        )
+
+
+class ApplyPlanFile(PlanCommand):
+    """Carry out a plan that --plan-out saved, exactly as it was shown.
+
+    A resource provider that moved since is told with what changed, and then nothing is carried out, unless
+    those that moved may be planned again.
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument("plan", metavar="<file>", help="The file that --plan-out wrote")
+        parser.add_argument(
+            "--replan",
+            action="store_true",
+            help="Plan those resource providers again that moved since, and carry the others out as planned",
+        )
+        add_execution(parser)
+        return parser
+
+    def describe_selection(self, parsed_args: argparse.Namespace) -> str:
+        return str(parsed_args.saved.selection)
+
+    def is_atomic(self, parsed_args: argparse.Namespace) -> bool:
+        return bool(parsed_args.atomic or parsed_args.saved.atomic)
+
+    def read_arguments(self, parsed_args: argparse.Namespace) -> None:
+        parsed_args.saved = saved.load_plan(pathlib.Path(parsed_args.plan))
+        super().read_arguments(parsed_args)
+
+    def make_plan(self, parsed_args: argparse.Namespace) -> Plan:
+        plan: saved.SavedPlan = parsed_args.saved
+        self.require_server(plan.server)
+        readings = select.read_again(
+            self.client,
+            [step.subject for step in plan.steps],
+            FACETS,
+            with_usages=True,
+            concurrency=parsed_args.concurrency,
+        )
+        moves = saved.find_moves(plan, readings)
+        if moves and not parsed_args.replan:
+            self._offer_to_replan(moves, parsed_args)
+        return saved.plan_saved(plan, moves)
+
+    def _offer_to_replan(self, moves: list[saved.Move], parsed_args: argparse.Namespace) -> None:
+        told = "\n".join(f"{move.step.subject.name} ({move.step.uuid}): {move.what}" for move in moves)
+        if self.is_harmless(parsed_args) or not self.is_attended():
+            print(told, file=self.app.stderr)
+            raise PlanOutdated(moves)
+        self.confirm(told, f"These moved since the plan was made. Plan {len(moves)} of them again?")

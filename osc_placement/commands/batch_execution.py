@@ -1,0 +1,315 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What all commands share that carry out a plan: show it, ask, journal it, execute it, print rows, go on."""
+
+from __future__ import annotations
+
+import argparse
+import pathlib
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+from cliff.columns import FormattableColumn
+
+from osc_placement import microversion
+from osc_placement.batch import atomic, execute, journal, select
+from osc_placement.batch.difference import describe_difference
+from osc_placement.batch.gate import Gate
+from osc_placement.batch.plan import (
+    EXIT_DONE,
+    EXIT_PARTIAL,
+    Change,
+    Facet,
+    Outcome,
+    Plan,
+    Reading,
+    Report,
+    Subject,
+    count_providers,
+)
+from osc_placement.batch.record import facet_to_json
+from osc_placement.batch.recovery import WrongServer
+from osc_placement.commands import base
+from osc_placement.commands.progress import ProgressBar, nothing_changed_on_interrupt, stop_on_interrupt
+from osc_placement.errors import PlacementError, UsageError
+
+PLAN_COLUMNS: Final = ("uuid", "name", "before", "after", "reason")
+REPORT_COLUMNS: Final = (*PLAN_COLUMNS, "result", "error")
+#: formats whose cells are text: they get the difference in one line
+FLAT_FORMATS: Final = ("value", "csv")
+#: how much of a plan is shown before the question whether to go on
+_ROWS_TO_CONFIRM: Final = 40
+_EXIT_CHANGES: Final = 2
+_RUN: Final = "openstack resource provider batch run"
+
+
+class PlanCommand(base.Lister):
+    """A command that makes a plan and carries it out."""
+
+    minimum = microversion.LIST_BY_AGGREGATE
+    exit_statuses = (
+        "Exit status: 0 every provider is as asked, or the plan was shown; 1 nothing was changed, the reason "
+        "is on stderr; 2 the command line is wrong, or with --detailed-exitcode something changed or would; "
+        "3 some providers failed, the rows say which and why; 130 interrupted, the rows say what was done."
+    )
+    #: of the run that an undo undoes
+    _undoes: str | None = None
+    #: the journal to go on with, of a run that is resumed
+    _journal: journal.Journal | None = None
+
+    def make_plan(self, parsed_args: argparse.Namespace) -> Plan:
+        """Make the plan; no write."""
+        raise NotImplementedError
+
+    def describe_selection(self, parsed_args: argparse.Namespace) -> str:
+        """Which providers it is about, for the journal."""
+        raise NotImplementedError
+
+    def is_atomic(self, parsed_args: argparse.Namespace) -> bool:
+        """Whether it is done whole or not at all."""
+        return bool(getattr(parsed_args, "atomic", False))
+
+    def is_harmless(self, parsed_args: argparse.Namespace) -> bool:
+        """Whether nothing will be written to the server."""
+        return bool(parsed_args.dry_run)
+
+    def read_arguments(self, parsed_args: argparse.Namespace) -> None:
+        if not (self.is_harmless(parsed_args) or parsed_args.yes or self.is_attended()):
+            raise UsageError(
+                "Nothing was changed: without a terminal to confirm on, give --yes to change "
+                "or --dry-run to see the plan"
+            )
+        if self.is_atomic(parsed_args) and (parsed_args.canary or parsed_args.throttle):
+            raise UsageError("--atomic changes all at once, which leaves nothing to --canary and --throttle")
+
+    def run(self, parsed_args: argparse.Namespace) -> int:
+        """Print the rows, then the summary where a person reads it, or something went wrong."""
+        self._closing: list[str] = []
+        status = super().run(parsed_args)
+        stream = None
+        if status not in (EXIT_DONE, _EXIT_CHANGES):
+            stream = self.app.stderr
+        elif parsed_args.formatter == self.formatter_default:
+            stream = self.app.stdout
+        for line in self._closing if stream else ():
+            print(line, file=stream)
+        return status
+
+    def take_action(self, parsed_args: argparse.Namespace) -> tuple[Any, Any]:
+        show = _flat_cells if parsed_args.formatter in FLAT_FORMATS else _cells
+        try:
+            with nothing_changed_on_interrupt(self.app.stderr):
+                plan = self._agree_on_plan(parsed_args)
+            if self.is_harmless(parsed_args):
+                self._closing.append(plan.summary)
+                self.exit_status = _exit_status(
+                    parsed_args, plan, EXIT_PARTIAL if plan.hopeless else EXIT_DONE
+                )
+                rows = [show(plan, step) for step in plan.steps if _is_worth_showing(plan, step)]
+                return PLAN_COLUMNS, rows
+            report = self._execute(plan, parsed_args)
+        finally:
+            if self._journal is not None:
+                self._journal.close()
+        self.exit_status = _exit_status(parsed_args, plan, report.exit_status)
+        return REPORT_COLUMNS, _report_rows(report, show)
+
+    def _agree_on_plan(self, parsed_args: argparse.Namespace) -> Plan:
+        plan = self.make_plan(parsed_args)
+        if self.is_atomic(parsed_args):
+            atomic.check_atomic(plan, self.client)
+        asks = not (self.is_harmless(parsed_args) or parsed_args.yes)
+        if plan.changes and asks:
+            self.confirm(format_plan(plan, _ROWS_TO_CONFIRM), f"Change {count_providers(len(plan.changes))}?")
+        elif self.app.stderr is not None:
+            for warning in plan.warnings:
+                print(f"Warning: {warning}", file=self.app.stderr)
+        return plan
+
+    # carrying out
+
+    def _execute(self, plan: Plan, parsed_args: argparse.Namespace) -> Report:
+        if not plan.changes and self._journal is None:
+            self._closing.append(plan.summary)
+            return execute.execute_plan(self.client, plan)
+        recorder = self._open_journal(plan, parsed_args)
+        with (
+            stop_on_interrupt(self.app.stderr) as stop,
+            ProgressBar("Changing", len(plan.steps), self.app.stderr) as progress,
+        ):
+            report = self._write(plan, parsed_args, recorder, stop, progress.advance)
+        recorder.end_sitting(report)
+        self._closing.append(report.summary)
+        self._closing.append(_say_how_to_go_on(recorder, report))
+        return report
+
+    def _open_journal(self, plan: Plan, parsed_args: argparse.Namespace) -> journal.Journal:
+        if self._journal is None:
+            self._journal = journal.create(
+                self.client.endpoint,
+                plan,
+                selection=self.describe_selection(parsed_args),
+                undoes=self._undoes,
+                settings={"atomic": self.is_atomic(parsed_args)},
+            )
+        else:
+            self._journal.begin(plan)
+        if self.is_attended():
+            print(f"Run {self._journal.id}; control file: {self._journal.control}", file=self.app.stderr)
+        return self._journal
+
+    def _write(
+        self,
+        plan: Plan,
+        parsed_args: argparse.Namespace,
+        recorder: journal.Journal,
+        stop: Any,
+        on_outcome: Callable[[Outcome], None],
+    ) -> Report:
+        if self.is_atomic(parsed_args):
+            return atomic.execute_atomically(
+                self.client,
+                plan,
+                stop=stop,
+                on_outcome=on_outcome,
+                recorder=recorder,
+                concurrency=parsed_args.concurrency,
+            )
+        gate = Gate(
+            rate=parsed_args.throttle,
+            control=pathlib.Path(parsed_args.control) if parsed_args.control else recorder.control,
+            max_failures=parsed_args.max_failures,
+            on_event=lambda text: print(text, file=self.app.stderr, flush=True),
+        )
+        return execute.execute_plan(
+            self.client,
+            plan,
+            concurrency=parsed_args.concurrency,
+            on_outcome=on_outcome,
+            stop=stop,
+            gate=gate,
+            recorder=recorder,
+            canary=parsed_args.canary,
+        )
+
+    # reading and asking
+
+    def read_again(self, subjects: Any, facets: Any, parsed_args: argparse.Namespace) -> list[Reading]:
+        """Read providers or consumers that are known."""
+        with ProgressBar("Reading", len(subjects), self.app.stderr) as progress:
+            return select.read_again(
+                self.client,
+                subjects,
+                facets,
+                concurrency=parsed_args.concurrency,
+                on_reading=progress.advance,
+            )
+
+    def require_server(self, recorded: str) -> None:
+        """Raise WrongServer unless this is the server that something was planned for."""
+        used = journal.identify_server(self.client.endpoint)
+        if used != recorded:
+            raise WrongServer(recorded, used)
+
+    def is_attended(self) -> bool:
+        """Whether somebody can be asked; a stream that was closed is None."""
+        return all(stream is not None and stream.isatty() for stream in (self.app.stdin, self.app.stderr))
+
+    def confirm(self, text: str, question: str) -> None:
+        """Show something and ask; PlacementError unless it is a yes."""
+        print(text, file=self.app.stderr)
+        print(f"{question} [y/N] ", end="", file=self.app.stderr, flush=True)
+        if self.app.stdin.readline().strip().lower() not in ("y", "yes"):
+            raise PlacementError("Nothing was changed: not confirmed")
+
+
+def _exit_status(parsed_args: argparse.Namespace, plan: Plan, status: int) -> int:
+    if status == EXIT_DONE and parsed_args.detailed_exitcode and plan.changes:
+        return _EXIT_CHANGES
+    return status
+
+
+def _say_how_to_go_on(recorder: journal.Journal, report: Report) -> str:
+    undo = f"to undo it: {_RUN} undo {recorder.id}"
+    if report.exit_status == EXIT_DONE:
+        return f"Run {recorder.id}; {undo}"
+    return f"Run {recorder.id}; to go on: {_RUN} resume {recorder.id}; {undo}"
+
+
+class StateColumn(FormattableColumn[Any]):
+    """A state of one provider: whole to machines; to people only where it differs from its counterpart."""
+
+    def __init__(self, value: Any, difference: Iterable[str]) -> None:
+        super().__init__(value)
+        self._difference = "\n".join(difference)
+
+    def human_readable(self) -> str:
+        """Only what differs, one item a line."""
+        return self._difference
+
+
+def _is_worth_showing(plan: Plan, step: Change) -> bool:
+    return bool(step.facets) or step.uuid in plan.hopeless
+
+
+def _cells(plan: Plan, step: Change) -> tuple[Any, ...]:
+    gone, come = describe_difference(step.before, step.after)
+    facets = plan.edit.facets
+    before = StateColumn(_state_cell(step.before, facets), gone)
+    after = StateColumn(_state_cell(step.after, facets), come)
+    return step.uuid, step.subject.name, before, after, _reason(plan, step)
+
+
+def _state_cell(state: Any, facets: tuple[Facet, ...]) -> Any:
+    """The facet of an edit; of an edit with several, each by its name."""
+    if len(facets) == 1:
+        return facet_to_json(state, facets[0])
+    return {facet: facet_to_json(state, facet) for facet in facets}
+
+
+def _flat_cells(plan: Plan, step: Change) -> tuple[Any, ...]:
+    gone, come = describe_difference(step.before, step.after)
+    return step.uuid, step.subject.name, ",".join(gone), ",".join(come), _reason(plan, step)
+
+
+def _reason(plan: Plan, step: Change) -> str:
+    refusal = plan.refused.get(step.uuid)
+    return "; ".join(filter(None, (step.reason, f"refused: {refusal}" if refusal else "")))
+
+
+def _report_rows(report: Report, show: Any) -> list[tuple[Any, ...]]:
+    return [
+        (*_with_note(show(report.plan, outcome.change), outcome), str(outcome.result), _tell_error(outcome))
+        for outcome in report.outcomes
+    ]
+
+
+def _with_note(cells: tuple[Any, ...], outcome: Outcome) -> tuple[Any, ...]:
+    *others, reason = cells
+    return (*others, "; ".join(filter(None, (reason, outcome.note))))
+
+
+def _tell_error(outcome: Outcome) -> str:
+    return str(outcome.error) if outcome.error else ""
+
+
+def format_plan(plan: Plan, limit: int) -> str:
+    """Write a plan for a person to agree to: at most so many providers, warnings and the summary."""
+    from prettytable import PrettyTable
+
+    table = PrettyTable(PLAN_COLUMNS[1:], align="l")
+    for step in plan.changes[:limit]:
+        table.add_row([str(cell) for cell in _cells(plan, step)[1:]])
+    hidden = len(plan.changes) - limit
+    more = [f"... and {hidden} more; --dry-run shows all"] if hidden > 0 else []
+    refused = [f"Refused: {error}" for error in plan.refused.values()]
+    warnings = [f"Warning: {warning}" for warning in plan.warnings]
+    return "\n".join([table.get_string(), *more, *refused, *warnings, plan.summary])
+
+
+def read_with(command: PlanCommand, parsed_args: argparse.Namespace) -> Callable[..., list[Reading]]:
+    """The reader that `recovery` wants."""
+
+    def read(subjects: list[Subject], facets: list[Facet]) -> list[Reading]:
+        return command.read_again(subjects, facets, parsed_args)
+
+    return read

@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The options of batch commands: which providers, and how it is carried out."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import pathlib
+import sys
+from collections.abc import Iterable
+from typing import TextIO
+
+from osc_placement import microversion, syntax
+from osc_placement.batch.select import Selection
+from osc_placement.batch.selection import read_provider_names
+from osc_placement.commands import base
+from osc_placement.commands.concurrency import add_concurrency_option
+from osc_placement.errors import PlacementError
+
+
+def add_selectors(command: base.PlacementCommand, parser: argparse.ArgumentParser) -> None:
+    """Add the options that say which providers to change."""
+    group = parser.add_argument_group(
+        "selection", "which resource providers to change; all that is given holds"
+    )
+    group.add_argument(
+        "--aggregate",
+        metavar="<aggregate>",
+        action="append",
+        default=[],
+        help="Those in the aggregate with this UUID, or with this name in the compute service. May be "
+        "repeated for those in any of several.",
+    )
+    command.add_option(
+        group,
+        "--in-tree",
+        metavar="<resource_provider>",
+        since=microversion.NESTED_PROVIDERS,
+        help="Those in the tree of the resource provider with this name or UUID.",
+    )
+    command.add_option(
+        group,
+        "--required",
+        metavar="<trait>",
+        action="append",
+        default=[],
+        since=microversion.LIST_BY_TRAITS,
+        help="Those that have this trait. May be repeated for all of several; A,B is one of the two.",
+    )
+    command.add_option(
+        group,
+        "--forbidden",
+        metavar="<trait>",
+        action="append",
+        default=[],
+        since=microversion.FORBIDDEN_TRAITS,
+        help="Those that do not have this trait. May be repeated.",
+    )
+    command.add_option(
+        group,
+        "--resource",
+        metavar="<resource_class>=<value>",
+        action="append",
+        default=[],
+        since=microversion.LIST_BY_RESOURCES,
+        help="Those that have room for so much more of a resource class. May be repeated.",
+    )
+    group.add_argument(
+        "--name", metavar="<pattern>", help="Those whose name matches a pattern as in ``rack1-*``; quote it."
+    )
+    command.add_option(
+        group,
+        "--root-only",
+        action="store_true",
+        since=microversion.NESTED_PROVIDERS,
+        help="Those that have no parent.",
+    )
+    group.add_argument(
+        "--providers-file",
+        metavar="<file>",
+        help="Those that are named in this file, by name or UUID, one a line; - is standard input.",
+    )
+    group.add_argument("--all", action="store_true", help="All there are.")
+    group.add_argument(
+        "--allow-empty", action="store_true", help="Do not take it for an error if there are none."
+    )
+
+
+def read_selection(
+    parsed_args: argparse.Namespace, stdin: TextIO | None, aggregates: Iterable[str]
+) -> Selection:
+    """Make the selection of the arguments; ``aggregates`` are the UUIDs of those that were given."""
+    return Selection(
+        aggregates=tuple(aggregates),
+        in_tree=parsed_args.in_tree,
+        required=tuple(parsed_args.required),
+        forbidden=tuple(parsed_args.forbidden),
+        resources=syntax.parse_amounts(parsed_args.resource) or None,
+        name=parsed_args.name,
+        root_only=parsed_args.root_only,
+        providers=_read_providers_file(parsed_args.providers_file, stdin),
+        everything=parsed_args.all,
+    )
+
+
+def _read_providers_file(name: str | None, stdin: TextIO | None) -> tuple[str, ...] | None:
+    if name is None:
+        return None
+    try:
+        if name == "-":
+            return read_provider_names(stdin or ())
+        return read_provider_names(pathlib.Path(name).read_text().splitlines())
+    except OSError as error:
+        raise PlacementError(f"The file {name} cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError:
+        raise PlacementError(f"The file {name} cannot be read: it is not text") from None
+
+
+def add_execution(parser: argparse.ArgumentParser, *, with_atomic: bool = True) -> None:
+    """Add the options that say how a plan is carried out."""
+    group = parser.add_argument_group("execution")
+    group.add_argument(
+        "--dry-run",
+        action="store_true",
+        help="Write nothing; show for each resource provider that would change what it has before and after",
+    )
+    if with_atomic:
+        group.add_argument(
+            "--atomic",
+            action="store_true",
+            help="Change all or none, in one transaction of the server; inventories only",
+        )
+    add_concurrency_option(group)
+    group.add_argument(
+        "--max-failures",
+        metavar="<number>",
+        type=_read_count,
+        help="Stop after more failures than this; without it every resource provider is tried",
+    )
+    group.add_argument(
+        "--canary",
+        metavar="<number>",
+        type=_read_count,
+        default=0,
+        help="Change so many first and read them back; go on only if they are as they should be",
+    )
+    group.add_argument(
+        "--throttle",
+        metavar="<rate>",
+        type=_read_rate,
+        default=0.0,
+        help="Change at most so many a second; the control file of the run can change it while it goes",
+    )
+    group.add_argument(
+        "--control",
+        metavar="<file>",
+        help="Control file that is read while it goes, for a line such as 'rate 5', 'rate none', 'pause', "
+        "'go' or 'stop' (default: beside the journal of the run)",
+    )
+    group.add_argument(
+        "--detailed-exitcode",
+        action="store_true",
+        help="End with 0 if there was nothing to do, and with 2 if something changed or would change",
+    )
+    group.add_argument(
+        "--yes",
+        action="store_true",
+        help="Do not ask; without it the plan is shown and has to be confirmed on the terminal",
+    )
+
+
+def _read_count(text: str) -> int:
+    if not text.isdecimal() or int(text) > sys.maxsize:
+        raise argparse.ArgumentTypeError(f"must be a number, not {text!r}")
+    return int(text)
+
+
+def _read_rate(text: str) -> float:
+    try:
+        rate = float(text)
+    except ValueError:
+        rate = math.nan
+    if not (math.isfinite(rate) and rate > 0):
+        raise argparse.ArgumentTypeError(f"must be a number of changes a second, not {text!r}")
+    return rate

@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``openstack resource provider batch run list|show|resume|undo``: what journals say, and more of it."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import Any, Final
+
+from osc_placement import microversion
+from osc_placement.batch import journal, recovery
+from osc_placement.batch.difference import describe_difference
+from osc_placement.batch.plan import EXIT_PARTIAL, Plan
+from osc_placement.commands import base
+from osc_placement.commands.batch_execution import PlanCommand, read_with
+from osc_placement.commands.batch_options import add_execution
+
+_LIST_COLUMNS: Final = ("id", "state", "what", "selection", "changes", "applied", "failed", "server")
+_SHOW_COLUMNS: Final = ("uuid", "name", "before", "after", "result", "error")
+
+
+class ListRun(base.Lister):
+    """List the runs of batch commands that this user made on this machine, the oldest first."""
+
+    exit_statuses = "Exit status: 0 done; 1 not done, the reason is on stderr; 3 a journal cannot be read."
+
+    def take_action(self, parsed_args: argparse.Namespace) -> tuple[Any, Any]:
+        rows = []
+        for run in journal.read_all():
+            if isinstance(run, journal.JournalError):
+                print(run, file=self.app.stderr or sys.stderr)
+                self.exit_status = EXIT_PARTIAL
+            else:
+                rows.append(_list_row(run))
+        return _LIST_COLUMNS, rows
+
+
+def _list_row(run: journal.Run) -> tuple[Any, ...]:
+    header = run.header
+    return (
+        header.id,
+        run.state,
+        header.edit.title,
+        header.selection,
+        len(run.intents),
+        run.applied,
+        run.failed,
+        header.server,
+    )
+
+
+class ShowRun(base.Lister):
+    """Show what a run was to change, what was there before, and how it ended for each resource provider.
+
+    No word for a provider means that the run died before it could tell: resume finds out.
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        _add_run_argument(parser)
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> tuple[Any, Any]:
+        run = journal.read(parsed_args.run)
+        rows = []
+        for uuid, change in run.intents.items():
+            gone, come = describe_difference(change.before, change.after)
+            ending = run.endings.get(uuid)
+            told = (str(ending.result), ending.error) if ending else ("", "")
+            rows.append((uuid, change.subject.name, "\n".join(gone), "\n".join(come), *told))
+        return _SHOW_COLUMNS, rows
+
+
+class ResumeRun(PlanCommand):
+    """Go on with a run that was interrupted or had failures: do what is left of it.
+
+    A resource provider that has what was planned is left as it is; one that somebody changed meanwhile is
+    planned again.
+    """
+
+    minimum = microversion.MIN
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        _add_run_argument(parser)
+        add_execution(parser, with_atomic=False)
+        return parser
+
+    def describe_selection(self, parsed_args: argparse.Namespace) -> str:
+        return ""
+
+    def make_plan(self, parsed_args: argparse.Namespace) -> Plan:
+        if self.is_harmless(parsed_args):
+            run = journal.read(parsed_args.run)
+        else:
+            run, self._journal = journal.reopen(parsed_args.run)
+        self.require_server(run.header.server)
+        return recovery.plan_resume(run, read_with(self, parsed_args))
+
+
+class UndoRun(PlanCommand):
+    """Undo a run: give every resource provider back what it had before, as far as the run changed it.
+
+    One that somebody changed since, in what the run changed, is refused and says what is different; --force
+    takes back what the run did and keeps what others did. An undo is a run and can be undone itself.
+    """
+
+    minimum = microversion.MIN
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        _add_run_argument(parser)
+        add_execution(parser)
+        parser.add_argument(
+            "--force",
+            action="store_true",
+            help="Undo also where somebody changed something since; his changes stay",
+        )
+        return parser
+
+    def describe_selection(self, parsed_args: argparse.Namespace) -> str:
+        return f"changed by run {parsed_args.run}"
+
+    def make_plan(self, parsed_args: argparse.Namespace) -> Plan:
+        run = journal.read(parsed_args.run)
+        if run.is_running:
+            raise journal.JournalError(f"Run {parsed_args.run} is under way in another process")
+        self.require_server(run.header.server)
+        self._undoes = run.header.id
+        return recovery.plan_undo(run, read_with(self, parsed_args), force=parsed_args.force)
+
+
+def _add_run_argument(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "run", metavar="<run>", help="ID of a run (see: openstack resource provider batch run list)"
+    )

@@ -1,0 +1,256 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The options that say what is wanted of allocation candidates, and the query that they make.
+
+Shared by the commands that ask for candidates. Options that follow ``--group`` belong to that group.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from osc_placement import microversion, syntax
+from osc_placement.commands import base
+from osc_placement.errors import PlacementError, UsageError
+
+#: the options given for one group of a request, by option
+Group = dict[str, list[str]]
+
+
+class StartGroup(argparse.Action):
+    """Begin a group: the options that follow belong to it."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: str | Sequence[Any] | None,
+        option_string: str | None = None,
+    ) -> None:
+        namespace.current_group = str(values)
+        groups_of(namespace)[namespace.current_group] = {}
+
+
+class AddToGroup(argparse.Action):
+    """Add a value to the group that was begun last; before any, to the unnamed one."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: str | Sequence[Any] | None,
+        option_string: str | None = None,
+    ) -> None:
+        group = groups_of(namespace).setdefault(getattr(namespace, "current_group", ""), {})
+        group.setdefault(self.dest, []).append(str(values))
+
+
+def groups_of(namespace: argparse.Namespace) -> dict[str, Group]:
+    """The groups read so far, by suffix, in order."""
+    groups: dict[str, Group] = vars(namespace).setdefault("groups", {})
+    return groups
+
+
+def read_amounts(groups: Mapping[str, Group], subtrees: Sequence[str]) -> dict[str, dict[str, int]]:
+    """What each group wants, by resource class; a group of a subtree may do without."""
+    amounts = {suffix: syntax.parse_amounts(group.get("resources", [])) for suffix, group in groups.items()}
+    in_subtrees = {suffix for subtree in subtrees for suffix in subtree.split(",")}
+    for suffix, wanted in amounts.items():
+        if not wanted and (suffix not in in_subtrees or not suffix):
+            raise PlacementError(f"--resources should be provided in group {suffix or '(unnamed)'}")
+    unknown = sorted(in_subtrees - groups.keys())
+    if unknown:
+        raise UsageError(f"--same-subtree names group {unknown[0]!r}, which no --group begins")
+    return amounts
+
+
+class CandidateQuery(base.PlacementCommand):
+    """A command that asks for allocation candidates; ``parsed_args.amounts`` is what each group wants."""
+
+    minimum = microversion.ALLOCATION_CANDIDATES
+
+    def add_query_options(self, parser: argparse.ArgumentParser) -> None:
+        """Add the options of a query."""
+        parser.add_argument(
+            "--resource",
+            metavar="<resource_class>=<value>",
+            dest="resources",
+            action=AddToGroup,
+            help="An amount of a resource class that is wanted. May be repeated.",
+        )
+        self.add_option(
+            parser,
+            "--limit",
+            metavar="<limit>",
+            since=microversion.CANDIDATES_LIMIT,
+            help="At most this many candidates.",
+        )
+        self._add_trait_options(parser)
+        self._add_aggregate_options(parser)
+        self._add_group_options(parser)
+        self._add_tree_options(parser)
+
+    def _add_trait_options(self, parser: argparse.ArgumentParser) -> None:
+        self.add_option(
+            parser,
+            "--required",
+            metavar="<required>",
+            action=AddToGroup,
+            since=microversion.CANDIDATES_TRAITS,
+            help="A trait that the providers must have; any of several, separated by commas, from "
+            f"``--os-placement-api-version {microversion.ANY_TRAITS}``. May be repeated.",
+        )
+        self.add_option(
+            parser,
+            "--forbidden",
+            metavar="<forbidden>",
+            action=AddToGroup,
+            since=microversion.FORBIDDEN_TRAITS,
+            help="A trait that the providers must not have. May be repeated.",
+        )
+
+    def _add_aggregate_options(self, parser: argparse.ArgumentParser) -> None:
+        group = parser.add_mutually_exclusive_group()
+        self.add_option(
+            group,
+            "--member-of",
+            action=AddToGroup,
+            metavar="<member_of>",
+            since=microversion.CANDIDATES_BY_AGGREGATE,
+            help="Providers in any of these aggregates, with commas between: UUIDs, or names of host "
+            "aggregates of the compute service. May be repeated from "
+            f"``--os-placement-api-version {microversion.REPEATED_MEMBER_OF}``; then every one must hold.",
+        )
+        self.add_option(
+            group,
+            "--aggregate-uuid",
+            action=AddToGroup,
+            metavar="<aggregate_uuid>",
+            since=microversion.CANDIDATES_BY_AGGREGATE,
+            help=argparse.SUPPRESS,
+        )
+
+    def _add_group_options(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument(
+            "--group",
+            action=StartGroup,
+            metavar="<group>",
+            help="A number that begins a group: the resources, traits and aggregates that follow are wanted "
+            "from one and the same provider. May be repeated; all groups are met in one tree. Requires at "
+            f"least ``--os-placement-api-version {microversion.GRANULAR_CANDIDATES}``, "
+            f"``{microversion.NESTED_CANDIDATES}`` to look into trees, and "
+            f"``{microversion.NAMED_GROUPS}`` for a name instead of a number.",
+        )
+        parser.add_argument(
+            "--group-policy",
+            choices=["none", "isolate"],
+            default="none",
+            metavar="<group_policy>",
+            help="Whether two groups may come from one provider (none, the default) or must not (isolate)",
+        )
+
+    def _add_tree_options(self, parser: argparse.ArgumentParser) -> None:
+        self.add_option(
+            parser,
+            "--not-member-of",
+            metavar="<aggregates>",
+            action=AddToGroup,
+            since=microversion.FORBIDDEN_AGGREGATES,
+            help="Providers in none of these aggregates, given as for --member-of. May be repeated.",
+        )
+        self.add_option(
+            parser,
+            "--in-tree",
+            metavar="<resource_provider>",
+            action=AddToGroup,
+            since=microversion.CANDIDATES_IN_TREE,
+            help="Providers of the tree to which the provider with this name or UUID belongs.",
+        )
+        self.add_option(
+            parser,
+            "--root-required",
+            metavar="<trait>",
+            action="append",
+            default=[],
+            since=microversion.ROOT_REQUIRED,
+            help="A trait that the root of the tree must have. May be repeated.",
+        )
+        self.add_option(
+            parser,
+            "--root-forbidden",
+            metavar="<trait>",
+            action="append",
+            default=[],
+            since=microversion.ROOT_REQUIRED,
+            help="A trait that the root of the tree must not have. May be repeated.",
+        )
+        self.add_option(
+            parser,
+            "--same-subtree",
+            metavar="<group>,<group>",
+            action="append",
+            default=[],
+            since=microversion.SAME_SUBTREE,
+            help="Groups, with commas between, whose providers are all below one of them; such a group may "
+            "do without resources. May be repeated.",
+        )
+
+    def read_arguments(self, parsed_args: argparse.Namespace) -> None:
+        groups = groups_of(parsed_args)
+        if not groups:
+            raise PlacementError("At least one --resource must be specified.")
+        parsed_args.amounts = read_amounts(groups, parsed_args.same_subtree)
+        for suffix, group in groups.items():
+            if len(group.get("in_tree", [])) > 1:
+                raise UsageError(f"--in-tree is given twice in group {suffix or '(unnamed)'}")
+        parsed_args.limit = (
+            syntax.parse_whole_number(parsed_args.limit, "--limit") if parsed_args.limit else None
+        )
+
+    def check_versions(self, given: Mapping[str, Any]) -> None:
+        super().check_versions(given)
+        groups = given.get("groups", {})
+        if any(groups):
+            self.client.require(microversion.GRANULAR_CANDIDATES, "group")
+        if not all(suffix.isdigit() for suffix in groups if suffix):
+            self.client.require(microversion.NAMED_GROUPS, "group")
+        for group in groups.values():
+            super().check_versions(group)
+            if any("," in traits for traits in group.get("required", [])):
+                self.client.require(microversion.ANY_TRAITS, "required")
+
+    def make_query(self, parsed_args: argparse.Namespace) -> list[tuple[str, str]]:
+        """The query parameters; names of providers and of host aggregates cost a request."""
+        groups = groups_of(parsed_args)
+        if any("aggregate_uuid" in group for group in groups.values()):
+            self.deprecated_option_warning("--aggregate-uuid", "--member-of")
+        params = [
+            pair
+            for suffix, group in groups.items()
+            for pair in self._group_params(suffix, group, parsed_args.amounts[suffix])
+        ]
+        root = parsed_args.root_required + [f"!{trait}" for trait in parsed_args.root_forbidden]
+        if root:
+            params.append(("root_required", ",".join(root)))
+        params += [("same_subtree", subtree) for subtree in parsed_args.same_subtree]
+        if parsed_args.limit is not None:
+            params.append(("limit", str(parsed_args.limit)))
+        if any(groups):
+            params.append(("group_policy", parsed_args.group_policy))
+        return params
+
+    def _group_params(
+        self, suffix: str, group: Group, amounts: Mapping[str, int]
+    ) -> Iterator[tuple[str, str]]:
+        if amounts:
+            yield f"resources{suffix}", ",".join(f"{name}:{amount}" for name, amount in amounts.items())
+        for value in syntax.format_traits(group.get("required", []), group.get("forbidden", [])):
+            yield f"required{suffix}", value
+        member_of = [self.aggregates.resolve_condition(text) for text in group.get("member_of", [])]
+        for value in syntax.format_member_of(member_of, group.get("aggregate_uuid", [])):
+            yield f"member_of{suffix}", value
+        for text in group.get("not_member_of", []):
+            yield f"member_of{suffix}", f"!in:{self.aggregates.resolve_condition(text)}"
+        for text in group.get("in_tree", []):
+            yield f"in_tree{suffix}", base.resolve_provider(self.client, text)

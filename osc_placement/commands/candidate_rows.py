@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Allocation candidates as rows of a table, and the order in which one would take them."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from osc_placement import microversion
+from osc_placement.batch.workers import map_in_order
+from osc_placement.client import Document, PlacementClient
+
+GROUP_COLUMNS: Final = ("group", "resource provider", "uuid", "allocation", "inventory used/capacity")
+#: the names of this many trees are asked for one by one; of more, those of all providers in one request
+_FEW_TREES: Final = 8
+
+#: what each group wants, by suffix, by resource class
+Wanted = Mapping[str, Mapping[str, int]]
+#: what the answer says of each provider, by UUID
+Summaries = Mapping[str, Document]
+
+
+def amounts_by_provider(request: Document) -> dict[str, Mapping[str, int]]:
+    """What an allocation request takes from each provider, out of what is a list before 1.12."""
+    allocations = request["allocations"]
+    if isinstance(allocations, dict):
+        return {provider: item["resources"] for provider, item in allocations.items()}
+    return {item["resource_provider"]["uuid"]: item["resources"] for item in allocations}
+
+
+def join_amounts(amounts: Mapping[str, Any]) -> str:
+    """``VCPU=1,MEMORY_MB=64``."""
+    return ",".join(f"{name}={amount}" for name, amount in amounts.items())
+
+
+def join_summary(resources: Mapping[str, Document]) -> str:
+    """``VCPU=2/16``, used of the capacity."""
+    return ",".join(f"{name}={item['used']}/{item['capacity']}" for name, item in resources.items())
+
+
+def group_rows(
+    request: Document, wanted: Wanted, summaries: Summaries, names: Mapping[str, str]
+) -> Iterator[tuple[str, ...]]:
+    """A row for each provider that a group got, in the order of the groups; GROUP_COLUMNS."""
+    for group, provider, amounts in split_by_group(request, wanted):
+        summary = {name: item for name, item in summaries[provider]["resources"].items() if name in amounts}
+        name = names.get(provider, provider)
+        yield group, name, provider, join_amounts(amounts), join_summary(summary)
+
+
+def split_by_group(request: Document, wanted: Wanted) -> Iterator[tuple[str, str, Mapping[str, int]]]:
+    """Group, provider, and what the group takes from it; the unnamed group may take from several."""
+    allocated = amounts_by_provider(request)
+    mappings = request.get("mappings") or {"": list(allocated)}
+    rest = {provider: Counter(amounts) for provider, amounts in allocated.items()}
+    for group, (provider, *_) in mappings.items():
+        if group:
+            rest[provider] -= Counter(wanted.get(group, {}))
+    for group in wanted:
+        for provider in mappings.get(group, ()):
+            yield group, provider, wanted[group] if group else rest[provider]
+
+
+def read_names(client: PlacementClient, summaries: Summaries) -> dict[str, str]:
+    """The names of the providers that candidates are about: a few requests, however many there are."""
+    roots = {summary.get("root_provider_uuid", uuid) for uuid, summary in summaries.items()}
+    if client.version >= microversion.NESTED_PROVIDERS and len(roots) <= _FEW_TREES:
+        trees = map_in_order(lambda root: client.list_providers(in_tree=root), sorted(roots))
+    else:
+        trees = [client.list_providers()]
+    return {provider["uuid"]: provider["name"] for tree in trees for provider in tree}
+
+
+# choosing
+
+
+def order_candidates(how: str, requests: Sequence[Document], summaries: Summaries) -> list[Document]:
+    """The candidates, the one to take first; ``how`` is one of CHOICES."""
+    return CHOICES[how](list(requests), summaries)
+
+
+def least_left(request: Document, summaries: Summaries) -> float:
+    """How much would be free after a claim, as a part of the capacity, where that is least."""
+    return min(
+        (
+            _part_left(summaries[provider]["resources"].get(name, {}), amount)
+            for provider, amounts in amounts_by_provider(request).items()
+            for name, amount in amounts.items()
+        ),
+        default=0.0,
+    )
+
+
+def _part_left(summary: Document, amount: int) -> float:
+    capacity = summary.get("capacity", 0)
+    return (capacity - summary["used"] - amount) / capacity if capacity else 0.0
+
+
+def _first(requests: list[Document], _summaries: Summaries) -> list[Document]:
+    return requests
+
+
+def _random(requests: list[Document], _summaries: Summaries) -> list[Document]:
+    return random.sample(requests, len(requests))
+
+
+def _most_free(requests: list[Document], summaries: Summaries) -> list[Document]:
+    return sorted(requests, key=lambda request: least_left(request, summaries), reverse=True)
+
+
+def _least_free(requests: list[Document], summaries: Summaries) -> list[Document]:
+    return sorted(requests, key=lambda request: least_left(request, summaries))
+
+
+CHOICES: Final[Mapping[str, Callable[[list[Document], Summaries], list[Document]]]] = {
+    "first": _first,
+    "random": _random,
+    "most-free": _most_free,
+    "least-free": _least_free,
+}

@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``openstack resource provider capacity``."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+from osc_placement import syntax
+from osc_placement.commands import base
+from osc_placement.commands.concurrency import add_concurrency_option
+from osc_placement.commands.flavor import find_flavor
+from osc_placement.commands.reading import show_reading
+from osc_placement.commands.state import replace_file
+from osc_placement.errors import UsageError
+from osc_placement.model import Part
+from osc_placement.report.bar import percent_of
+from osc_placement.report.capacity import By, Table, sum_capacity
+from osc_placement.report.capacity_page import Rows, capacity_page
+from osc_placement.report.cloud import Cloud
+from osc_placement.report.fit import Fits, Want, count_fits
+from osc_placement.report.flavor import want_of_flavor
+from osc_placement.report.holdings import Holding, class_capacities, sum_by_project
+from osc_placement.report.read import STOCKS, Reading, read_cloud, read_holdings, read_sharing
+
+_AMOUNTS: Final = ("capacity", "used", "free", "reserved", "percent")
+_FIT_COLUMNS: Final = ("host", "fits", "limited_by")
+#: the last row of what fits
+ALL_HOSTS: Final = "(all)"
+
+
+class ShowCapacity(base.Lister):
+    """Show how much resource providers have, how much of it is used, and how much more fits.
+
+    The capacity is ``(total - reserved) * allocation_ratio``; used and free are parts of it. A provider
+    belongs to the aggregates of everything above it in its tree too, and counts in each of them.
+
+    With --fit the rows say for each host how many more times the amounts fit, by the rules of the server:
+    each class from one provider of the host's tree or one that shares with it. The last row is for all of
+    them together, which is less than the sum where hosts share.
+
+    For example: openstack resource provider capacity --fit VCPU=4,MEMORY_MB=8192
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument(
+            "--by",
+            choices=("provider", "root", "aggregate", "class", "project"),
+            default="provider",
+            help="Whom to sum up for (default: provider). A root is a whole tree; project reads every "
+            "consumer, a request each.",
+        )
+        fit = parser.add_mutually_exclusive_group()
+        fit.add_argument(
+            "--fit",
+            metavar="<resource_class>=<amount>[,...]",
+            action="append",
+            help="Show how often these amounts, taken together, fit. May be repeated for further classes.",
+        )
+        fit.add_argument(
+            "--fit-flavor",
+            metavar="<flavor>",
+            help="Show how many more instances of this flavor of the compute service fit; name or ID",
+        )
+        parser.add_argument("--html", metavar="<file>", help="Write a page for a browser to this file too")
+        add_concurrency_option(parser)
+        return parser
+
+    def read_arguments(self, parsed_args: argparse.Namespace) -> None:
+        parsed_args.want = read_want(parsed_args.fit) if parsed_args.fit is not None else None
+        if parsed_args.by != "provider" and (parsed_args.fit or parsed_args.fit_flavor):
+            raise UsageError("What fits is counted for hosts; --by does not go with it")
+
+    def take_action(self, parsed_args: argparse.Namespace) -> tuple[Any, Any]:
+        if parsed_args.fit_flavor:
+            flavor = find_flavor(self.app.client_manager, parsed_args.fit_flavor)
+            parsed_args.want = want_of_flavor(parsed_args.fit_flavor, flavor)
+        cloud, rows = self._report(parsed_args)
+        if parsed_args.html:
+            replace_file(parsed_args.html, capacity_page(cloud, rows))
+        return rows.columns, list(rows.values)
+
+    def _report(self, parsed_args: argparse.Namespace) -> tuple[Cloud, Rows]:
+        with show_reading(self.app.stderr, parsed_args.concurrency) as reading:
+            if parsed_args.want:
+                return self._report_fits(parsed_args.want, reading)
+            want: tuple[Part, ...] = STOCKS
+            if parsed_args.by == "aggregate":
+                want = (*STOCKS, "aggregates")
+            cloud = read_cloud(self.client, want, reading=reading)
+            if parsed_args.by == "project":
+                return cloud, project_rows(cloud, read_holdings(self.client, cloud, reading))
+            return cloud, capacity_rows(parsed_args.by, sum_capacity(cloud, parsed_args.by))
+
+    def _report_fits(self, want: Want, reading: Reading) -> tuple[Cloud, Rows]:
+        parts: tuple[Part, ...] = (*STOCKS, "traits") if want.required | want.forbidden else STOCKS
+        cloud = read_sharing(self.client, read_cloud(self.client, parts, reading=reading))
+        return cloud, fit_rows(want, count_fits(cloud, want))
+
+
+def read_want(texts: list[str]) -> Want:
+    """Read ``VCPU=4,MEMORY_MB=8192``, each class once."""
+    amounts: dict[str, int] = {}
+    for text in ",".join(texts).split(","):
+        name, separator, number = text.partition("=")
+        if not (separator and syntax.NAME.fullmatch(name)):
+            raise UsageError(f"What is to fit must be of the form VCPU=4,MEMORY_MB=8192, not {text!r}")
+        if name in amounts:
+            raise UsageError(f"{name} is given twice")
+        amounts[name] = syntax.parse_whole_number(number, f"Amount of {name}")
+        if amounts[name] < 1:
+            raise UsageError(f"Amount of {name} must be at least 1, not {number}")
+    return Want(amounts)
+
+
+def capacity_rows(by: By, table: Table) -> Rows:
+    """A row for each class of each of whom it is summed up for."""
+    key_columns = ("resource_class",) if by == "class" else (by, "resource_class")
+    keys: Callable[[str, str], tuple[str, ...]] = (
+        (lambda _key, name: (name,)) if by == "class" else (lambda key, name: (key, name))
+    )
+    values = [
+        (*keys(key, name), sums.capacity, sums.used, sums.free, sums.reserved, _or_empty(sums.percent))
+        for (key, name), sums in table.items()
+    ]
+    return Rows(f"Capacity by {by}", (*key_columns, *_AMOUNTS), values)
+
+
+def project_rows(cloud: Cloud, holdings: list[Holding]) -> Rows:
+    """A row for each class that a project uses; what is free is free for all of them."""
+    capacities = class_capacities(cloud)
+    values = [
+        (project.project, name, used, capacities.get(name, 0), _or_empty(percent_of(used, capacities[name])))
+        for project, _ in sum_by_project(holdings)
+        for name, used in project.amounts.items()
+        if name in capacities
+    ]
+    return Rows("Capacity by project", ("project", "resource_class", "used", "capacity", "percent"), values)
+
+
+def fit_rows(want: Want, fits: Fits) -> Rows:
+    """A row for each host, and one for all together."""
+    title = "How many more fit: " + ", ".join(f"{name}={amount}" for name, amount in want.amounts.items())
+    return Rows(title, _FIT_COLUMNS, [*_host_rows(fits), (ALL_HOSTS, fits.total, _describe_total(fits))])
+
+
+def _host_rows(fits: Fits) -> Iterator[tuple[Any, ...]]:
+    return ((fit.host.name, fit.count, fit.limited_by) for fit in fits.hosts)
+
+
+def _describe_total(fits: Fits) -> str:
+    if not fits.exact:
+        return "at least, as hosts share more than one class"
+    return "what hosts share" if fits.total < sum(fit.count for fit in fits.hosts) else ""
+
+
+def _or_empty(value: float | None) -> float | str:
+    return "" if value is None else value

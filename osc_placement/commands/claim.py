@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``openstack allocation candidate claim``: find room for a consumer, and take it."""
+
+from __future__ import annotations
+
+import argparse
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from osc_placement import microversion
+from osc_placement.batch.execute import MAX_ATTEMPTS, pause_after_conflict
+from osc_placement.client import Document, PlacementClient
+from osc_placement.commands import base
+from osc_placement.commands.allocation import write_allocations
+from osc_placement.commands.candidate_query import CandidateQuery
+from osc_placement.commands.candidate_rows import (
+    CHOICES,
+    GROUP_COLUMNS,
+    group_rows,
+    order_candidates,
+    read_names,
+)
+from osc_placement.commands.concurrency import read_number
+from osc_placement.errors import Conflict, PlacementError
+
+#: how many candidates are looked at unless --limit says otherwise
+_LIMIT: Final = 1000
+
+
+class NoCandidate(PlacementError):
+    """Nothing has room for what is wanted."""
+
+    def __init__(self, tried: int) -> None:
+        self.tried = tried
+        super().__init__(
+            f"All of the {tried} candidates were taken by others meanwhile; try again"
+            if tried
+            else "No candidate: no resource provider has room for this"
+        )
+
+
+class ConsumerExists(PlacementError):
+    """The consumer has allocations already, which a claim would replace."""
+
+    def __init__(self, consumer: str) -> None:
+        self.consumer = consumer
+        super().__init__(
+            f"Consumer {consumer} has allocations already, and a claim does not replace them "
+            "(see: openstack resource provider allocation show)"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """Candidates in the order of the choice, the first of which is claimed, and the facts about providers."""
+
+    candidates: Sequence[Document]
+    summaries: Document
+
+
+class ClaimAllocationCandidate(CandidateQuery, base.Lister):
+    """Find room for what a consumer wants, and allocate it.
+
+    Of the candidates that ``allocation candidate list`` shows for the same options, one is chosen and
+    allocated to the consumer, which must have nothing yet. If somebody else takes that room first, the next
+    one is tried, and after the last of them placement is asked again. Safe to run from many places at once:
+    no consumer gets less than it wants, and no provider gives more than it has.
+
+    For example: openstack allocation candidate claim <uuid> --resource VCPU=4 --resource MEMORY_MB=2048
+    --project-id <id> --user-id <id> --consumer-type INSTANCE --choose most-free
+    """
+
+    minimum = microversion.CONSUMER_GENERATIONS
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument("uuid", metavar="<consumer_uuid>", help="UUID of the consumer")
+        parser.add_argument("--project-id", metavar="<id>", required=True, help="Project of the consumer")
+        parser.add_argument("--user-id", metavar="<id>", required=True, help="User of the consumer")
+        self.add_option(
+            parser,
+            "--consumer-type",
+            metavar="<type>",
+            since=microversion.CONSUMER_TYPES,
+            help="Type of the consumer, such as INSTANCE; without it the consumer has none.",
+        )
+        parser.add_argument(
+            "--choose",
+            choices=list(CHOICES),
+            default="first",
+            help="Which candidate to take: the first in placement's order, any, or the one that leaves most "
+            "or least free, as a part of the capacity, where that is least (default: first)",
+        )
+        parser.add_argument(
+            "--alternates",
+            metavar="<number>",
+            type=read_number,
+            default=0,
+            help="Show this many of the other candidates, in the order of the choice, too",
+        )
+        parser.add_argument(
+            "--dry-run", action="store_true", help="Show what would be claimed, and claim nothing"
+        )
+        self.add_query_options(parser)
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> tuple[Any, Any]:
+        if parsed_args.limit is None:
+            parsed_args.limit = _LIMIT
+        query = self.make_query(parsed_args)
+        claim = (
+            self._search(query, parsed_args.choose)
+            if parsed_args.dry_run
+            else self._claim(query, parsed_args)
+        )
+        names = read_names(self.client, claim.summaries) if claim.candidates else {}
+        return ("candidate", *GROUP_COLUMNS), list(rows_of(claim, parsed_args, names))
+
+    def _search(self, query: Sequence[tuple[str, str]], how: str) -> Claim:
+        document = self.client.allocation_candidates(query)
+        summaries = document["provider_summaries"]
+        candidates = order_candidates(how, document["allocation_requests"], summaries)
+        if not candidates:
+            raise NoCandidate(0)
+        return Claim(candidates, summaries)
+
+    def _claim(self, query: Sequence[tuple[str, str]], parsed_args: argparse.Namespace) -> Claim:
+        """Claim a candidate; those that were found to be taken are not among what is returned."""
+        owner = {"project_id": parsed_args.project_id, "user_id": parsed_args.user_id}
+        if parsed_args.consumer_type:
+            owner["consumer_type"] = parsed_args.consumer_type
+        tried = 0
+        for attempt in range(1, MAX_ATTEMPTS + 1):
+            found = self._search(query, parsed_args.choose)
+            for number, candidate in enumerate(found.candidates):
+                if claim_candidate(self.client, parsed_args.uuid, candidate, owner):
+                    return Claim(found.candidates[number:], found.summaries)
+            tried += len(found.candidates)
+            pause_after_conflict(attempt, threading.Event())
+        raise NoCandidate(tried)
+
+
+def claim_candidate(client: PlacementClient, consumer: str, candidate: Document, owner: Document) -> bool:
+    """Allocate a candidate to a consumer that has nothing; False if there is no room any more."""
+    document = {
+        **candidate,
+        **{key: value for key, value in owner.items() if value},
+        "consumer_generation": None,
+    }
+    for attempt in range(1, MAX_ATTEMPTS + 1):
+        try:
+            write_allocations(client, consumer, document)
+            return True
+        except Conflict as conflict:
+            if not conflict.concurrent_update:
+                return False
+        if client.list_allocations(consumer)["allocations"]:
+            raise ConsumerExists(consumer)
+        pause_after_conflict(attempt, threading.Event())
+    return False
+
+
+def rows_of(
+    claim: Claim, parsed_args: argparse.Namespace, names: dict[str, str]
+) -> Iterator[tuple[Any, ...]]:
+    """Rows for the candidate that was claimed, and for as many others as were asked for."""
+    for number, candidate in enumerate(claim.candidates[: parsed_args.alternates + 1]):
+        title = f"alternate {number}" if number else "would be claimed" if parsed_args.dry_run else "claimed"
+        for row in group_rows(candidate, parsed_args.amounts, claim.summaries, names):
+            yield title, *row

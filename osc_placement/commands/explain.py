@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``openstack allocation candidate explain``."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any, Final
+
+from osc_placement import microversion
+from osc_placement.commands import base
+from osc_placement.commands.candidate_query import CandidateQuery
+from osc_placement.commands.concurrency import add_concurrency_option
+from osc_placement.commands.reading import show_reading
+from osc_placement.report.cloud import SHARING_TRAIT, Cloud
+from osc_placement.report.explain import explain_cloud, explain_tree, roots_of_candidates
+from osc_placement.report.query import Query, read_query
+from osc_placement.report.read import read_cloud
+
+COLUMNS: Final = ("group", "constraint", "removed", "left")
+HOST_COLUMNS: Final = ("group", "constraint", "met", "detail")
+_TOGETHER: Final = "all of it together, says the server"
+
+Params = list[tuple[str, str]]
+
+
+class ExplainAllocationCandidate(CandidateQuery, base.Lister):
+    """Explain why a request for resources can be met in so few trees of resource providers, or not in one.
+
+    Takes what ``openstack allocation candidate list`` takes. Without --host, each row is a constraint of the
+    request, how many trees it rules out of those that the rows before have left, and how many are left. With
+    --host, each row is a constraint and whether the tree of that host meets it, and if not, by how much not.
+    The last row is the server's own answer, which also has what ties the groups of a request together.
+
+    For example: openstack allocation candidate explain --resource VCPU=4 --required HW_CPU_X86_AVX512F
+    """
+
+    minimum = microversion.NESTED_CANDIDATES
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        self.add_query_options(parser)
+        parser.add_argument(
+            "--host",
+            metavar="<resource_provider>",
+            help="Name or UUID of a resource provider whose tree to judge",
+        )
+        add_concurrency_option(parser)
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> tuple[Any, Any]:
+        # a limit would hide what the question is about
+        params = [(key, value) for key, value in self.make_query(parsed_args) if key != "limit"]
+        query = read_query(params)
+        if parsed_args.host:
+            uuid = base.resolve_provider(self.client, parsed_args.host)
+            cloud = self._read(parsed_args.concurrency, [uuid, *self._lenders()])
+            return HOST_COLUMNS, self._explain_host(cloud, query, params, uuid)
+        return COLUMNS, self._explain(self._read(parsed_args.concurrency), query, params)
+
+    def _lenders(self) -> list[str]:
+        return [document["uuid"] for document in self.client.list_providers(required=[SHARING_TRAIT])]
+
+    def _read(self, concurrency: int, trees: list[str] | None = None) -> Cloud:
+        with show_reading(self.app.stderr, concurrency) as reading:
+            return read_cloud(self.client, trees=trees or (), reading=reading)
+
+    def _explain(self, cloud: Cloud, query: Query, params: Params) -> list[tuple[Any, ...]]:
+        steps, left = explain_cloud(cloud, query)
+        rows = [(step.group, step.text, step.removed, step.left) for step in steps]
+        if left:
+            number = len(self._ask(cloud, params))
+            rows.append(("", _TOGETHER, len(left) - number, number))
+        return rows
+
+    def _explain_host(self, cloud: Cloud, query: Query, params: Params, uuid: str) -> list[tuple[Any, ...]]:
+        if uuid not in cloud.by_uuid:
+            # answers with an error that says so
+            self.client.show_provider(uuid)
+        root = cloud.root_of[uuid]
+        verdicts = explain_tree(cloud, query, root)
+        rows = [(one.group, one.text, _yes_or_no(one.met), one.detail) for one in verdicts]
+        if all(one.met for one in verdicts):
+            answered = self._ask(cloud, params)
+            rows.append(("", _TOGETHER, _yes_or_no(root.uuid in answered), ""))
+        return rows
+
+    def _ask(self, cloud: Cloud, params: Params) -> frozenset[str]:
+        """The trees for which the server has candidates."""
+        document = self.client.allocation_candidates(params)
+        requests = document["allocation_requests"]
+        return roots_of_candidates(cloud, (request["allocations"] for request in requests))
+
+
+def _yes_or_no(met: bool) -> str:
+    return "yes" if met else "no"

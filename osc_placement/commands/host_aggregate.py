@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Aggregates by the names that they have in the compute service, where they are host aggregates.
+
+Placement knows aggregates by UUID only. A UUID asks nobody; for names, however many, one request goes to the
+compute API.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from osc_placement import syntax
+from osc_placement.errors import PlacementError
+
+AGGREGATE_HELP: Final = "UUID of an aggregate, or the name of a host aggregate of the compute service"
+#: host aggregates show their UUIDs from here on
+_MICROVERSION: Final = "compute 2.41"
+
+
+class AggregateNotFound(PlacementError):
+    """A text is neither the UUID of an aggregate nor the name of a host aggregate."""
+
+    def __init__(self, name: str, reason: str) -> None:
+        self.name = name
+        self.reason = reason
+        super().__init__(f"{name!r} is not the UUID of an aggregate, and {reason}")
+
+
+class AggregateNames:
+    """Turns names of host aggregates into UUIDs, by way of OpenStackClient's client manager."""
+
+    def __init__(self, client_manager: Any) -> None:
+        self._client_manager = client_manager
+        self._uuids: Mapping[str, str] | None = None
+
+    def resolve(self, texts: Iterable[str]) -> list[str]:
+        """The UUID for each text."""
+        return [text if syntax.is_uuid_like(text) else self._find(text) for text in texts]
+
+    def resolve_condition(self, text: str) -> str:
+        """The same for a list with commas between, as ``member_of`` takes it."""
+        return ",".join(self.resolve(text.split(",")))
+
+    def _find(self, name: str) -> str:
+        if self._uuids is None:
+            self._uuids = self._read(name)
+        if name not in self._uuids:
+            raise AggregateNotFound(name, "no host aggregate has that name (see: openstack aggregate list)")
+        return self._uuids[name]
+
+    def _read(self, wanted: str) -> Mapping[str, str]:
+        from keystoneauth1 import exceptions
+
+        try:
+            document = self._request().json()
+            return {aggregate["name"]: aggregate["uuid"] for aggregate in document["aggregates"]}
+        except exceptions.ClientException as failure:
+            reason = str(failure).partition(" (HTTP")[0].partition("\n")[0] or type(failure).__name__
+        except (ValueError, LookupError, TypeError):
+            reason = "its answer is not that of the compute API"
+        raise AggregateNotFound(
+            wanted, f"the names of host aggregates cannot be read from the compute service: {reason}"
+        )
+
+    def _request(self) -> Any:
+        manager = self._client_manager
+        return manager.session.get(
+            "/os-aggregates",
+            endpoint_filter={
+                "service_type": "compute",
+                "interface": manager.interface,
+                "region_name": manager.region_name,
+            },
+            endpoint_override=manager._cli_options.get_endpoint("compute"),
+            headers={"Accept": "application/json", "OpenStack-API-Version": _MICROVERSION},
+            timeout=60,
+        )

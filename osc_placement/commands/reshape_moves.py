@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The moves of a reshape as people write them, on a command line or in a file."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from osc_placement import syntax
+from osc_placement.errors import UsageError
+from osc_placement.state.node import Node
+from osc_placement.state.text import parse_yaml
+
+
+@dataclass
+class Instruction:
+    """From where to where, and what; filled in as options come."""
+
+    source: str
+    target: str | None = None
+    resources: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class NamedMove:
+    """A move between providers by name or UUID."""
+
+    source: str
+    target: str
+    resource_class: str
+    amount: int
+
+
+class MoveAction(argparse.Action):
+    """``--from``, ``--to`` and ``--resource``, each of which belongs to the one before it."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: str | Sequence[Any] | None,
+        option_string: str | None = None,
+    ) -> None:
+        instructions: list[Instruction] = vars(namespace).setdefault("instructions", [])
+        text = str(values)
+        if self.dest == "source":
+            instructions.append(Instruction(text))
+        elif not instructions:
+            parser.error(f"{option_string} must come after --from")
+        elif self.dest == "resources":
+            instructions[-1].resources.append(text)
+        elif instructions[-1].target is None:
+            instructions[-1].target = text
+        else:
+            instructions.append(Instruction(instructions[-1].source, text))
+
+
+def read_instructions(instructions: Iterable[Instruction]) -> list[NamedMove]:
+    """The moves of the options."""
+    moves = []
+    for instruction in instructions:
+        if not instruction.target or not instruction.resources:
+            missing = "--resource" if instruction.target else "--to"
+            raise UsageError(f"--from {instruction.source} needs {missing}")
+        for text in instruction.resources:
+            name, separator, number = text.partition("=")
+            if not (separator and syntax.NAME.fullmatch(name)):
+                raise UsageError(f"--resource must be of the form VGPU=4, not {text!r}")
+            amount = syntax.parse_whole_number(number, f"Amount of {name}")
+            if amount < 1:
+                raise UsageError(f"Amount of {name} must be at least 1, not {number}")
+            moves.append(NamedMove(instruction.source, instruction.target, name, amount))
+    return moves
+
+
+def read_moves(text: str, source: str) -> list[NamedMove]:
+    """The moves of a file, YAML or JSON; ``source`` names it in errors."""
+    return parse_yaml(text, source, _parse_moves)
+
+
+def _parse_moves(plain: Any) -> list[NamedMove]:
+    root = Node(plain)
+    items = root.items()
+    if not items:
+        root.fail("there are no moves in it")
+    return [move for item in items for move in _parse_move(item)]
+
+
+def _parse_move(item: Node) -> Iterable[NamedMove]:
+    keys = ("from_resource_provider", "to_resource_provider", "moved_resources")
+    fields = item.fields(keys, required=keys)
+    source, target = fields[keys[0]].text(), fields[keys[1]].text()
+    for resources in fields[keys[2]].items():
+        for name, amount in resources.entries().items():
+            Node(name, amount.path).name()
+            yield NamedMove(source, target, name, amount.amount(smallest=1))
+
+
+def read_pins(texts: Iterable[str]) -> dict[str, str]:
+    """``--consumer UUID=PROVIDER``, each consumer once."""
+    pins: dict[str, str] = {}
+    for text in texts:
+        consumer, separator, provider = text.partition("=")
+        if not (separator and provider and syntax.is_uuid_like(consumer)):
+            raise UsageError(f"--consumer must be of the form UUID=PROVIDER, not {text!r}")
+        if consumer in pins:
+            raise UsageError(f"Consumer {consumer} is given twice")
+        pins[consumer] = provider
+    return pins

@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``openstack resource provider tree``."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final
+
+from osc_placement import microversion
+from osc_placement.commands import base
+from osc_placement.commands.concurrency import add_concurrency_option
+from osc_placement.commands.reading import show_reading
+from osc_placement.commands.screen import look_for, write_lines
+from osc_placement.commands.state import replace_file
+from osc_placement.report.cloud import Cloud
+from osc_placement.report.read import read_cloud
+from osc_placement.report.tree import draw_dot, draw_mermaid, draw_trees, trees_to_json
+from osc_placement.report.tree_page import tree_page
+
+
+def _as_json(cloud: Cloud) -> Iterator[str]:
+    yield json.dumps(trees_to_json(cloud), indent=2)
+
+
+def _as_yaml(cloud: Cloud) -> Iterator[str]:
+    import yaml
+
+    yield yaml.safe_dump(trees_to_json(cloud), sort_keys=False, allow_unicode=True).rstrip("\n")
+
+
+TEXT: Final = "text"
+#: what a tree may be written as, beside text
+_WRITERS: Final[dict[str, Callable[[Cloud], Iterable[str]]]] = {
+    "json": _as_json,
+    "yaml": _as_yaml,
+    "dot": draw_dot,
+    "mermaid": draw_mermaid,
+}
+
+
+class ShowTree(base.PlacementCommand):
+    """Show resource providers as trees, with what they have and how much of it is used.
+
+    A bar is the part of a class's capacity, ``(total - reserved) * allocation_ratio``, that is allocated.
+    With --html there is a page in place of the text, whose trees fold.
+
+    For example: openstack resource provider tree compute-r4-01
+    """
+
+    minimum = microversion.NESTED_PROVIDERS
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument(
+            "provider",
+            metavar="<provider>",
+            nargs="*",
+            help="Name or UUID of a resource provider whose tree to show, the whole of it; "
+            "without any, all trees",
+        )
+        parser.add_argument(
+            "-f",
+            "--format",
+            choices=(TEXT, *_WRITERS),
+            default=TEXT,
+            help="text (the default), json or yaml, or a drawing for graphviz (dot) or mermaid",
+        )
+        parser.add_argument(
+            "--brief", action="store_true", help="Leave UUIDs, traits and aggregates out of the text"
+        )
+        parser.add_argument("--html", metavar="<file>", help="Write a page for a browser to this file")
+        add_concurrency_option(parser)
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        trees = [base.resolve_provider(self.client, text) for text in parsed_args.provider]
+        with show_reading(self.app.stderr, parsed_args.concurrency) as reading:
+            cloud = read_cloud(self.client, trees=trees, reading=reading)
+        if parsed_args.html:
+            replace_file(parsed_args.html, tree_page(cloud))
+        elif parsed_args.format == TEXT:
+            write_lines(
+                self.app.stdout, draw_trees(cloud, look_for(self.app.stdout, brief=parsed_args.brief))
+            )
+        else:
+            write_lines(self.app.stdout, _WRITERS[parsed_args.format](cloud))

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``openstack resource usage top``."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any, Final
+
+from osc_placement import microversion, syntax
+from osc_placement.commands import base
+from osc_placement.commands.concurrency import add_concurrency_option
+from osc_placement.commands.reading import show_reading
+from osc_placement.errors import PlacementError, UsageError
+from osc_placement.report.cloud import Cloud
+from osc_placement.report.holdings import Holding, class_capacities, rank, sum_by_project
+from osc_placement.report.read import STOCKS, read_cloud, read_holdings
+
+_DEFAULT_LIMIT: Final = 10
+
+
+class TopUsage(base.Lister):
+    """Show who uses the most: the largest consumers, or the largest projects.
+
+    Each is as large as its largest share of any class: the last two columns say of which, and how many per
+    cent of all there is of it. With --resource-class only that class counts.
+
+    The API names consumers provider by provider and projects consumer by consumer: this takes a request for
+    each provider that is used and one for each consumer.
+    """
+
+    minimum = microversion.ALLOCATIONS_BY_PROVIDER
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument(
+            "--by",
+            choices=("consumer", "project"),
+            default="consumer",
+            help="Whom to compare (default: consumer)",
+        )
+        parser.add_argument("--resource-class", metavar="<resource_class>", help="Compare by this class")
+        parser.add_argument(
+            "--limit",
+            metavar="<number>",
+            default=str(_DEFAULT_LIMIT),
+            help=f"How many to show; 0 for all (default: {_DEFAULT_LIMIT})",
+        )
+        add_concurrency_option(parser)
+        return parser
+
+    def read_arguments(self, parsed_args: argparse.Namespace) -> None:
+        parsed_args.limit = syntax.parse_whole_number(parsed_args.limit, "--limit")
+        if parsed_args.limit < 0:
+            raise UsageError(f"--limit must be at least 0, not {parsed_args.limit}")
+
+    def take_action(self, parsed_args: argparse.Namespace) -> tuple[Any, Any]:
+        with show_reading(self.app.stderr, parsed_args.concurrency) as reading:
+            cloud = read_cloud(self.client, STOCKS, reading=reading)
+            _require_class(cloud, parsed_args.resource_class)
+            holdings = read_holdings(self.client, cloud, reading)
+        by_project = parsed_args.by == "project"
+        holders = sum_by_project(holdings) if by_project else [(holding, 1) for holding in holdings]
+        ranks = rank(holders, class_capacities(cloud), parsed_args.resource_class)
+        shown = ranks[: parsed_args.limit or None]
+        if by_project:
+            return ("project", "consumers", "resources", "of_class", "percent"), [
+                (one.holder.project, one.consumers, _amounts(one.holder), one.scarcest, round(one.percent, 2))
+                for one in shown
+            ]
+        return ("consumer", "type", "project", "user", "resources", "of_class", "percent"), [
+            (
+                one.holder.consumer,
+                one.holder.kind,
+                one.holder.project,
+                one.holder.user,
+                _amounts(one.holder),
+                one.scarcest,
+                round(one.percent, 2),
+            )
+            for one in shown
+        ]
+
+
+def _require_class(cloud: Cloud, resource_class: str | None) -> None:
+    if resource_class is not None and resource_class not in cloud.classes:
+        raise PlacementError(
+            f"No resource provider has {resource_class}; there is {', '.join(cloud.classes) or 'nothing'}"
+        )
+
+
+def _amounts(holding: Holding) -> str:
+    return ",".join(f"{name}={amount}" for name, amount in holding.amounts.items())

@@ -1,0 +1,447 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Batches that are selected, saved, stopped, resumed and undone: the real command against a real server."""
+
+import json
+import re
+import signal
+import stat
+import subprocess
+import threading
+import uuid
+
+import pytest
+
+from tests.functional.commands.compute import compute_with
+from tests.functional.commands.proxy import DROP, proxy_to
+
+BATCH = ("resource", "provider", "batch")
+ADD = (*BATCH, "trait", "add", "COMPUTE_NODE")
+RATIO = (*BATCH, "ratio", "set")
+RUN = (*BATCH, "run")
+
+
+def changed(result):
+    """The providers that the rows of a plan or report name."""
+    return {row["uuid"] for row in result.json}
+
+
+def last_run(openstack):
+    return openstack.run(*RUN, "list", "-f", "json").json[-1]
+
+
+def snapshot(rack):
+    """What all hosts have, generations aside."""
+    return {
+        host: (
+            rack.client.list_inventories(host)["inventories"],
+            rack.traits_of(host),
+            set(rack.client.list_provider_aggregates(host)["aggregates"]),
+        )
+        for host in [*rack.hosts, rack.outsider]
+    }
+
+
+# verbs
+
+
+def test_inventory_set_amends_and_keeps_the_rest(openstack, rack):
+    """The fields that are not named are as they were."""
+    command = (*BATCH, "inventory", "set", "VCPU:reserved=2", "DISK_GB=100", *rack.select, "--yes")
+    assert openstack.run(*command).status == 0
+    for host in rack.hosts:
+        assert rack.inventory_of(host) == rack.inventory_of(rack.outsider) | {"reserved": 2}
+        assert rack.inventory_of(host, "DISK_GB")["total"] == 100
+
+
+def test_inventory_set_with_replace_leaves_what_is_given_and_nothing_else(openstack, rack):
+    """Other classes go and other fields have their defaults."""
+    command = (*BATCH, "inventory", "set", "VCPU:total=4", "--replace", *rack.select, "--yes")
+    assert openstack.run(*command).status == 0
+    for host in rack.hosts:
+        inventories = rack.client.list_inventories(host)["inventories"]
+        assert set(inventories) == {"VCPU"}
+        assert (inventories["VCPU"]["total"], inventories["VCPU"]["allocation_ratio"]) == (4, 1.0)
+
+
+def test_inventory_delete_takes_classes_away(openstack, rack):
+    """The other classes stay, and a second run finds nothing to do."""
+    command = (*BATCH, "inventory", "delete", "MEMORY_MB", *rack.select, "--yes")
+    assert openstack.run(*command).status == 0
+    assert {tuple(rack.client.list_inventories(host)["inventories"]) for host in rack.hosts} == {("VCPU",)}
+    assert "Nothing to do" in openstack.run(*command).out
+
+
+def test_aggregate_add_remove_and_set(openstack, rack):
+    """Membership is changed without touching other memberships, or replaced."""
+    new, other = str(uuid.uuid4()), str(uuid.uuid4())
+
+    def members(verb, aggregate):
+        result = openstack.run(*BATCH, "aggregate", verb, aggregate, *rack.select, "--yes")
+        assert result.status == 0, result.err
+        return {frozenset(rack.client.list_provider_aggregates(host)["aggregates"]) for host in rack.hosts}
+
+    assert members("add", new) == {frozenset({rack.aggregate, new})}
+    assert members("remove", new) == {frozenset({rack.aggregate})}
+    assert members("set", other) == {frozenset({other})}
+
+
+# selectors
+
+
+def test_selectors_are_and_ed(openstack, rack):
+    """Each condition narrows what the others leave."""
+    special = rack.hosts[1]
+    rack.client.set_provider_traits(special, ["HW_CPU_X86_SSE"], 3)
+    prefix = rack.aggregate[:8]
+
+    def selected(*options):
+        result = openstack.run(*RATIO, "VCPU=3", *options, "--dry-run", "-f", "json")
+        assert result.status == 0, result.err
+        return changed(result)
+
+    hosts = set(rack.hosts)
+    assert selected("--name", f"{prefix}-*") == hosts | {rack.outsider}
+    assert selected("--name", f"{prefix}-*", *rack.select) == hosts
+    assert selected(*rack.select, "--required", "HW_CPU_X86_SSE") == {special}
+    assert selected(*rack.select, "--forbidden", "HW_CPU_X86_SSE") == hosts - {special}
+    assert selected("--in-tree", f"{prefix}-host0") == {rack.hosts[0]}
+    assert selected("--in-tree", rack.hosts[0], "--root-only") == {rack.hosts[0]}
+    assert selected(*rack.select, "--resource", "MEMORY_MB=4096") == hosts
+    assert hosts < selected("--all")
+
+
+def test_providers_come_from_a_file_or_standard_input(openstack, rack):
+    """By name or UUID, with comments; one that is not there is an error and nothing is changed."""
+    text = f"# two of them\n{rack.hosts[0]}\n\n{rack.aggregate[:8]}-host1  # by name\n"
+    path = openstack.home / "hosts"
+    path.write_text(text)
+    command = (*RATIO, "VCPU=3", "--dry-run", "-f", "json", "--providers-file")
+    assert changed(openstack.run(*command, path)) == set(rack.hosts[:2])
+    assert changed(openstack.run(*command, "-", text=text)) == set(rack.hosts[:2])
+    result = openstack.run(*command, "-", text="nobody\n")
+    assert (result.status, result.out) == (1, "")
+    assert result.err == "No resource provider has the name or UUID nobody; nothing was changed\n"
+
+
+def test_an_aggregate_may_be_named_as_in_the_compute_service(openstack, rack):
+    """The name of a host aggregate is looked up there."""
+    with compute_with({"rack1": rack.aggregate}) as (url, _asked):
+        environment = {"OS_COMPUTE_ENDPOINT_OVERRIDE": url}
+        command = (*RATIO, "VCPU=3", "--aggregate", "rack1", "--dry-run", "-f", "json")
+        result = openstack.run(*command, environment=environment)
+    assert changed(result) == set(rack.hosts)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ((), "Say which resource providers to change; --all changes all there are\n"),
+        (("--name", "nobody-*"), "No resource provider is named like nobody-*; see what there is with"),
+        (("--resource", "VCPU=x"), "Amount of VCPU must be a whole number, not 'x'\n"),
+        (("--providers-file", "/nowhere"), "The file /nowhere cannot be read: No such file or directory\n"),
+    ],
+)
+def test_a_selection_that_is_none_is_an_error(openstack, options, message):
+    """One line, and nothing is changed."""
+    result = openstack.run(*ADD, *options, "--yes")
+    assert (result.status, result.out) == (1, "")
+    assert result.err.startswith(message)
+    assert result.err.count("\n") == 1
+
+
+def test_nothing_selected_may_be_allowed(openstack):
+    """For scripts that run before the hosts are there."""
+    result = openstack.run(*ADD, "--name", "nobody-*", "--allow-empty", "--yes")
+    assert (result.status, result.err) == (0, "")
+
+
+# warnings
+
+
+def claim(rack, host, amount):
+    payload = {
+        "allocations": {host: {"resources": {"VCPU": amount}}},
+        "project_id": str(uuid.uuid4()),
+        "user_id": str(uuid.uuid4()),
+        "consumer_generation": None,
+        "consumer_type": "INSTANCE",
+    }
+    consumer = str(uuid.uuid4())
+    rack.client.set_allocations(consumer, payload)
+    return consumer
+
+
+def test_a_provider_over_capacity_is_refused_unless_allowed(openstack, rack):
+    """By how much is told; the other providers are changed."""
+    host = rack.hosts[2]
+    consumer = claim(rack, host, 8)
+    try:
+        command = (*RATIO, "VCPU=1", *rack.select, "--yes", "-f", "json")
+        result = openstack.run(*command)
+        rows = {row["uuid"]: row for row in result.json}
+        assert result.status == 3
+        assert rows[host]["result"] == "failed"
+        assert "VCPU would be over capacity by 1: 8 allocated, 7 left" in rows[host]["error"]
+        assert rack.inventory_of(host)["allocation_ratio"] == 16.0
+        assert rack.inventory_of(rack.hosts[0])["allocation_ratio"] == 1.0
+        allowed = openstack.run(*command, "--allow-overcommitted")
+        assert allowed.status == 0
+        assert "VCPU would be over capacity by 1: 8 allocated, 7 left" in allowed.err
+        assert rack.inventory_of(host)["allocation_ratio"] == 1.0
+    finally:
+        rack.client.delete_allocations(consumer)
+
+
+def test_two_aggregates_with_different_ratios_are_told(openstack, rack):
+    """A host that is in both is named, with what each has now."""
+    other = rack.client.list_provider_aggregates(rack.outsider)["aggregates"][0]
+    both = rack.hosts[0]
+    inventories = rack.client.list_inventories(rack.outsider)["inventories"]
+    inventories["VCPU"]["allocation_ratio"] = 2.0
+    rack.client.set_inventories(rack.outsider, inventories, 3)
+    rack.client.set_provider_aggregates(both, [rack.aggregate, other], 3)
+    command = (*RATIO, "VCPU=4", *rack.select, "--aggregate", other, "--dry-run")
+    warning = openstack.run(*command).err
+    name = rack.client.show_provider(both)["name"]
+    assert f"{name} is in aggregates that have different ratios of VCPU now: 16.0 in " in warning
+    assert f"2.0 in {other}" in warning
+
+
+# saved plans
+
+
+def test_a_saved_plan_is_applied_as_it_was_shown(openstack, rack):
+    """Nothing is written when it is saved; its file is the owner's; applied twice it is outdated."""
+    before = rack.generations()
+    path = openstack.home / "plan.json"
+    result = openstack.run(*RATIO, "VCPU=4", *rack.select, "--plan-out", path, "--detailed-exitcode")
+    assert result.status == 2
+    assert rack.generations() == before
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    applied = openstack.run(*BATCH, "apply", path, "--yes", "-f", "json")
+    assert (applied.status, {row["result"] for row in applied.json}) == (0, {"applied"})
+    assert rack.ratios() == {4.0}
+    again = openstack.run(*BATCH, "apply", path, "--yes")
+    assert (again.status, again.out) == (1, "")
+    assert "4 resource providers moved since the plan was made" in again.err
+
+
+def test_a_saved_plan_says_what_moved_and_plans_that_again(openstack, rack):
+    """An allocation, an inventory and a trait are told apart."""
+    path = openstack.home / "moved.json"
+    openstack.run(*RATIO, "VCPU=4", *rack.select, "--plan-out", path)
+    names = [rack.client.show_provider(host)["name"] for host in rack.hosts]
+    consumer = claim(rack, rack.hosts[0], 2)
+    try:
+        inventories = rack.client.list_inventories(rack.hosts[1])["inventories"]
+        inventories["MEMORY_MB"]["reserved"] = 512
+        rack.client.set_inventories(rack.hosts[1], inventories, 3)
+        rack.client.set_provider_traits(rack.hosts[2], ["HW_CPU_X86_SSE"], 3)
+        result = openstack.run(*BATCH, "apply", path, "--yes")
+        assert (result.status, result.out) == (1, "")
+        lines = {line.split(" ")[0]: line for line in result.err.splitlines()}
+        assert "allocation: VCPU=0 became VCPU=2" in lines[names[0]]
+        assert "inventory: MEMORY_MB:reserved=0 became MEMORY_MB:reserved=512" in lines[names[1]]
+        assert "trait: HW_CPU_X86_AVX became HW_CPU_X86_SSE" in lines[names[2]]
+        assert names[3] not in lines
+        assert rack.ratios() == {16.0}
+        assert openstack.run(*BATCH, "apply", path, "--yes", "--replan").status == 0
+        assert rack.ratios() == {4.0}
+        assert rack.inventory_of(rack.hosts[1], "MEMORY_MB")["reserved"] == 512
+    finally:
+        rack.client.delete_allocations(consumer)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("nonsense", "it is not JSON"),
+        ("[]", "it is no plan that --plan-out wrote"),
+        ('{"format": "osc-placement-plan", "version": 9}', "its version is 9, not 1"),
+        ('{"format": "osc-placement-plan", "version": 1}', "it is damaged, as it has no 'steps'"),
+    ],
+)
+def test_a_file_that_is_no_plan_is_one_line(openstack, text, message):
+    """What is wrong with it, and no traceback."""
+    path = openstack.home / "bad.json"
+    path.write_text(text)
+    result = openstack.run(*BATCH, "apply", path, "--yes")
+    assert (result.status, result.out) == (1, "")
+    assert result.err == f"The plan {path} cannot be used: {message}\n"
+
+
+def test_a_plan_for_another_server_is_refused(openstack, rack):
+    """The address is told, and nothing is changed."""
+    path = openstack.home / "other.json"
+    openstack.run(*RATIO, "VCPU=4", *rack.select, "--plan-out", path)
+    with proxy_to(openstack.endpoint, lambda *_: None) as endpoint:
+        result = openstack.run(*BATCH, "apply", path, "--yes", endpoint=endpoint)
+    assert result.status == 1
+    assert result.err.startswith(f"This was planned for the placement at {openstack.endpoint}, not for")
+
+
+# how it is carried out
+
+
+def test_a_canary_that_fails_stops_the_rest(openstack, rack):
+    """One is tried, the others are as they were, and the reason is told."""
+
+    def interfere(method, path):
+        return (500, "text/plain", "") if method == "PUT" else None
+
+    before = snapshot(rack)
+    with proxy_to(openstack.endpoint, interfere) as endpoint:
+        command = (*ADD, *rack.select, "--yes", "--canary", "1", "-f", "json")
+        result = openstack.run(*command, endpoint=endpoint)
+    results = sorted(row["result"] for row in result.json)
+    assert (result.status, results) == (3, ["failed", "skipped", "skipped", "skipped"])
+    assert "stopped because 1 of 1 canaries failed" in result.err
+    assert snapshot(rack) == before
+    assert openstack.run(*ADD, *rack.select, "--yes", "--canary", "2").status == 0
+
+
+def test_too_many_failures_stop_the_rest(openstack, rack):
+    """After more failures than allowed nothing is begun."""
+
+    def interfere(method, path):
+        return (500, "text/plain", "") if method == "PUT" else None
+
+    with proxy_to(openstack.endpoint, interfere) as endpoint:
+        command = (*ADD, *rack.select, "--yes", "--max-failures", "1", "--concurrency", "1", "-f", "json")
+        result = openstack.run(*command, endpoint=endpoint)
+    results = sorted(row["result"] for row in result.json)
+    assert (result.status, results) == (3, ["failed", "failed", "skipped", "skipped"])
+    assert "stopped after more than 1 failures" in result.err
+
+
+def test_the_control_file_pauses_and_stops_a_run(openstack, rack):
+    """What it says holds while the run goes; what is left can be resumed."""
+    control = openstack.home / "control"
+    control.write_text("pause\n")
+    command = (*ADD, *rack.select, "--yes", "--control", control)
+    process = openstack.start(*command, stderr=subprocess.PIPE)
+    assert process.stderr.readline() == f"Paused by {control}; a line 'go' there goes on.\n"
+    assert {frozenset(rack.traits_of(host)) for host in rack.hosts} == {frozenset(rack.traits)}
+    control.write_text("pause\nstop\n")
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    run = re.search(r"batch run resume (\S+);", err)[1]
+    assert openstack.run(*RUN, "resume", run, "--yes").status == 0
+    assert all("COMPUTE_NODE" in rack.traits_of(host) for host in rack.hosts)
+
+
+# runs
+
+
+def test_a_run_is_listed_shown_and_undone(openstack, rack):
+    """What was there before comes back, and the undo is a run that can be undone itself."""
+    before = snapshot(rack)
+    openstack.run(*RATIO, "VCPU=4", *rack.select, "--yes")
+    run = last_run(openstack)
+    assert (run["state"], run["what"], run["changes"], run["applied"]) == ("done", "ratio set VCPU=4.0", 4, 4)
+    assert run["selection"] == f"in aggregate {rack.aggregate}"
+    rows = openstack.run(*RUN, "show", run["id"], "-f", "json").json
+    assert {row["uuid"] for row in rows} == set(rack.hosts)
+    assert {(row["before"], row["after"], row["result"]) for row in rows} == {
+        ("VCPU:allocation_ratio=16.0", "VCPU:allocation_ratio=4.0", "applied")
+    }
+    dry = openstack.run(*RUN, "undo", run["id"], "--dry-run", "-f", "json")
+    assert (dry.status, len(dry.json), rack.ratios()) == (0, 4, {4.0})
+    assert openstack.run(*RUN, "undo", run["id"], "--yes").status == 0
+    assert snapshot(rack) == before
+    assert openstack.run(*RUN, "undo", last_run(openstack)["id"], "--yes").status == 0
+    assert rack.ratios() == {4.0}
+
+
+def test_undo_refuses_a_provider_that_somebody_changed_and_says_what(openstack, rack):
+    """An allocation is no reason to refuse; with force the stranger's change stays."""
+    openstack.run(*RATIO, "VCPU=4", *rack.select, "--yes")
+    run = last_run(openstack)["id"]
+    stranger, busy = rack.hosts[0], rack.hosts[1]
+    document = rack.client.list_inventories(stranger)
+    document["inventories"]["VCPU"]["reserved"] = 3
+    rack.client.set_inventories(stranger, document["inventories"], document["resource_provider_generation"])
+    consumer = claim(rack, busy, 1)
+    try:
+        result = openstack.run(*RUN, "undo", run, "--yes", "-f", "json")
+        rows = {row["uuid"]: row for row in result.json}
+        assert (result.status, rows[stranger]["result"], rows[busy]["result"]) == (3, "failed", "applied")
+        assert "was changed since: VCPU:reserved=1 became VCPU:reserved=3" in rows[stranger]["error"]
+        assert openstack.run(*RUN, "undo", run, "--yes", "--force").status == 0
+        found = rack.inventory_of(stranger)
+        assert (found["reserved"], found["allocation_ratio"]) == (3, 16.0)
+    finally:
+        rack.client.delete_allocations(consumer)
+
+
+def test_what_failed_is_resumed(openstack, rack):
+    """The run is unfinished until nothing is left; a second resume has nothing to do."""
+    host = rack.hosts[3]
+
+    def interfere(method, path):
+        return DROP if method == "PUT" and f"/{host}/" in path else None
+
+    with proxy_to(openstack.endpoint, interfere) as endpoint:
+        failing = openstack.run(*ADD, *rack.select, "--yes", endpoint=endpoint)
+        run = re.search(r"batch run resume (\S+);", failing.err)[1]
+        assert openstack.run(*RUN, "list", "-f", "json").json[-1]["state"] == "unfinished"
+        listed = openstack.run(*RUN, "show", run, "-f", "json").json
+        assert [row["result"] for row in listed].count("failed") == 1
+    # the same server, which the journal knows by the address of the proxy
+    result = openstack.run(*RUN, "resume", run, "--yes")
+    assert result.status == 1
+    assert "This was planned for the placement at " in result.err
+
+
+def test_an_answer_that_is_lost_is_found_out(openstack, rack):
+    """The server wrote it, the proxy says 502: the row says applied, and how that is known."""
+    host = rack.hosts[1]
+    lost = iter([True])
+
+    def interfere(method, path):
+        if method == "PUT" and f"/{host}/" in path and next(lost, False):
+            rack.client.set_provider_traits(host, ["HW_CPU_X86_AVX", "COMPUTE_NODE"], 3)
+            return 502, "text/html", "<html></html>"
+        return None
+
+    with proxy_to(openstack.endpoint, interfere) as endpoint:
+        result = openstack.run(*ADD, *rack.select, "--yes", "-f", "json", endpoint=endpoint)
+    row = {row["uuid"]: row for row in result.json}[host]
+    assert (result.status, row["result"]) == (0, "applied")
+    assert row["reason"] == "the answer was lost; it was read back"
+
+
+def test_ctrl_c_says_how_to_go_on_and_resume_does(openstack, rack):
+    """Status 130, what is under way is finished, and the rest is done by the command that it names."""
+    begun, go_on = threading.Event(), threading.Event()
+
+    def interfere(method, path):
+        if method == "PUT":
+            begun.set()
+            go_on.wait(30)
+
+    with proxy_to(openstack.endpoint, interfere) as endpoint:
+        command = (*ADD, *rack.select, "--yes", "--concurrency", "1", "-f", "json")
+        process = openstack.start(*command, endpoint=endpoint, stderr=subprocess.PIPE)
+        assert begun.wait(30)
+        process.send_signal(signal.SIGINT)
+        process.stderr.readline()
+        go_on.set()
+        out, err = process.communicate(timeout=30)
+        assert process.returncode == 130
+        results = sorted(row["result"] for row in json.loads(out))
+        assert results == ["applied", "skipped", "skipped", "skipped"]
+        words = re.search(r"to go on: openstack (resource provider batch run resume \S+);", err)[1]
+        result = openstack.run(*words.split(), "--yes", "-f", "json", endpoint=endpoint)
+    assert (result.status, len(result.json)) == (0, 3)
+    assert all("COMPUTE_NODE" in rack.traits_of(host) for host in rack.hosts)
+
+
+@pytest.mark.parametrize("verb", ["show", "resume", "undo"])
+def test_a_run_that_is_not_there_is_one_line(openstack, verb):
+    """What was asked for, and where runs are kept."""
+    extra = () if verb == "show" else ("--yes",)
+    result = openstack.run(*RUN, verb, "nothing", *extra)
+    assert (result.status, result.out) == (1, "")
+    assert result.err.startswith("There is no run 'nothing' in ")
+    assert result.err.count("\n") == 1

@@ -1,0 +1,231 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Candidates by group, and claims: what is chosen, what is allocated, and what many at once get."""
+
+import json
+import subprocess
+import uuid
+
+import pytest
+
+from tests.functional.commands.proxy import proxy_to
+
+CANDIDATE = ("allocation", "candidate")
+OWNER = ("--project-id", "p", "--user-id", "u")
+JSON = ("-f", "json")
+
+
+def new_uuid():
+    return str(uuid.uuid4())
+
+
+class Cloud:
+    """Hosts of 4 VCPU each, which only requests with the trait of this cloud can meet."""
+
+    def __init__(self, client, hosts=3):
+        self.client = client
+        self.name = f"cloud-{uuid.uuid4().hex[:8]}"
+        self.trait = f"CUSTOM_{self.name.replace('-', '_').upper()}"
+        client.create_trait(self.trait)
+        self.hosts = {f"{self.name}-{number}": new_uuid() for number in range(hosts)}
+        for name, provider in self.hosts.items():
+            client.create_provider(name, uuid=provider)
+            client.set_inventories(provider, {"VCPU": {"total": 4}}, 0)
+            client.set_provider_traits(provider, [self.trait], 1)
+        self.select = ("--required", self.trait)
+
+    def use(self, number, amount):
+        """Allocate VCPU of a host to somebody."""
+        provider = list(self.hosts.values())[number]
+        owner = {"project_id": "p", "user_id": "u", "consumer_generation": None, "consumer_type": "OTHER"}
+        allocations = {provider: {"resources": {"VCPU": amount}}}
+        self.client.set_allocations(new_uuid(), {"allocations": allocations, **owner})
+
+    def used(self):
+        """How many VCPU of each host are allocated."""
+        return [self.client.provider_usages(provider)["VCPU"] for provider in self.hosts.values()]
+
+
+@pytest.fixture
+def cloud(client):
+    """Three empty hosts."""
+    return Cloud(client)
+
+
+def claim(openstack, cloud, *options, **settings):
+    """Claim one VCPU for a new consumer; its UUID and the result."""
+    consumer = new_uuid()
+    command = (*CANDIDATE, "claim", consumer, *OWNER, "--resource", "VCPU=1", *cloud.select)
+    return consumer, openstack.run(*command, *options, *JSON, **settings)
+
+
+# candidates by group
+
+
+def test_groups_are_shown_with_the_names_of_their_providers(openstack, client, cloud):
+    """Each group, the provider it got, what it takes from it, and how full that is."""
+    host, provider = next(iter(cloud.hosts.items()))
+    numa = new_uuid()
+    client.create_provider(f"{host}-numa", uuid=numa, parent=provider)
+    client.set_inventories(numa, {"VCPU": {"total": 2}, "VGPU": {"total": 1}}, 0)
+    line = ("--resource", "VCPU=3", *cloud.select, "--group", "_GPU", "--resource", "VGPU=1")
+    listed = openstack.run(*CANDIDATE, "list", *line, "--by-group", *JSON)
+    assert listed.err == ""
+    assert listed.json == [
+        {
+            "#": 1,
+            "group": "",
+            "resource provider": host,
+            "uuid": provider,
+            "allocation": "VCPU=3",
+            "inventory used/capacity": "VCPU=0/4",
+        },
+        {
+            "#": 1,
+            "group": "_GPU",
+            "resource provider": f"{host}-numa",
+            "uuid": numa,
+            "allocation": "VGPU=1",
+            "inventory used/capacity": "VGPU=0/1",
+        },
+    ]
+
+
+def test_every_parameter_of_the_query_finds_its_host(openstack, client, cloud):
+    """in_tree, forbidden aggregates, traits of the root, and groups below one provider."""
+    (host, provider), (other, second), _ = cloud.hosts.items()
+    aggregate = new_uuid()
+    client.set_provider_aggregates(second, [aggregate], 2)
+    client.set_provider_traits(second, [cloud.trait, "COMPUTE_NODE"], 3)
+
+    def found(*options):
+        line = ("--resource", "VCPU=1", *cloud.select, *options, "--by-group")
+        return {row["resource provider"] for row in openstack.run(*CANDIDATE, "list", *line, *JSON).json}
+
+    assert found() == set(cloud.hosts)
+    assert found("--in-tree", host) == {host}
+    assert found("--not-member-of", aggregate) == set(cloud.hosts) - {other}
+    assert found("--root-required", "COMPUTE_NODE") == {other}
+    assert found("--root-forbidden", "COMPUTE_NODE") == set(cloud.hosts) - {other}
+    numa = new_uuid()
+    client.create_provider(f"{host}-numa", uuid=numa, parent=provider)
+    client.set_inventories(numa, {"VGPU": {"total": 1}}, 0)
+    client.set_provider_traits(numa, ["HW_NUMA_ROOT"], 1)
+    groups = ("--group", "_N", "--required", "HW_NUMA_ROOT", "--group", "_G", "--resource", "VGPU=1")
+    assert found("--in-tree", host, *groups, "--same-subtree", "_N,_G") == {host, f"{host}-numa"}
+
+
+# claims
+
+
+def test_a_claim_allocates_what_was_wanted_and_shows_where(openstack, client, cloud):
+    """With the consumer's project, user and type."""
+    consumer, result = claim(openstack, cloud, "--consumer-type", "INSTANCE")
+    (row,) = result.json
+    assert (row["candidate"], row["group"], row["allocation"]) == ("claimed", "", "VCPU=1")
+    document = client.list_allocations(consumer)
+    assert document["allocations"].keys() == {cloud.hosts[row["resource provider"]]} == {row["uuid"]}
+    assert (document["project_id"], document["user_id"]) == ("p", "u")
+    assert document["consumer_type"] == "INSTANCE"
+
+
+@pytest.mark.parametrize(("how", "number"), [("most-free", 2), ("least-free", 1)])
+def test_the_fullest_or_the_emptiest_host_is_chosen(openstack, cloud, how, number):
+    """By what would be left of it."""
+    for host, amount in ((0, 2), (1, 3), (2, 1)):
+        cloud.use(host, amount)
+    before = cloud.used()
+    _, result = claim(openstack, cloud, "--choose", how, "--alternates", "5")
+    titles = [row["candidate"] for row in result.json]
+    assert titles == ["claimed", "alternate 1", "alternate 2"]
+    order = [list(cloud.hosts).index(row["resource provider"]) for row in result.json]
+    assert order == ([2, 0, 1] if how == "most-free" else [1, 0, 2])
+    assert [after - used for after, used in zip(cloud.used(), before, strict=True)] == [
+        int(host == number) for host in range(3)
+    ]
+
+
+def test_any_host_is_chosen(openstack, cloud):
+    """Over some claims more than one host is, which with `first` is not so."""
+    for _ in range(10):
+        assert claim(openstack, cloud, "--choose", "random")[1].status == 0
+    assert sum(map(bool, cloud.used())) > 1
+
+
+def test_a_dry_run_claims_nothing(openstack, client, cloud):
+    """It shows the same rows."""
+    consumer, result = claim(openstack, cloud, "--dry-run", "--alternates", "1")
+    assert [row["candidate"] for row in result.json] == ["would be claimed", "alternate 1"]
+    assert client.list_allocations(consumer)["allocations"] == {}
+    assert cloud.used() == [0, 0, 0]
+
+
+def test_where_there_is_no_room_nothing_is_claimed(openstack, cloud):
+    """Status 1 and one line."""
+    for host in range(3):
+        cloud.use(host, 4)
+    _, result = claim(openstack, cloud)
+    assert (result.status, result.out) == (1, "")
+    assert result.err == "No candidate: no resource provider has room for this\n"
+
+
+def test_what_a_consumer_has_is_not_replaced(openstack, client, cloud):
+    """A second claim for it is refused and changes nothing."""
+    consumer, _ = claim(openstack, cloud)
+    before = client.list_allocations(consumer)
+    line = ("--resource", "VCPU=2", *cloud.select)
+    again = openstack.run(*CANDIDATE, "claim", consumer, *OWNER, *line)
+    assert (again.status, again.out) == (1, "")
+    assert again.err.startswith(f"Consumer {consumer} has allocations already, and a claim does not replace")
+    assert client.list_allocations(consumer) == before
+
+
+def test_a_candidate_that_was_taken_meanwhile_is_passed_over(openstack, cloud):
+    """The next one is claimed, and is what is shown."""
+    first = cloud.use
+
+    taken = []
+
+    def interfere(method, _path):
+        if method == "PUT" and not taken:
+            taken.append(0)
+            for host in range(2):
+                first(host, 4)
+
+    with proxy_to(openstack.endpoint, interfere) as endpoint:
+        _, result = claim(openstack, cloud, endpoint=endpoint)
+    assert result.status == 0, result.err
+    assert [row["resource provider"] for row in result.json] == [list(cloud.hosts)[2]]
+    assert cloud.used() == [4, 4, 1]
+
+
+@pytest.mark.parametrize("how", ["first", "most-free"])
+def test_many_processes_fill_the_hosts_and_no_more(openstack, cloud, how):
+    """Twelve of fourteen get what they want; the others are told that there is no room."""
+    command = ("--resource", "VCPU=1", *cloud.select, "--choose", how)
+    processes = [
+        openstack.start(*CANDIDATE, "claim", new_uuid(), *OWNER, *command, *JSON, stderr=subprocess.PIPE)
+        for _ in range(14)
+    ]
+    results = [(*process.communicate(timeout=100), process.returncode) for process in processes]
+    assert sorted(status for _, _, status in results) == [0] * 12 + [1] * 2, results
+    assert cloud.used() == [4, 4, 4]
+    assert {err for _, err, status in results if status == 0} == {""}
+    assert all(len(json.loads(out)) == 1 for out, _, status in results if status == 0)
+
+
+@pytest.mark.parametrize(
+    ("options", "status", "message"),
+    [
+        (["--choose", "best"], 2, "invalid choice: 'best'"),
+        (["--alternates", "-1"], 2, "must be a whole number"),
+        (["--consumer-type", "INSTANCE", "--os-placement-api-version", "1.37"], 1, "at least version 1.38"),
+        (["--required", "NO_SUCH"], 1, "No such trait(s): NO_SUCH"),
+        (["--in-tree", "nobody"], 1, "No resource provider named 'nobody' was found"),
+    ],
+)
+def test_a_mistake_claims_nothing(openstack, cloud, options, status, message):
+    """One line, or the usage."""
+    _, result = claim(openstack, cloud, *options)
+    assert (result.status, result.out) == (status, "")
+    assert message in result.err
+    assert cloud.used() == [0, 0, 0]

@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Files that say what shall be there and nothing else: pruning, parts of a cloud, names that change hands."""
+
+import uuid
+
+import pytest
+import yaml
+
+from tests.functional import servers
+from tests.functional.commands.proxy import proxy_to
+
+APPLY = ("resource", "provider", "apply", "-f", "-")
+EXPORT = ("resource", "provider", "export")
+OWNER = {"project_id": "p", "user_id": "u", "consumer_type": "INSTANCE", "consumer_generation": None}
+
+
+@pytest.fixture(scope="module")
+def endpoint(get_server, tmp_path_factory):
+    """A server that no other test writes to."""
+    directory = tmp_path_factory.mktemp("server")
+    with servers.running(directory) as server:
+        yield server.url
+
+
+class Cloud:
+    """Two racks: each a host with a child, the host in the rack's aggregate, and a consumer on both."""
+
+    def __init__(self, client):
+        self.client = client
+        self.aggregates = {}
+        self.consumers = {}
+        self.uuids = {}
+        client.create_trait("CUSTOM_RACK")
+        client.ensure_resource_class("CUSTOM_DISK")
+        for rack in ("r1", "r2"):
+            self._make_rack(rack)
+
+    def _make_rack(self, rack):
+        self.aggregates[rack], self.consumers[rack] = str(uuid.uuid4()), str(uuid.uuid4())
+        for name, parent in ((f"{rack}-host", None), (f"{rack}-disk", f"{rack}-host")):
+            self.uuids[name] = str(uuid.uuid4())
+            self.client.create_provider(name, uuid=self.uuids[name], parent=self.uuids.get(parent))
+        host, disk = self.uuids[f"{rack}-host"], self.uuids[f"{rack}-disk"]
+        self.client.set_inventories(host, {"VCPU": {"total": 8}}, 0)
+        self.client.set_provider_traits(host, ["CUSTOM_RACK"], 1)
+        self.client.set_provider_aggregates(host, [self.aggregates[rack]], 2)
+        self.client.set_inventories(disk, {"CUSTOM_DISK": {"total": 8}}, 0)
+        allocations = {host: {"resources": {"VCPU": 1}}, disk: {"resources": {"CUSTOM_DISK": 2}}}
+        self.client.set_allocations(self.consumers[rack], {"allocations": allocations, **OWNER})
+
+    def names(self):
+        return sorted(provider["name"] for provider in self.client.list_providers())
+
+
+def clear(client):
+    """Leave nothing behind."""
+    for provider in client.list_providers():
+        for consumer in client.list_provider_allocations(provider["uuid"])["allocations"]:
+            client.delete_allocations(consumer)
+    for provider in sorted(client.list_providers(), key=lambda each: each["parent_provider_uuid"] is None):
+        client.delete_provider(provider["uuid"])
+    for name in client.list_traits(name="startswith:CUSTOM_"):
+        client.delete_trait(name)
+    for found in client.list_resource_classes():
+        if found["name"].startswith("CUSTOM_"):
+            client.delete_resource_class(found["name"])
+
+
+@pytest.fixture
+def cloud(client):
+    """The two racks, and nothing else."""
+    clear(client)
+    return Cloud(client)
+
+
+def test_what_the_file_does_not_name_is_deleted(openstack, client, cloud):
+    """Everything that came after an export goes, and the state is that of the export, byte for byte."""
+    before = openstack.run(*EXPORT).out
+    client.create_trait("CUSTOM_LATER")
+    client.ensure_resource_class("CUSTOM_LATER")
+    root, leaf, consumer = (str(uuid.uuid4()) for _ in range(3))
+    client.create_provider("later", uuid=root)
+    client.create_provider("later-leaf", uuid=leaf, parent=root)
+    client.set_inventories(leaf, {"CUSTOM_LATER": {"total": 8}}, 0)
+    client.set_provider_traits(leaf, ["CUSTOM_LATER"], 1)
+    client.set_allocations(consumer, {"allocations": {leaf: {"resources": {"CUSTOM_LATER": 1}}}, **OWNER})
+    shown = openstack.run(*APPLY, "--prune", "--dry-run", text=before)
+    assert shown.out.splitlines()[:-1] == [
+        f"- allocations of {consumer}",
+        f"- resource provider later-leaf ({leaf})",
+        f"- resource provider later ({root})",
+        "- resource class CUSTOM_LATER",
+        "- trait CUSTOM_LATER",
+    ]
+    assert openstack.run(*APPLY, text=before).out.startswith("Nothing to do: ")
+    done = openstack.run(*APPLY, "--prune", text=before)
+    assert (done.status, done.err) == (0, "")
+    assert done.out.splitlines() == [
+        "resource classes: 1 deleted, 1 unchanged",
+        "traits: 1 deleted, 1 unchanged",
+        "resource providers: 2 deleted, 4 unchanged",
+        "consumers: 1 deleted, 2 unchanged",
+    ]
+    assert openstack.run(*EXPORT).out == before
+
+
+def test_a_section_that_is_not_there_is_not_pruned(openstack, cloud):
+    """A file of providers says nothing of consumers: a provider that is in use is not deleted, and told."""
+    text = yaml.safe_dump({"providers": [{"name": "r1-host"}, {"name": "r1-disk"}, {"name": "r2-host"}]})
+    result = openstack.run(*APPLY, "--prune", text=text)
+    assert result.status == 3
+    assert result.err.startswith("resource provider r2-disk: Unable to delete resource provider")
+    assert cloud.names() == ["r1-disk", "r1-host", "r2-disk", "r2-host"]
+    assert cloud.client.list_allocations(cloud.consumers["r2"])["allocations"]
+
+
+@pytest.mark.parametrize("select", ["--name", "--aggregate"])
+def test_a_part_is_exported_and_pruned_and_the_rest_left_alone(openstack, cloud, select):
+    """Trees by the name of the root or by aggregate: the file is about these, and so is what is deleted."""
+    options = (select, "r1-*" if select == "--name" else cloud.aggregates["r1"])
+    part = openstack.run(*EXPORT, *options)
+    exported = yaml.safe_load(part.out)
+    assert [entry["name"] for entry in exported["providers"]] == ["r1-host", "r1-disk"]
+    assert [entry["consumer"] for entry in exported["allocations"]] == [cloud.consumers["r1"]]
+    assert (exported["traits"], exported["resource_classes"]) == (["CUSTOM_RACK"], ["CUSTOM_DISK"])
+    cloud.client.create_provider("r1-more", parent=cloud.uuids["r1-host"])
+    done = openstack.run(*APPLY, "--prune", *options, text=part.out)
+    assert (done.status, done.err) == (0, "")
+    assert "resource providers: 1 deleted, 2 unchanged" in done.out
+    assert cloud.names() == ["r1-disk", "r1-host", "r2-disk", "r2-host"]
+    nothing = openstack.run(*APPLY, "--prune", *options, text=openstack.run(*EXPORT).out)
+    assert nothing.out.startswith("Nothing to do: ")
+
+
+def test_a_consumer_of_two_parts_belongs_to_neither(openstack, cloud):
+    """What it has elsewhere cannot be said in a file about one part, so it is neither written nor deleted."""
+    both = {cloud.uuids[name]: {"resources": {"VCPU": 1}} for name in ("r1-host", "r2-host")}
+    consumer = str(uuid.uuid4())
+    cloud.client.set_allocations(consumer, {"allocations": both, **OWNER})
+    part = openstack.run(*EXPORT, "--name", "r1-*").out
+    assert consumer not in part
+    assert openstack.run(*APPLY, "--prune", "--name", "r1-*", text=part).out.startswith("Nothing to do: ")
+    assert cloud.client.list_allocations(consumer)["allocations"].keys() == both.keys()
+
+
+def test_names_change_hands(openstack, cloud):
+    """Two providers swap their names, and a new one takes the name of one that is pruned."""
+    first, second = cloud.uuids["r1-host"], cloud.uuids["r2-host"]
+    text = openstack.run(*EXPORT).out
+    swapped = text.replace("r1-host", "tmp").replace("r2-host", "r1-host").replace("tmp", "r2-host")
+    done = openstack.run(*APPLY, text=swapped)
+    assert (done.status, done.err) == (0, "")
+    assert "resource providers: 2 updated, 2 unchanged" in done.out
+    assert cloud.client.show_provider(first)["name"] == "r2-host"
+    assert cloud.client.show_provider(second)["name"] == "r1-host"
+    assert openstack.run(*APPLY, text=swapped).out.startswith("Nothing to do: ")
+    other = str(uuid.uuid4())
+    cloud.client.create_provider("old", uuid=str(uuid.uuid4()))
+    named = yaml.safe_load(swapped)
+    named["providers"].append({"name": "old", "uuid": other})
+    replaced = openstack.run(*APPLY, "--prune", text=yaml.safe_dump(named))
+    assert (replaced.status, replaced.err) == (0, "")
+    assert "resource providers: 1 created, 1 deleted, 4 unchanged" in replaced.out
+    assert cloud.client.show_provider(other)["name"] == "old"
+
+
+def test_an_export_asks_who_has_something_only_where_somebody_has(openstack, cloud):
+    """A provider that is not in use costs no request for its consumers, and each consumer costs one."""
+    cloud.client.create_provider("idle")
+    asked = []
+    with proxy_to(openstack.endpoint, lambda *request: asked.append(request)) as endpoint:
+        assert openstack.run(*EXPORT, endpoint=endpoint).status == 0
+    paths = [path for _, path in asked]
+    assert sum(path.endswith("/allocations") for path in paths) == 4
+    assert sum(path.startswith("/allocations/") for path in paths) == 2
+    assert paths.count("/traits") == paths.count("/resource_classes") == 1

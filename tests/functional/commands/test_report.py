@@ -1,0 +1,422 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Looking at a cloud: the real commands against a real server over HTTP."""
+
+import http.server
+import json
+import re
+import subprocess
+import threading
+import uuid
+
+import pytest
+from keystoneauth1.session import Session
+from keystoneauth1.token_endpoint import Token
+
+from osc_placement.client import PlacementClient
+from tests.functional import servers
+from tests.functional.commands.pty_run import run_on_terminal
+from tests.functional.commands.shell import OpenStack
+
+TREE = ("resource", "provider", "tree")
+CAPACITY = ("resource", "provider", "capacity")
+TOP = ("resource", "usage", "top")
+HOSTILE = '<script>alert("x")</script>'
+PROJECT, USER = "project-a", "user-a"
+
+
+@pytest.fixture(scope="module")
+def endpoint(tmp_path_factory):
+    """A server that has nothing but this cloud: commands here look at everything there is."""
+    with servers.running(tmp_path_factory.mktemp("report")) as server:
+        yield server.url
+
+
+@pytest.fixture(scope="module")
+def client(endpoint):
+    return PlacementClient(Session(auth=Token(endpoint, "admin")))
+
+
+def make(client, name, parent=None, traits=(), aggregates=(), **stocks):
+    made = client.create_provider(name, parent=parent)["uuid"]
+    inventories = {key: {"total": total} for key, total in stocks.items()}
+    generation = client.set_inventories(made, inventories, 0)["resource_provider_generation"]
+    generation = client.set_provider_traits(made, traits, generation)["resource_provider_generation"]
+    client.set_provider_aggregates(made, aggregates, generation)
+    return made
+
+
+def claim(client, amounts, project=PROJECT, kind="INSTANCE"):
+    consumer = str(uuid.uuid4())
+    client.set_allocations(
+        consumer,
+        {
+            "allocations": {provider: {"resources": resources} for provider, resources in amounts.items()},
+            "project_id": project,
+            "user_id": USER,
+            "consumer_generation": None,
+            "consumer_type": kind,
+        },
+    )
+    return consumer
+
+
+@pytest.fixture(scope="module")
+def cloud(client):
+    """Two hosts with shared storage, one with NUMA nodes, and one with a name that means harm."""
+    rack = str(uuid.uuid4())
+    made = {
+        "a": make(client, "host-a", aggregates=[rack], VCPU=8, MEMORY_MB=1000),
+        "b": make(client, "host-b", aggregates=[rack], VCPU=8, MEMORY_MB=100),
+        "n": make(client, "host-n", DISK_GB=10),
+        "s": make(client, "storage", traits=["MISC_SHARES_VIA_AGGREGATE"], aggregates=[rack], DISK_GB=5),
+        "evil": make(client, HOSTILE, VCPU=1),
+        "rack": rack,
+    }
+    made["n0"] = make(client, "host-n-numa0", made["n"], VCPU=3, MEMORY_MB=1000)
+    made["n1"] = make(client, "host-n-numa1", made["n"], VCPU=4, MEMORY_MB=1000)
+    made["large"] = claim(client, {made["a"]: {"VCPU": 6, "MEMORY_MB": 10}}, project="project-b")
+    made["small"] = claim(client, {made["n0"]: {"VCPU": 1}, made["n"]: {"DISK_GB": 1}})
+    return made
+
+
+# tree
+
+
+def test_a_tree_is_shown_by_the_name_of_any_of_its_providers(openstack, cloud):
+    """The whole tree, with how much of each class is used, and no colours where there is no terminal."""
+    result = openstack.run(*TREE, "host-n-numa1", "--brief")
+    assert (result.status, result.err) == (0, "")
+    assert result.out.splitlines() == [
+        "host-n",
+        "│  DISK_GB █░░░░░░░░░  10 %  1 of 10",
+        "├─ host-n-numa0",
+        "│     MEMORY_MB ░░░░░░░░░░   0 %  0 of 1000",
+        "│     VCPU      ███░░░░░░░  33 %  1 of 3",
+        "└─ host-n-numa1",
+        "      MEMORY_MB ░░░░░░░░░░   0 %  0 of 1000",
+        "      VCPU      ░░░░░░░░░░   0 %  0 of 4",
+    ]
+
+
+def test_all_trees_are_shown_without_a_name(openstack, cloud):
+    """Every provider, with its UUID, traits and aggregates."""
+    out = openstack.run(*TREE).out
+    for key in ("a", "b", "n", "n0", "n1", "s", "evil", "rack"):
+        assert cloud[key] in out
+    assert "traits: MISC_SHARES_VIA_AGGREGATE" in out
+
+
+def test_formats_hold_the_same_tree(openstack, cloud):
+    """JSON and YAML nest; graphviz and mermaid draw an arrow to each child."""
+    (root,) = openstack.run(*TREE, "host-n", "-f", "json").json
+    assert [child["uuid"] for child in root["children"]] == [cloud["n0"], cloud["n1"]]
+    assert root["inventories"]["DISK_GB"]["free"] == 9
+    assert "- name: host-n" in openstack.run(*TREE, "host-n", "-f", "yaml").out
+    assert openstack.run(*TREE, "host-n", "-f", "dot").out.count("->") == 2
+    assert openstack.run(*TREE, "host-n", "--format", "mermaid").out.startswith("flowchart LR\n")
+
+
+def test_a_terminal_gets_colours_and_lines_that_fit(openstack, cloud):
+    """At 60 columns no line is longer; NO_COLOR takes the colours away and nothing else."""
+    coloured, status = run_on_terminal(openstack, *TREE, "host-n")
+    plain, _ = run_on_terminal(openstack, *TREE, "host-n", environment={"NO_COLOR": "1"})
+    assert status == 0
+    assert "\x1b[" in coloured
+    assert re.sub(r"\x1b\[\d+m", "", coloured) == plain
+    assert max(map(len, plain.splitlines())) <= 60
+
+
+def test_without_unicode_a_tree_is_drawn_in_ascii(openstack, cloud):
+    """An encoding that lacks the blocks is no reason to fail."""
+    result = openstack.run_process(*TREE, "host-n", "--brief", environment={"PYTHONIOENCODING": "ascii"})
+    assert result.status == 0
+    assert "|- host-n-numa0" in result.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((*TREE, "nobody"), "No resource provider named 'nobody' was found"),
+        ((*TREE, "--html", "/no/such/directory/page.html"), "cannot be written: No such file or directory"),
+        ((*CAPACITY, "--fit", "VCPU"), "must be of the form VCPU=4,MEMORY_MB=8192, not 'VCPU'"),
+        ((*CAPACITY, "--fit", "VCPU=1,"), "not ''"),
+        ((*CAPACITY, "--fit", "VCPU=0"), "Amount of VCPU must be at least 1"),
+        ((*CAPACITY, "--fit", "VCPU=x"), "Amount of VCPU must be a whole number"),
+        ((*CAPACITY, "--fit", "VCPU=1,VCPU=2"), "VCPU is given twice"),
+        ((*CAPACITY, "--fit", ""), "must be of the form"),
+        ((*CAPACITY, "--fit", "VCPU=1", "--by", "class"), "--by does not go with it"),
+        ((*TOP, "--limit", "-1"), "--limit must be at least 0"),
+        ((*TOP, "--resource-class", "PGPU"), "No resource provider has PGPU"),
+    ],
+)
+def test_bad_input_is_one_clear_line(openstack, cloud, arguments, message):
+    """What is wrong is said, and the exit status is 1."""
+    result = openstack.run(*arguments)
+    assert (result.status, result.out) == (1, "")
+    assert message in result.err
+    assert result.err.count("\n") == 1
+
+
+def test_an_old_version_is_named(openstack, cloud):
+    """Trees came with 1.14."""
+    result = openstack.run(*TREE, version="1.13")
+    assert result.status == 1
+    assert "requires at least version 1.14" in result.err
+
+
+def test_a_closed_pipe_ends_the_command_quietly(openstack, cloud):
+    """As with `| head`: no traceback."""
+    with openstack.start(*TREE, stderr=subprocess.PIPE) as process:
+        process.stdout.close()
+        assert "Traceback" not in process.stderr.read()
+
+
+# capacity
+
+
+def report(openstack, *arguments, environment=()):
+    """The rows of a report."""
+    return openstack.run(*arguments, "-f", "json", environment=environment)
+
+
+def rows(result, *columns):
+    assert (result.status, result.err) == (0, "")
+    return [tuple(row[column] for column in columns) for row in result.json]
+
+
+def test_capacity_by_provider_root_aggregate_and_class(openstack, cloud):
+    """Each sums up the same inventories."""
+    by_provider = rows(report(openstack, *CAPACITY), "provider", "resource_class", "capacity", "used", "free")
+    assert ("host-a", "VCPU", 8, 6, 2) in by_provider
+    by_root = rows(report(openstack, *CAPACITY, "--by", "root"), "root", "resource_class", "capacity", "used")
+    assert ("host-n", "VCPU", 7, 1) in by_root
+    by_aggregate = rows(
+        report(openstack, *CAPACITY, "--by", "aggregate"), "aggregate", "resource_class", "capacity"
+    )
+    assert (cloud["rack"], "VCPU", 16) in by_aggregate
+    assert ("-", "VCPU", 8) in by_aggregate
+    by_class = rows(report(openstack, *CAPACITY, "--by", "class"), "resource_class", "used", "percent")
+    assert ("VCPU", 7, 29.2) in by_class
+
+
+def test_capacity_by_project(openstack, cloud):
+    """What a project has of all there is."""
+    found = rows(
+        report(openstack, *CAPACITY, "--by", "project"),
+        "project",
+        "resource_class",
+        "used",
+        "capacity",
+    )
+    assert found == [
+        ("project-a", "DISK_GB", 1, 15),
+        ("project-a", "VCPU", 1, 24),
+        ("project-b", "MEMORY_MB", 10, 3100),
+        ("project-b", "VCPU", 6, 24),
+    ]
+
+
+@pytest.mark.parametrize("form", ["csv", "value", "yaml", "table"])
+def test_every_formatter_shows_capacity(openstack, cloud, form):
+    """Rows in each form, and nothing on standard error."""
+    result = openstack.run(*CAPACITY, "-f", form)
+    assert (result.status, result.err) == (0, "")
+    assert "host-n-numa1" in result.out
+
+
+def test_what_fits_is_what_the_server_lets_one_claim(openstack, cloud, client):
+    """So many claims succeed one after the other, and for the next there is no candidate."""
+    fits = dict(rows(report(openstack, *CAPACITY, "--fit", "VCPU=2,DISK_GB=2"), "host", "fits"))
+    assert fits == {"host-a": 1, "host-b": 2, "host-n": 3, HOSTILE: 0, "(all)": 5}
+    claimed = []
+    try:
+        while True:
+            document = client.allocation_candidates([("resources", "VCPU:2,DISK_GB:2")])
+            if not document["allocation_requests"]:
+                break
+            wanted = document["allocation_requests"][0]["allocations"]
+            claimed.append(claim(client, {key: item["resources"] for key, item in wanted.items()}))
+        assert len(claimed) == fits["(all)"]
+    finally:
+        for consumer in claimed:
+            client.delete_allocations(consumer)
+
+
+def test_a_host_on_which_nothing_fits_says_why(openstack, cloud):
+    """What is short, and by how much."""
+    found = dict(rows(report(openstack, *CAPACITY, "--fit", "VCPU=1,MEMORY_MB=500"), "host", "limited_by"))
+    assert found["host-b"] == "MEMORY_MB: 500 asked, 100 free, 400 short"
+    assert found[HOSTILE] == "no MEMORY_MB"
+
+
+# flavors
+
+
+class Compute(http.server.BaseHTTPRequestHandler):
+    """As much of the compute API as a flavor needs, and of the catalog that leads to it."""
+
+    def do_GET(self):
+        self.answer({"flavors": [self.server.flavor]})
+
+    def answer(self, document):
+        body = json.dumps(document).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture
+def compute():
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Compute) as server:
+        server.flavor = {
+            "id": "1",
+            "name": "m1.medium",
+            "vcpus": 4,
+            "ram": 500,
+            "disk": 2,
+            "OS-FLV-EXT-DATA:ephemeral": 0,
+            "swap": "",
+            "extra_specs": {"resources:VCPU": "2"},
+        }
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+def clouds_of(directory, placement, compute):
+    """The environment of a cloud with these endpoints."""
+    file = directory / "clouds.yaml"
+    cloud = {
+        "auth_type": "admin_token",
+        "auth": {"endpoint": placement, "token": "admin"},
+        "placement_endpoint_override": placement,
+        "compute_endpoint_override": compute,
+    }
+    file.write_text(json.dumps({"clouds": {"test": cloud}}))
+    return {"OS_CLIENT_CONFIG_FILE": str(file), "OS_CLOUD": "test"}
+
+
+def test_a_flavor_is_counted_with_its_extra_specs(endpoint, tmp_path, cloud, compute, fork_server):
+    """Two VCPU by its extra spec instead of four."""
+    openstack = OpenStack(endpoint, tmp_path, fork_server)
+    openstack.options = lambda _endpoint: []
+    url = f"http://127.0.0.1:{compute.server_port}"
+    environment = clouds_of(tmp_path, endpoint, url)
+    result = openstack.run(*CAPACITY, "--fit-flavor", "m1.medium", "-f", "json", environment=environment)
+    assert dict(rows(result, "host", "fits"))["host-n"] == 3
+    unknown = openstack.run(*CAPACITY, "--fit-flavor", "m9", environment=environment)
+    assert unknown.status == 1
+    assert "Flavor 'm9' cannot be read: there is none of that name or ID" in unknown.err
+
+
+def test_without_the_compute_api_a_flavor_is_refused_in_one_line(openstack, cloud):
+    """It says that the compute API did not answer, and what to do instead."""
+    result = openstack.run(*CAPACITY, "--fit-flavor", "m1.medium")
+    assert (result.status, result.err.count("\n")) == (1, 1)
+    assert "the compute API gave no answer" in result.err
+    assert "give the amounts with --fit instead" in result.err
+
+
+# usage top
+
+
+def test_the_largest_consumers_come_first(openstack, cloud):
+    """By their largest share of any class, or of the one that is asked for."""
+    found = rows(report(openstack, *TOP), "consumer", "project", "resources", "of_class", "percent")
+    assert found == [
+        (cloud["large"], "project-b", "MEMORY_MB=10,VCPU=6", "VCPU", 25.0),
+        (cloud["small"], "project-a", "DISK_GB=1,VCPU=1", "DISK_GB", 6.67),
+    ]
+    only = rows(report(openstack, *TOP, "--resource-class", "DISK_GB"), "consumer")
+    assert only == [(cloud["small"],)]
+    first = rows(report(openstack, *TOP, "--by", "project", "--limit", "1"), "project", "consumers")
+    assert first == [("project-b", 1)]
+
+
+# explain
+
+
+EXPLAIN = ("allocation", "candidate", "explain")
+QUERIES = (
+    ("--resource", "VCPU=2"),
+    ("--resource", "VCPU=2", "--resource", "DISK_GB=2"),
+    ("--resource", "VCPU=4", "--resource", "MEMORY_MB=500"),
+    ("--resource", "DISK_GB=3"),
+    ("--resource", "VCPU=1", "--resource", "DISK_GB=1", "--required", "MISC_SHARES_VIA_AGGREGATE"),
+    ("--resource", "VCPU=1", "--forbidden", "MISC_SHARES_VIA_AGGREGATE"),
+    ("--resource", "VCPU=1", "--resource", "DISK_GB=1", "--member-of", "{rack}"),
+    ("--resource", "VCPU=1", "--not-member-of", "{rack}"),
+    ("--resource", "VCPU=1", "--in-tree", "host-n-numa0"),
+    ("--group", "1", "--resource", "VCPU=4"),
+    ("--group", "1", "--resource", "VCPU=1", "--member-of", "{rack}"),
+)
+
+
+@pytest.mark.parametrize("query", QUERIES, ids=" ".join)
+def test_what_the_constraints_leave_is_what_the_server_answers(openstack, cloud, query):
+    """For a request of one group nothing is left for the server to rule out."""
+    shown = report(openstack, *EXPLAIN, *(word.format(**cloud) for word in query))
+    *steps, (_, last, removed, _) = rows(shown, "group", "constraint", "removed", "left")
+    assert steps[0] == ("", "all trees", 0, 5)
+    assert (last, removed) == ("all of it together, says the server", 0)
+
+
+def test_groups_that_do_not_go_together_are_ruled_out_by_the_server(openstack, cloud):
+    """Either group has its provider, but isolated they need two."""
+    groups = ("--group", "1", "--resource", "VCPU=1", "--group", "2", "--resource", "VCPU=1")
+    shown = report(openstack, *EXPLAIN, *groups, "--group-policy", "isolate")
+    assert rows(shown, "removed", "left")[-1] == (3, 1)
+
+
+def test_one_host_is_judged(openstack, cloud):
+    """What it lacks and by how much; where it lacks nothing, what the server says."""
+    shown = report(openstack, *EXPLAIN, "--resource", "VCPU=4", "--host", "host-n-numa0")
+    assert rows(shown, "constraint", "met", "detail")[-3:] == [
+        ("VCPU=4: free", "yes", "4 free on host-n-numa1"),
+        ("something of its own", "yes", ""),
+        ("all of it together, says the server", "yes", ""),
+    ]
+    shown = report(openstack, *EXPLAIN, "--resource", "VCPU=5", "--host", cloud["n"])
+    assert rows(shown, "met", "detail")[-2] == (
+        "no",
+        "VCPU: 5 asked, 4 free, 1 short on host-n-numa1, the closest of 2",
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((), "At least one --resource must be specified"),
+        (("--resource", "VCPU=1", "--host", "nobody"), "No resource provider named 'nobody'"),
+        (("--resource", "VCPU=1", "--host", str(uuid.UUID(int=1))), "HTTP 404"),
+        (("--resource", "VCPU"), "must be of form"),
+    ],
+)
+def test_a_question_that_makes_no_sense_is_refused(openstack, cloud, arguments, message):
+    """One clear line."""
+    result = openstack.run(*EXPLAIN, *arguments)
+    assert (result.status, result.err.count("\n")) == (1, 1)
+    assert message in result.err
+
+
+# pages
+
+
+def test_pages_are_written_whole(openstack, cloud, tmp_path):
+    """A file with every provider; a hostile name is text in it."""
+    for arguments in ((*TREE,), (*CAPACITY,), (*CAPACITY, "--fit", "VCPU=1"), (*CAPACITY, "--by", "project")):
+        file = tmp_path / "page.html"
+        result = openstack.run(*arguments, "--html", file)
+        assert (result.status, result.err) == (0, "")
+        page = file.read_text()
+        assert page.startswith("<!DOCTYPE html>")
+        assert page.endswith("</html>\n")
+        assert HOSTILE not in page
+        file.unlink()

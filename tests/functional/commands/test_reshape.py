@@ -1,0 +1,257 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`openstack resource provider reshape`: the real command against a real server over HTTP."""
+
+import json
+import uuid
+
+import pytest
+from keystoneauth1.session import Session
+from keystoneauth1.token_endpoint import Token
+
+from osc_placement.batch import reshape_run
+from osc_placement.batch.reshape import Move, plan_reshape
+from osc_placement.client import PlacementClient
+from tests.functional import servers
+from tests.functional.commands.pty_run import run_on_terminal
+
+RESHAPE = ("resource", "provider", "reshape")
+
+
+@pytest.fixture(scope="module")
+def endpoint(tmp_path_factory):
+    """A server that lets administrators reshape; by default only services may."""
+    directory = tmp_path_factory.mktemp("reshape")
+    (directory / "policy.yaml").write_text('"placement:reshaper:reshape": "rule:admin_or_service_api"\n')
+    environment = servers.make_environment(OS_OSLO_POLICY__POLICY_FILE=str(directory / "policy.yaml"))
+    with servers.running(directory, environment=environment) as server:
+        yield server.url
+
+
+class Host:
+    """A host with eight VGPU, five of them used by two consumers, and two children without inventory."""
+
+    def __init__(self, client):
+        self.client = client
+        self.name = f"host-{uuid.uuid4().hex[:8]}"
+        self.root = client.create_provider(self.name)["uuid"]
+        inventories = {"VGPU": {"total": 8, "max_unit": 8}, "VCPU": {"total": 4}}
+        client.set_inventories(self.root, inventories, 0)
+        self.children = [
+            client.create_provider(f"{self.name}-gpu{number}", parent=self.root)["uuid"]
+            for number in range(2)
+        ]
+        self.large = self.claim({"VGPU": 3, "VCPU": 1})
+        self.small = self.claim({"VGPU": 2})
+        self.moves = (
+            *("--from", self.name, "--to", f"{self.name}-gpu0", "--resource", "VGPU=4"),
+            *("--to", f"{self.name}-gpu1", "--resource", "VGPU=4"),
+        )
+
+    def claim(self, resources):
+        consumer = str(uuid.uuid4())
+        payload = {
+            "allocations": {self.root: {"resources": resources}},
+            "project_id": "project",
+            "user_id": "user",
+            "consumer_generation": None,
+            "consumer_type": "INSTANCE",
+        }
+        self.client.set_allocations(consumer, payload)
+        return consumer
+
+    def totals(self):
+        return [
+            self.client.list_inventories(provider)["inventories"].get("VGPU", {}).get("total")
+            for provider in (self.root, *self.children)
+        ]
+
+    def held(self, consumer):
+        document = self.client.list_allocations(consumer)
+        assert document["consumer_type"] == "INSTANCE"
+        return {provider: entry["resources"] for provider, entry in document["allocations"].items()}
+
+    def close(self):
+        for consumer in (self.large, self.small):
+            if self.client.list_allocations(consumer)["allocations"]:
+                self.client.delete_allocations(consumer)
+        for provider in (*self.children, self.root):
+            self.client.delete_provider(provider)
+
+
+@pytest.fixture
+def host(client):
+    made = Host(client)
+    yield made
+    made.close()
+
+
+def test_inventory_moves_with_its_allocations_and_comes_back(openstack, host):
+    """The plan changes nothing; the reshape moves each consumer whole; its undo restores all of it."""
+    plan = openstack.run(*RESHAPE, *host.moves, "--dry-run", "-f", "json")
+    assert (plan.status, plan.err) == (0, "")
+    gpu0, gpu1 = (f"{host.name}-gpu{number}" for number in range(2))
+    assert [tuple(row.values()) for row in plan.json] == [
+        ("inventory", "VGPU", 4, host.name, gpu0),
+        ("inventory", "VGPU", 4, host.name, gpu1),
+        (host.large, "VGPU", 3, host.name, gpu0),
+        (host.small, "VGPU", 2, host.name, gpu1),
+    ]
+    assert host.totals() == [8, None, None]
+
+    done = openstack.run(*RESHAPE, *host.moves, "--yes")
+    assert (done.status, done.err) == (0, "")
+    assert host.totals() == [None, 4, 4]
+    assert host.held(host.large) == {host.root: {"VCPU": 1}, host.children[0]: {"VGPU": 3}}
+    assert host.held(host.small) == {host.children[1]: {"VGPU": 2}}
+    assert f"before:\n{host.name}\n│  VCPU" in done.out
+    assert "└─ " in done.out.partition("after:")[2]
+
+    *_, undo_id = done.out.split()
+    undone = openstack.run(*RESHAPE, "--undo", undo_id, "--yes")
+    assert (undone.status, undone.err) == (0, "")
+    assert host.totals() == [8, None, None]
+    assert host.held(host.large) == {host.root: {"VCPU": 1, "VGPU": 3}}
+    again = openstack.run(*RESHAPE, "--undo", undo_id, "--yes")
+    assert again.status == 1
+    assert "was changed since; it cannot be undone" in again.err
+
+
+def test_moves_come_from_a_file_and_consumers_may_be_pinned(openstack, host, tmp_path):
+    """The keys of the file are those of the API's own words; the pinned consumer goes where it is told."""
+    file = tmp_path / "moves.json"
+    moves = [
+        {
+            "from_resource_provider": host.name,
+            "to_resource_provider": child,
+            "moved_resources": [{"VGPU": 4}],
+        }
+        for child in host.children
+    ]
+    file.write_text(json.dumps(moves))
+    pin = ("--consumer", f"{host.small}={host.name}-gpu0")
+    result = openstack.run(*RESHAPE, "--file", file, *pin, "--yes", "-f", "json")
+    assert (result.status, result.err) == (0, "")
+    assert host.held(host.small) == {host.children[0]: {"VGPU": 2}}
+    assert host.held(host.large)[host.children[1]] == {"VGPU": 3}
+
+
+def test_what_does_not_fit_changes_nothing(openstack, host):
+    """Neither GPU takes the three of the large consumer whole; the source would be left with too much."""
+    moves = (
+        *("--from", host.name, "--to", f"{host.name}-gpu0", "--resource", "VGPU=2"),
+        *("--to", f"{host.name}-gpu1", "--resource", "VGPU=2"),
+        *("--consumer", f"{host.small}={host.name}"),
+    )
+    result = openstack.run(*RESHAPE, *moves, "--yes")
+    assert (result.status, result.out) == (1, "")
+    assert "1 of VGPU would be allocated" in result.err
+    assert f"the 3 of consumer {host.large} fit nowhere (1 short" in result.err
+    assert host.totals() == [8, None, None]
+
+
+def test_a_terminal_is_asked(openstack, host):
+    """No leaves everything as it is; yes goes on; the trees are shown at 60 columns."""
+    shown, status = run_on_terminal(openstack, *RESHAPE, *host.moves, answer="n\n")
+    assert status == 1
+    assert "Nothing was changed: not confirmed" in shown
+    assert "Move the inventory and the allocations of 2 consumers? [y/N]" in shown
+    assert host.totals() == [8, None, None]
+    _, status = run_on_terminal(openstack, *RESHAPE, *host.moves, answer="y\n")
+    assert status == 0
+    assert host.totals() == [None, 4, 4]
+
+
+def test_somebody_who_is_faster_makes_it_plan_again(client, host):
+    """A claim between reading and writing makes the server refuse; the second plan has it."""
+    moves = [Move(host.root, child, "VGPU", 4) for child in host.children]
+    providers = (host.root, *host.children)
+    late = []
+
+    def read():
+        return reshape_run.read_world(client, providers, {host.root: frozenset({"VGPU"})})
+
+    def interfere(_plan):
+        if not late:
+            late.append(host.claim({"VGPU": 1}))
+
+    def make_plan(world):
+        return plan_reshape(world, moves)
+
+    try:
+        done = reshape_run.run_reshape(client, make_plan(read()), read, make_plan, interfere)
+        assert late[0] in done.consumers
+        assert host.totals() == [None, 4, 4]
+        assert sum(host.held(late[0]).popitem()[1].values()) == 1
+    finally:
+        client.delete_allocations(late[0])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((), "Give one of: moves"),
+        (("--from", "a"), "--from a needs --to"),
+        (("--from", "a", "--to", "b"), "--from a needs --resource"),
+        (("--from", "a", "--to", "b", "--resource", "VGPU"), "must be of the form VGPU=4"),
+        (("--from", "a", "--to", "b", "--resource", "VGPU=0"), "must be at least 1"),
+        (("--from", "nobody", "--to", "b", "--resource", "VGPU=1"), "No resource provider named 'nobody'"),
+        (("--undo", "20000101T000000-0000"), "cannot be read: No such file or directory"),
+        (("--undo", "/dev/null"), "is not the undo of a reshape"),
+        (("--file", "/no/such/file"), "cannot be read: No such file or directory"),
+        (("--file", "/dev/null"), "must be a list"),
+        (("--undo", "x", "--file", "y"), "Give one of: moves"),
+        (
+            ("--from", "a", "--to", "b", "--resource", "VGPU=1", "--consumer", "x"),
+            "of the form UUID=PROVIDER",
+        ),
+    ],
+)
+def test_bad_input_is_one_clear_line(openstack, arguments, message):
+    """What is wrong is said, and the exit status is 1."""
+    result = openstack.run(*RESHAPE, *arguments, "--yes")
+    assert (result.status, result.out) == (1, "")
+    assert message in result.err
+    assert result.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[]", "there are no moves in it"),
+        ("[{}]", "line 1: [0]: the key 'from_resource_provider' is missing"),
+        (
+            "- from_resource_provider: a\n  to_resource_provider: b\n  moved_resources: [{VGPU: 0}]",
+            "line 3: [0].moved_resources[0].VGPU: must be from 1 to",
+        ),
+        ("- from_resource_provider: [", "not YAML"),
+    ],
+)
+def test_a_file_with_a_mistake_is_refused_with_its_line(openstack, tmp_path, text, message):
+    """The line and the path of the mistake."""
+    file = tmp_path / "moves.yaml"
+    file.write_text(text)
+    result = openstack.run(*RESHAPE, "--file", file, "--yes")
+    assert result.status == 1
+    assert message in result.err
+
+
+def test_an_old_version_is_named(openstack):
+    """The reshaper came with 1.30."""
+    moves = ("--from", "a", "--to", "b", "--resource", "VGPU=1", "--yes")
+    result = openstack.run(*RESHAPE, *moves, version="1.29")
+    assert result.status == 1
+    assert "requires at least version 1.30" in result.err
+
+
+def test_without_the_role_it_says_what_to_do(openstack, server_url):
+    """Where the policy is as it comes, an administrator may not reshape."""
+    client = PlacementClient(Session(auth=Token(server_url, "admin")))
+    host = Host(client)
+    try:
+        result = openstack.run(*RESHAPE, *host.moves, "--yes", endpoint=server_url)
+        assert result.status == 1
+        assert "Nothing was changed" in result.err
+        assert "only the role 'service' may reshape" in result.err
+        assert result.err.count("\n") == 1
+    finally:
+        host.close()

@@ -1,0 +1,440 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the reference plugin lacks: changing a part of what a provider or consumer has."""
+
+import json
+import subprocess
+import uuid
+
+import pytest
+
+from osc_placement import microversion
+from tests.functional.commands.compute import compute_with
+from tests.functional.commands.proxy import proxy_to
+
+PROVIDER = ("resource", "provider")
+TRAIT = (*PROVIDER, "trait")
+AGGREGATE = (*PROVIDER, "aggregate")
+ALLOCATION = (*PROVIDER, "allocation")
+JSON = ("-f", "json")
+OWNER = ("--project-id", "p", "--user-id", "u")
+
+
+def new_uuid():
+    return str(uuid.uuid4())
+
+
+@pytest.fixture
+def host(client):
+    """A provider with VCPU and MEMORY_MB and one trait, as (name, UUID)."""
+    name, provider = f"host-{uuid.uuid4().hex[:8]}", new_uuid()
+    client.create_provider(name, uuid=provider)
+    client.set_inventories(provider, {"VCPU": {"total": 64}, "MEMORY_MB": {"total": 4096}}, 0)
+    client.set_provider_traits(provider, ["HW_CPU_X86_AVX"], 1)
+    return name, provider
+
+
+# traits and aggregates
+
+
+def test_a_trait_is_added_and_removed_beside_the_others(openstack, host):
+    """Both show what the provider has afterwards, and what is so already is no mistake."""
+    name, _ = host
+    added = openstack.run(*TRAIT, "add", name, "COMPUTE_NODE", "HW_CPU_X86_AVX", *JSON)
+    assert added.json == [{"name": "COMPUTE_NODE"}, {"name": "HW_CPU_X86_AVX"}]
+    removed = openstack.run(*TRAIT, "remove", name, "HW_CPU_X86_AVX", "HW_CPU_X86_SSE", *JSON)
+    assert removed.json == [{"name": "COMPUTE_NODE"}]
+    assert openstack.run(*TRAIT, "list", name, *JSON).json == removed.json
+
+
+def test_traits_that_many_add_at_once_are_all_there(openstack, client, host):
+    """Each process reads, finds that another was faster, and reads again: no trait is lost."""
+    name, provider = host
+    traits = [f"CUSTOM_{uuid.uuid4().hex[:8].upper()}" for _ in range(8)]
+    for trait in traits:
+        client.create_trait(trait)
+    processes = [openstack.start(*TRAIT, "add", name, trait, stderr=subprocess.PIPE) for trait in traits]
+    for process in processes:
+        _, err = process.communicate(timeout=60)
+        assert (process.returncode, err) == (0, "")
+    listed = openstack.run(*TRAIT, "list", provider, *JSON).json
+    assert {row["name"] for row in listed} == {*traits, "HW_CPU_X86_AVX"}
+
+
+@pytest.mark.parametrize("version", ["1", "1.18", "1.1"])
+def test_an_aggregate_is_added_and_removed_beside_the_others(openstack, client, host, version):
+    """In every version that knows aggregates, with a generation or without."""
+    name, provider = host
+    first, second = sorted([new_uuid(), new_uuid()])
+    client.set_provider_aggregates(provider, [first], client.show_provider(provider)["generation"])
+    added = openstack.run(*AGGREGATE, "add", name, second, first, *JSON, version=version)
+    assert added.json == [{"uuid": first}, {"uuid": second}]
+    removed = openstack.run(*AGGREGATE, "remove", name, first, *JSON, version=version)
+    assert removed.json == [{"uuid": second}]
+
+
+@pytest.mark.parametrize(
+    ("command", "wrong"),
+    [
+        ((*TRAIT, "add"), "no-trait"),
+        ((*TRAIT, "add"), "CUSTOM_NOBODY_MADE"),
+        ((*AGGREGATE, "add"), "rack1"),
+    ],
+)
+def test_what_is_unknown_is_one_line_and_changes_nothing(openstack, client, host, command, wrong):
+    """Status 1, and the line names it."""
+    name, provider = host
+    before = client.show_provider(provider)
+    result = openstack.run(*command, name, wrong)
+    assert (result.status, result.out, result.err.count("\n")) == (1, "", 1)
+    assert wrong in result.err
+    assert client.show_provider(provider) == before
+
+
+# host aggregates by name
+
+
+@pytest.fixture
+def cloud(openstack, tmp_path):
+    """A function that runs a command in a cloud with a placement and a compute service."""
+
+    def run(compute, *arguments):
+        auth = {"token": "admin", "endpoint": openstack.endpoint}
+        cloud = {"auth_type": "admin_token", "auth": auth, "compute_endpoint_override": compute}
+        file = tmp_path / "clouds.yaml"
+        file.write_text(json.dumps({"clouds": {"here": cloud}}))
+        chosen = {"OS_CLIENT_CONFIG_FILE": str(file), "OS_CLOUD": "here"}
+        return openstack.run_in_cloud(*arguments, environment=chosen)
+
+    return run
+
+
+def test_an_aggregate_goes_by_the_name_of_its_host_aggregate(cloud, host):
+    """Wherever an aggregate is taken; one request to the compute API per command, none for a UUID."""
+    name, provider = host
+    rack1, rack2 = new_uuid(), new_uuid()
+    with compute_with({"rack 1": rack1, "rack2": rack2}) as (compute, asked):
+        assert cloud(compute, *AGGREGATE, "add", name, "rack 1", "rack2").status == 0
+        assert asked == [("/v2.1/os-aggregates", "compute 2.41", "admin")]
+        listed = cloud(compute, *AGGREGATE, "list", name, *JSON).json
+        assert {row["uuid"] for row in listed} == {rack1, rack2}
+        found = cloud(compute, *PROVIDER, "list", "--member-of", f"rack 1,{rack2}", *JSON).json
+        assert [row["uuid"] for row in found] == [provider]
+        resource = ("--aggregate", "--resource", "VCPU=32", "--amend")
+        assert cloud(compute, *PROVIDER, "inventory", "set", "rack2", *resource).status == 0
+        generation = str(cloud(compute, *PROVIDER, "show", name, *JSON).json["generation"])
+        chosen = ("--aggregate", "rack2", "--generation", generation)
+        assert cloud(compute, *AGGREGATE, "set", name, *chosen, *JSON).json == [{"uuid": rack2}]
+        seen = len(asked)
+        assert cloud(compute, *AGGREGATE, "remove", name, rack2).status == 0
+        assert len(asked) == seen == 4
+
+
+def test_a_name_that_no_host_aggregate_has_is_one_line(cloud, host):
+    """It says where the names are shown."""
+    with compute_with({"rack1": new_uuid()}) as (compute, _):
+        result = cloud(compute, *AGGREGATE, "add", host[0], "rack9")
+    assert result.status == 1
+    assert result.err == (
+        "'rack9' is not the UUID of an aggregate, and no host aggregate has that name "
+        "(see: openstack aggregate list)\n"
+    )
+
+
+def test_without_a_compute_service_a_name_is_one_line(cloud, host):
+    """It says that the names could not be read, and why."""
+    result = cloud("http://127.0.0.1:1", *AGGREGATE, "add", host[0], "rack9")
+    assert result.status == 1
+    assert result.err.startswith(
+        "'rack9' is not the UUID of an aggregate, and the names of host aggregates cannot be read from the "
+        "compute service: Unable to establish connection to http://127.0.0.1:1/os-aggregates"
+    )
+    assert result.err.count("\n") == 1
+
+
+# parents
+
+
+def test_a_provider_leaves_its_tree_and_keeps_its_name(openstack, client, host):
+    """--no-parent-provider makes it a root; the name need not be said again."""
+    name, provider = host
+    child = new_uuid()
+    client.create_provider(f"{name}-gpu", uuid=child, parent=provider)
+    left = openstack.run(*PROVIDER, "set", f"{name}-gpu", "--no-parent-provider", *JSON).json
+    assert (left["name"], left["parent_provider_uuid"], left["root_provider_uuid"]) == (
+        f"{name}-gpu",
+        None,
+        child,
+    )
+    back = openstack.run(*PROVIDER, "set", child, "--parent-provider", name, *JSON).json
+    assert (back["name"], back["root_provider_uuid"]) == (f"{name}-gpu", provider)
+
+
+@pytest.mark.parametrize(
+    ("options", "version", "status", "message"),
+    [
+        (["--no-parent-provider"], "1.36", 1, "requires at least version 1.37"),
+        (["--no-parent-provider", "--parent-provider", "x"], "1", 1, "exclude each other"),
+        ([], "1", 2, "the following arguments are required: --name"),
+    ],
+)
+def test_a_parent_that_makes_no_sense_is_refused(openstack, host, options, version, status, message):
+    """Before anything is written."""
+    result = openstack.run(*PROVIDER, "set", host[0], *options, version=version)
+    assert (result.status, result.out) == (status, "")
+    assert message in result.err
+
+
+# allocations
+
+
+def resources_of(client, consumer):
+    """What a consumer has: amounts by class, by UUID of a provider."""
+    allocations = client.list_allocations(consumer)["allocations"]
+    return {provider: item["resources"] for provider, item in allocations.items()}
+
+
+def test_an_allocation_is_amended(openstack, client, host):
+    """What is named is set and the rest stays: other classes, project, user and type."""
+    name, provider = host
+    consumer = new_uuid()
+    whole = ("--allocation", f"rp={name},VCPU=2,MEMORY_MB=64", *OWNER, "--consumer-type", "INSTANCE")
+    assert openstack.run(*ALLOCATION, "set", consumer, *whole).status == 0
+    line = (*ALLOCATION, "set", consumer, "--amend", *JSON)
+    (row,) = openstack.run(*line, "--allocation", f"rp={name},VCPU=4").json
+    assert row["resources"] == {"VCPU": 4, "MEMORY_MB": 64}
+    assert (row["project_id"], row["user_id"], row["consumer_type"]) == ("p", "u", "INSTANCE")
+    changed = ("--allocation", f"rp={name},VCPU=4", "--project-id", "other", "--consumer-type", "MIGRATION")
+    (row,) = openstack.run(*line, *changed).json
+    assert (row["project_id"], row["user_id"], row["consumer_type"]) == ("other", "u", "MIGRATION")
+    assert resources_of(client, consumer) == {provider: {"VCPU": 4, "MEMORY_MB": 64}}
+
+
+def test_a_consumer_without_type_can_be_amended(openstack, client, host):
+    """It has none afterwards either."""
+    name, provider = host
+    consumer = new_uuid()
+    payload = {"allocations": {provider: {"resources": {"VCPU": 1}}}, "project_id": "p", "user_id": "u"}
+    client.set_allocations(consumer, {**payload, "consumer_generation": None}, microversion.REPARENTING)
+    line = ("--amend", "--allocation", f"rp={name},MEMORY_MB=1")
+    (row,) = openstack.run(*ALLOCATION, "set", consumer, *line, *JSON).json
+    assert (row["resources"], row["consumer_type"]) == ({"VCPU": 1, "MEMORY_MB": 1}, "unknown")
+
+
+def test_amending_what_is_not_there_needs_an_owner(openstack, host):
+    """One line says what to give, and then it is an allocation like any other."""
+    line = (*ALLOCATION, "set", new_uuid(), "--amend", "--allocation", f"rp={host[0]},VCPU=1")
+    refused = openstack.run(*line)
+    assert (refused.status, refused.out) == (1, "")
+    assert refused.err.endswith("has no allocations yet; give --project-id and --user-id\n")
+    assert openstack.run(*line, *OWNER).status == 0
+
+
+def test_amending_survives_somebody_elses_change(openstack, client, host):
+    """The consumer is read again, and what the other has done is kept."""
+    name, provider = host
+    consumer = new_uuid()
+    payload = {"project_id": "p", "user_id": "u", "consumer_type": "INSTANCE"}
+    first = {"allocations": {provider: {"resources": {"VCPU": 1}}}, "consumer_generation": None}
+    client.set_allocations(consumer, {**payload, **first})
+    others = {"allocations": {provider: {"resources": {"VCPU": 1, "MEMORY_MB": 7}}}, "consumer_generation": 1}
+    pending = [{**payload, **others}]
+
+    def interfere(method, path):
+        if method == "PUT" and path.startswith("/allocations/") and pending:
+            client.set_allocations(consumer, pending.pop())
+
+    with proxy_to(openstack.endpoint, interfere) as endpoint:
+        line = ("--amend", "--allocation", f"rp={name},VCPU=3")
+        result = openstack.run(*ALLOCATION, "set", consumer, *line, endpoint=endpoint)
+    assert (result.status, result.err, pending) == (0, "", [])
+    assert resources_of(client, consumer) == {provider: {"VCPU": 3, "MEMORY_MB": 7}}
+
+
+def test_unset_survives_somebody_elses_change(openstack, client, host):
+    """Only the class that was named is gone."""
+    _, provider = host
+    consumer = new_uuid()
+    payload = {"project_id": "p", "user_id": "u", "consumer_type": "INSTANCE"}
+    first = {"allocations": {provider: {"resources": {"VCPU": 1, "MEMORY_MB": 7}}}}
+    client.set_allocations(consumer, {**payload, **first, "consumer_generation": None})
+    others = {"allocations": {provider: {"resources": {"VCPU": 2, "MEMORY_MB": 7}}}, "consumer_generation": 1}
+    pending = [{**payload, **others}]
+
+    def interfere(method, path):
+        if method == "PUT" and path.startswith("/allocations/") and pending:
+            client.set_allocations(consumer, pending.pop())
+
+    with proxy_to(openstack.endpoint, interfere) as endpoint:
+        line = ("--resource-class", "MEMORY_MB")
+        result = openstack.run(*ALLOCATION, "unset", consumer, *line, endpoint=endpoint)
+    assert (result.status, result.err) == (0, "")
+    assert resources_of(client, consumer) == {provider: {"VCPU": 2}}
+
+
+def test_usages_are_shown_by_type_of_consumer(openstack, host):
+    """For one type, for each, and for all together."""
+    name, project = host[0], f"project-{uuid.uuid4().hex[:8]}"
+    for kind, amount in (("INSTANCE", 2), ("INSTANCE", 3), ("MIGRATION", 5)):
+        owner = ("--project-id", project, "--user-id", "u", "--consumer-type", kind)
+        line = ("--allocation", f"rp={name},VCPU={amount}", *owner)
+        assert openstack.run(*ALLOCATION, "set", new_uuid(), *line).status == 0
+
+    def shown(*options):
+        rows = openstack.run("resource", "usage", "show", project, *options, *JSON).json
+        return [tuple(row.values()) for row in rows]
+
+    assert shown("--by-consumer-type") == [("INSTANCE", 2, "VCPU", 5), ("MIGRATION", 1, "VCPU", 5)]
+    assert shown("--consumer-type", "MIGRATION") == [("MIGRATION", 1, "VCPU", 5)]
+    assert shown("--consumer-type", "all") == [("all", 3, "VCPU", 10)]
+
+
+# several consumers at once
+
+
+@pytest.fixture
+def instance(openstack, host):
+    """A consumer with 2 VCPU and 64 MEMORY_MB of the host."""
+    consumer = new_uuid()
+    line = ("--allocation", f"rp={host[0]},VCPU=2,MEMORY_MB=64", *OWNER, "--consumer-type", "INSTANCE")
+    assert openstack.run(*ALLOCATION, "set", consumer, *line).status == 0
+    return consumer
+
+
+def test_a_migration_takes_over_the_source_and_the_instance_gets_the_destination(
+    openstack, client, host, instance
+):
+    """In one transaction, as nova does it; and the way back."""
+    destination, migration = new_uuid(), new_uuid()
+    client.create_provider(f"{host[0]}-to", uuid=destination)
+    client.set_inventories(destination, {"VCPU": {"total": 2}}, 0)
+    line = ("--consumer-type", "MIGRATION", "--allocation", f"rp={host[0]}-to,VCPU=2")
+    moved = openstack.run(*ALLOCATION, "move", instance, migration, *line, *JSON)
+    assert [(row["consumer"], row["resource_provider"]) for row in moved.json] == [
+        (instance, destination),
+        (migration, host[1]),
+    ]
+    assert resources_of(client, instance) == {destination: {"VCPU": 2}}
+    assert resources_of(client, migration) == {host[1]: {"VCPU": 2, "MEMORY_MB": 64}}
+    types = [client.list_allocations(consumer)["consumer_type"] for consumer in (instance, migration)]
+    assert types == ["INSTANCE", "MIGRATION"]
+    assert openstack.run(*ALLOCATION, "unset", instance, "--provider", destination).status == 0
+    assert openstack.run(*ALLOCATION, "move", migration, instance).status == 0
+    assert resources_of(client, instance) == {host[1]: {"VCPU": 2, "MEMORY_MB": 64}}
+    assert resources_of(client, migration) == {}
+
+
+def test_a_part_is_moved_and_added_to_what_is_there(openstack, client, host, instance):
+    """One class only; the other consumer keeps what it has."""
+    other = new_uuid()
+    line = ("--allocation", f"rp={host[0]},VCPU=1", "--project-id", "q", "--user-id", "v")
+    assert openstack.run(*ALLOCATION, "set", other, *line).status == 0
+    assert openstack.run(*ALLOCATION, "move", instance, other, "--resource-class", "VCPU").status == 0
+    assert resources_of(client, instance) == {host[1]: {"MEMORY_MB": 64}}
+    assert resources_of(client, other) == {host[1]: {"VCPU": 3}}
+    assert client.list_allocations(other)["project_id"] == "q"
+
+
+def test_a_type_that_could_not_be_kept_is_refused(openstack, client, host):
+    """A consumer without type cannot be written together with one that is given a type."""
+    consumer, target = new_uuid(), new_uuid()
+    line = ("--allocation", f"rp={host[0]},VCPU=1", *OWNER)
+    assert openstack.run(*ALLOCATION, "set", consumer, *line).status == 0
+    result = openstack.run(*ALLOCATION, "move", consumer, target, "--consumer-type", "MIGRATION")
+    assert (result.status, result.err.count("\n")) == (1, 1)
+    assert result.err.startswith(f"Consumer {consumer} has no type, and ")
+    assert openstack.run(*ALLOCATION, "move", consumer, target).status == 0
+    assert resources_of(client, target) == {host[1]: {"VCPU": 1}}
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--resource-class", "VGPU"], "has nothing of what is to be moved"),
+        (["--allocation", "rp={host},VCPU=65"], "VCPU"),
+        (["--allocation", "VCPU=65"], "Incorrect allocation string format"),
+        (["--provider", "nobody"], "No resource provider named 'nobody' was found"),
+    ],
+)
+def test_a_move_that_cannot_be_changes_nothing(openstack, client, host, instance, options, message):
+    """One line; no consumer has lost anything."""
+    target = new_uuid()
+    options = [option.format(host=host[0]) for option in options]
+    result = openstack.run(*ALLOCATION, "move", instance, target, *options)
+    assert (result.status, result.out, result.err.count("\n")) == (1, "", 1)
+    assert message in result.err
+    assert resources_of(client, instance) == {host[1]: {"VCPU": 2, "MEMORY_MB": 64}}
+    assert resources_of(client, target) == {}
+
+
+def test_consumers_of_a_file_are_written_in_one_request(openstack, client, host, instance):
+    """One gets something, one loses all; providers go by name or UUID."""
+    name, provider = host
+    other = new_uuid()
+    text = f"""
+allocations:
+- {{consumer: {other}, project: p, user: u, type: MIGRATION, resources: {{{name}: {{VCPU: 5}}}}}}
+- {{consumer: {instance}, project: p, user: u, resources: {{}}}}
+"""
+    asked = []
+    with proxy_to(openstack.endpoint, lambda *request: asked.append(request)) as endpoint:
+        result = openstack.run(*ALLOCATION, "apply", "--file", "-", *JSON, text=text, endpoint=endpoint)
+    assert (result.status, result.err) == (0, "")
+    assert [row["consumer"] for row in result.json] == [other]
+    assert [request for request in asked if request[0] != "GET"] == [("POST", "/allocations")]
+    assert len(asked) == 5  # the versions, the provider, two consumers, and what writes
+    assert resources_of(client, other) == {provider: {"VCPU": 5}}
+    assert resources_of(client, instance) == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "standard input: the key 'allocations' is missing"),
+        ("allocations: []", "standard input, line 1: allocations: must have at least one consumer"),
+        (
+            "allocations:\n- {consumer: x}",
+            "standard input, line 2: allocations[0]: the key 'project' is missing",
+        ),
+        ("providers: []", "unknown key"),
+        ("[", "not YAML"),
+    ],
+)
+def test_a_file_of_consumers_that_is_wrong_is_one_line(openstack, text, message):
+    """With the line and the place in the file."""
+    result = openstack.run(*ALLOCATION, "apply", "--file", "-", text=text)
+    assert (result.status, result.out, result.err.count("\n")) == (1, "", 1)
+    assert message in result.err
+
+
+# servers of other times
+
+
+@pytest.mark.parametrize(
+    ("highest", "command", "needed"),
+    [
+        ("1.0", ("trait", "list"), "1.6"),
+        ("1.0", ("resource", "class", "list"), "1.2"),
+        ("1.9", ("allocation", "candidate", "list", "--resource", "VCPU=1"), "1.10"),
+        ("1.36", (*PROVIDER, "set", "x", "--no-parent-provider"), "1.37"),
+        ("1.17", (*PROVIDER, "list", "--required", "HW_CPU_X86_AVX"), "1.18"),
+    ],
+)
+def test_a_server_too_old_is_one_line_that_names_the_version(openstack, highest, command, needed):
+    """What the server speaks, and what the command needs; nothing but the root document is asked for."""
+    versions = {"versions": [{"id": "v1.0", "min_version": "1.0", "max_version": highest}]}
+    asked = []
+
+    def interfere(method, path):
+        asked.append((method, path))
+        return (200, "application/json", json.dumps(versions)) if path in ("", "/") else None
+
+    with proxy_to(openstack.endpoint, interfere) as endpoint:
+        result = openstack.run(*command, endpoint=endpoint)
+        listed = openstack.run(*PROVIDER, "list", endpoint=endpoint)
+    assert (result.status, result.out) == (1, "")
+    assert result.err == (
+        f"Operation or argument is not supported with version {highest}, "
+        f"the highest that this server speaks; requires at least version {needed}\n"
+    )
+    assert (listed.status, listed.err) == (0, "")
+    assert asked == [("GET", "/"), ("GET", "/"), ("GET", "/resource_providers")]

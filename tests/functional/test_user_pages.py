@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The transcripts of the user's pages: each page from a server of its own, as README.rst is."""
+
+import pytest
+
+from tests.functional.test_readme import ROOT, Shell, assert_matches, read_steps
+from tests.functional.test_readme import shell as shell
+
+PAGES = [
+    page
+    for page in sorted((ROOT / "doc" / "source" / "user").glob("*.rst"))
+    if ".. code-block:: console" in page.read_text()
+]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_commands_print_what_is_written(shell: Shell, page):
+    """Every command of the page, run in order, ends well and prints what is shown."""
+    steps = read_steps(page.read_text())
+    assert steps
+    for step in steps:
+        assert_matches(step, shell.run(step.command))
