@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Differences that are meant: rows of doc/source/contributor/differences.rst, as narrow as can be told."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from tests.reliability.differential.compare import normalize
+from tests.reliability.differential.conversation import Answer, Request
+
+Judge = Callable[[Request, Answer, Answer], bool]
+
+
+def _is_inside_told(request: Request, theirs: Answer, ours: Answer) -> bool:
+    return theirs.status == 500 and 400 <= ours.status < 500
+
+
+def _is_order_of_names(request: Request, theirs: Answer, ours: Answer) -> bool:
+    if theirs.status != ours.status or theirs.status < 400:
+        return False
+    return _words(theirs) == _words(ours)
+
+
+def _is_unknown_name_of_nothing(request: Request, theirs: Answer, ours: Answer) -> bool:
+    nothing = (b'{"resource_providers": []}', b'{"allocation_requests": [], "provider_summaries": {}}')
+    return (theirs.status, ours.status) == (200, 400) and theirs.body in nothing and b"No such " in ours.body
+
+
+def _is_another_unknown_name(request: Request, theirs: Answer, ours: Answer) -> bool:
+    return theirs.status == ours.status == 400 and b"No such " in theirs.body and b"No such " in ours.body
+
+
+def _is_statement_told(request: Request, theirs: Answer, ours: Answer) -> bool:
+    return theirs.status == ours.status == 409 and b"[SQL: " in theirs.body and b"[SQL: " not in ours.body
+
+
+def _is_undated_change(request: Request, theirs: Answer, ours: Answer) -> bool:
+    dated = {name: value for name, value in ours.headers.items() if name != "last-modified"}
+    return (
+        request.method == "PUT"
+        and theirs.status == ours.status == 200
+        and re.fullmatch("/resource_providers/[^/]+", request.path) is not None
+        and "last-modified" not in theirs.headers
+        and theirs.data == ours.data
+        and dated.keys() == theirs.headers.keys()
+    )
+
+
+def _is_path_as_latin_1(request: Request, theirs: Answer, ours: Answer) -> bool:
+    if theirs.status != ours.status or "json" not in ours.headers.get("content-type", ""):
+        return False
+    told, meant = ([error["detail"] for error in side.data.get("errors", ())] for side in (theirs, ours))
+    return "%" in request.path and told == [text.encode().decode("latin-1") for text in meant] != []
+
+
+def _is_made_up_uuid(request: Request, theirs: Answer, ours: Answer) -> bool:
+    return (
+        (request.method, request.path) == ("POST", "/resource_providers")
+        and theirs.status == ours.status
+        and theirs.status in (200, 201)
+        and not json.loads(request.body).get("uuid")
+    )
+
+
+def _is_ended_claim_told(request: Request, theirs: Answer, ours: Answer) -> bool:
+    if not theirs.status == ours.status == 409 or b"' invalid." not in ours.body:
+        return False
+    return set(_words(ours)) <= set(_words(theirs))
+
+
+def _is_another_fault_of_a_reshape(request: Request, theirs: Answer, ours: Answer) -> bool:
+    return request.path == "/reshaper" and {theirs.status, ours.status} <= {400, 409}
+
+
+def _is_amount_added_to_others(request: Request, theirs: Answer, ours: Answer) -> bool:
+    """Whether groups that take one class of one provider have their sum told of other candidates as well."""
+    several = len(re.findall("resources[^=&]*=", request.query)) > 1
+    if request.path != "/allocation_candidates" or not several or not theirs.status == ours.status == 200:
+        return False
+    told, right = theirs.data, ours.data
+    return told["provider_summaries"] == right["provider_summaries"] and _without_amounts(
+        told["allocation_requests"]
+    ) == _without_amounts(right["allocation_requests"])
+
+
+def _without_amounts(candidates: list[Any]) -> list[str]:
+    return sorted(re.sub(r'": \d+', '"', json.dumps(normalize(candidate))) for candidate in candidates)
+
+
+def _words(answer: Answer) -> list[str]:
+    text = re.sub(rb"req-[0-9a-f-]{36}", b"", answer.body).decode("utf-8", "replace")
+    return sorted(re.findall(r"[^\s\",'\[\]{}]+", text))
+
+
+#: reason, and who recognises it
+EXPLAINED: Mapping[str, Judge] = {
+    "the reference answers 500": _is_inside_told,
+    "an unknown name, while another filter or group leaves nothing": _is_unknown_name_of_nothing,
+    "several unknown names, of which one is told": _is_another_unknown_name,
+    "several names in one message, in no order": _is_order_of_names,
+    "a path in a message, as Latin-1": _is_path_as_latin_1,
+    "a UUID that each server makes up": _is_made_up_uuid,
+    "the classes of claims that end, in a message about what is claimed": _is_ended_claim_told,
+    "several faults of a reshape, of which one is told": _is_another_fault_of_a_reshape,
+    "a sum for one provider in candidates that do not sum there": _is_amount_added_to_others,
+    "a statement of SQL in a message": _is_statement_told,
+    "no last-modified after a change of a provider": _is_undated_change,
+}
+
+
+def explain(request: Request, theirs: Answer, ours: Answer) -> str | None:
+    """The reason for a difference, if there is one."""
+    return next((reason for reason, judge in EXPLAINED.items() if judge(request, theirs, ours)), None)
