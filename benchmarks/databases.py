@@ -7,12 +7,15 @@ import contextlib
 import os
 import pathlib
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import sqlalchemy
 from sqlalchemy.engine import URL, make_url
 
 from benchmarks.case import Unavailable
+
+#: makes a database, given a directory that is removed in the end; yields its URL
+Kind = Callable[[pathlib.Path], contextlib.AbstractContextManager[str]]
 
 #: an account that may make databases; the same variable as for the tests
 MARIADB = "OSC_PLACEMENT_TEST_MYSQL_URL"
@@ -26,8 +29,8 @@ def sqlite(directory: pathlib.Path) -> Iterator[str]:
 
 
 @contextlib.contextmanager
-def mariadb() -> Iterator[str]:
-    """A database on the MariaDB server of this machine."""
+def mariadb(directory: pathlib.Path) -> Iterator[str]:
+    """A database on the MariaDB server of this machine, which keeps it elsewhere."""
     server = make_url(os.environ.get(MARIADB) or MARIADB_DEFAULT)
     name = f"osc_placement_bench_{uuid.uuid4().hex[:8]}"
     try:

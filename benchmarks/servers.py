@@ -1,65 +1,154 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Placement servers, ours and the reference, on a free port of the loopback interface."""
+"""Placement servers, ours and the reference, on a free port of the loopback interface.
+
+Both run under the same container with the same settings, from the same placement.conf, on databases with the
+same content.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import pathlib
+import signal
 import socket
 import subprocess
 import time
-import urllib.error
-import urllib.request
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
-PATIENCE = 60.0
+from benchmarks import databases
+from benchmarks.case import Workspace
+from benchmarks.clouds import Cloud
+from benchmarks.fill import fill
+from benchmarks.requesting import Client
+
+PATIENCE = 120.0
 POLL = 0.002
+#: processes that serve, as the issues say
+WORKERS = 2
+#: seconds after which gunicorn takes a worker for hanging: longer than anything that is measured
+TIMEOUT = 600
+
+CONFIGURATION = """\
+[placement_database]
+connection = {database}
+[api]
+auth_strategy = noauth2
+"""
 
 
 @dataclass(frozen=True)
+class Implementation:
+    """A placement server: where it is installed, how it makes its tables, how it is started."""
+
+    #: the name of an environment in the workspace
+    environment: str
+    #: the command for the database, by the name of its program
+    manage: str
+    #: the WSGI application that the container loads; None if the program is its own container
+    application: str | None
+
+    def sync_command(self, workspace: Workspace) -> list[str | pathlib.Path]:
+        """What makes the tables."""
+        configuration = workspace.directory / "placement.conf"
+        program = self.binaries(workspace) / self.manage
+        if self.manage == "placement-manage":
+            return [program, "--config-file", configuration, "db", "sync"]
+        return [program, "db", "sync", "--config-file", configuration]
+
+    def serve_command(self, workspace: Workspace, port: int) -> list[str | pathlib.Path]:
+        """What serves."""
+        binaries = self.binaries(workspace)
+        if self.application is None:
+            configuration = workspace.directory / "placement.conf"
+            return [binaries / self.manage, "serve", "--config-file", configuration, "--port", str(port)]
+        container = ["--workers", str(WORKERS), "--timeout", str(TIMEOUT), "--log-level", "warning"]
+        return [binaries / "gunicorn", "--bind", f"127.0.0.1:{port}", *container, self.application]
+
+    def binaries(self, workspace: Workspace) -> pathlib.Path:
+        """The bin directory it is installed in."""
+        directory: pathlib.Path = getattr(workspace, self.environment)
+        return directory
+
+
+OURS = Implementation("ours", "placement-server", "osc_placement.server.wsgi:application")
+REFERENCE = Implementation("reference", "placement-manage", "placement.wsgi.api:application")
+#: ours as it serves by itself: gunicorn with two processes of eight threads
+OURS_ITSELF = Implementation("ours", "placement-server", None)
+
+
 class Server:
-    """How to start a server: its command line, and what it needs in its environment."""
+    """A server that can be started again and again."""
 
-    command: Sequence[str | pathlib.Path]
-    directory: pathlib.Path
-    url: str
-    environment: dict[str, str]
+    def __init__(self, implementation: Implementation, workspace: Workspace) -> None:
+        port = find_free_port()
+        self.url = f"http://127.0.0.1:{port}"
+        self._sync_command = implementation.sync_command(workspace)
+        self._command = implementation.serve_command(workspace, port)
+        self._directory = workspace.directory
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def make_tables(self) -> None:
+        """Make the tables in its database."""
+        subprocess.run(self._sync_command, check=True, capture_output=True)
+
+    def start(self) -> float:
+        """Start and wait for an answer that needs the database; the seconds until then."""
+        started = time.monotonic()
+        with (self._directory / "server.log").open("ab") as log:
+            self._process = subprocess.Popen(
+                list(self._command),
+                cwd=self._directory,
+                env={**os.environ, "OS_PLACEMENT_CONFIG_DIR": str(self._directory)},
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        self._await_answer()
+        return time.monotonic() - started
+
+    def _await_answer(self) -> None:
+        give_up = time.monotonic() + PATIENCE
+        client = Client(self.url)
+        while time.monotonic() < give_up and self._running.poll() is None:
+            with contextlib.suppress(OSError):
+                if client.get("/resource_providers?name=nobody").status == 200:
+                    return
+            time.sleep(POLL)
+        log = (self._directory / "server.log").read_text()
+        raise RuntimeError(f"{self._command[0]} does not answer; its log:\n{log}")
+
+    def stop(self) -> None:
+        """Stop it with all its processes; whatever they are at is not wanted any more."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._running.pid, signal.SIGKILL)
+        self._running.wait()
+
+    def restart(self) -> None:
+        """Stop and start."""
+        self.stop()
+        self.start()
+
+    def memory(self) -> float:
+        """The resident memory of the worker that has most, in MiB."""
+        return max(_resident(pid) for pid in _children(self._running.pid))
+
+    @property
+    def _running(self) -> subprocess.Popen[bytes]:
+        assert self._process is not None, "the server was not started"
+        return self._process
 
 
-def ours(binaries: pathlib.Path, directory: pathlib.Path, *, database: str, workers: int) -> Server:
-    """``placement-server serve``."""
-    port = find_free_port()
-    command: list[str | pathlib.Path] = [binaries / "placement-server", "serve", "--port", str(port)]
-    command += ["--database", database, "--workers", str(workers)]
-    return Server(command, directory, f"http://127.0.0.1:{port}", {})
+def _children(pid: int) -> list[int]:
+    return [int(child) for child in pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
-def reference(binaries: pathlib.Path, directory: pathlib.Path, *, database: str, workers: int) -> Server:
-    """openstack-placement under gunicorn; it makes its tables at its start, unless several workers would."""
-    port = find_free_port()
-    settings = f"[placement_database]\nconnection = {database}\nsync_on_startup = {workers == 1}\n"
-    (directory / "placement.conf").write_text(settings + "[api]\nauth_strategy = noauth2\n")
-    command: list[str | pathlib.Path] = [
-        binaries / "gunicorn",
-        "--bind",
-        f"127.0.0.1:{port}",
-        "--workers",
-        str(workers),
-    ]
-    command += ["--log-level", "warning", "placement.wsgi.api:application"]
-    environment = {"OS_PLACEMENT_CONFIG_DIR": str(directory)}
-    return Server(command, directory, f"http://127.0.0.1:{port}", environment)
-
-
-def make_reference_tables(binaries: pathlib.Path, server: Server) -> None:
-    """Make the tables for a reference server of several workers."""
-    subprocess.run(
-        [binaries / "placement-manage", "--config-file", server.directory / "placement.conf", "db", "sync"],
-        check=True,
-        capture_output=True,
-    )
+def _resident(pid: int) -> float:
+    status = pathlib.Path(f"/proc/{pid}/status").read_text()
+    kilobytes = next(line.split()[1] for line in status.splitlines() if line.startswith("VmRSS:"))
+    return int(kilobytes) / 1024
 
 
 def find_free_port() -> int:
@@ -71,34 +160,40 @@ def find_free_port() -> int:
 
 
 @contextlib.contextmanager
-def running(server: Server) -> Iterator[None]:
-    """Start a server, wait for its first answer; stop it afterwards."""
-    log = server.directory / "server.log"
-    with log.open("ab") as output:
-        process = subprocess.Popen(
-            list(server.command),
-            cwd=server.directory,
-            env={**os.environ, **server.environment},
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-        )
+def prepared(
+    workspace: Workspace,
+    implementation: Implementation,
+    cloud: Cloud | None,
+    *,
+    database: databases.Kind = databases.mariadb,
+) -> Iterator[Server]:
+    """A server, not started, on a database that holds a cloud, or nothing if there is none."""
+    with database(workspace.directory) as url:
+        (workspace.directory / "placement.conf").write_text(CONFIGURATION.format(database=url))
+        server = Server(implementation, workspace)
+        if cloud is not None:
+            server.make_tables()
+            fill(url, cloud)
+        yield server
+
+
+@contextlib.contextmanager
+def serving(
+    workspace: Workspace,
+    implementation: Implementation,
+    cloud: Cloud,
+    *,
+    database: databases.Kind = databases.mariadb,
+) -> Iterator[Server]:
+    """A server on a database that holds a cloud."""
+    with prepared(workspace, implementation, cloud, database=database) as server, started(server):
+        yield server
+
+
+@contextlib.contextmanager
+def started(server: Server) -> Iterator[float]:
+    """A server started, in the seconds that are given, and stopped at the end."""
     try:
-        _await_answer(server, process, log)
-        yield
+        yield server.start()
     finally:
-        process.terminate()
-        process.wait()
-
-
-def _await_answer(server: Server, process: subprocess.Popen[bytes], log: pathlib.Path) -> None:
-    """Ask for the providers, which needs the tables, until they come."""
-    request = urllib.request.Request(f"{server.url}/resource_providers", headers={"X-Auth-Token": "admin"})
-    give_up = time.monotonic() + PATIENCE
-    while time.monotonic() < give_up and process.poll() is None:
-        try:
-            with urllib.request.urlopen(request):
-                return
-        except (urllib.error.URLError, ConnectionError):
-            time.sleep(POLL)
-    raise RuntimeError(f"{server.command[0]} does not answer; its log:\n{log.read_text()}")
+        server.stop()

@@ -1,7 +1,40 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The cases, one file each; a new one is a new file and a line here."""
+"""The cases, in the order of the table: a new one is a new file and a line here."""
 
-from benchmarks.case import Case
-from benchmarks.cases import batch_ratio, serve
+from collections.abc import Callable, Iterator
 
-ALL: tuple[Case, ...] = (serve.CASE, batch_ratio.CASE)
+from benchmarks.case import Case, Scale
+from benchmarks.cases import (
+    batch_ratio,
+    batch_trait,
+    claims,
+    flat,
+    hot_provider,
+    memory,
+    nested,
+    plugin_start,
+    shared,
+    start,
+    whole_cloud,
+    wide,
+)
+
+MAKERS: tuple[Callable[[Scale], Iterator[Case]], ...] = (
+    flat.make_cases,
+    nested.make_cases,
+    wide.make_cases,
+    shared.make_cases,
+    memory.make_cases,
+    start.make_cases,
+    claims.make_cases,
+    hot_provider.make_cases,
+    plugin_start.make_cases,
+    whole_cloud.make_cases,
+    batch_ratio.make_cases,
+    batch_trait.make_cases,
+)
+
+
+def make_all(scale: Scale) -> tuple[Case, ...]:
+    """Every case at this scale; the names are the same at each."""
+    return tuple(case for make in MAKERS for case in make(scale))

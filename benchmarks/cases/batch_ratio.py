@@ -1,133 +1,100 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A new allocation ratio on all 500 providers of an aggregate, by one command, its start included."""
+"""A new allocation ratio for all providers of an aggregate, by one command.
+
+Beyond what a command costs that makes one request, measured with the same client and server.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import itertools
-import os
-import pathlib
-import subprocess
-import time
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Sequence
 
-from keystoneauth1.session import Session
-from keystoneauth1.token_endpoint import Token
+from benchmarks import clouds
+from benchmarks.case import Case, Prepare, Probe, Reading, Scale, Side, Unavailable, Workspace
+from benchmarks.clouds import EVERYWHERE, FLAT, Cloud
+from benchmarks.commands import Run, Shell
+from benchmarks.figure import Figure, Target
+from benchmarks.requesting import Client
+from benchmarks.servers import OURS, REFERENCE, Implementation, Server, serving
 
-from benchmarks import databases, servers
-from benchmarks.case import Case, Sample, Side, Workspace
-from osc_placement.client import PlacementClient
+BEYOND = Figure("beyond a one-request command", "s")
+MEMORY = Figure("memory of the client", "MiB")
+BATCH = ("resource", "provider", "batch", "ratio", "set")
 
-PROVIDERS = 500
-WORKERS = 2
-AGGREGATE = "a99e9a7e-0000-4000-8000-000000000500"
-INVENTORIES = {"VCPU": {"total": 64}, "MEMORY_MB": {"total": 262144}, "DISK_GB": {"total": 4000}}
+#: runs the command that gives all providers this ratio
+Change = Callable[[Shell, float], Run]
 
 
-def _batch(ratio: float) -> list[str]:
-    command = ["resource", "provider", "batch", "ratio", "set", f"VCPU={ratio}"]
-    return [*command, "--aggregate", AGGREGATE, "--yes"]
+def make_cases(scale: Scale) -> Iterator[Case]:
+    """Two sizes of the aggregate; in the smaller one our plugin with the reference's server, too."""
+    hosts = scale.size(500)
+    prepare = _changing(REFERENCE, hosts, _batch)
+    with_reference = Side("our plugin, openstack-placement", prepare, {BEYOND.name: Target(times=2)})
+    yield _make_case("batch-ratio-500", hosts, seconds=(1.5, 0.5), more=(with_reference,))
+    yield _make_case("batch-ratio-10000", scale.size(10_000), seconds=(30, 8), samples=1)
 
 
-def _inventory_set(ratio: float) -> list[str]:
-    command = ["resource", "provider", "inventory", "set", AGGREGATE, "--aggregate", "--amend"]
-    version = ["--os-placement-api-version", "1.29"]
-    return [*version, *command, "--resource", f"VCPU:allocation_ratio={ratio}"]
-
-
-@contextlib.contextmanager
-def _changing(
-    workspace: Workspace,
-    *,
-    server: servers.Server,
-    binaries: pathlib.Path,
-    words: Callable[[float], list[str]],
-) -> Iterator[Sample]:
-    """Run a server with 500 providers; a sample gives them a ratio that they did not have."""
-    with servers.running(server):
-        client = PlacementClient(Session(auth=Token(server.url, "admin")))
-        _make_providers(client)
-        ratios = itertools.count(2)
-
-        def sample() -> float:
-            ratio = float(next(ratios))
-            seconds = _run_openstack(binaries, server.url, words(ratio))
-            _check_ratio(client, ratio)
-            return seconds
-
-        yield sample
-
-
-def _make_providers(client: PlacementClient) -> None:
-    def make(number: int) -> None:
-        uuid = client.create_provider(f"bench{number:03}")["uuid"]
-        generation = client.set_inventories(uuid, INVENTORIES, 0)["resource_provider_generation"]
-        client.set_provider_aggregates(uuid, [AGGREGATE], generation)
-
-    client.allow_concurrency(WORKERS)
-    with ThreadPoolExecutor(WORKERS) as executor:
-        list(executor.map(make, range(PROVIDERS)))
-
-
-def _run_openstack(binaries: pathlib.Path, endpoint: str, words: list[str]) -> float:
-    """Run one command; the seconds from its start to its end."""
-    cloud = ["--os-auth-type", "admin_token", "--os-token", "admin", "--os-endpoint", endpoint]
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("OS_")}
-    started = time.monotonic()
-    subprocess.run(
-        [binaries / "openstack", *cloud, *words],
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        check=True,
+def _make_case(
+    name: str, hosts: int, *, seconds: tuple[float, float], more: tuple[Side, ...] = (), samples: int = 5
+) -> Case:
+    targets = [{BEYOND.name: Target(at_most=most), MEMORY.name: Target(at_most=200)} for most in seconds]
+    return Case(
+        name=name,
+        title=f"new ratio on {hosts:,} providers",
+        figures=(BEYOND, MEMORY),
+        reference=Side("osc-placement, openstack-placement", _changing(REFERENCE, hosts, _inventory_set)),
+        ours=(
+            Side("our plugin and server", _changing(OURS, hosts, _batch), targets[0]),
+            Side("the same, --atomic", _changing(OURS, hosts, _atomic), targets[1]),
+            *more,
+        ),
+        samples=samples,
+        warm_up=0 if samples == 1 else 1,
     )
-    return time.monotonic() - started
 
 
-def _check_ratio(client: PlacementClient, ratio: float) -> None:
-    """Raise unless the first and the last provider have the ratio: a failed change is no sample."""
-    providers = client.list_providers(member_of=[AGGREGATE])
-    for provider in (providers[0], providers[-1]):
-        found = client.show_inventory(provider["uuid"], "VCPU")["allocation_ratio"]
-        if found != ratio:
-            raise RuntimeError(f"the allocation ratio of {provider['name']} is {found}, not {ratio}")
+def _batch(shell: Shell, ratio: float) -> Run:
+    return shell.openstack(*BATCH, f"VCPU={ratio}", "--aggregate", EVERYWHERE, "--yes")
 
 
-@contextlib.contextmanager
-def _ours_on_sqlite(workspace: Workspace) -> Iterator[Sample]:
-    database = f"sqlite:///{workspace.directory}/placement.db"
-    server = servers.ours(workspace.ours, workspace.directory, database=database, workers=WORKERS)
-    with _changing(workspace, server=server, binaries=workspace.ours, words=_batch) as sample:
-        yield sample
+def _atomic(shell: Shell, ratio: float) -> Run:
+    return shell.openstack(*BATCH, f"VCPU={ratio}", "--aggregate", EVERYWHERE, "--yes", "--atomic")
 
 
-@contextlib.contextmanager
-def _ours_on_mariadb(workspace: Workspace) -> Iterator[Sample]:
-    with databases.mariadb() as database:
-        server = servers.ours(workspace.ours, workspace.directory, database=database, workers=WORKERS)
-        with _changing(workspace, server=server, binaries=workspace.ours, words=_batch) as sample:
-            yield sample
+def _inventory_set(shell: Shell, ratio: float) -> Run:
+    amend = ("resource", "provider", "inventory", "set", EVERYWHERE, "--aggregate", "--amend")
+    version = ("--os-placement-api-version", "1.29")
+    return shell.openstack(*version, *amend, "--resource", f"VCPU:allocation_ratio={ratio}")
 
 
-@contextlib.contextmanager
-def _reference_on_mariadb(workspace: Workspace) -> Iterator[Sample]:
-    binaries = workspace.reference
-    with databases.mariadb() as database:
-        server = servers.reference(binaries, workspace.directory, database=database, workers=WORKERS)
-        servers.make_reference_tables(binaries, server)
-        with _changing(workspace, server=server, binaries=binaries, words=_inventory_set) as sample:
-            yield sample
+def _changing(implementation: Implementation, hosts: int, change: Change) -> Prepare:
+    @contextlib.contextmanager
+    def prepare(workspace: Workspace) -> Iterator[Sequence[Probe]]:
+        cloud = FLAT.with_trees(hosts)
+        with serving(workspace, implementation, cloud) as server:
+            binaries = workspace.reference if change is _inventory_set else workspace.ours
+            shell = Shell(binaries, workspace.directory, server.url)
+            if change is _atomic and not shell.has_option("--atomic", *BATCH):
+                raise Unavailable(f"{' '.join(BATCH)} has no --atomic yet")
+            one_request = shell.cost_of_one_request()
+            # every sample needs a ratio that the providers do not have
+            ratios = itertools.count(5.0)
+            yield [lambda: _change(server, shell, change, next(ratios), cloud, one_request)]
+
+    return prepare
 
 
-CASE = Case(
-    name="batch-ratio",
-    title=f"new ratio on {PROVIDERS} providers",
-    reference=Side("reference, MariaDB", _reference_on_mariadb),
-    ours=(
-        Side("batch ratio set, SQLite", _ours_on_sqlite),
-        Side("batch ratio set, MariaDB", _ours_on_mariadb),
-    ),
-    target=5.0,
-    samples=5,
-)
+def _change(
+    server: Server, shell: Shell, change: Change, ratio: float, cloud: Cloud, one_request: float
+) -> Reading:
+    run = change(shell, ratio)
+    for number in (0, cloud.trees - 1):
+        _check_ratio(server, clouds.root_uuid(number), ratio)
+    return {BEYOND.name: run.seconds - one_request, MEMORY.name: run.memory}
+
+
+def _check_ratio(server: Server, uuid: str, ratio: float) -> None:
+    answer = Client(server.url).get(f"/resource_providers/{uuid}/inventories/VCPU")
+    if f'"allocation_ratio": {ratio}'.encode() not in answer.body:
+        raise RuntimeError(f"the allocation ratio of {uuid} should be {ratio}: {answer.body!r}")

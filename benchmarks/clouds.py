@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The clouds that servers are measured with, as data; `fill` puts one into a database.
+
+Equal trees of providers, numbered from 0; every name and UUID follows from the number, so that all sides of a
+case have the same cloud, and a case can name any provider of it.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+Amounts = Mapping[str, int]
+
+#: the aggregate that every tree is in
+EVERYWHERE = "e0e0e0e0-0000-4000-8000-000000000000"
+SHARES = "MISC_SHARES_VIA_AGGREGATE"
+
+
+@dataclass(frozen=True)
+class Node:
+    """A provider in each tree: how much it has of what, its traits, and what is below it.
+
+    :ivar ratios: allocation ratios that are not 1
+    """
+
+    name: str
+    totals: Amounts
+    traits: tuple[str, ...] = ()
+    children: tuple[Node, ...] = ()
+    ratios: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Cloud:
+    """So many trees alike.
+
+    :ivar zone: how many trees are in one aggregate, beside the one that all are in
+    :ivar sharing: a provider that each of these aggregates has in it, too
+    :ivar held: what a consumer holds of the root of every other tree; nothing if empty
+    """
+
+    trees: int
+    tree: Node
+    zone: int = 100
+    sharing: Node | None = None
+    held: Amounts = field(default_factory=dict)
+
+    def with_trees(self, trees: int) -> Cloud:
+        """The same cloud in another size."""
+        return replace(self, trees=trees)
+
+
+@dataclass(frozen=True)
+class Provider:
+    """One provider of a cloud, as it is to be stored."""
+
+    id: int
+    name: str
+    uuid: str
+    parent_id: int | None
+    root_id: int
+    node: Node
+    aggregates: tuple[str, ...] = ()
+    held: Amounts = field(default_factory=dict)
+
+
+def make_uuid(name: str) -> str:
+    """The UUID of what has this name."""
+    return str(uuid.uuid5(uuid.NAMESPACE_DNS, name))
+
+
+def root_uuid(number: int) -> str:
+    """The UUID of the root of a tree."""
+    return make_uuid(_root_name(number))
+
+
+def zone_uuid(number: int) -> str:
+    """The UUID of an aggregate of some trees."""
+    return make_uuid(f"zone{number:05}")
+
+
+def _root_name(number: int) -> str:
+    return f"host{number:05}"
+
+
+def providers(cloud: Cloud) -> Iterator[Provider]:
+    """All providers, parents before their children, by ascending id."""
+    next_id = 1
+    for number in range(cloud.trees):
+        aggregates = (EVERYWHERE, zone_uuid(number // cloud.zone))
+        held = cloud.held if number % 2 else {}
+        for provider in _tree(cloud.tree, _root_name(number), next_id):
+            is_root = provider.parent_id is None
+            yield replace(provider, aggregates=aggregates, held=held) if is_root else provider
+            next_id = provider.id + 1
+    if cloud.sharing is not None:
+        for number in range(-(-cloud.trees // cloud.zone)):
+            name = f"{cloud.sharing.name}{number:05}"
+            zone = (zone_uuid(number),)
+            yield Provider(next_id, name, make_uuid(name), None, next_id, cloud.sharing, zone)
+            next_id += 1
+
+
+def _tree(
+    node: Node, name: str, id_: int, parent_id: int | None = None, root_id: int | None = None
+) -> Iterator[Provider]:
+    root_id = root_id or id_
+    yield Provider(id_, name, make_uuid(name), parent_id, root_id, node)
+    last = id_
+    for child in node.children:
+        for provider in _tree(child, f"{name}-{child.name}", last + 1, id_, root_id):
+            yield provider
+            last = provider.id
+
+
+_GPU = "CUSTOM_GPU"
+_HOST = {"MEMORY_MB": 524288, "DISK_GB": 8000}
+
+#: hosts without anything below them, every other one with an instance
+FLAT = Cloud(
+    trees=10_000,
+    tree=Node(
+        "host", {"VCPU": 64, **_HOST}, traits=("HW_CPU_X86_AVX2", "STORAGE_DISK_SSD"), ratios={"VCPU": 4.0}
+    ),
+    held={"VCPU": 4, "MEMORY_MB": 8192, "DISK_GB": 80},
+)
+
+
+def _numa(number: int) -> Node:
+    nics = (
+        Node("nic0", {"SRIOV_NET_VF": 16}, traits=("CUSTOM_PHYSNET_DATA",)),
+        Node("nic1", {"SRIOV_NET_VF": 16}, traits=("CUSTOM_PHYSNET_STORAGE",)),
+    )
+    return Node(f"numa{number}", {"VCPU": 32, "MEMORY_MB": 131072}, ("HW_NUMA_ROOT",), nics)
+
+
+#: trees of seven: a host, its two NUMA nodes, and the two network cards of each
+NESTED = Cloud(trees=1_000, tree=Node("host", {"DISK_GB": 8000}, children=(_numa(0), _numa(1))))
+
+
+def wide(trees: int, devices: int) -> Cloud:
+    """Hosts with so many devices alike."""
+    gpus = tuple(Node(f"gpu{number:02}", {_GPU: 1}) for number in range(devices))
+    return Cloud(trees, Node("host", {"VCPU": 64, **_HOST}, children=gpus))
+
+
+#: hosts without disks, a hundred of which share a storage pool
+SHARED = Cloud(
+    trees=1_000,
+    tree=Node("host", {"VCPU": 64, "MEMORY_MB": 524288}),
+    sharing=Node("pool", {"DISK_GB": 1_000_000}, traits=(SHARES,)),
+)

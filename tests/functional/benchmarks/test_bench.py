@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A case of the benchmarks from end to end: both servers, the same cloud in each, answers that agree."""
+
+import pathlib
+import sys
+from dataclasses import replace
+
+from benchmarks import cases
+from benchmarks.case import Scale, Workspace
+from benchmarks.runner import run_case
+
+BINARIES = pathlib.Path(sys.executable).parent
+
+
+def test_a_tiny_case_gives_a_figure_of_either_server(tmp_path):
+    """Both servers start on a database filled without them, and answer what the case expects of them."""
+    case = next(case for case in cases.make_all(Scale(1000)) if case.name == "nested-sqlite")
+    workspace = Workspace(tmp_path, ours=BINARIES, reference=BINARIES, bare=BINARIES)
+    result = run_case(replace(case, samples=1, warm_up=0), workspace, lambda line: None)
+    (figure,) = case.figures
+    for measurement in (result.reference, *result.ours):
+        (milliseconds,) = measurement.samples[figure.name]
+        assert milliseconds > 0
