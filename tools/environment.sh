@@ -56,18 +56,18 @@ describe_environment() {
 # make_environment DIRECTORY EXTRAS CONSTRAINTS LOG: install the project with its extras, editable, unless
 # DIRECTORY already has it so.
 make_environment() {
-    directory=$1 extras=$2 constraints=$3 log=$4
+    venv=$1 venv_extras=$2 venv_constraints=$3 venv_log=$4
     leave_outer_environment
     choose_python
-    wanted=$(describe_environment "$extras" "$constraints")
-    if [ "$wanted" = "$(cat "$directory/complete" 2>/dev/null)" ]; then
+    venv_content=$(describe_environment "$venv_extras" "$venv_constraints")
+    if [ "$venv_content" = "$(cat "$venv/complete" 2>/dev/null)" ]; then
         return
     fi
-    mkdir -p "$(dirname "$log")"
-    "$python" -m venv --clear "$directory" >"$log" 2>&1 ||
-        fail "$python cannot make a virtual environment (on Debian: install python3-venv); see $log"
-    "$directory/bin/python" -m pip install --quiet --constraint "$root/$constraints" \
-        --editable "${root}[$extras]" >>"$log" 2>&1 ||
-        fail "could not install the project from $root; see $log"
-    say "$wanted" >"$directory/complete"
+    mkdir -p "$(dirname "$venv_log")"
+    "$python" -m venv --clear "$venv" >"$venv_log" 2>&1 ||
+        fail "$python cannot make a virtual environment (on Debian: install python3-venv); see $venv_log"
+    "$venv/bin/python" -m pip install --quiet --constraint "$root/$venv_constraints" \
+        --editable "${root}[$venv_extras]" >>"$venv_log" 2>&1 ||
+        fail "could not install the project from $root; see $venv_log"
+    say "$venv_content" >"$venv/complete"
 }

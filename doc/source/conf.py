@@ -3,9 +3,14 @@
 
 import configparser
 import pathlib
+import sys
 
 _setup = configparser.ConfigParser()
 _setup.read(pathlib.Path(__file__).parents[2] / "setup.cfg")
+
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "ext"))
+extensions = ["cliff.sphinxext", "parity_differences"]
+autoprogram_cliff_application = "openstack"
 
 project = _setup["metadata"]["name"]
 release = version = _setup["metadata"]["version"]
