@@ -52,6 +52,11 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
         help="a database server on which two databases are made, for the time: "
         "mysql+pymysql://root@127.0.0.1/ (default: two SQLite files)",
     )
+    parser.add_argument(
+        "--clouds",
+        action="store_true",
+        help="make a cloud in each conversation, and ask for its candidates and providers without a limit",
+    )
     parser.add_argument("--max-differences", type=int, default=10, help="stop after so many (default: 10)")
     parser.add_argument("--replay", type=pathlib.Path, help="send the requests of this file instead")
     return parser.parse_args(arguments)
@@ -61,10 +66,11 @@ def _explore(pair: runner.Pair, options: argparse.Namespace) -> int:
     seed = secrets.randbelow(10**9) if options.seed is None else options.seed
     print(f"seed {seed}", flush=True)
     random = Random(seed)
+    converse = runner.ask_about_a_cloud if options.clouds else runner.converse
     began, tally = time.monotonic(), pair.tally
     found = 0
     while found < options.max_differences and not _is_enough(tally.requests, began, options):
-        difference = runner.converse(pair, random)
+        difference = converse(pair, random)
         if difference is not None:
             found += 1
             sent = tally.requests

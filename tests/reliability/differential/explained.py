@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from tests.reliability.differential import vocabulary as words
 from tests.reliability.differential.compare import normalize
 from tests.reliability.differential.conversation import Answer, Request
 
@@ -16,6 +17,10 @@ Judge = Callable[[Request, Answer, Answer], bool]
 
 def _is_inside_told(request: Request, theirs: Answer, ours: Answer) -> bool:
     return theirs.status == 500 and 400 <= ours.status < 500
+
+
+def _is_sharing_child(request: Request, theirs: Answer, ours: Answer) -> bool:
+    return request.path == "/allocation_candidates" and (theirs.status, ours.status) == (500, 200)
 
 
 def _is_order_of_names(request: Request, theirs: Answer, ours: Answer) -> bool:
@@ -76,14 +81,54 @@ def _is_another_fault_of_a_reshape(request: Request, theirs: Answer, ours: Answe
 
 
 def _is_amount_added_to_others(request: Request, theirs: Answer, ours: Answer) -> bool:
-    """Whether groups that take one class of one provider have their sum told of other candidates as well."""
-    several = len(re.findall("resources[^=&]*=", request.query)) > 1
-    if request.path != "/allocation_candidates" or not several or not theirs.status == ours.status == 200:
+    """Whether groups that take one class of one provider have their sum told of other candidates as well.
+
+    Such a candidate may then seem to be another one, or to be more than there is, and be lost.
+    """
+    classes = [name for names in _groups(request).values() for name in names]
+    return len(set(classes)) < len(classes) and _is_part(theirs, ours)
+
+
+def _is_lost_anchor(request: Request, theirs: Answer, ours: Answer) -> bool:
+    """Whether a provider that shares is forgotten for all but one of the trees that it could be used with.
+
+    That happens when it has all that the group without a suffix asks for, and there are other groups.
+    """
+    groups = _groups(request)
+    if "" not in groups or len(groups) < 2 or not _is_part(theirs, ours):
         return False
-    told, right = theirs.data, ours.data
-    return told["provider_summaries"] == right["provider_summaries"] and _without_amounts(
-        told["allocation_requests"]
-    ) == _without_amounts(right["allocation_requests"])
+    known = set(_without_amounts(theirs.data["allocation_requests"]))
+    more = [one for one in ours.data["allocation_requests"] if not known & set(_without_amounts([one]))]
+    summaries = ours.data["provider_summaries"]
+    sharing = {uuid for uuid, summary in summaries.items() if words.SHARING in summary["traits"]}
+    return all(sharing & one["allocations"].keys() for one in more)
+
+
+def _is_group_that_only_forbids(request: Request, theirs: Answer, ours: Answer) -> bool:
+    """Whether a group without resources forbids and requires nothing: no provider is found for it there."""
+    pairs = [pair.split("=", 1) for pair in request.query.split("&")]
+    conditions = [(key, value) for key, value in pairs if re.match("required.|member_of.", key)]
+    bare = {key: value for key, value in conditions if f"resources{_suffix(key)}" not in dict(pairs)}
+    return any(value.startswith("!") for value in bare.values()) and _is_part(theirs, ours)
+
+
+def _suffix(key: str) -> str:
+    return re.sub("^(required|member_of)", "", key)
+
+
+def _groups(request: Request) -> dict[str, set[str]]:
+    """The classes that each group of a query for candidates asks for, by its suffix."""
+    found = re.findall("resources([^=&]*)=([^&]*)", request.query)
+    return {suffix: set(re.findall("([A-Z_]+):", text)) for suffix, text in found}
+
+
+def _is_part(theirs: Answer, ours: Answer) -> bool:
+    """Whether both are candidates, and all that the reference has are here, whatever their amounts."""
+    if not theirs.status == ours.status == 200 or "allocation_requests" not in ours.data:
+        return False
+    told, right = ({*_without_amounts(side.data["allocation_requests"])} for side in (theirs, ours))
+    shown, known = (normalize(side.data["provider_summaries"]).items() for side in (theirs, ours))
+    return told <= right and shown <= known
 
 
 def _without_amounts(candidates: list[Any]) -> list[str]:
@@ -98,6 +143,7 @@ def _words(answer: Answer) -> list[str]:
 #: reason, and who recognises it
 EXPLAINED: Mapping[str, Judge] = {
     "the reference answers 500": _is_inside_told,
+    "a child that shares": _is_sharing_child,
     "an unknown name, while another filter or group leaves nothing": _is_unknown_name_of_nothing,
     "several unknown names, of which one is told": _is_another_unknown_name,
     "several names in one message, in no order": _is_order_of_names,
@@ -106,6 +152,8 @@ EXPLAINED: Mapping[str, Judge] = {
     "the classes of claims that end, in a message about what is claimed": _is_ended_claim_told,
     "several faults of a reshape, of which one is told": _is_another_fault_of_a_reshape,
     "a sum for one provider in candidates that do not sum there": _is_amount_added_to_others,
+    "a provider that shares, alone and with other trees": _is_lost_anchor,
+    "a group without resources that only forbids": _is_group_that_only_forbids,
     "a statement of SQL in a message": _is_statement_told,
     "no last-modified after a change of a provider": _is_undated_change,
 }

@@ -225,7 +225,7 @@ def request(random: Random, world: World, *, opening: bool) -> Request:
     damage = random.choice(_DAMAGES) if damaged else None
     if damage in _DRAFT_DAMAGES:
         damage(random, draft)
-    finished = _finish(draft)
+    finished = finish(draft)
     return damage(random, finished) if damage in _REQUEST_DAMAGES else finished
 
 
@@ -233,7 +233,8 @@ def _weighted() -> tuple[list[Maker], list[int]]:
     return list(MAKERS), list(MAKERS.values())
 
 
-def _finish(draft: Draft) -> Request:
+def finish(draft: Draft) -> Request:
+    """The draft as it is sent, by somebody who may do everything."""
     headers = {
         "x-auth-token": "admin",
         # what moves inventory is for services alone

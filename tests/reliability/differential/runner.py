@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-from tests.reliability.differential import compare, explained, generate
+from tests.reliability.differential import clouds, compare, explained, generate
 from tests.reliability.differential.conversation import Request
 from tests.reliability.differential.sides import Ours, Reference, look
 
@@ -103,6 +103,21 @@ def converse(pair: Pair, random: Random, length: int = LENGTH) -> Difference | N
             return Difference(requests, lines)
         if pair.state is None:
             break
+    return None
+
+
+def ask_about_a_cloud(pair: Pair, random: Random) -> Difference | None:
+    """Make a cloud and then only ask; what was answered otherwise, if something was."""
+    pair.empty()
+    pair.tally.conversations += 1
+    requests = clouds.build(random)
+    for number, request in enumerate(requests, 1):
+        if lines := pair.ask(request):
+            return Difference(requests[:number], lines)
+    for _ in range(clouds.QUESTIONS):
+        request = clouds.question(random, look(pair.state))
+        if lines := pair.ask(request):
+            return Difference([*requests, request], lines)
     return None
 
 

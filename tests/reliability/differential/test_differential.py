@@ -34,6 +34,13 @@ def test_both_servers_answer_alike(seed):
     assert (int(sent) >= 450, int(found)) == (True, 0)
 
 
+@pytest.mark.parametrize("seed", SEEDS, ids=("fixed", "random"))
+def test_both_find_the_same_in_random_clouds(seed):
+    """Without a limit, the candidates and providers of some clouds are the same, as sets."""
+    done = run("--clouds", "--seed", seed, "--requests", 450)
+    assert done.returncode == 0, f"seed {seed}: {done.stdout}{done.stderr}"
+
+
 def test_a_conversation_can_be_replayed(tmp_path):
     """Requests kept in a file are sent again, as they were."""
     request = Request("POST", "/resource_providers", headers={"x-auth-token": "admin"}, body=b"\xff{")
