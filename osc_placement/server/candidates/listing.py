@@ -6,7 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from osc_placement.server.candidates.query import Membership, Traits
-from osc_placement.server.candidates.snapshot import Mask, Snapshot, slots_in
+from osc_placement.server.candidates.sets import Mask, slots_in
+from osc_placement.server.candidates.snapshot import Snapshot
 
 
 def select(

@@ -29,16 +29,17 @@ all the trees they lend to. The rules are those of openstack-placement, ``GET /a
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import product
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
 from osc_placement.server.candidates.combine import PAUSED, Candidate, Line, Match, Work, combine
-from osc_placement.server.candidates.query import Membership, Traits
-from osc_placement.server.candidates.request import CandidateRequest, Group
+from osc_placement.server.candidates.match import Matcher, NamedMatcher, UnnamedMatcher
+from osc_placement.server.candidates.plan import Plan, having, make_plan
+from osc_placement.server.candidates.query import Traits
+from osc_placement.server.candidates.request import CandidateRequest
+from osc_placement.server.candidates.sets import Mask, slots_in
 from osc_placement.server.candidates.shape import Patterns, Placed, Shapes
-from osc_placement.server.candidates.snapshot import Mask, Snapshot, slots_in
+from osc_placement.server.candidates.snapshot import Snapshot
 
 #: a candidate, or what `expand` makes one of: that of a tree like others, the slot of a lone host
 Found = Candidate | Placed | int
@@ -60,7 +61,7 @@ def search(
     turns. When ``work`` is over, so is the search, which may then have left candidates out.
     """
     work = work or Work(STEPS)
-    plans = [_plan(snapshot, group) for group in request.groups]
+    plans = [make_plan(snapshot, group) for group in request.groups]
     anchors = _acceptable_roots(snapshot, request.root)
     for plan in plans:
         anchors &= plan.anchors
@@ -118,23 +119,7 @@ def _all_hosts(snapshot: Snapshot, hosts: _Hosts, order: Iterable[int], work: Wo
 
 
 def _acceptable_roots(snapshot: Snapshot, traits: Traits) -> Mask:
-    return _having(snapshot, traits) & snapshot.roots
-
-
-def _having(snapshot: Snapshot, traits: Traits) -> Mask:
-    """The providers that have all the traits required, each by itself, and none forbidden."""
-    mask = snapshot.everything & ~snapshot.with_any_trait(traits.forbidden)
-    for any_of in traits.required:
-        mask &= snapshot.with_any_trait(any_of)
-    return mask
-
-
-def _members(snapshot: Snapshot, membership: Membership) -> Mask:
-    """The providers that are in all the aggregates required; forbidden ones are not looked at."""
-    mask = snapshot.everything
-    for any_of in membership.required:
-        mask &= snapshot.in_any_aggregate(any_of)
-    return mask
+    return having(snapshot, traits) & snapshot.roots
 
 
 def _in_turns(iterators: Iterator[Iterator[Found | None]], work: Work) -> Iterator[Found]:
@@ -157,82 +142,11 @@ def _in_turns(iterators: Iterator[Iterator[Found | None]], work: Work) -> Iterat
             break
 
 
-@dataclass(frozen=True, slots=True)
-class _Plan:
-    """Where one group can be satisfied at all: step 1 of the search.
-
-    :ivar eligible: the providers that may provide all of a named group
-    :ivar by_class: the providers that may provide something of each class of the unnamed group
-    :ivar members: the providers in the aggregates required
-    """
-
-    group: Group
-    anchors: Mask
-    eligible: Mask
-    by_class: Mapping[str, Mask]
-    members: Mask
-
-
-def _plan(snapshot: Snapshot, group: Group) -> _Plan:
-    tree = _tree_of(snapshot, group.in_tree)
-    return (_plan_named if group.one_provider else _plan_unnamed)(snapshot, group, tree)
-
-
-def _tree_of(snapshot: Snapshot, uuid: str | None) -> Mask:
-    if uuid is None:
-        return snapshot.everything
-    slot = snapshot.slot_by_uuid.get(uuid)
-    return 0 if slot is None else snapshot.tree(snapshot.root_of[slot])
-
-
-def _plan_named(snapshot: Snapshot, group: Group, tree: Mask) -> _Plan:
-    members = _members(snapshot, group.membership)
-    eligible = tree & members & _having(snapshot, group.traits)
-    eligible &= ~snapshot.in_any_aggregate(group.membership.forbidden)
-    for name in group.resources:
-        eligible &= snapshot.with_room(name)
-    anchors = snapshot.roots_of(eligible)
-    for slot in slots_in(eligible & snapshot.sharing):
-        anchors |= snapshot.anchors_of(slot)
-    return _Plan(group, anchors, eligible, {}, members)
-
-
-def _plan_unnamed(snapshot: Snapshot, group: Group, tree: Mask) -> _Plan:
-    """The plan of the group whose classes may come from several providers, which have its traits together."""
-    members = _members(snapshot, group.membership)
-    allowed = tree & ~snapshot.with_any_trait(group.traits.forbidden)
-    allowed &= ~snapshot.in_any_aggregate(group.membership.forbidden)
-    by_class = {name: allowed & snapshot.with_room(name) for name in group.resources}
-    # what is shared from outside a tree does not count as in it
-    lenders = snapshot.sharing & members if group.in_tree is None else 0
-    anchors = snapshot.roots & ~snapshot.in_any_aggregate(group.membership.forbidden)
-    for mask in by_class.values():
-        anchors &= _reach(snapshot, mask, members, lenders)
-    providers = 0
-    for mask in by_class.values():
-        providers |= mask
-    for any_of in group.traits.required:
-        having = providers & snapshot.with_any_trait(any_of)
-        anchors &= _reach(snapshot, having, members, lenders)
-    return _Plan(group, anchors, 0, by_class, members)
-
-
-def _reach(snapshot: Snapshot, providers: Mask, members: Mask, lenders: Mask) -> Mask:
-    """The anchors at which some of these providers may be used.
-
-    A provider is as good as in the aggregates required if its root is.
-    """
-    anchors = snapshot.roots_of(providers & members) | (snapshot.roots_of(providers) & members)
-    for slot in slots_in(providers & lenders):
-        anchors |= snapshot.anchors_of(slot)
-    return anchors
-
-
 class _Hosts:
     """The candidates at each anchor: step 3 of the search, with what its anchors have in common."""
 
     def __init__(
-        self, snapshot: Snapshot, request: CandidateRequest, plans: Sequence[_Plan], work: Work
+        self, snapshot: Snapshot, request: CandidateRequest, plans: Sequence[Plan], work: Work
     ) -> None:
         self._snapshot = snapshot
         self._request = request
@@ -241,14 +155,14 @@ class _Hosts:
         self._needs = [(snapshot.rooms(name), amount) for name, amount in request.totals.items()]
         # PERF: like groups have like matches, which are looked for once for all of them; eight groups over
         # sixteen devices each took a third of the time
-        kinds: dict[object, _Matcher] = {}
+        kinds: dict[object, Matcher] = {}
         self._matchers = []
         for plan in plans:
             if plan.group.one_provider:
                 kind = (plan.eligible, tuple(plan.group.resources.items()))
-                matcher = kinds.setdefault(kind, _NamedMatcher(snapshot, plan, work))
+                matcher = kinds.setdefault(kind, NamedMatcher(snapshot, plan, work))
             else:
-                matcher = _UnnamedMatcher(snapshot, plan, work)
+                matcher = UnnamedMatcher(snapshot, plan, work)
             self._matchers.append(matcher)
         masks = [mask for plan in plans for mask in (plan.eligible, plan.members, *plan.by_class.values())]
         self._shapes = Shapes(snapshot, request, masks)
@@ -302,7 +216,7 @@ class _Hosts:
 class _Likeness(dict[int, object]):
     """What like devices have in common, by slot, found when it is asked for."""
 
-    def __init__(self, snapshot: Snapshot, plans: Sequence[_Plan]) -> None:
+    def __init__(self, snapshot: Snapshot, plans: Sequence[Plan]) -> None:
         super().__init__()
         self._snapshot = snapshot
         self._plans = plans
@@ -327,129 +241,6 @@ class _Likeness(dict[int, object]):
             for plan in self._plans
             for mask in (plan.eligible, *plan.by_class.values())
         )
-
-
-class _Matcher:
-    """The ways to satisfy one group at an anchor."""
-
-    def __init__(self, snapshot: Snapshot, plan: _Plan, work: Work) -> None:
-        self._snapshot = snapshot
-        self._group = plan.group
-        self._plan = plan
-        self._work = work
-
-    def at(self, root: int) -> Sequence[Match] | _Product:
-        raise NotImplementedError
-
-
-class _Choice:
-    """The providers that have room for an amount: those of a tree, and those that lend to it."""
-
-    def __init__(
-        self, snapshot: Snapshot, mask: Mask, lenders: Mask, needs: Sequence[tuple[str, int]]
-    ) -> None:
-        self._snapshot = snapshot
-        # PERF: a bit of a long integer costs as much as the integer is long, a character of a text does not
-        self._bits = snapshot.bits(mask)
-        self._lenders = mask & lenders
-        self._needs = needs
-        self._lending: dict[frozenset[str], list[int]] = {}
-
-    def at(self, slots: Sequence[int]) -> list[int]:
-        """The slots to choose from at an anchor, in whose tree are these."""
-        bits = self._bits
-        found = [slot for slot in slots if bits[slot] == "1" and self._has_room(slot)]
-        if self._lenders:
-            known = set(slots)
-            found += [slot for slot in self._lend_to(slots) if slot not in known]
-            found.sort()
-        return found
-
-    def _lend_to(self, slots: Sequence[int]) -> list[int]:
-        """Who lends to trees that are in the same aggregates as this one, found once for all of them."""
-        nodes = self._snapshot.nodes
-        aggregates = frozenset(uuid for slot in slots for uuid in nodes[slot].aggregates)
-        if aggregates not in self._lending:
-            lenders = self._lenders & self._snapshot.in_any_aggregate(aggregates)
-            self._lending[aggregates] = [slot for slot in slots_in(lenders) if self._has_room(slot)]
-        return self._lending[aggregates]
-
-    def _has_room(self, slot: int) -> bool:
-        stocks = self._snapshot.nodes[slot].stocks
-        return all(stocks[name].fits(amount) for name, amount in self._needs)
-
-
-class _NamedMatcher(_Matcher):
-    """Of a group that one provider has to satisfy."""
-
-    def __init__(self, snapshot: Snapshot, plan: _Plan, work: Work) -> None:
-        super().__init__(snapshot, plan, work)
-        self._needs = tuple(plan.group.resources.items())
-        self._choice = _Choice(snapshot, plan.eligible, snapshot.sharing, self._needs)
-
-    def at(self, root: int) -> Sequence[Match]:
-        return [
-            Match((slot,), tuple([Line(slot, name, amount) for name, amount in self._needs]))
-            for slot in self._choice.at(self._snapshot.slots_of_tree(root))
-        ]
-
-
-class _UnnamedMatcher(_Matcher):
-    """Of the group whose classes may come from several providers."""
-
-    def __init__(self, snapshot: Snapshot, plan: _Plan, work: Work) -> None:
-        super().__init__(snapshot, plan, work)
-        lenders = snapshot.sharing & plan.members if plan.group.in_tree is None else 0
-        self._members = snapshot.bits(plan.members)
-        needs = plan.group.resources.items()
-        self._choices = [
-            (need, _Choice(snapshot, plan.by_class[need[0]], lenders, (need,))) for need in needs
-        ]
-
-    def at(self, root: int) -> _Product:
-        slots = self._snapshot.slots_of_tree(root)
-        members = self._members
-        options = []
-        for (name, amount), choice in self._choices:
-            usable = choice.at(slots)
-            if members[root] != "1":
-                in_tree = frozenset(slots)
-                usable = [slot for slot in usable if slot not in in_tree or members[slot] == "1"]
-            options.append([Line(slot, name, amount) for slot in usable])
-        return _Product(self._snapshot, options, self._group.traits, self._work)
-
-
-class _Product:
-    """Every choice of one line per class whose providers have the traits together; made while it is read."""
-
-    def __init__(
-        self, snapshot: Snapshot, options: Sequence[Sequence[Line]], traits: Traits, work: Work
-    ) -> None:
-        self._snapshot = snapshot
-        self._options = options
-        self._traits = traits
-        self._work = work
-
-    def __bool__(self) -> bool:
-        return all(self._options)
-
-    def __iter__(self) -> Iterator[Match | None]:
-        work = self._work
-        for lines in product(*self._options):
-            if work.step():
-                yield PAUSED
-            if work.is_over:
-                return
-            slots = tuple(dict.fromkeys([line.slot for line in lines]))
-            if _have_together(self._snapshot, slots, self._traits):
-                yield Match(slots, lines)
-
-
-def _have_together(snapshot: Snapshot, slots: Sequence[int], traits: Traits) -> bool:
-    if not traits.required:
-        return True
-    together = frozenset[str]().union(*(snapshot.nodes[slot].traits for slot in slots))
-    return all(any_of & together for any_of in traits.required)
 
 
 def _takes_twice_from_a_tree(snapshot: Snapshot, candidate: Candidate) -> bool:

@@ -20,7 +20,8 @@ from typing import NamedTuple
 
 from osc_placement.server.candidates.combine import PAUSED, Candidate, Line, Work
 from osc_placement.server.candidates.request import CandidateRequest
-from osc_placement.server.candidates.snapshot import Kind, Mask, Snapshot
+from osc_placement.server.candidates.sets import Mask
+from osc_placement.server.candidates.snapshot import Kind, Snapshot
 
 
 class Pattern:

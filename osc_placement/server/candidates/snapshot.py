@@ -8,83 +8,20 @@ and reading one lazily costs only what is read.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import compress
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 from weakref import WeakValueDictionary
 
-from osc_placement.model import Inventory
-
-if TYPE_CHECKING:
-    from datetime import datetime
+from osc_placement.server.candidates.node import Node
+from osc_placement.server.candidates.sets import Mask, flags_of, mask_of, slots_in
 
 #: providers with this trait lend their inventory to the members of their aggregates
 SHARING_TRAIT: Final = "MISC_SHARES_VIA_AGGREGATE"
 
-#: a set of providers, by slot
-Mask = int
-
 #: how many sets of roots are kept at most, of a few kilobytes each
 _KNOWN_ROOTS: Final = 64
-
-#: makes numbers of the digits 0 and 1
-_DIGITS = bytes.maketrans(b"01", b"\0\1")
-
-_BITS_OF_BYTE = tuple(tuple(bit for bit in range(8) if byte >> bit & 1) for byte in range(256))
-
-
-def slots_in(mask: Mask) -> Iterator[int]:
-    """The slots of a set, ascending and lazily."""
-    for index, byte in enumerate(mask.to_bytes((mask.bit_length() + 7) // 8, "little")):
-        if byte:
-            base = index * 8
-            for bit in _BITS_OF_BYTE[byte]:
-                yield base + bit
-
-
-@dataclass(frozen=True, slots=True)
-class Stock:
-    """A provider's inventory of one class, and how much of it is used."""
-
-    inventory: Inventory
-    used: int = 0
-
-    @property
-    def room(self) -> int:
-        """The largest amount that one more allocation may be of, units aside; 0 or less if none."""
-        return min(self.inventory.capacity - self.used, self.inventory.max_unit)
-
-    @property
-    def takes_any_amount(self) -> bool:
-        """Whether every amount up to the room is allowed."""
-        return self.inventory.min_unit <= 1 and self.inventory.step_size == 1
-
-    def fits(self, amount: int) -> bool:
-        """Whether one more allocation may be of this amount."""
-        return amount <= self.room and (self.takes_any_amount or self.inventory.fits_unit(amount))
-
-
-@dataclass(frozen=True, slots=True)
-class Node:
-    """A provider in the snapshot; ids are the database's."""
-
-    id: int
-    uuid: str
-    parent_id: int | None
-    root_id: int
-    stocks: Mapping[str, Stock] = field(default_factory=dict)
-    traits: tuple[str, ...] = ()
-    aggregates: tuple[str, ...] = ()
-    name: str = ""
-    generation: int = 0
-    modified: datetime | None = None
-
-    @property
-    def classes_left(self) -> list[str]:
-        """The classes that there is something left of."""
-        return [name for name, stock in self.stocks.items() if stock.room > 0]
 
 
 class Kind:
@@ -249,7 +186,7 @@ class Snapshot:
     @cached_property
     def roots(self) -> Mask:
         """The providers that are the root of their tree."""
-        return _mask(self._in_tree, len(self.nodes))
+        return mask_of(self._in_tree, len(self.nodes))
 
     @cached_property
     def sharing(self) -> Mask:
@@ -263,7 +200,7 @@ class Snapshot:
     def _cached_mask(self, kind: str, name: str, index: Mapping[str, Sequence[int]]) -> Mask:
         key = kind, name
         if key not in self._masks:
-            self._masks[key] = _mask(index.get(name, ()), len(self.nodes))
+            self._masks[key] = mask_of(index.get(name, ()), len(self.nodes))
         return self._masks[key]
 
     def with_room(self, resource_class: str) -> Mask:
@@ -295,7 +232,7 @@ class Snapshot:
     @cached_property
     def lone(self) -> Mask:
         """The roots that are all of their tree, and that no other provider lends to."""
-        alone = _mask((root for root, slots in self._in_tree.items() if len(slots) == 1), len(self.nodes))
+        alone = mask_of((root for root, slots in self._in_tree.items() if len(slots) == 1), len(self.nodes))
         return alone & self.closed
 
     @cached_property
@@ -371,7 +308,7 @@ class Snapshot:
     def tree(self, root: int) -> Mask:
         """The providers of the tree with this root."""
         slots = self._in_tree[root]
-        return 1 << root if len(slots) == 1 else _mask(slots, len(self.nodes))
+        return 1 << root if len(slots) == 1 else mask_of(slots, len(self.nodes))
 
     def roots_of(self, mask: Mask) -> Mask:
         """The roots of the trees that these providers are in.
@@ -386,7 +323,7 @@ class Snapshot:
         known = self._known_roots
         above = known.get(below)
         if above is None:
-            above = _mask(set(compress(self.root_of, _flags(below))), len(self.nodes))
+            above = mask_of(set(compress(self.root_of, flags_of(below))), len(self.nodes))
             if len(known) >= _KNOWN_ROOTS:
                 known.clear()
             known[below] = above
@@ -416,16 +353,3 @@ class Snapshot:
             line.append(parent)
             parent = self.parent_of[parent]
         return line
-
-
-def _flags(mask: Mask) -> bytes:
-    """A set as a byte for each provider, zero for those that are not in it; missing at the end."""
-    return bin(mask)[:1:-1].encode().translate(_DIGITS)
-
-
-def _mask(slots: Iterable[int], size: int) -> Mask:
-    """The set of these slots. One pass over bytes: setting bits of a long integer one by one is quadratic."""
-    data = bytearray(size // 8 + 1)
-    for slot in slots:
-        data[slot >> 3] |= 1 << (slot & 7)
-    return int.from_bytes(data, "little")

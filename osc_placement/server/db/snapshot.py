@@ -23,7 +23,8 @@ import sqlalchemy as sa
 
 from osc_placement.model import INVENTORY_FIELDS, Inventory
 from osc_placement.server import errors
-from osc_placement.server.candidates.snapshot import Node, Snapshot, Stock
+from osc_placement.server.candidates.node import Node, Stock
+from osc_placement.server.candidates.snapshot import Snapshot
 from osc_placement.server.db import fingerprint
 from osc_placement.server.db.own_tables import provider_revisions
 from osc_placement.server.db.tables import (

@@ -15,10 +15,11 @@ from typing import Any
 from osc_placement import microversion
 from osc_placement.microversion import Version
 from osc_placement.server.candidates.combine import Candidate
+from osc_placement.server.candidates.node import Node
 from osc_placement.server.candidates.request import CandidateRequest
 from osc_placement.server.candidates.search import Found, expand
 from osc_placement.server.candidates.shape import Pattern, Placed
-from osc_placement.server.candidates.snapshot import Node, Snapshot
+from osc_placement.server.candidates.snapshot import Snapshot
 
 #: stands where a UUID will; no text of a request can be that
 _HOLE = "\x00"

@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from typing import Any
+from urllib.parse import parse_qsl
 
 from tests.reliability.differential import vocabulary as words
 from tests.reliability.differential.compare import normalize
@@ -104,16 +105,18 @@ def _is_lost_anchor(request: Request, theirs: Answer, ours: Answer) -> bool:
     return all(sharing & one["allocations"].keys() for one in more)
 
 
-def _is_group_that_only_forbids(request: Request, theirs: Answer, ours: Answer) -> bool:
-    """Whether a group without resources forbids and requires nothing: no provider is found for it there."""
-    pairs = [pair.split("=", 1) for pair in request.query.split("&")]
-    conditions = [(key, value) for key, value in pairs if re.match("required.|member_of.", key)]
-    bare = {key: value for key, value in conditions if f"resources{_suffix(key)}" not in dict(pairs)}
-    return any(value.startswith("!") for value in bare.values()) and _is_part(theirs, ours)
+def _is_group_that_requires_nothing(request: Request, theirs: Answer, ours: Answer) -> bool:
+    """Whether a group wants no resource, trait or aggregate; the reference finds no provider for it."""
+    by_suffix: dict[str, dict[str, str]] = {}
+    for key, value in parse_qsl(request.query):
+        if match := re.fullmatch("(resources|required|member_of|in_tree)(.+)", key):
+            by_suffix.setdefault(match[2], {})[match[1]] = value
+    return any(map(_requires_nothing, by_suffix.values())) and _is_part(theirs, ours)
 
 
-def _suffix(key: str) -> str:
-    return re.sub("^(required|member_of)", "", key)
+def _requires_nothing(conditions: Mapping[str, str]) -> bool:
+    wanted = (conditions[key] for key in ("required", "member_of") if key in conditions)
+    return "resources" not in conditions and all(value.startswith("!") for value in wanted)
 
 
 def _groups(request: Request) -> dict[str, set[str]]:
@@ -153,7 +156,7 @@ EXPLAINED: Mapping[str, Judge] = {
     "several faults of a reshape, of which one is told": _is_another_fault_of_a_reshape,
     "a sum for one provider in candidates that do not sum there": _is_amount_added_to_others,
     "a provider that shares, alone and with other trees": _is_lost_anchor,
-    "a group without resources that only forbids": _is_group_that_only_forbids,
+    "a group that requires nothing": _is_group_that_requires_nothing,
     "a statement of SQL in a message": _is_statement_told,
     "no last-modified after a change of a provider": _is_undated_change,
 }

@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A provider as it is searched: its place in a tree, and what it has, offers and belongs to. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from osc_placement.model import Inventory
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Stock:
+    """A provider's inventory of one class, and how much of it is used."""
+
+    inventory: Inventory
+    used: int = 0
+
+    @property
+    def room(self) -> int:
+        """The largest amount that one more allocation may be of, units aside; 0 or less if none."""
+        return min(self.inventory.capacity - self.used, self.inventory.max_unit)
+
+    @property
+    def takes_any_amount(self) -> bool:
+        """Whether every amount up to the room is allowed."""
+        return self.inventory.min_unit <= 1 and self.inventory.step_size == 1
+
+    def fits(self, amount: int) -> bool:
+        """Whether one more allocation may be of this amount."""
+        return amount <= self.room and (self.takes_any_amount or self.inventory.fits_unit(amount))
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A provider in the snapshot; ids are the database's."""
+
+    id: int
+    uuid: str
+    parent_id: int | None
+    root_id: int
+    stocks: Mapping[str, Stock] = field(default_factory=dict)
+    traits: tuple[str, ...] = ()
+    aggregates: tuple[str, ...] = ()
+    name: str = ""
+    generation: int = 0
+    modified: datetime | None = None
+
+    @property
+    def classes_left(self) -> list[str]:
+        """The classes that there is something left of."""
+        return [name for name, stock in self.stocks.items() if stock.room > 0]

@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who may provide what a group asks for, as sets over the whole snapshot: step 1 of `search`. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from osc_placement.server.candidates.query import Membership, Traits
+from osc_placement.server.candidates.request import Group
+from osc_placement.server.candidates.sets import Mask, slots_in
+from osc_placement.server.candidates.snapshot import Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Where one group can be satisfied at all.
+
+    :ivar eligible: the providers that may provide all of a named group
+    :ivar by_class: the providers that may provide something of each class of the unnamed group
+    :ivar members: the providers in the aggregates required
+    """
+
+    group: Group
+    anchors: Mask
+    eligible: Mask
+    by_class: Mapping[str, Mask]
+    members: Mask
+
+
+def make_plan(snapshot: Snapshot, group: Group) -> Plan:
+    """The plan of one group."""
+    tree = _tree_of(snapshot, group.in_tree)
+    return (_plan_named if group.one_provider else _plan_unnamed)(snapshot, group, tree)
+
+
+def _tree_of(snapshot: Snapshot, uuid: str | None) -> Mask:
+    if uuid is None:
+        return snapshot.everything
+    slot = snapshot.slot_by_uuid.get(uuid)
+    return 0 if slot is None else snapshot.tree(snapshot.root_of[slot])
+
+
+def _plan_named(snapshot: Snapshot, group: Group, tree: Mask) -> Plan:
+    members = _members(snapshot, group.membership)
+    eligible = tree & members & having(snapshot, group.traits)
+    eligible &= ~snapshot.in_any_aggregate(group.membership.forbidden)
+    for name in group.resources:
+        eligible &= snapshot.with_room(name)
+    anchors = snapshot.roots_of(eligible)
+    for slot in slots_in(eligible & snapshot.sharing):
+        anchors |= snapshot.anchors_of(slot)
+    return Plan(group, anchors, eligible, {}, members)
+
+
+def _plan_unnamed(snapshot: Snapshot, group: Group, tree: Mask) -> Plan:
+    """The plan of the group whose classes may come from several providers, which have its traits together."""
+    members = _members(snapshot, group.membership)
+    allowed = tree & ~snapshot.with_any_trait(group.traits.forbidden)
+    allowed &= ~snapshot.in_any_aggregate(group.membership.forbidden)
+    by_class = {name: allowed & snapshot.with_room(name) for name in group.resources}
+    # what is shared from outside a tree does not count as in it
+    lenders = snapshot.sharing & members if group.in_tree is None else 0
+    anchors = snapshot.roots & ~snapshot.in_any_aggregate(group.membership.forbidden)
+    for mask in by_class.values():
+        anchors &= _reach(snapshot, mask, members, lenders)
+    providers = 0
+    for mask in by_class.values():
+        providers |= mask
+    for any_of in group.traits.required:
+        having = providers & snapshot.with_any_trait(any_of)
+        anchors &= _reach(snapshot, having, members, lenders)
+    return Plan(group, anchors, 0, by_class, members)
+
+
+def _reach(snapshot: Snapshot, providers: Mask, members: Mask, lenders: Mask) -> Mask:
+    """The anchors at which some of these providers may be used.
+
+    A provider is as good as in the aggregates required if its root is.
+    """
+    anchors = snapshot.roots_of(providers & members) | (snapshot.roots_of(providers) & members)
+    for slot in slots_in(providers & lenders):
+        anchors |= snapshot.anchors_of(slot)
+    return anchors
+
+
+def having(snapshot: Snapshot, traits: Traits) -> Mask:
+    """The providers that have all the traits required, each by itself, and none forbidden."""
+    mask = snapshot.everything & ~snapshot.with_any_trait(traits.forbidden)
+    for any_of in traits.required:
+        mask &= snapshot.with_any_trait(any_of)
+    return mask
+
+
+def _members(snapshot: Snapshot, membership: Membership) -> Mask:
+    """The providers that are in all the aggregates required; forbidden ones are not looked at."""
+    mask = snapshot.everything
+    for any_of in membership.required:
+        mask &= snapshot.in_any_aggregate(any_of)
+    return mask
