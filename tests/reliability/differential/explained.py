@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import re
 from collections.abc import Callable, Mapping
@@ -140,6 +141,8 @@ def _without_amounts(candidates: list[Any]) -> list[str]:
 
 def _words(answer: Answer) -> list[str]:
     text = re.sub(rb"req-[0-9a-f-]{36}", b"", answer.body).decode("utf-8", "replace")
+    if "html" in answer.headers.get("content-type", ""):
+        text = html.unescape(text)
     return sorted(re.findall(r"[^\s\",'\[\]{}]+", text))
 
 
