@@ -32,11 +32,11 @@ DROP = {
 }
 
 
-def skip_or_fail(reason):
-    """Skip the test for this reason; with `STRICT` set, fail it."""
+def skip_or_fail(reason, *, allow_module_level=False):
+    """Skip the test, or the module, for this reason; with `STRICT` set, fail it."""
     if os.environ.get(STRICT) == "1":
         pytest.fail(f"{reason}; it must not, because {STRICT}=1", pytrace=False)
-    pytest.skip(reason)
+    pytest.skip(reason, allow_module_level=allow_module_level)
 
 
 @contextlib.contextmanager

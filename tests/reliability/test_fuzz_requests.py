@@ -6,11 +6,15 @@ import json
 import hypothesis
 import pytest
 
+from tests import databases
 from tests.functional import servers
 from tests.reliability import openapi
 from tests.reliability.profile import EXAMPLES, PROFILE
 
-schemathesis = pytest.importorskip("schemathesis", reason="the extra 'fuzz' is not installed")
+try:
+    import schemathesis
+except ImportError:
+    databases.skip_or_fail("schemathesis is not installed (extra 'fuzz')", allow_module_level=True)
 
 
 @pytest.fixture(scope="module")
