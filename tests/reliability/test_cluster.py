@@ -4,6 +4,7 @@
 import contextlib
 import random
 import time
+import uuid
 from collections import Counter
 
 import pytest
@@ -86,6 +87,34 @@ def test_a_provider_is_not_oversold_by_all_nodes_together(cluster, urls, client)
         assert truth.used(cluster.url(0, is_causal=True))[subject] <= 12
     print(f"answers: {dict(statuses)}")
     assert statuses[GRANTED] > 0
+
+
+def test_moves_on_two_nodes_close_no_loop(cluster, urls, client):
+    """Of two that are put below each other at once, and a child that one of them gets, nothing is torn."""
+    statuses = Counter()
+    for _ in scale.rounds(5):
+        pair = [make_provider(client), make_provider(client)]
+        for subject in pair:
+            await_provider(urls, subject)
+        child = {"name": str(uuid.uuid4()), "parent_provider_uuid": pair[0]}
+        scripts = [
+            lambda client, pair=pair: put_below(client, *pair),
+            lambda client, pair=pair: put_below(client, *reversed(pair)),
+            lambda client, child=child: client.send("POST", "/resource_providers", child).status,
+        ]
+        answers = run_together(urls, scripts)
+        assert answers[:2].count(200) <= 1
+        statuses.update(answers)
+        cluster.await_sync()
+        assert truth.find_problems(cluster.url(0, is_causal=True)) == []
+    print(f"answers: {dict(statuses)}")
+    assert statuses[200] > 0
+
+
+def put_below(client, subject, parent):
+    """Move a provider below another; the status."""
+    body = {"name": subject, "parent_provider_uuid": parent}
+    return client.send("PUT", f"/resource_providers/{subject}", body).status
 
 
 def await_provider(urls, subject):

@@ -183,7 +183,9 @@ def create(conn: Connection, *, uuid: str, name: str, parent_uuid: str | None = 
     parent = None if parent_uuid is None else _lock_parent(conn, parent_uuid, "create")
     _check_unused(conn, uuid=uuid, name=name)
     id_ = _insert(conn, uuid, name, parent)
-    if parent is None:
+    if parent is not None:
+        _claim_trees(conn, [parent.root_id])
+    else:
         # that it is its own root belongs to its creation: no update that clients should see
         _set_root(conn, [id_], id_, updated_at=None)
     return load(conn, uuid)
@@ -199,6 +201,15 @@ def _insert(conn: Connection, uuid: str, name: str, parent: Locked | None) -> in
         # somebody took it between the check and here: looking again says what exactly
         raise errors.Retry from error
     return int(result.inserted_primary_key[0])  # type: ignore[index]  # an INSERT of one row has it
+
+
+def _claim_trees(conn: Connection, roots: Collection[int]) -> None:
+    """Write a row of our own for each tree whose shape changes.
+
+    On Galera, where locks do not reach other nodes, two changes of one tree then touch the same row, so that
+    the second to commit loses and is judged again: no two moves can close a loop.
+    """
+    revision.record(conn, touched=roots)
 
 
 def _check_unused(conn: Connection, *, uuid: str, name: str) -> None:
@@ -269,6 +280,7 @@ def _move(conn: Connection, uuid: str, parent_uuid: str | None, *, reparenting_a
         .values(parent_provider_id=None if parent is None else parent.id)
     )
     _set_root(conn, moved, provider.id if parent is None else parent.root_id)
+    _claim_trees(conn, {other.root_id for other in tree.values()})
 
 
 def _lock_trees(conn: Connection, uuid: str, parent_uuid: str | None) -> dict[str, Locked]:
