@@ -17,30 +17,31 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 import sqlalchemy as sa
 
-from osc_placement.model import INVENTORY_FIELDS, Inventory
 from osc_placement.server import errors
 from osc_placement.server.candidates.node import Node, Stock
 from osc_placement.server.candidates.snapshot import Snapshot
 from osc_placement.server.db import fingerprint
 from osc_placement.server.db.own_tables import provider_revisions
+from osc_placement.server.db.snapshot_rows import (
+    Row,
+    Usage,
+    read_class_names,
+    read_memberships,
+    read_rows,
+    read_stocks,
+    read_trait_names,
+    read_traits,
+    read_usage,
+)
 from osc_placement.server.db.tables import (
-    allocations,
-    inventories,
-    placement_aggregates,
-    resource_classes,
-    resource_provider_aggregates,
-    resource_provider_traits,
     resource_providers,
-    traits,
 )
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from sqlalchemy.engine import Connection
 
     from osc_placement.server.db.fingerprint import Fingerprint, Numbers
@@ -49,29 +50,6 @@ if TYPE_CHECKING:
 BLOCK_BITS: Final = 5
 #: with more ids than that in question, reading everything is as cheap, and databases limit parameters
 MANY: Final = 4000
-
-#: (id of provider, id of resource class) to amount
-Usage = dict[tuple[int, int], int]
-
-
-class Row(NamedTuple):
-    """A provider's row, and what `revision` counts of it."""
-
-    id: int
-    uuid: str
-    name: str
-    generation: int
-    parent_id: int | None
-    root_id: int
-    modified: datetime | None
-    hash: int
-    revision: int
-    generation_moves: int
-
-    @property
-    def moves_of_others(self) -> int:
-        """How far the generation has moved that this server did not move it."""
-        return self.generation - self.generation_moves
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,17 +91,17 @@ def load(conn: Connection, *, revisions_kept: bool) -> Loaded:
 
 
 def _load(conn: Connection, taken: Fingerprint, revisions_kept: bool) -> Loaded:
-    rows = _read_rows(conn, None, revisions_kept)
-    class_names = _read_class_names(conn)
-    memberships = _read_memberships(conn)
-    stocks = _read_stocks(conn, None, class_names, _read_usage(conn, None))
-    trait_names = _read_traits(conn, None)
+    rows = read_rows(conn, None, revisions_kept)
+    class_names = read_class_names(conn)
+    memberships = read_memberships(conn)
+    stocks = read_stocks(conn, None, class_names, read_usage(conn, None))
+    trait_names = read_traits(conn, None)
     snapshot = Snapshot(
         _make_node(row, stocks.get(id_, {}), trait_names.get(id_, ()), memberships.get(id_, ()))
         for id_, row in rows.items()
     )
     blocks = _sum_known(rows.values())
-    return Loaded(taken, snapshot, rows, blocks, class_names, _read_trait_names(conn), memberships)
+    return Loaded(taken, snapshot, rows, blocks, class_names, read_trait_names(conn), memberships)
 
 
 def refresh(conn: Connection, old: Loaded, *, revisions_kept: bool) -> Loaded:
@@ -133,13 +111,13 @@ def refresh(conn: Connection, old: Loaded, *, revisions_kept: bool) -> Loaded:
         return old
     class_names = old.class_names
     if taken.classes != old.fingerprint.classes:
-        class_names = _read_class_names(conn)
+        class_names = read_class_names(conn)
         if any(class_names.get(id_, name) != name for id_, name in old.class_names.items()):
             return _load(conn, taken, revisions_kept)
     changes = _Changes.find(conn, old, taken, revisions_kept)
     trait_names = old.trait_names
     if taken.traits != old.fingerprint.traits:
-        trait_names = _read_trait_names(conn)
+        trait_names = read_trait_names(conn)
     nodes = _changed_nodes(conn, old, changes, class_names)
     snapshot = old.snapshot.replace(nodes, removed=changes.removed)
     return Loaded(
@@ -174,7 +152,7 @@ class _Changes:
             rows, changed, removed = _compare_rows(conn, old, blocks, revisions_kept)
         memberships, moved = old.memberships, frozenset[int]()
         if taken.memberships != before.memberships:
-            memberships = _read_memberships(conn)
+            memberships = read_memberships(conn)
             moved = frozenset(id_ for id_ in rows if memberships.get(id_, ()) != old.memberships.get(id_, ()))
         all_usage = taken.consumers_of_others != before.consumers_of_others or any(
             rows[id_].moves_of_others != (old.rows[id_].moves_of_others if id_ in old.rows else 0)
@@ -190,7 +168,7 @@ def _compare_rows(
     old, known = loaded.rows, loaded.blocks
     differing = {block for block in blocks.keys() | known.keys() if blocks.get(block) != known.get(block)}
     ids = _ids_in(differing) if len(differing) << BLOCK_BITS <= MANY else None
-    read = _read_rows(conn, ids, revisions_kept)
+    read = read_rows(conn, ids, revisions_kept)
     looked_at = old.keys() if ids is None else [id_ for id_ in ids if id_ in old]
     removed = frozenset(id_ for id_ in looked_at if id_ not in read)
     changed = frozenset(id_ for id_, row in read.items() if old.get(id_) != row)
@@ -218,24 +196,33 @@ def _sum_known(rows: Iterable[Row]) -> dict[int, Numbers]:
 
 def _sum_blocks(conn: Connection, revisions_kept: bool) -> dict[int, Numbers]:
     """The sums of each block of providers."""
-    block = resource_providers.c.id.op(">>")(sa.literal_column(str(BLOCK_BITS)))
-    query = sa.select(block, *fingerprint.provider_sums(conn.dialect)).group_by(block)
-    sums = {row[0]: [int(number or 0) for number in row[1:]] for row in _run(conn, query)}
+    key = conn.dialect.name
+    if key not in _block_texts:
+        queries = _provider_blocks(conn.dialect), _revision_blocks()
+        _block_texts[key] = [fingerprint.to_text(query, conn.dialect) for query in queries]
+    of_providers, of_revisions = _block_texts[key]
+    sums = {row[0]: [int(number or 0) for number in row[1:]] for row in conn.exec_driver_sql(of_providers)}
     revisions: dict[int, int] = {}
     if revisions_kept:
-        block = provider_revisions.c.provider_id.op(">>")(sa.literal_column(str(BLOCK_BITS)))
-        # those of providers that are gone are not of interest
-        present = provider_revisions.join(
-            resource_providers, resource_providers.c.id == provider_revisions.c.provider_id
-        )
-        total = sa.func.sum(provider_revisions.c.revision)
-        query = sa.select(block, total).select_from(present).group_by(block)
-        revisions = {row[0]: int(row[1]) for row in _run(conn, query)}
+        revisions = {row[0]: int(row[1]) for row in conn.exec_driver_sql(of_revisions)}
     return {block: (*numbers, revisions.get(block, 0)) for block, numbers in sums.items()}
 
 
-def _run(conn: Connection, query: sa.Select[Any]) -> Any:
-    return conn.exec_driver_sql(fingerprint.to_text(query, conn.dialect))
+# PERF: a millisecond and a half of each refresh was the making of these
+_block_texts: dict[str, list[str]] = {}
+
+
+def _provider_blocks(dialect: sa.Dialect) -> sa.Select[Any]:
+    block = resource_providers.c.id.op(">>")(sa.literal_column(str(BLOCK_BITS)))
+    return sa.select(block, *fingerprint.provider_sums(dialect)).group_by(block)
+
+
+def _revision_blocks() -> sa.Select[Any]:
+    own = provider_revisions.c
+    block = own.provider_id.op(">>")(sa.literal_column(str(BLOCK_BITS)))
+    # those of providers that are gone are not of interest
+    present = provider_revisions.join(resource_providers, resource_providers.c.id == own.provider_id)
+    return sa.select(block, sa.func.sum(own.revision)).select_from(present).group_by(block)
 
 
 def _changed_nodes(
@@ -250,9 +237,9 @@ def _changed_nodes(
     ]
     if reread:
         ids = None if len(reread) > MANY else reread
-        usage = _read_usage(conn, ids)
-        stocks = _read_stocks(conn, ids, class_names, usage)
-        trait_names = _read_traits(conn, ids)
+        usage = read_usage(conn, ids)
+        stocks = read_stocks(conn, ids, class_names, usage)
+        trait_names = read_traits(conn, ids)
         for id_ in reread:
             nodes[id_] = _make_node(
                 changes.rows[id_],
@@ -266,7 +253,7 @@ def _changed_nodes(
             changes.rows[id_], present.stocks, present.traits, changes.memberships.get(id_, ())
         )
     if changes.all_usage:
-        _apply_usage(old, changes, nodes, _read_usage(conn, None), class_names)
+        _apply_usage(old, changes, nodes, read_usage(conn, None), class_names)
     return list(nodes.values())
 
 
@@ -310,93 +297,3 @@ def _make_node(
         row.generation,
         row.modified,
     )
-
-
-def _read_rows(conn: Connection, ids: Collection[int] | None, revisions_kept: bool) -> dict[int, Row]:
-    columns = resource_providers.c
-    counted: tuple[Any, ...] = (sa.literal(0), sa.literal(0))
-    source: sa.FromClause = resource_providers
-    if revisions_kept:
-        own = provider_revisions.c
-        counted = (sa.func.coalesce(own.revision, 0), sa.func.coalesce(own.generation_moves, 0))
-        source = resource_providers.outerjoin(provider_revisions, own.provider_id == columns.id)
-    query = sa.select(
-        columns.id,
-        columns.uuid,
-        columns.name,
-        columns.generation,
-        columns.parent_provider_id,
-        sa.func.coalesce(columns.root_provider_id, columns.id),
-        sa.func.coalesce(columns.updated_at, columns.created_at),
-        fingerprint.provider_hash(conn.dialect),
-        *counted,
-    ).select_from(source)
-    return {row[0]: Row(*row) for row in conn.execute(_among(query, columns.id, ids))}
-
-
-def _among(
-    query: sa.Select[Any], column: sa.ColumnElement[int], ids: Collection[int] | None
-) -> sa.Select[Any]:
-    return query if ids is None else query.where(column.in_(ids))
-
-
-def _read_class_names(conn: Connection) -> dict[int, str]:
-    query = sa.select(resource_classes.c.id, resource_classes.c.name)
-    return dict(conn.execute(query).all())
-
-
-def _read_trait_names(conn: Connection) -> frozenset[str]:
-    return frozenset(conn.scalars(sa.select(traits.c.name)))
-
-
-def _read_usage(conn: Connection, ids: Collection[int] | None) -> Usage:
-    columns = allocations.c
-    key = columns.resource_provider_id, columns.resource_class_id
-    query = sa.select(*key, sa.func.sum(columns.used)).group_by(*key)
-    return {
-        (row[0], row[1]): int(row[2])
-        for row in conn.execute(_among(query, columns.resource_provider_id, ids))
-    }
-
-
-def _read_stocks(
-    conn: Connection, ids: Collection[int] | None, class_names: Mapping[int, str], used: Usage
-) -> dict[int, dict[str, Stock]]:
-    columns = inventories.c
-    query = sa.select(
-        columns.resource_provider_id,
-        columns.resource_class_id,
-        *(columns[field] for field in INVENTORY_FIELDS),
-    ).order_by(columns.resource_class_id)
-    # PERF: thousands of hosts have the same inventory; one object for all saves memory
-    known: dict[tuple[Any, ...], Inventory] = {}
-    stocks: dict[int, dict[str, Stock]] = {}
-    for id_, class_id, *fields in conn.execute(_among(query, columns.resource_provider_id, ids)):
-        values = tuple(fields)
-        inventory = known.get(values) or known.setdefault(values, Inventory(*values))
-        stocks.setdefault(id_, {})[class_names[class_id]] = Stock(inventory, used.get((id_, class_id), 0))
-    return stocks
-
-
-def _read_traits(conn: Connection, ids: Collection[int] | None) -> dict[int, tuple[str, ...]]:
-    of = resource_provider_traits.c
-    query = sa.select(of.resource_provider_id, traits.c.name).join(traits, of.trait_id == traits.c.id)
-    return _gather(conn.execute(_among(query.order_by(traits.c.id), of.resource_provider_id, ids)))
-
-
-def _read_memberships(conn: Connection) -> dict[int, tuple[str, ...]]:
-    of = resource_provider_aggregates.c
-    aggregates = placement_aggregates.c
-    query = sa.select(of.resource_provider_id, aggregates.uuid).join(
-        placement_aggregates, of.aggregate_id == aggregates.id
-    )
-    return _gather(conn.execute(query.order_by(aggregates.id)))
-
-
-def _gather(rows: Iterable[Any]) -> dict[int, tuple[str, ...]]:
-    """Names by provider; equal lists are one object, as thousands of hosts have the same."""
-    names: dict[int, list[str]] = {}
-    for id_, name in rows:
-        names.setdefault(id_, []).append(name)
-    known: dict[tuple[str, ...], tuple[str, ...]] = {}
-    return {id_: known.setdefault(tuple(listed), tuple(listed)) for id_, listed in names.items()}

@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reading what a snapshot is made of, about all providers or some; each function is one statement."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import sqlalchemy as sa
+
+from osc_placement.model import INVENTORY_FIELDS, Inventory
+from osc_placement.server.candidates.node import Stock
+from osc_placement.server.db import fingerprint
+from osc_placement.server.db.own_tables import provider_revisions
+from osc_placement.server.db.tables import (
+    allocations,
+    inventories,
+    placement_aggregates,
+    resource_classes,
+    resource_provider_aggregates,
+    resource_provider_traits,
+    resource_providers,
+    traits,
+)
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from sqlalchemy.engine import Connection
+
+#: (id of provider, id of resource class) to amount
+Usage = dict[tuple[int, int], int]
+
+
+class Row(NamedTuple):
+    """A provider's row, and what `revision` counts of it."""
+
+    id: int
+    uuid: str
+    name: str
+    generation: int
+    parent_id: int | None
+    root_id: int
+    modified: datetime | None
+    hash: int
+    revision: int
+    generation_moves: int
+
+    @property
+    def moves_of_others(self) -> int:
+        """How far the generation has moved that this server did not move it."""
+        return self.generation - self.generation_moves
+
+
+class _Read:
+    """A statement about all providers, and the same about some of them; made once, as making takes longer."""
+
+    def __init__(self, query: sa.Select[Any], provider_id: sa.ColumnElement[int]) -> None:
+        self._all = query
+        self._some = query.where(provider_id.in_(sa.bindparam("ids", expanding=True)))
+
+    def run(self, conn: Connection, ids: Collection[int] | None) -> Any:
+        """The rows about the providers with these ids, or about all."""
+        return conn.execute(self._all) if ids is None else conn.execute(self._some, {"ids": list(ids)})
+
+
+def read_rows(conn: Connection, ids: Collection[int] | None, revisions_kept: bool) -> dict[int, Row]:
+    """The row of each provider."""
+    key = conn.dialect.name, revisions_kept
+    if key not in _rows:
+        _rows[key] = _Read(_select_rows(conn.dialect, revisions_kept), resource_providers.c.id)
+    return {row[0]: Row(*row) for row in _rows[key].run(conn, ids)}
+
+
+_rows: dict[tuple[str, bool], _Read] = {}
+
+
+def _select_rows(dialect: sa.Dialect, revisions_kept: bool) -> sa.Select[Any]:
+    columns = resource_providers.c
+    counted: tuple[Any, ...] = (sa.literal(0), sa.literal(0))
+    source: sa.FromClause = resource_providers
+    if revisions_kept:
+        own = provider_revisions.c
+        counted = (sa.func.coalesce(own.revision, 0), sa.func.coalesce(own.generation_moves, 0))
+        source = resource_providers.outerjoin(provider_revisions, own.provider_id == columns.id)
+    return sa.select(
+        columns.id,
+        columns.uuid,
+        columns.name,
+        columns.generation,
+        columns.parent_provider_id,
+        sa.func.coalesce(columns.root_provider_id, columns.id),
+        sa.func.coalesce(columns.updated_at, columns.created_at),
+        fingerprint.provider_hash(dialect),
+        *counted,
+    ).select_from(source)
+
+
+def read_class_names(conn: Connection) -> dict[int, str]:
+    """Every resource class, by id."""
+    query = sa.select(resource_classes.c.id, resource_classes.c.name)
+    return dict(conn.execute(query).all())
+
+
+def read_trait_names(conn: Connection) -> frozenset[str]:
+    """Every trait."""
+    return frozenset(conn.scalars(sa.select(traits.c.name)))
+
+
+_USAGE_KEY: Final = allocations.c.resource_provider_id, allocations.c.resource_class_id
+_USAGE: Final = _Read(
+    sa.select(*_USAGE_KEY, sa.func.sum(allocations.c.used)).group_by(*_USAGE_KEY), _USAGE_KEY[0]
+)
+
+
+def read_usage(conn: Connection, ids: Collection[int] | None) -> Usage:
+    """How much is used of each inventory, or of what was one."""
+    return {(row[0], row[1]): int(row[2]) for row in _USAGE.run(conn, ids)}
+
+
+_STOCKS: Final = _Read(
+    sa.select(
+        inventories.c.resource_provider_id,
+        inventories.c.resource_class_id,
+        *(inventories.c[field] for field in INVENTORY_FIELDS),
+    ).order_by(inventories.c.resource_class_id),
+    inventories.c.resource_provider_id,
+)
+
+
+def read_stocks(
+    conn: Connection, ids: Collection[int] | None, class_names: Mapping[int, str], used: Usage
+) -> dict[int, dict[str, Stock]]:
+    """Each provider's inventories with what is used of them, by name of class."""
+    # PERF: thousands of hosts have the same inventory; one object for all saves memory
+    known: dict[tuple[Any, ...], Inventory] = {}
+    stocks: dict[int, dict[str, Stock]] = {}
+    for id_, class_id, *fields in _STOCKS.run(conn, ids):
+        values = tuple(fields)
+        inventory = known.get(values) or known.setdefault(values, Inventory(*values))
+        stocks.setdefault(id_, {})[class_names[class_id]] = Stock(inventory, used.get((id_, class_id), 0))
+    return stocks
+
+
+_OF: Final = resource_provider_traits.c
+_TRAITS: Final = _Read(
+    sa.select(_OF.resource_provider_id, traits.c.name)
+    .join(traits, _OF.trait_id == traits.c.id)
+    .order_by(traits.c.id),
+    _OF.resource_provider_id,
+)
+
+
+def read_traits(conn: Connection, ids: Collection[int] | None) -> dict[int, tuple[str, ...]]:
+    """Each provider's traits."""
+    return _gather(_TRAITS.run(conn, ids))
+
+
+def read_memberships(conn: Connection) -> dict[int, tuple[str, ...]]:
+    """Each provider's aggregates."""
+    of = resource_provider_aggregates.c
+    aggregates = placement_aggregates.c
+    query = sa.select(of.resource_provider_id, aggregates.uuid).join(
+        placement_aggregates, of.aggregate_id == aggregates.id
+    )
+    return _gather(conn.execute(query.order_by(aggregates.id)))
+
+
+def _gather(rows: Iterable[Any]) -> dict[int, tuple[str, ...]]:
+    """Names by provider; equal lists are one object, as thousands of hosts have the same."""
+    names: dict[int, list[str]] = {}
+    for id_, name in rows:
+        names.setdefault(id_, []).append(name)
+    known: dict[tuple[str, ...], tuple[str, ...]] = {}
+    return {id_: known.setdefault(tuple(listed), tuple(listed)) for id_, listed in names.items()}
