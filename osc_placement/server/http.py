@@ -286,6 +286,14 @@ def error_response(error: errors.PlacementError) -> webob.exc.HTTPException:
     return exception_class(message, headers=headers, json_formatter=formatter)
 
 
+def describe_error(request: Request, error: errors.PlacementError) -> dict[str, Any]:
+    """The document that would answer a request with this error, as a part of another answer."""
+    environ = {**request.web.environ, "HTTP_ACCEPT": JSON}
+    body = error_response(error)(environ, lambda *_given: None)
+    document: dict[str, Any] = json.loads(b"".join(body))
+    return document
+
+
 def error_document(
     *, body: str, status: str, title: str, environ: Mapping[str, Any], code: str = codes.UNDEFINED
 ) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from osc_placement.server.handlers import (
     allocation,
     allocation_candidate,
     inventory,
+    provider_changes,
     reshaper,
     resource_class,
     resource_provider,
@@ -105,7 +106,16 @@ ROUTES: Mapping[str, Mapping[str, Endpoint]] = {
     },
     # beyond the reference, whose paths never begin like this
     "/-/allocations": {"GET": _get(allocation.read_allocations)},
-    "/-/providers": {"GET": _get(resource_provider.read_providers)},
+    "/-/providers": {
+        "GET": _get(resource_provider.read_providers),
+        # the changes of aggregates, without a generation before, would be none that can be refused
+        "POST": Endpoint(
+            provider_changes.change_providers,
+            microversion.AGGREGATES_WITH_GENERATION,
+            takes_json=True,
+            gives_json=True,
+        ),
+    },
     "/reshaper": {"POST": _send(reshaper.reshape, microversion.RESHAPER)},
     "/traits": {"GET": _get(trait.list_traits, microversion.TRAITS)},
     "/traits/{name}": {

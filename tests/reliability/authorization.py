@@ -28,6 +28,12 @@ OWN_ROUTES = {
         policies.PROVIDER_TRAIT_LIST,
         policies.AGGREGATE_LIST,
     ),
+    # one of them lets a caller in, each of them change its part; the defaults are the same for all
+    "POST /-/providers": (
+        policies.INVENTORY_UPDATE,
+        policies.PROVIDER_TRAIT_UPDATE,
+        policies.AGGREGATE_UPDATE,
+    ),
 }
 
 ROLES = ("none", "reader", "member", "manager", "admin", "service")

@@ -4,6 +4,7 @@
 ``python -m tests.reliability.openapi`` prints what openapi.json holds.
 """
 
+import copy
 import json
 import pathlib
 import re
@@ -16,6 +17,7 @@ from osc_placement.server.schemas import (
     allocation,
     allocation_candidate,
     inventory,
+    provider_changes,
     reshaper,
     resource_class,
     resource_provider,
@@ -24,6 +26,20 @@ from osc_placement.server.schemas import (
 )
 
 FILE = pathlib.Path(__file__).with_name("openapi.json")
+
+
+def _describe_changes():
+    """Changes of many providers, with what is checked of each part of a change by itself."""
+    schema = copy.deepcopy(provider_changes.POST)
+    parts = schema["properties"]["changes"]["items"]["properties"]
+    for name, put in (
+        ("inventories", inventory.PUT_ALL),
+        ("traits", trait.PUT_OF_PROVIDER),
+        ("aggregates", aggregate.PUT_1_19),
+    ):
+        parts[name] = put["properties"][name]
+    return schema
+
 
 #: the schemas of bodies, by operation
 BODIES = {
@@ -37,6 +53,7 @@ BODIES = {
     "PUT /resource_providers/{uuid}/traits": trait.PUT_OF_PROVIDER,
     "POST /allocations": allocation.POST_1_38,
     "PUT /allocations/{consumer_uuid}": allocation.PUT_1_38,
+    "POST /-/providers": _describe_changes(),
     "POST /reshaper": reshaper.POST_1_38,
 }
 #: the schemas of query strings, by operation

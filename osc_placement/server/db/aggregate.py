@@ -7,10 +7,8 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
-from oslo_db import exception as db_exc
 
-from osc_placement.server import errors
-from osc_placement.server.db import names, provider
+from osc_placement.server.db import association, names, provider
 from osc_placement.server.db.tables import placement_aggregates, resource_provider_aggregates
 
 if TYPE_CHECKING:
@@ -44,17 +42,7 @@ def replace(conn: Connection, uuid: str, aggregates: Collection[str], *, generat
     locked = provider.lock(conn, uuid, generation=generation)
     known = names.find_known(conn, {(placement_aggregates, "uuid"): aggregates})
     wanted = set(known.ensure(conn, placement_aggregates, "uuid", aggregates).values())
-    columns = resource_provider_aggregates.c
-    mine = columns.resource_provider_id == locked.id
-    present = set(conn.scalars(sa.select(columns.aggregate_id).where(mine)))
-    if gone := sorted(present - wanted):
-        conn.execute(sa.delete(resource_provider_aggregates).where(mine, columns.aggregate_id.in_(gone)))
-    rows = [{"resource_provider_id": locked.id, "aggregate_id": id_} for id_ in sorted(wanted - present)]
-    try:
-        if rows:
-            conn.execute(sa.insert(resource_provider_aggregates), rows)
-    except db_exc.DBDuplicateEntry as error:
-        raise errors.Retry from error
+    association.AGGREGATES.replace(conn, {locked.id: wanted})
     if generation is None:
         return locked.generation
     provider.advance_generations(conn, [locked])

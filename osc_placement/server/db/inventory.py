@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Inventories of providers: what is there, what is used of it, and replacing it.
 
-Every change here moves the provider's generation on by one.
+Every change of one provider here moves its generation on by one; rows are read and written in
+inventory_rows.py.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -15,6 +17,7 @@ import sqlalchemy as sa
 
 from osc_placement.model import INVENTORY_FIELDS, Inventory
 from osc_placement.server import errors
+from osc_placement.server.db import inventory_rows as rows
 from osc_placement.server.db import names, provider
 from osc_placement.server.db.tables import allocations, inventories, resource_classes
 
@@ -37,9 +40,6 @@ class Stored:
     modified: datetime
 
 
-_is_of_provider = inventories.c.resource_provider_id == sa.bindparam("provider_id")
-_has_class = inventories.c.resource_class_id.in_(sa.bindparam("class_ids", expanding=True))
-
 _load = (
     sa.select(
         resource_classes.c.name,
@@ -47,15 +47,15 @@ _load = (
         *(inventories.c[field] for field in INVENTORY_FIELDS),
     )
     .join(resource_classes, inventories.c.resource_class_id == resource_classes.c.id)
-    .where(_is_of_provider)
+    .where(inventories.c.resource_provider_id == sa.bindparam("provider_id"))
     .order_by(inventories.c.resource_class_id)
 )
 
 
 def load(conn: Connection, provider_id: int) -> list[Stored]:
     """A provider's inventories, in the order of the ids of their classes."""
-    rows = conn.execute(_load, {"provider_id": provider_id})
-    return [Stored(name, Inventory(*fields), modified) for name, modified, *fields in rows]
+    stored = conn.execute(_load, {"provider_id": provider_id})
+    return [Stored(name, Inventory(*fields), modified) for name, modified, *fields in stored]
 
 
 def load_of(conn: Connection, uuid: str) -> tuple[provider.Provider, list[Stored]]:
@@ -87,6 +87,100 @@ def usages(conn: Connection, uuid: str) -> tuple[provider.Provider, dict[str, in
     return found, {name: int(amount) for name, amount in conn.execute(query)}
 
 
+@dataclass(frozen=True, slots=True)
+class Replacement:
+    """What is to be all the inventory of locked providers: judged, and ready to be written.
+
+    :ivar refused: by provider, why its inventories have to stay as they are
+    """
+
+    present: Mapping[rows.Key, rows.Row]
+    wanted: Mapping[rows.Key, Inventory]
+    used: Mapping[rows.Key, rows.Use]
+    refused: Mapping[provider.Locked, errors.PlacementError]
+
+    def write(self, conn: Connection, providers: Collection[provider.Locked]) -> None:
+        """Write those of some of the providers, none of which is refused; their generations do not move."""
+        ids = {locked.id for locked in providers}
+        present = {key: row for key, row in self.present.items() if key[0] in ids}
+        wanted = {key: new for key, new in self.wanted.items() if key[0] in ids}
+        rows.replace(conn, present, wanted)
+        uuids = {locked.id: locked.uuid for locked in providers}
+        _warn_of_use(uuids, {key: new for key, new in wanted.items() if key in present}, self.used)
+
+
+def judge(
+    conn: Connection,
+    wanted: Mapping[provider.Locked, Inventories],
+    found: Mapping[str, int],
+    *,
+    may_reserve_all: bool | None = None,
+    keeping: bool = False,
+) -> Replacement:
+    """Find out which of these providers may have these inventories and no others.
+
+    :param found: the ids of the classes that exist, by name
+    :param keeping: whether they keep what they have of other classes
+    :param may_reserve_all: whether an inventory may leave nothing to allocate; None, and it may even reserve
+        more than there is, as in openstack-placement's reshaper
+    """
+    refused: dict[provider.Locked, errors.PlacementError] = {}
+    for locked, new in wanted.items():
+        try:
+            if may_reserve_all is not None:
+                _check_reserved(locked, new, may_reserve_all)
+            names.check_classes(new, found)
+        except errors.PlacementError as error:
+            refused[locked] = error
+    allowed = {locked: new for locked, new in wanted.items() if locked not in refused}
+    ids = names.keep_classes(conn, {name for new in allowed.values() for name in new}, found)
+    by_key = {
+        (locked.id, ids[name]): inventory
+        for locked, new in allowed.items()
+        for name, inventory in new.items()
+    }
+    present = rows.load(conn, [locked.id for locked in allowed])
+    if keeping:
+        by_key = {key: row.inventory for key, row in present.items()} | by_key
+    used = rows.find_used(conn, _shrinking(present, by_key))
+    held: dict[int, list[str]] = defaultdict(list)
+    for key, use in used.items():
+        if key not in by_key:
+            held[key[0]].append(use.resource_class)
+    refused |= {
+        locked: errors.InventoryInUse(held[locked.id], locked.uuid) for locked in allowed if locked.id in held
+    }
+    return Replacement(present, by_key, used, refused)
+
+
+def _shrinking(present: Mapping[rows.Key, rows.Row], wanted: Mapping[rows.Key, Inventory]) -> list[rows.Key]:
+    """What goes, or becomes less: only there it matters how much is used.
+
+    PERF: a ratio raised does without reading the use, which is a round trip to the database.
+    """
+    return [
+        key
+        for key, row in present.items()
+        if key not in wanted or wanted[key].capacity < row.inventory.capacity
+    ]
+
+
+def _check_reserved(locked: provider.Locked, wanted: Inventories, may_reserve_all: bool) -> None:
+    for name, inventory in wanted.items():
+        if inventory.capacity < (0 if may_reserve_all else 1):
+            raise errors.ReservedTooLarge(name, locked.uuid, may_equal_total=may_reserve_all)
+
+
+def _warn_of_use(
+    uuids: Mapping[int, str], changed: Mapping[rows.Key, Inventory], used: Mapping[rows.Key, rows.Use]
+) -> None:
+    """Inventories may shrink below what is used of them, which is logged."""
+    for key, use in used.items():
+        if key in changed and not changed[key].has_room(0, used=use.used):
+            name = use.resource_class
+            LOG.warning("Resource provider %s is now over-capacity for %s", uuids[key[0]], name)
+
+
 def replace(
     conn: Connection,
     uuid: str,
@@ -100,8 +194,7 @@ def replace(
     The provider is locked first, so allocations cannot appear on what is being removed.
 
     :param generation: the generation the change is based on, if the client said one
-    :param may_reserve_all: whether an inventory may leave nothing to allocate; None, and it may even reserve
-        more than there is, as in openstack-placement's reshaper
+    :param may_reserve_all: as in `judge`
     :raises errors.ProviderNotFound: there is no such provider
     :raises errors.ProviderChanged: its generation is another
     :raises errors.ReservedTooLarge: an inventory leaves less to allocate than is allowed
@@ -109,22 +202,33 @@ def replace(
     :raises errors.InventoryInUse: consumers hold allocations of a class that would go
     """
     locked = provider.lock(conn, uuid, generation=generation)
-    if may_reserve_all is not None:
-        _check_reserved(locked, wanted, may_reserve_all)
-    ids = names.keep_class_ids(conn, wanted)
-    by_id = {ids[name]: (name, inventory) for name, inventory in wanted.items()}
-    present = _load_present(conn, locked)
-    _remove(conn, locked, present.keys() - by_id.keys())
-    _overwrite(conn, locked, present, {id_: by_id[id_] for id_ in sorted(present.keys() & by_id.keys())})
-    _add(conn, locked, {class_id: by_id[class_id][1] for class_id in by_id.keys() - present.keys()})
+    found = names.find_ids(conn, resource_classes, "name", wanted)
+    replacement = judge(conn, {locked: wanted}, found, may_reserve_all=may_reserve_all)
+    for error in replacement.refused.values():
+        raise error
+    replacement.write(conn, [locked])
     provider.advance_generations(conn, [locked])
     return locked.generation + 1
 
 
-def _check_reserved(locked: provider.Locked, wanted: Inventories, may_reserve_all: bool) -> None:
-    for name, inventory in wanted.items():
-        if inventory.capacity < (0 if may_reserve_all else 1):
-            raise errors.ReservedTooLarge(name, locked.uuid, may_equal_total=may_reserve_all)
+def replace_many(conn: Connection, wanted: Mapping[int, Inventories], *, keeping: bool = False) -> None:
+    """Make these all the inventories of providers, by the ids of the providers, which are locked already.
+
+    :param keeping: whether they keep what they have of other classes
+    :raises errors.Retry: a provider is not there
+    :raises errors.ResourceClassNotFound: a class does not exist
+    :raises errors.InventoryInUse: consumers hold allocations of a class that would go
+    """
+    if not wanted:
+        return
+    locked = provider.lock_ids(conn, wanted.keys()).values()
+    found = names.find_ids(conn, resource_classes, "name", {name for new in wanted.values() for name in new})
+    by_id = {each.id: each for each in locked}
+    replacement = judge(conn, {by_id[id_]: new for id_, new in wanted.items()}, found, keeping=keeping)
+    for error in replacement.refused.values():
+        raise error
+    replacement.write(conn, locked)
+    provider.advance_generations(conn, locked)
 
 
 def add(
@@ -140,10 +244,10 @@ def add(
     """
     locked = provider.lock(conn, uuid)
     _check_reserved(locked, {resource_class: inventory}, may_reserve_all)
-    class_id = names.keep_class_ids(conn, [resource_class])[resource_class]
-    if class_id in _load_present(conn, locked):
+    key = locked.id, names.keep_class_ids(conn, [resource_class])[resource_class]
+    if key in rows.load(conn, [locked.id]):
         raise errors.ConcurrentUpdate
-    _add(conn, locked, {class_id: inventory})
+    rows.replace(conn, {}, {key: inventory})
     provider.advance_generations(conn, [locked])
     return locked.generation + 1
 
@@ -168,11 +272,13 @@ def update(
     """
     locked = provider.lock(conn, uuid, generation=generation)
     _check_reserved(locked, {resource_class: inventory}, may_reserve_all)
-    class_id = names.keep_class_ids(conn, [resource_class])[resource_class]
-    present = _load_present(conn, locked)
-    if class_id not in present:
+    key = locked.id, names.keep_class_ids(conn, [resource_class])[resource_class]
+    stored = rows.load(conn, [locked.id])
+    if key not in stored:
         raise errors.InventoryNotFound(resource_class)
-    _overwrite(conn, locked, present, {class_id: (resource_class, inventory)})
+    present, wanted = {key: stored[key]}, {key: inventory}
+    rows.overwrite(conn, present, wanted)
+    _warn_of_use({locked.id: locked.uuid}, wanted, rows.find_used(conn, _shrinking(present, wanted)))
     provider.advance_generations(conn, [locked])
     return locked.generation + 1
 
@@ -186,100 +292,9 @@ def delete(conn: Connection, uuid: str, resource_class: str) -> None:
     :raises errors.InventoryNotFound: the provider has none of it
     """
     locked = provider.lock(conn, uuid)
-    class_id = names.keep_class_ids(conn, [resource_class])[resource_class]
-    if not _remove(conn, locked, {class_id}):
+    key = locked.id, names.keep_class_ids(conn, [resource_class])[resource_class]
+    if held := rows.find_used(conn, [key]):
+        raise errors.InventoryInUse([use.resource_class for use in held.values()], locked.uuid)
+    if not rows.remove_one(conn, key):
         raise errors.InventoryNotFound(resource_class)
     provider.advance_generations(conn, [locked])
-
-
-_present = sa.select(
-    inventories.c.resource_class_id, *(inventories.c[field] for field in INVENTORY_FIELDS)
-).where(_is_of_provider)
-
-
-def _load_present(conn: Connection, locked: provider.Locked) -> dict[int, Inventory]:
-    """What a provider has now, by id of class."""
-    rows = conn.execute(_present, {"provider_id": locked.id})
-    return {class_id: Inventory(*fields) for class_id, *fields in rows}
-
-
-_insert = sa.insert(inventories)
-
-
-def _add(conn: Connection, locked: provider.Locked, new: Mapping[int, Inventory]) -> None:
-    keys = {"resource_provider_id": locked.id}
-    rows = [keys | {"resource_class_id": id_} | new[id_].to_json() for id_ in sorted(new)]
-    if rows:
-        conn.execute(_insert, rows)
-
-
-_update = sa.update(inventories).where(
-    _is_of_provider, inventories.c.resource_class_id == sa.bindparam("class_id")
-)
-_used = (
-    sa.select(allocations.c.resource_class_id, sa.func.sum(allocations.c.used))
-    .where(
-        allocations.c.resource_provider_id == sa.bindparam("provider_id"),
-        allocations.c.resource_class_id.in_(sa.bindparam("class_ids", expanding=True)),
-    )
-    .group_by(allocations.c.resource_class_id)
-)
-
-
-def _overwrite(
-    conn: Connection,
-    locked: provider.Locked,
-    present: Mapping[int, Inventory],
-    wanted: Mapping[int, tuple[str, Inventory]],
-) -> None:
-    """Replace inventories that are there. They may shrink below what is used of them, which is logged.
-
-    PERF: drivers send an update for each row, so rows that stay as they are get none, unless all do: then the
-    provider's inventories were modified all the same, and say when. A ratio raised on one class of three
-    takes 10 round trips to MariaDB instead of 13, with the usage that is read only where something shrinks.
-
-    :param wanted: names and new inventories, by id of class
-    """
-    if not wanted:
-        return
-    keys = {"provider_id": locked.id}
-    changed = {id_: new for id_, (_, new) in wanted.items() if new != present[id_]} or {
-        id_: new for id_, (_, new) in wanted.items()
-    }
-    conn.execute(_update, [keys | {"class_id": id_} | new.to_json() for id_, new in changed.items()])
-    shrunk = [id_ for id_, new in changed.items() if new.capacity < present[id_].capacity]
-    _warn_of_use(conn, locked, {id_: wanted[id_] for id_ in shrunk})
-
-
-def _warn_of_use(
-    conn: Connection, locked: provider.Locked, shrunk: Mapping[int, tuple[str, Inventory]]
-) -> None:
-    if not shrunk:
-        return
-    for class_id, used in conn.execute(_used, {"provider_id": locked.id, "class_ids": list(shrunk)}):
-        name, inventory = shrunk[class_id]
-        if not inventory.has_room(0, used=int(used)):
-            LOG.warning("Resource provider %s is now over-capacity for %s", locked.uuid, name)
-
-
-_names_in_use = (
-    sa.select(resource_classes.c.name)
-    .join(allocations, allocations.c.resource_class_id == resource_classes.c.id)
-    .where(
-        allocations.c.resource_provider_id == sa.bindparam("provider_id"),
-        resource_classes.c.id.in_(sa.bindparam("class_ids", expanding=True)),
-    )
-    .group_by(resource_classes.c.id, resource_classes.c.name)
-    .order_by(resource_classes.c.id)
-)
-_delete = sa.delete(inventories).where(_is_of_provider, _has_class)
-
-
-def _remove(conn: Connection, locked: provider.Locked, class_ids: set[int]) -> int:
-    """Delete inventories nobody uses; return how many there were."""
-    if not class_ids:
-        return 0
-    keys = {"provider_id": locked.id, "class_ids": sorted(class_ids)}
-    if in_use := conn.scalars(_names_in_use, keys).all():
-        raise errors.InventoryInUse(in_use, locked.uuid)
-    return conn.execute(_delete, keys).rowcount

@@ -69,10 +69,11 @@ def _add_standard_names(conn: Connection) -> None:
 
 def class_ids(conn: Connection, names: Collection[str]) -> dict[str, int]:
     """The ids of resource classes by name; :raises errors.ResourceClassNotFound: for one that is none."""
-    return _check_classes(names, find_ids(conn, tables.resource_classes, "name", names))
+    return check_classes(names, find_ids(conn, tables.resource_classes, "name", names))
 
 
-def _check_classes(names: Iterable[str], found: Mapping[str, int]) -> dict[str, int]:
+def check_classes(names: Iterable[str], found: Mapping[str, int]) -> dict[str, int]:
+    """The ids of some of the classes found; :raises errors.ResourceClassNotFound: for one that was not."""
     for name in names:
         if name not in found:
             raise errors.ResourceClassNotFound(name)
@@ -97,7 +98,7 @@ def keep_classes(conn: Connection, names: Collection[str], found: Mapping[str, i
 
     :raises errors.Retry: one of them is another by now
     """
-    ids = _check_classes(names, found)
+    ids = check_classes(names, found)
     customs = {name: id_ for name, id_ in ids.items() if id_ >= FIRST_CUSTOM_CLASS_ID}
     if customs and dict(conn.execute(_keep, {"ids": sorted(customs.values())}).all()) != customs:
         raise errors.Retry

@@ -17,6 +17,7 @@ from oslo_db import exception as db_exc
 
 from osc_placement.server import errors
 from osc_placement.server.db import revision
+from osc_placement.server.db.portions import split
 from osc_placement.server.db.tables import (
     allocations,
     inventories,
@@ -122,7 +123,9 @@ def lock_ids(conn: Connection, ids: Collection[int]) -> dict[str, Locked]:
 
     :raises errors.Retry: one of them is gone
     """
-    found = _locked(conn.execute(_lock_by_ids, {"ids": sorted(set(ids))}))
+    found: dict[str, Locked] = {}
+    for portion in split(sorted(set(ids))):
+        found |= _locked(conn.execute(_lock_by_ids, {"ids": portion}))
     if len(found) != len(set(ids)):
         raise errors.Retry
     return found
@@ -161,11 +164,12 @@ def advance_generations(
     :param consumers: how many consumers the transaction creates, less how many it deletes
     :raises errors.Retry: a generation moved in spite of the lock
     """
-    seen = [(provider.id, provider.generation) for provider in providers]
-    ids = [id_ for id_, _ in seen]
-    if seen and conn.execute(_advance, {"ids": ids, "seen": seen}).rowcount != len(seen):
-        raise errors.Retry
-    revision.record(conn, moved=ids, touched=touched, consumers=consumers)
+    seen = sorted((provider.id, provider.generation) for provider in providers)
+    for portion in split(seen):
+        ids = [id_ for id_, _ in portion]
+        if conn.execute(_advance, {"ids": ids, "seen": portion}).rowcount != len(portion):
+            raise errors.Retry
+    revision.record(conn, moved=[id_ for id_, _ in seen], touched=touched, consumers=consumers)
 
 
 def create(conn: Connection, *, uuid: str, name: str, parent_uuid: str | None = None) -> Provider:

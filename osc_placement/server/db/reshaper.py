@@ -51,18 +51,17 @@ def reshape(
     :raises errors.PlacementError: as `allocation.replace` and `inventory.replace` do
     """
     consumer.lock(conn, [claim.consumer_uuid for claim in claims])
-    _lock(conn, wanted, claims)
-    for uuid, new in wanted.items():
-        if new.inventories:
-            _, stored = inventory.load_of(conn, uuid)
-            both = {item.resource_class: item.inventory for item in stored} | dict(new.inventories)
-            inventory.replace(conn, uuid, both)
+    ids = _lock(conn, wanted, claims)
+    by_id = {ids[uuid]: new.inventories for uuid, new in wanted.items()}
+    inventory.replace_many(conn, {id_: new for id_, new in by_id.items() if new}, keeping=True)
     allocation.replace(conn, claims)
-    for uuid, new in wanted.items():
-        inventory.replace(conn, uuid, new.inventories)
+    inventory.replace_many(conn, by_id)
 
 
-def _lock(conn: Connection, wanted: Mapping[str, NewInventories], claims: Sequence[allocation.Claim]) -> None:
+def _lock(
+    conn: Connection, wanted: Mapping[str, NewInventories], claims: Sequence[allocation.Claim]
+) -> dict[str, int]:
+    """Lock all that is concerned; the ids of the providers by their UUIDs."""
     claimed = {uuid for claim in claims for uuid in claim.resources}
     ids = names.find_ids(conn, resource_providers, "uuid", claimed | wanted.keys())
     # all at once, or two who take the same in two portions wait for each other
@@ -75,3 +74,4 @@ def _lock(conn: Connection, wanted: Mapping[str, NewInventories], claims: Sequen
     for uuid, new in wanted.items():
         if locked[uuid].generation != new.generation:
             raise Outdated(uuid, locked[uuid].generation, new.generation)
+    return ids

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from oslo_db import exception as db_exc
 
 from osc_placement.server import errors
-from osc_placement.server.db import provider
+from osc_placement.server.db import association, provider
 from osc_placement.server.db.tables import resource_provider_traits, traits
 
 if TYPE_CHECKING:
@@ -130,29 +130,7 @@ def replace(
     wanted = [Trait(*row) for row in conn.execute(_select_named, {"names": sorted(set(names))})]
     if unknown := set(names) - {trait.name for trait in wanted}:
         raise errors.TraitNotFound(", ".join(sorted(unknown)))
-    changed = _associate(conn, locked, {trait.id for trait in wanted})
-    if not changed:
+    if not association.TRAITS.replace(conn, {locked.id: {trait.id for trait in wanted}}):
         return locked.generation, wanted
     provider.advance_generations(conn, [locked])
     return locked.generation + 1, wanted
-
-
-_present = sa.select(resource_provider_traits.c.trait_id).where(_is_of_provider)
-_delete = sa.delete(resource_provider_traits).where(
-    _is_of_provider, resource_provider_traits.c.trait_id.in_(sa.bindparam("ids", expanding=True))
-)
-_insert = sa.insert(resource_provider_traits)
-
-
-def _associate(conn: Connection, locked: provider.Locked, wanted: set[int]) -> bool:
-    present = set(conn.scalars(_present, {"provider_id": locked.id}))
-    if gone := sorted(present - wanted):
-        conn.execute(_delete, {"provider_id": locked.id, "ids": gone})
-    rows = [{"resource_provider_id": locked.id, "trait_id": id_} for id_ in sorted(wanted - present)]
-    try:
-        if rows:
-            conn.execute(_insert, rows)
-    except (db_exc.DBDuplicateEntry, db_exc.DBReferenceError) as error:
-        # a trait was deleted, or an old server gave it to the provider, since the look-up
-        raise errors.Retry from error
-    return present != wanted

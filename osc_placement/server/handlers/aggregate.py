@@ -29,6 +29,18 @@ def list_aggregates(request: Request) -> Any:
     return _reply(request, aggregates, provider.generation)
 
 
+#: how the errors of a replacement are answered
+SET_ANSWERS = (
+    Answer(
+        errors.ProviderChanged,
+        409,
+        "Resource provider's generation already changed. Please update the generation and try again.",
+        codes.CONCURRENT_UPDATE,
+    ),
+    Answer(errors.ConcurrentUpdate, 409, "Update conflict: {error}", codes.CONCURRENT_UPDATE),
+)
+
+
 def set_aggregates(request: Request) -> Any:
     """PUT /resource_providers/{uuid}/aggregates: these and no others; from 1.19 guarded by the generation."""
     request.authorize(policies.AGGREGATE_UPDATE)
@@ -40,16 +52,7 @@ def set_aggregates(request: Request) -> Any:
     )
     aggregates = data["aggregates"] if guarded else data
     generation = data["resource_provider_generation"] if guarded else None
-    answers = (
-        Answer(
-            errors.ProviderChanged,
-            409,
-            "Resource provider's generation already changed. Please update the generation and try again.",
-            codes.CONCURRENT_UPDATE,
-        ),
-        Answer(errors.ConcurrentUpdate, 409, "Update conflict: {error}", codes.CONCURRENT_UPDATE),
-    )
-    with answering(*answers):
+    with answering(*SET_ANSWERS):
         uuids = [canonical_uuid(aggregate) for aggregate in aggregates]
         generation = request.database.write(db.replace, uuid, uuids, generation=generation)
     return _reply(request, aggregates, generation)

@@ -107,26 +107,27 @@ def create_inventory(request: Request) -> Any:
     return response
 
 
+#: how the errors of a replacement are answered
+SET_ANSWERS = (
+    _GENERATION_CONFLICT,
+    Answer(errors.ConcurrentUpdate, 409, "update conflict: {error}", codes.CONCURRENT_UPDATE),
+    Answer(errors.InventoryInUse, 409, "update conflict: {error}", codes.INVENTORY_IN_USE),
+    Answer(
+        errors.ResourceClassNotFound,
+        400,
+        "Unknown resource class in inventory for resource provider {uuid}: {error}",
+    ),
+    Answer(errors.ReservedTooLarge, 400, "Unable to update inventory for resource provider {uuid}: {error}"),
+)
+
+
 def set_inventories(request: Request) -> Any:
     """PUT /resource_providers/{uuid}/inventories: these and no others."""
     request.authorize(policies.INVENTORY_UPDATE)
     uuid = request.path["uuid"]
     data = _body(request, schemas.PUT_ALL)
     wanted = read_inventories(data["inventories"])
-    answers = (
-        _GENERATION_CONFLICT,
-        Answer(errors.ConcurrentUpdate, 409, "update conflict: {error}", codes.CONCURRENT_UPDATE),
-        Answer(errors.InventoryInUse, 409, "update conflict: {error}", codes.INVENTORY_IN_USE),
-        Answer(
-            errors.ResourceClassNotFound,
-            400,
-            "Unknown resource class in inventory for resource provider {uuid}: {error}",
-        ),
-        Answer(
-            errors.ReservedTooLarge, 400, "Unable to update inventory for resource provider {uuid}: {error}"
-        ),
-    )
-    with answering(*answers, uuid=uuid):
+    with answering(*SET_ANSWERS, uuid=uuid):
         generation = request.database.write(
             db.replace,
             uuid,

@@ -94,20 +94,23 @@ def list_provider_traits(request: Request) -> Any:
     return _reply(request, traits, resource_provider_generation=provider.generation)
 
 
+#: how the errors of a replacement are answered
+SET_ANSWERS = (
+    Answer(
+        errors.ProviderChanged,
+        409,
+        "Resource provider's generation already changed. Please update the generation and try again.",
+        codes.CONCURRENT_UPDATE,
+    ),
+    Answer(errors.TraitNotFound, 400, "No such trait {error.name}"),
+)
+
+
 def set_provider_traits(request: Request) -> Any:
     """PUT /resource_providers/{uuid}/traits: these and no others."""
     request.authorize(policies.PROVIDER_TRAIT_UPDATE)
     data = request.json(schemas.PUT_OF_PROVIDER)
-    answers = (
-        Answer(
-            errors.ProviderChanged,
-            409,
-            "Resource provider's generation already changed. Please update the generation and try again.",
-            codes.CONCURRENT_UPDATE,
-        ),
-        Answer(errors.TraitNotFound, 400, "No such trait {error.name}"),
-    )
-    with answering(*answers):
+    with answering(*SET_ANSWERS):
         generation, traits = request.database.write(
             db.replace, request.path["uuid"], data["traits"], generation=data["resource_provider_generation"]
         )

@@ -10,7 +10,17 @@ import sqlalchemy as sa
 
 from osc_placement.model import Inventory
 from osc_placement.server import errors
-from osc_placement.server.db import allocation, inventory, names, provider, resource_class, tables, trait
+from osc_placement.server.db import (
+    aggregate,
+    allocation,
+    inventory,
+    names,
+    provider,
+    provider_changes,
+    resource_class,
+    tables,
+    trait,
+)
 from osc_placement.server.db.allocation import Claim
 from osc_placement.server.db.consumer import Owner
 
@@ -357,3 +367,47 @@ def test_changes_on_one_generation_are_granted_once(database, make_provider):
     outcome = tally(results)
     assert outcome == {None: 1, errors.ProviderChanged: 11}
     assert database.read(provider.load, subject.uuid).generation == 2
+
+
+def test_changes_of_many_in_any_order_are_done_once_each(database, make_provider):
+    """Of overlapping changes of many providers based on the same generations, one wins each provider."""
+    subjects = [make_provider(VCPU=8) for _ in range(30)]
+    portions = [(subjects[:20], 2), (subjects[10:][::-1], 3), (subjects[::-3], 4), (subjects[5:25], 5)]
+
+    def change(portion, total):
+        wanted = [
+            provider_changes.Wanted(
+                subject.uuid, 1, {"VCPU": Inventory(total)}, [], [str(uuid.UUID(int=total))]
+            )
+            for subject in portion
+        ]
+        return lambda: database.write(provider_changes.apply, wanted, may_reserve_all=True)
+
+    results = race(*(change(*portion) for portion in portions))
+    for subject in subjects:
+        verdicts = {
+            total: result[subject.uuid]
+            for (_, total), result in zip(portions, results, strict=True)
+            if subject.uuid in result
+        }
+        (winner,) = [total for total, verdict in verdicts.items() if verdict == 2]
+        others = [verdict for total, verdict in verdicts.items() if total != winner]
+        assert all(isinstance(verdict, errors.ProviderChanged) for verdict in others)
+        now, (stored,) = database.read(inventory.load_of, subject.uuid)
+        assert (now.generation, stored.inventory.total) == (2, winner)
+        assert database.read(aggregate.load, subject.uuid)[1] == [str(uuid.UUID(int=winner))]
+
+
+@pytest.mark.parametrize("round_", ROUNDS)
+def test_changes_of_many_and_claims_on_them_do_not_starve_each_other(database, make_provider, claim, round_):
+    """Claims that name the providers in another order are granted or too much, never both."""
+    subjects = [make_provider(VCPU=4) for _ in range(6)]
+    shrink = [provider_changes.Wanted(subject.uuid, 1, {}) for subject in subjects]
+    results = race(
+        lambda: database.write(provider_changes.apply, shrink, may_reserve_all=True),
+        *(claim({subject.uuid: 1 for subject in subjects[::-1]}) for _ in range(3)),
+    )
+    verdicts, claims = results[0], results[1:]
+    gone = [subject for subject in subjects if verdicts[subject.uuid] == 2]
+    assert len(gone) in (0, len(subjects))
+    assert set(tally(claims)) <= ({errors.InventoryUnfit} if gone else {None})

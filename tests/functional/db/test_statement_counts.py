@@ -14,6 +14,7 @@ from osc_placement.server.db import (
     inventory,
     names,
     provider,
+    provider_changes,
     resource_class,
     tables,
     trait,
@@ -130,6 +131,15 @@ class TestOfAnySize:
         uuids = make_uuids(size)
         names.ensure(database, tables.placement_aggregates, "uuid", uuids)
         assert count(aggregate.replace, make_provider().uuid, uuids, generation=0) == 6
+
+    def test_changes_of_many_providers(self, count, database, make_provider, size):
+        """Find all names, lock, look and write three times, generations, count."""
+        subjects = [make_provider(**dict.fromkeys(CLASSES[:3], 100)) for _ in range(size)]
+        uuids = make_uuids(2)
+        names.ensure(database, tables.placement_aggregates, "uuid", uuids)
+        new = {name: Inventory(100) for name in CLASSES[:3]} | {"VCPU": Inventory(100, allocation_ratio=4.0)}
+        changes = [provider_changes.Wanted(subject.uuid, 1, new, TRAITS[:2], uuids) for subject in subjects]
+        assert count(provider_changes.apply, changes, may_reserve_all=True) == 10
 
     def test_a_move_in_a_tree(self, count, make_provider, size):
         """Load; find roots, find both trees, lock them, look again; move all of it; note both trees; load."""

@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Changes of many providers in one transaction, each of them done whole or refused whole.
+
+Each change is judged as the requests that replace the inventories, traits and aggregates of one provider are,
+but what is read and written is read and written for all providers together. A change that is refused leaves
+the others alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from osc_placement.server import errors
+from osc_placement.server.db import association, inventory, names, provider
+from osc_placement.server.db.tables import placement_aggregates, resource_classes, resource_providers, traits
+
+if TYPE_CHECKING:
+    from sqlalchemy.engine import Connection
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """All that a provider is to have, None for what stays as it is, and the generation it is based on."""
+
+    uuid: str
+    generation: int
+    inventories: inventory.Inventories | None = None
+    traits: Collection[str] | None = None
+    aggregates: Collection[str] | None = None
+
+
+#: by UUID the generation of the provider afterwards, or why it was not changed
+Verdicts = dict[str, int | errors.PlacementError]
+
+
+def apply(conn: Connection, changes: Sequence[Wanted], *, may_reserve_all: bool) -> Verdicts:
+    """Make each of the changes that can be made, of providers that are all different.
+
+    The generation of a provider moves on by one, whatever is changed of it; if nothing but traits is spoken
+    of, and it has them already, it stays.
+
+    Names are looked up first, then providers are locked by ascending id, then custom classes, as by whoever
+    changes one provider; new aggregates come last.
+
+    :param may_reserve_all: whether an inventory may leave nothing to allocate
+    """
+    known = names.find_known(conn, _mentioned(changes))
+    locked = provider.lock_ids(conn, known.of(resource_providers).values())
+    verdicts = _judge_generations(changes, locked)
+    left = [change for change in changes if change.uuid not in verdicts]
+    replacement = inventory.judge(
+        conn,
+        {locked[change.uuid]: change.inventories for change in left if change.inventories is not None},
+        known.of(resource_classes),
+        may_reserve_all=may_reserve_all,
+    )
+    verdicts |= {each.uuid: error for each, error in replacement.refused.items()}
+    verdicts |= _judge_traits([change for change in left if change.uuid not in verdicts], known.of(traits))
+    allowed = {locked[change.uuid]: change for change in changes if change.uuid not in verdicts}
+    replacement.write(conn, [each for each, change in allowed.items() if change.inventories is not None])
+    moved = _associate(conn, allowed, known)
+    provider.advance_generations(conn, moved)
+    return verdicts | {each.uuid: each.generation + (each in moved) for each in allowed}
+
+
+def _mentioned(changes: Iterable[Wanted]) -> names.Wanted:
+    return {
+        (resource_providers, "uuid"): {change.uuid for change in changes},
+        (resource_classes, "name"): {name for change in changes for name in change.inventories or ()},
+        (traits, "name"): {name for change in changes for name in change.traits or ()},
+        (placement_aggregates, "uuid"): {uuid for change in changes for uuid in change.aggregates or ()},
+    }
+
+
+def _judge_generations(changes: Iterable[Wanted], locked: Mapping[str, provider.Locked]) -> Verdicts:
+    verdicts: Verdicts = {}
+    for change in changes:
+        if change.uuid not in locked:
+            verdicts[change.uuid] = errors.ProviderNotFound(change.uuid)
+        elif locked[change.uuid].generation != change.generation:
+            verdicts[change.uuid] = errors.ProviderChanged()
+    return verdicts
+
+
+def _judge_traits(changes: Iterable[Wanted], ids: Mapping[str, int]) -> Verdicts:
+    unknown = {change.uuid: sorted(set(change.traits or ()) - ids.keys()) for change in changes}
+    return {uuid: errors.TraitNotFound(", ".join(missing)) for uuid, missing in unknown.items() if missing}
+
+
+def _associate(
+    conn: Connection, changes: Mapping[provider.Locked, Wanted], known: names.Known
+) -> set[provider.Locked]:
+    """Write traits and aggregates; the providers whose generation has to move, for whatever reason."""
+    trait_ids = known.of(traits)
+    having = {
+        each.id: [trait_ids[name] for name in change.traits]
+        for each, change in changes.items()
+        if change.traits is not None
+    }
+    changed = association.TRAITS.replace(conn, having)
+    mentioned = {uuid for change in changes.values() for uuid in change.aggregates or ()}
+    aggregate_ids = known.ensure(conn, placement_aggregates, "uuid", mentioned)
+    members = {
+        each.id: [aggregate_ids[uuid] for uuid in change.aggregates]
+        for each, change in changes.items()
+        if change.aggregates is not None
+    }
+    association.AGGREGATES.replace(conn, members)
+    return {
+        each
+        for each, change in changes.items()
+        if each.id in changed or change.inventories is not None or change.aggregates is not None
+    }

@@ -1,0 +1,240 @@
+# SPDX-License-Identifier: Apache-2.0
+"""POST /-/providers: what a PUT about each provider would do and answer, in one request."""
+
+import uuid
+
+import pytest
+import webob
+import yaml
+from oslo_config import cfg
+
+from osc_placement.server import conf as server_conf
+from osc_placement.server import deploy
+from osc_placement.server.schemas.provider_changes import MOST
+from tests import databases
+
+BASE = "/resource_providers"
+ROUTE = "/-/providers"
+UNKNOWN = "7d2590ae-fb85-4080-9306-058b4c915e3f"
+TRAIT = "HW_CPU_X86_AVX"
+
+
+def make_sender(application):
+    """A function that sends a request as an administrator, or somebody else."""
+
+    def send(method, path, body=None, user="admin", version="1.39", roles=None):
+        request = webob.Request.blank(path, method=method)
+        request.headers["x-auth-token"] = user
+        request.headers["openstack-api-version"] = f"placement {version}"
+        if roles:
+            request.headers["x-roles"] = roles
+        if body is not None:
+            request.json_body = body
+            request.content_type = "application/json"
+        return request.get_response(application)
+
+    return send
+
+
+@pytest.fixture
+def send(application):
+    return make_sender(application)
+
+
+@pytest.fixture
+def hosts(send):
+    """Three providers at generation 1, each with processors."""
+    made = sorted(str(uuid.uuid4()) for _ in range(3))
+    for host in made:
+        send("POST", BASE, {"uuid": host, "name": host})
+        send("POST", f"{BASE}/{host}/inventories", {"resource_class": "VCPU", "total": 8})
+    return made
+
+
+def change(host, generation=1, **parts):
+    """A change of one provider."""
+    return {"uuid": host, "resource_provider_generation": generation, **parts}
+
+
+def write(send, *changes, **options):
+    """Send changes; the result of each."""
+    answer = send("POST", ROUTE, {"changes": list(changes)}, **options)
+    assert answer.status_int == 200, answer.text
+    return answer.json["results"]
+
+
+def vcpu(total=8, **fields):
+    """Inventories of processors alone."""
+    return {"VCPU": {"total": total, **fields}}
+
+
+def look(send, host, part):
+    """What a provider has, and its generation."""
+    shown = send("GET", f"{BASE}/{host}/{part}").json
+    return shown[part], shown["resource_provider_generation"]
+
+
+def test_every_provider_is_changed_and_its_generation_told(send, hosts):
+    """Inventories, traits and aggregates, each of another provider, answered in their order."""
+    group = str(uuid.uuid4())
+    results = write(
+        send,
+        change(
+            hosts[2], inventories={"VCPU": {"total": 8, "allocation_ratio": 4.0}, "DISK_GB": {"total": 5}}
+        ),
+        change(hosts[0], traits=[TRAIT]),
+        change(hosts[1], aggregates=[group]),
+    )
+    assert results == [
+        {"uuid": host, "resource_provider_generation": 2} for host in (hosts[2], hosts[0], hosts[1])
+    ]
+    inventories, generation = look(send, hosts[2], "inventories")
+    assert (generation, inventories["VCPU"]["allocation_ratio"], inventories["DISK_GB"]["total"]) == (2, 4, 5)
+    assert look(send, hosts[0], "traits") == ([TRAIT], 2)
+    assert look(send, hosts[1], "aggregates") == ([group], 2)
+    # nothing else of them was touched
+    assert look(send, hosts[0], "inventories")[0].keys() == {"VCPU"}
+
+
+def test_all_parts_of_a_change_are_one_move_of_the_generation(send, hosts):
+    """Three replacements of one provider at once, seen by whoever reads it next."""
+    group = str(uuid.uuid4())
+    parts = {"inventories": vcpu(2), "traits": [TRAIT], "aggregates": [group]}
+    assert write(send, change(hosts[0], **parts)) == [{"uuid": hosts[0], "resource_provider_generation": 2}]
+    (record,) = send("GET", f"{ROUTE}?uuid={hosts[0]}").json["providers"]
+    assert (record["generation"], record["traits"], record["aggregates"]) == (2, [TRAIT], [group])
+    assert record["inventories"]["VCPU"]["total"] == 2
+
+
+def test_traits_that_are_there_already_move_nothing(send, hosts):
+    """As with PUT; inventories and aggregates move the generation whatever they are."""
+    write(send, change(hosts[0], traits=[TRAIT]))
+    same = change(hosts[0], 2, traits=[TRAIT])
+    assert write(send, same) == [{"uuid": hosts[0], "resource_provider_generation": 2}]
+    assert write(send, change(hosts[0], 2, inventories=vcpu()))[0]["resource_provider_generation"] == 3
+    assert write(send, change(hosts[0], 3, aggregates=[]))[0]["resource_provider_generation"] == 4
+
+
+@pytest.mark.parametrize(
+    ("part", "value", "generation"),
+    [
+        ("inventories", {"VCPU": {"total": 0}}, 1),
+        ("inventories", {"vcpu": 5}, 1),
+        ("inventories", {"CUSTOM_NEVER_MADE": {"total": 5}}, 1),
+        ("inventories", {"VCPU": {"total": 5, "reserved": 6}}, 1),
+        ("inventories", vcpu(), 0),
+        ("traits", ["CUSTOM_NEVER_MADE"], 1),
+        ("traits", "HW_CPU_X86_AVX", 1),
+        ("traits", [], 7),
+        ("aggregates", ["no uuid"], 1),
+        ("aggregates", [], 0),
+    ],
+    ids=str,
+)
+def test_what_a_put_refuses_is_refused_in_its_words_and_alone(send, hosts, part, value, generation):
+    """Status, code and detail are those of the PUT, and the neighbours are changed."""
+    body = {part: value, "resource_provider_generation": generation}
+    put = send("PUT", f"{BASE}/{hosts[1]}/{part}", body)
+    assert put.status_int >= 400
+    results = write(
+        send,
+        change(hosts[0], inventories=vcpu(3)),
+        change(hosts[1], generation, **{part: value}),
+        change(hosts[2], traits=[TRAIT]),
+    )
+    assert [result.get("resource_provider_generation") for result in results] == [2, None, 2]
+    (told,), (expected,) = results[1]["errors"], put.json["errors"]
+    told.pop("request_id"), expected.pop("request_id")
+    assert told == expected
+    assert look(send, hosts[1], "inventories")[1] == 1
+
+
+def test_a_change_that_is_refused_for_one_part_is_not_done_for_another(send, hosts):
+    """New inventories with an unknown trait: neither."""
+    (result,) = write(send, change(hosts[0], inventories=vcpu(3), traits=["CUSTOM_NEVER_MADE"]))
+    assert result["errors"][0]["detail"].endswith("No such trait CUSTOM_NEVER_MADE  ")
+    assert look(send, hosts[0], "inventories") == look(send, hosts[1], "inventories")
+
+
+def test_inventory_in_use_stays_and_a_provider_that_is_not_there_is_named(send, hosts):
+    """The same errors as from PUT, beside a change that is done."""
+    claim = {
+        "allocations": {hosts[0]: {"resources": {"VCPU": 2}}},
+        "project_id": "p",
+        "user_id": "u",
+        "consumer_generation": None,
+        "consumer_type": "INSTANCE",
+    }
+    assert send("PUT", f"/allocations/{uuid.uuid4()}", claim).status_int == 204
+    used, missing, done = write(
+        send,
+        change(hosts[0], 2, inventories={}),
+        change(UNKNOWN, inventories={}),
+        change(hosts[1], inventories={}),
+    )
+    assert (used["errors"][0]["status"], used["errors"][0]["code"]) == (409, "placement.inventory.inuse")
+    assert missing["errors"][0]["status"] == 404
+    assert UNKNOWN in missing["errors"][0]["detail"]
+    assert done == {"uuid": hosts[1], "resource_provider_generation": 2}
+    assert look(send, hosts[1], "inventories")[0] == {}
+
+
+def test_the_microversion_decides_as_with_put(send, hosts):
+    """Reserved as much as there is, from 1.26; not at all below 1.19, where aggregates had no generation."""
+    full = change(hosts[0], inventories=vcpu(8, reserved=8))
+    (refused,) = write(send, full, version="1.25")
+    assert "reserved value is greater than or equal to total" in refused["errors"][0]["detail"]
+    assert write(send, full, version="1.26")[0]["resource_provider_generation"] == 2
+    assert send("POST", ROUTE, {"changes": [full]}, version="1.18").status_int == 404
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        [],
+        [{"uuid": UNKNOWN, "resource_provider_generation": 1}],
+        [{"uuid": UNKNOWN, "traits": []}],
+        [{"uuid": "x", "resource_provider_generation": 1, "traits": []}],
+        [change(UNKNOWN, traits=[], name="n")],
+        [change(UNKNOWN, traits=[]), change(UNKNOWN.replace("-", "").upper(), aggregates=[])],
+        [change(str(uuid.UUID(int=number)), traits=[]) for number in range(MOST + 1)],
+        "changes",
+    ],
+    ids=("none", "of nothing", "no generation", "no uuid", "unknown part", "twice", "too many", "text"),
+)
+def test_a_request_that_makes_no_sense_is_refused_whole(send, changes):
+    """400, before anything is judged."""
+    assert send("POST", ROUTE, {"changes": changes}).status_int == 400
+
+
+def test_a_uuid_may_be_spelled_as_elsewhere(send, hosts):
+    """Without dashes, in capitals; it comes back as it was given."""
+    spelled = hosts[0].replace("-", "").upper()
+    assert write(send, change(spelled, traits=[])) == [{"uuid": spelled, "resource_provider_generation": 1}]
+
+
+def test_each_part_needs_the_rule_of_its_put(tmp_path):
+    """Who may set traits alone can set traits, but nothing with them; who may set nothing learns nothing."""
+    rules = {
+        "placement:resource_providers:traits:update": "role:labeller",
+        "placement:resource_providers:list": "",
+    }
+    (tmp_path / "policy.yaml").write_text(yaml.safe_dump(rules))
+    conf = cfg.ConfigOpts()
+    server_conf.register_opts(conf)
+    with databases.make_database("sqlite", tmp_path) as url:
+        conf.set_default("connection", url, "placement_database")
+        conf([], default_config_files=[], default_config_dirs=[])
+        conf.set_override("sync_on_startup", True, "placement_database")
+        conf.set_override("auth_strategy", "noauth2", "api")
+        conf.set_override("policy_file", str(tmp_path / "policy.yaml"), "oslo_policy")
+        send = make_sender(deploy.loadapp(conf))
+        host = str(uuid.uuid4())
+        assert send("POST", BASE, {"uuid": host, "name": host}).status_int == 200
+        labels = change(host, 0, traits=[TRAIT])
+        label = {"user": "somebody:p", "roles": "labeller"}
+        assert write(send, labels, **label) == [{"uuid": host, "resource_provider_generation": 1}]
+        more = {"changes": [change(host, 1, traits=[], aggregates=[])]}
+        assert send("POST", ROUTE, more, **label).status_int == 403
+        assert send("POST", ROUTE, {"not": "read"}, user="nobody:p", roles="reader").status_int == 403
+        assert look(send, host, "traits") == ([TRAIT], 1)
