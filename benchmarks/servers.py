@@ -35,7 +35,11 @@ CONFIGURATION = """\
 connection = {database}
 [api]
 auth_strategy = noauth2
+[oslo_policy]
+policy_file = {policy}
 """
+#: by default only services may reshape, and the commands that are measured come from an administrator
+POLICY = '"placement:reshaper:reshape": "rule:admin_or_service_api"\n'
 
 
 @dataclass(frozen=True)
@@ -169,7 +173,10 @@ def prepared(
 ) -> Iterator[Server]:
     """A server, not started, on a database that holds a cloud, or nothing if there is none."""
     with database(workspace.directory) as url:
-        (workspace.directory / "placement.conf").write_text(CONFIGURATION.format(database=url))
+        policy = workspace.directory / "policy.yaml"
+        policy.write_text(POLICY)
+        configuration = CONFIGURATION.format(database=url, policy=policy)
+        (workspace.directory / "placement.conf").write_text(configuration)
         server = Server(implementation, workspace)
         if cloud is not None:
             server.make_tables()

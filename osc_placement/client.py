@@ -18,18 +18,29 @@ from keystoneauth1.session import Session
 
 from osc_placement import microversion
 from osc_placement.batch.workers import CONCURRENCY, map_in_order
-from osc_placement.errors import BadAnswer, Forbidden, NotFound, UsageError
+from osc_placement.errors import (
+    BadAnswer,
+    Forbidden,
+    HttpError,
+    NotFound,
+    PlacementError,
+    UsageError,
+    from_document,
+)
 from osc_placement.microversion import Version
 from osc_placement.model import PARTS, Inventory, Part, Provider, ProviderRecord
 from osc_placement.transport import Document, Params, Transport, read_document
 
 __all__ = ["Document", "PlacementClient"]
 
-#: the bulk reads of osc-placement's own server, which no other placement has
+#: the bulk reads and the bulk write of osc-placement's own server, which no other placement has
 _BULK = "/-/providers"
 _BULK_ALLOCATIONS = "/-/allocations"
-#: whether each endpoint has it, kept as long as the session that asked: one question per process
-_has_bulk: WeakKeyDictionary[Session, dict[str, bool]] = WeakKeyDictionary()
+#: whether each endpoint has them, by method and address, kept as long as the session that asked: one question
+#: per process
+_has_bulk: WeakKeyDictionary[Session, dict[tuple[str, str], bool]] = WeakKeyDictionary()
+#: how a server says that it has no such route, or a proxy that it lets nobody through to it
+_NO_ROUTE = (403, 404, 405)
 
 
 class PlacementClient(Transport):
@@ -106,17 +117,21 @@ class PlacementClient(Transport):
         self, filters: Mapping[str, Any] | None = None, *, want: Iterable[Part] = PARTS
     ) -> Iterator[ProviderRecord] | None:
         """The same where one request does it; None where the server has no bulk read."""
-        known = _has_bulk.setdefault(self._given_session, {})
-        if not known.get(self.endpoint, True):
+        known, route = self._known_routes, ("GET", self.endpoint)
+        if not known.get(route, True):
             return None
         try:
             documents = self._read_bulk(filters or {}, _order_parts(want))
         except (NotFound, Forbidden, BadAnswer):
             # the last two are a proxy's, which lets through only what it knows
-            known[self.endpoint] = False
+            known[route] = False
             return None
-        known[self.endpoint] = True
+        known[route] = True
         return (_record(document) for document in documents)
+
+    @property
+    def _known_routes(self) -> dict[tuple[str, str], bool]:
+        return _has_bulk.setdefault(self._given_session, {})
 
     def _read_bulk(self, filters: Mapping[str, Any], parts: Sequence[Part]) -> list[Document]:
         params = [*_provider_filters(**filters), ("want", ",".join(parts))]
@@ -183,6 +198,42 @@ class PlacementClient(Transport):
     def delete_provider(self, uuid: str) -> None:
         """Delete a provider."""
         self._call("DELETE", _provider(uuid))
+
+    # many providers
+
+    def can_change_many(self, some_uuid: str) -> bool:
+        """Whether the server has the bulk write, as far as can be known without writing; may cost a request.
+
+        Only a server that was seen to have the bulk read is taken to have it, as what lets anything through
+        and understands nothing cannot be told from it otherwise.
+        """
+        if self.version < microversion.AGGREGATES_WITH_GENERATION:
+            return False
+        known = self._known_routes
+        if ("GET", self.endpoint) not in known:
+            self.read_providers_at_once({"uuid": some_uuid}, want=("traits",))
+        return known[("GET", self.endpoint)] and known.get(("POST", self.endpoint), True)
+
+    def change_many(self, changes: Sequence[Document]) -> list[int | PlacementError] | None:
+        """Replace what many providers have in one request, each whole or not at all.
+
+        A change has ``uuid``, ``resource_provider_generation`` and any of ``inventories``, ``traits`` and
+        ``aggregates``. Of each, in their order, the generation it moved to, or why it was not done; None
+        where the server cannot do this, and nothing was done.
+        """
+        try:
+            results = self._call("POST", _BULK, "results", json={"changes": changes})["results"]
+        except (HttpError, BadAnswer) as error:
+            if error.http_status not in _NO_ROUTE:
+                raise
+            self._known_routes["POST", self.endpoint] = False
+            return None
+        url = self.endpoint + _BULK
+        try:
+            told = [_read_result(url, result) for result in results]
+            return [result for _, result in zip(changes, told, strict=True)]
+        except (LookupError, TypeError, ValueError) as error:
+            raise BadAnswer("POST", url, 200, "results that cannot be read") from error
 
     # inventories
 
@@ -363,6 +414,13 @@ def _provider_filters(
     if resources:
         params.append(("resources", ",".join(f"{key}:{value}" for key, value in resources.items())))
     return params
+
+
+def _read_result(url: str, result: Document) -> int | PlacementError:
+    if "errors" in result:
+        return from_document("POST", url, result)
+    generation: int = result["resource_provider_generation"]
+    return generation
 
 
 def _order_parts(want: Iterable[Part]) -> tuple[Part, ...]:

@@ -218,6 +218,9 @@ class ServerError(HttpError):
     """5xx: the server, or the proxy before it, failed."""
 
 
+#: after these nobody knows whether a write was done
+ANSWER_LOST = (Unreachable, ServerError, BadAnswer)
+
 _BY_STATUS: dict[int, type[HttpError]] = {
     400: BadRequest,
     401: Unauthorized,
@@ -233,7 +236,18 @@ _TRUSTED_WITHOUT_DOCUMENT = {401: "the token was not accepted", 403: "access was
 
 def from_answer(method: str, url: str, status: int, reason: str, body: str) -> PlacementError:
     """Make the error for an answer with a status of 400 and above, whatever its body holds."""
-    document = _error_document(body)
+    return _make(method, url, status, reason, body, _error_document(body))
+
+
+def from_document(method: str, url: str, answer: Document) -> PlacementError:
+    """The same for a part of an answer that is placement's error document; LookupError if it is none."""
+    document = answer["errors"][0]
+    return _make(method, url, document["status"], document["title"], "", document)
+
+
+def _make(
+    method: str, url: str, status: int, reason: str, body: str, document: Document | None
+) -> PlacementError:
     error = _BY_STATUS.get(status, HttpError)
     if status >= 500:
         message = _failure_text(method, url, reason, body, document)

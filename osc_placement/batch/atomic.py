@@ -25,17 +25,14 @@ from osc_placement.batch.select import read_states
 from osc_placement.batch.workers import CONCURRENCY
 from osc_placement.client import Document, PlacementClient
 from osc_placement.errors import (
-    BadAnswer,
+    ANSWER_LOST,
     Conflict,
     Forbidden,
     OverLimit,
     PlacementError,
-    ServerError,
-    Unreachable,
     UsageError,
 )
 
-_ANSWER_LOST: Final = (Unreachable, ServerError, BadAnswer)
 _NOTE_LOST: Final = "the answer was lost; it was read back"
 
 
@@ -132,7 +129,7 @@ class _Run:
             except Conflict as conflict:
                 if not conflict.concurrent_update or attempt == MAX_ATTEMPTS:
                     raise
-            except _ANSWER_LOST:
+            except ANSWER_LOST:
                 if not self._is_written(wanted):
                     raise
                 return [_applied(change, attempt, _NOTE_LOST) for change in part]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run a plan: all writes of a batch.
+"""Run a plan: all writes of a batch, many providers in one request where the server can do that.
 
 A provider or consumer that somebody else changed since it was planned is read again, planned again and tried
 again, a bounded number of times. Where the answer to a write was lost, a reading tells whether it was done.
@@ -19,18 +19,17 @@ from osc_placement import microversion
 from osc_placement.batch.difference import holds
 from osc_placement.batch.gate import Gate
 from osc_placement.batch.plan import Change, Consumer, Edit, Facet, Outcome, Plan, Report, Result, plan_change
+from osc_placement.batch.portion import choose_size, write_portion
 from osc_placement.batch.select import read_state
-from osc_placement.batch.workers import CONCURRENCY, map_in_order
+from osc_placement.batch.workers import CONCURRENCY, map_many
 from osc_placement.client import Document, PlacementClient
-from osc_placement.errors import BadAnswer, Conflict, PlacementError, ServerError, Unreachable
+from osc_placement.errors import ANSWER_LOST, Conflict, PlacementError
 
 LOG = logging.getLogger(__name__)
 
 MAX_ATTEMPTS: Final = 10
 _FIRST_PAUSE: Final = 0.02  # seconds; doubles with every attempt up to
 _LONGEST_PAUSE: Final = 1.0
-#: after these nobody knows whether the write was done
-_ANSWER_LOST: Final = (Unreachable, ServerError, BadAnswer)
 
 
 class Recorder(Protocol):
@@ -113,20 +112,61 @@ class _Run:
         self._recorder = recorder
         self._concurrency = concurrency
         self._on_outcome = on_outcome
+        #: changes of one request; a server that turns out to take one each makes it one
+        self._size = 1
 
     def steps(self, steps: Sequence[Change]) -> list[Outcome]:
         """Make some changes; an outcome for each."""
-        return map_in_order(self._step, steps, threads=self._concurrency, on_result=self._on_outcome)
+        self._size = choose_size(self._client, steps, self._gate.max_failures)
+        portions = [steps[begin : begin + self._size] for begin in range(0, len(steps), self._size)]
+        return map_many(self._run_portion, portions, threads=self._concurrency, on_result=self._on_outcome)
 
-    def _step(self, step: Change) -> Outcome:
-        if step.uuid in self._plan.hopeless:
-            outcome = Outcome(step, Result.FAILED, error=self._plan.hopeless[step.uuid])
-        elif step.facets and (reason := self._gate.wait()):
-            outcome = Outcome(step, Result.SKIPPED, note=reason)
-        else:
-            outcome = run_change(
-                self._client, step, self._plan.edit_of(step), self._gate.stop, self._recorder.plan_again
-            )
+    def _run_portion(self, portion: Sequence[Change]) -> Iterator[Outcome]:
+        waiting = []
+        for step in portion:
+            if step.uuid in self._plan.hopeless:
+                yield self._end(Outcome(step, Result.FAILED, error=self._plan.hopeless[step.uuid]))
+            elif not step.facets:
+                yield self._end(Outcome(step, Result.UNCHANGED))
+            else:
+                waiting.append(step)
+        while waiting:
+            number, refusal = self._gate.take(min(len(waiting), self._size))
+            now, waiting = waiting[:number], waiting[number:]
+            if refusal:
+                yield from (self._end(Outcome(step, Result.SKIPPED, note=refusal)) for step in now)
+            elif len(now) == 1:
+                yield self._end(self._run_change(now[0]))
+            else:
+                yield from self._run_together(now)
+
+    def _run_together(self, steps: Sequence[Change]) -> Iterator[Outcome]:
+        verdicts = write_portion(self._client, steps)
+        if verdicts is None:
+            # a write of one may be slow, so each of them passes the gate by itself
+            self._size = 1
+            yield from self._run_portion(steps)
+            return
+        for step in steps:
+            verdict = verdicts[step.uuid]
+            if isinstance(verdict, int):
+                outcome = Outcome(step, Result.APPLIED, 1, verdict)
+            else:
+                outcome = self._run_change(step, verdict)
+            yield self._end(outcome)
+
+    def _run_change(self, step: Change, refusal: Exception | None = None) -> Outcome:
+        return run_change(
+            self._client,
+            step,
+            self._plan.edit_of(step),
+            self._gate.stop,
+            self._recorder.plan_again,
+            refusal,
+        )
+
+    def _end(self, outcome: Outcome) -> Outcome:
+        """Keep how it ended."""
         self._record(outcome)
         if outcome.result is Result.FAILED:
             self._gate.count_failure()
@@ -172,15 +212,17 @@ def run_change(
     edit: Edit,
     stop: threading.Event | None = None,
     on_replan: Callable[[Change], None] | None = None,
+    refusal: Exception | None = None,
 ) -> Outcome:
     """Make one change, planning it again with ``edit`` when somebody else was faster; raises nothing.
 
-    ``on_replan`` is called with the new change before it is written.
+    ``on_replan`` is called with the new change before it is written; ``refusal`` is what a first attempt was
+    answered with, if it was made already.
     """
-    attempt = _Attempt(change)
+    attempt = _Attempt(change, refusal)
     try:
         return _run_attempts(client, attempt, edit, stop or threading.Event(), on_replan or _ignore)
-    except _ANSWER_LOST as error:
+    except ANSWER_LOST as error:
         return _find_out(client, attempt, error)
     except Exception as error:  # whatever it is, it is about this provider only
         LOG.debug("%s was not changed", change.uuid, exc_info=True)
@@ -194,11 +236,19 @@ def _ignore(_change: Change) -> None:
 class _Attempt:
     """How far one provider is: the only thing here that moves, and seen by one thread."""
 
-    def __init__(self, change: Change) -> None:
+    def __init__(self, change: Change, refusal: Exception | None = None) -> None:
         self.change = change
+        self.refusal = refusal
         self.number = 0
         self.generation: int | None = None
         self.is_writing = False
+
+    def write(self, client: PlacementClient) -> None:
+        refusal, self.refusal = self.refusal, None
+        if refusal is not None:
+            raise refusal
+        for generation in write_change(client, self.change):
+            self.generation = generation
 
     def end(self, result: Result, error: Exception | None = None, note: str = "") -> Outcome:
         return Outcome(self.change, result, self.number, self.generation, error, note)
@@ -212,13 +262,12 @@ def _run_attempts(
     on_replan: Callable[[Change], None],
 ) -> Outcome:
     while attempt.change.facets:
-        if stop.is_set():
+        if stop.is_set() and attempt.refusal is None:
             return attempt.end(Result.SKIPPED, note="stopped")
         attempt.number += 1
         try:
             attempt.is_writing = True
-            for generation in write_change(client, attempt.change):
-                attempt.generation = generation
+            attempt.write(client)
             return attempt.end(Result.APPLIED)
         except Conflict as conflict:
             if not conflict.concurrent_update or attempt.number == MAX_ATTEMPTS:

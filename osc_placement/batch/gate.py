@@ -17,6 +17,8 @@ from typing import Final
 
 #: seconds between two looks at the control file
 _LOOK: Final = 0.2
+#: seconds whose writes may pass together under a rate
+_BURST: Final = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +71,7 @@ class Gate:
         self._given_rate = rate
         self._order = Order()
         self._control = control
-        self._max_failures = max_failures
+        self.max_failures = max_failures
         self._on_event = on_event or (lambda _text: None)
         self._lock = threading.Lock()
         self._failures = 0
@@ -97,38 +99,46 @@ class Gate:
         """Stop the run when there were more failures than are allowed."""
         with self._lock:
             self._failures += 1
-            too_many = self._max_failures is not None and self._failures > self._max_failures
+            too_many = self.max_failures is not None and self._failures > self.max_failures
         if too_many:
-            self.halt(f"stopped after more than {self._max_failures} failures")
+            self.halt(f"stopped after more than {self.max_failures} failures")
 
     def wait(self) -> str:
         """Wait until one write may pass; why it may not, or nothing."""
+        return self.take(1)[1]
+
+    def take(self, most: int) -> tuple[int, str]:
+        """Wait until writes may pass; how many, at most so many, and why they may not, or nothing.
+
+        Under a rate it is as many as the rate lets pass in a tenth of a second, but one at least.
+        """
         if self._control is None and not self._given_rate:
-            return self._refusal()
+            return most, self._refusal()
         while not self.stop.is_set():
-            pause = self._take_turn()
-            if pause is None:
-                return ""
+            number, pause = self._take_turns(most)
+            if number:
+                return number, ""
             self.stop.wait(pause)
-        return self._refusal()
+        return most, self._refusal()
 
     def _refusal(self) -> str:
         return (self.halted or "stopped") if self.stop.is_set() else ""
 
-    def _take_turn(self) -> float | None:
-        """Take the next turn; the seconds until it makes sense to ask again, None if the turn is now."""
+    def _take_turns(self, most: int) -> tuple[int, float]:
+        """Take the next turns; none, and the seconds until it makes sense to ask again, if they are later."""
         with self._lock:
             now = time.monotonic()
             self._look(now)
             if self._order.is_paused or self._order.is_stopped:
-                return _LOOK
+                return 0, _LOOK
             rate = self._given_rate if self._order.rate is None else self._order.rate
             if not rate:
-                return None
+                return most, 0.0
             if now < self._next_pass:
-                return min(self._next_pass - now, _LOOK)
-            self._next_pass = now + 1 / rate
-            return None
+                return 0, min(self._next_pass - now, _LOOK)
+            number = max(1, min(most, int(rate * _BURST)))
+            self._next_pass = now + number / rate
+            return number, 0.0
 
     def _look(self, now: float) -> None:
         if self._control is None or now < self._next_look:

@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
+from dataclasses import dataclass
 from queue import SimpleQueue
-from typing import Final, TypeVar
+from typing import Final, Generic, TypeVar
 
 Item = TypeVar("Item")
 Value = TypeVar("Value")
@@ -31,43 +32,66 @@ def map_in_order(
     not begun when an exception comes is dropped. An Exception is raised when what is under way has ended;
     KeyboardInterrupt at once, as an answer that is waited for may never come.
     """
-    futures: list[Future[Value]] = [Future() for _ in items]
+    return map_many(lambda item: (function(item),), items, threads=threads, on_result=on_result)
+
+
+def map_many(
+    function: Callable[[Item], Iterable[Value]],
+    items: Sequence[Item],
+    *,
+    threads: int = CONCURRENCY,
+    on_result: Callable[[Value], None] | None = None,
+) -> list[Value]:
+    """The same for a function that yields any number of values of an item; each is told as it comes."""
+    futures: list[Future[list[Value]]] = [Future() for _ in items]
     waiting = deque(zip(futures, items, strict=True))
-    done: SimpleQueue[Future[Value]] = SimpleQueue()
+    news: SimpleQueue[_News[Value]] = SimpleQueue()
     workers = [
         # daemons, or the end of the process would wait for them; ThreadPoolExecutor has none
-        threading.Thread(target=_work, args=(function, waiting, done), daemon=True)
+        threading.Thread(target=_work, args=(function, waiting, news), daemon=True)
         for _ in range(max(1, min(threads, len(items))))
     ]
     try:
-        _collect(workers, done, len(items), on_result)
+        _collect(workers, news, len(items), on_result)
     except BaseException as error:
         waiting.clear()
         if isinstance(error, Exception):
             _join(workers)
         raise
-    return [future.result() for future in futures]
+    return [value for future in futures for value in future.result()]
+
+
+@dataclass(frozen=True, slots=True)
+class _News(Generic[Value]):
+    """Values that came, or that all of an item did."""
+
+    values: Sequence[Value] = ()
+    finished: Future[list[Value]] | None = None
 
 
 def _collect(
     workers: Sequence[threading.Thread],
-    done: SimpleQueue[Future[Value]],
+    news: SimpleQueue[_News[Value]],
     number: int,
     on_result: Callable[[Value], None] | None,
 ) -> None:
     for worker in workers:
         worker.start()
-    for _ in range(number):
-        value = done.get().result()
+    while number:
+        piece = news.get()
         if on_result:
-            on_result(value)
+            for value in piece.values:
+                on_result(value)
+        if piece.finished:
+            piece.finished.result()
+            number -= 1
     _join(workers)
 
 
 def _work(
-    function: Callable[[Item], Value],
-    waiting: deque[tuple[Future[Value], Item]],
-    done: SimpleQueue[Future[Value]],
+    function: Callable[[Item], Iterable[Value]],
+    waiting: deque[tuple[Future[list[Value]], Item]],
+    news: SimpleQueue[_News[Value]],
 ) -> None:
     while True:
         try:
@@ -75,10 +99,16 @@ def _work(
         except IndexError:
             return
         try:
-            future.set_result(function(item))
+            future.set_result(list(_telling(function(item), news)))
         except BaseException as error:  # it is raised in the caller's thread
             future.set_exception(error)
-        done.put(future)
+        news.put(_News(finished=future))
+
+
+def _telling(values: Iterable[Value], news: SimpleQueue[_News[Value]]) -> Iterator[Value]:
+    for value in values:
+        news.put(_News((value,)))
+        yield value
 
 
 def _join(workers: Sequence[threading.Thread]) -> None:

@@ -3,7 +3,7 @@
 
 import pytest
 
-from osc_placement import errors, microversion
+from osc_placement import codes, errors, microversion
 from tests.unit.fake_placement import FakePlacement, error
 
 PROVIDER = {"uuid": "u", "name": "host1", "generation": 3}
@@ -359,6 +359,67 @@ def test_without_a_bulk_read_each_provider_is_read():
     assert fake.lines.count("GET /-/providers") == 1
     assert fake.lines.count("GET /resource_providers/u/traits") == 2
     assert fake.lines.count("GET /resource_providers/u/usages") == 1
+
+
+CONCURRENT = codes.CONCURRENT_UPDATE
+CHANGES = [{"uuid": uuid, "resource_provider_generation": 3, "traits": ["A"]} for uuid in "uvw"]
+RESULTS = {
+    "results": [
+        {"uuid": "u", "resource_provider_generation": 4},
+        {"uuid": "v", "errors": [{"status": 409, "title": "Conflict", "detail": "no\n", "code": CONCURRENT}]},
+        {"uuid": "w", "errors": [{"status": 404, "title": "Not Found", "detail": "gone"}]},
+    ]
+}
+
+
+def test_a_bulk_write_tells_of_each_provider():
+    """A generation, or the error that a write of its own would have raised."""
+    fake = FakePlacement().on("POST", "/-/providers", RESULTS)
+    moved, overtaken, gone = fake.client().change_many(CHANGES)
+    assert (moved, str(gone)) == (4, "gone (HTTP 404)")
+    assert isinstance(overtaken, errors.Conflict)
+    assert overtaken.concurrent_update
+    assert isinstance(gone, errors.NotFound)
+    assert fake.asked[-1].body == {"changes": CHANGES}
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        (404, {"errors": [{"status": 404, "detail": "no such path"}]}),
+        (405, "<html><title>Method Not Allowed</title></html>"),
+        (403, "<html><title>Forbidden</title></html>"),
+    ],
+    ids=("a server before", "a proxy", "a strict proxy"),
+)
+def test_a_server_without_a_bulk_write_is_asked_once(answer):
+    """It may have the bulk read all the same."""
+    fake = FakePlacement().on("GET", "/-/providers", {"providers": []}).on("POST", "/-/providers", answer)
+    client = fake.client()
+    assert client.can_change_many("u")
+    assert client.change_many(CHANGES) is None
+    assert not client.can_change_many("u")
+    assert fake.lines.count("GET /-/providers") == 1
+
+
+def test_what_has_no_bulk_read_is_not_sent_a_bulk_write():
+    """Only an answer in JSON proves that something there understands."""
+    fake = FakePlacement().on("GET", "/-/providers", (200, "<html>Welcome</html>"))
+    assert not fake.client().can_change_many("u")
+    assert not FakePlacement("1.18").client().can_change_many("u")
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [{"results": [what] * 3} for what in ({"uuid": "u"}, 4, {"errors": []})]
+    + [{"results": RESULTS["results"][:1]}, {"results": None}, {"done": True}],
+    ids=str,
+)
+def test_results_that_make_no_sense_are_a_bad_answer(answer):
+    """What was done is not known then."""
+    fake = FakePlacement().on("POST", "/-/providers", answer)
+    with pytest.raises(errors.BadAnswer):
+        fake.client().change_many(CHANGES)
 
 
 def test_what_is_not_wanted_is_none():

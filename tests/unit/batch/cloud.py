@@ -15,7 +15,11 @@ def conflict():
 class FakeCloud:
     """Knows inventories, traits and aggregates of providers; `before_write` is called before each write."""
 
-    def __init__(self, *names, inventories=None, traits=()):
+    def __init__(self, *names, inventories=None, traits=(), takes_many=False):
+        #: whether many may be changed by one write; an error instead is how such a write ends
+        self.takes_many = takes_many
+        #: why providers refuse a write among others, by UUID
+        self.refusals = {}
         self._lock = threading.Lock()
         self.calls = []
         self.before_write = lambda uuid: None
@@ -106,6 +110,30 @@ class FakeCloud:
     def set_provider_traits(self, uuid, traits, generation):
         """As the client's."""
         return self._write(uuid, "traits", traits, generation)
+
+    def can_change_many(self, uuid):
+        """As the client's."""
+        return bool(self.takes_many)
+
+    def change_many(self, changes):
+        """As the client's."""
+        self.calls.append(("write many", [change["uuid"] for change in changes]))
+        if self.takes_many == "no more":
+            return None
+        results = [self._change(dict(change)) for change in changes]
+        if isinstance(self.takes_many, Exception):
+            raise self.takes_many
+        return results
+
+    def _change(self, change):
+        uuid, generation = change.pop("uuid"), change.pop("resource_provider_generation")
+        self.before_write(uuid)
+        if uuid in self.refusals:
+            return self.refusals[uuid]
+        if generation != self.facets[uuid]["resource_provider_generation"]:
+            return conflict()
+        self.touch(uuid, **change)
+        return self.facets[uuid]["resource_provider_generation"]
 
     def set_provider_aggregates(self, uuid, aggregates, generation):
         """As the client's."""

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A portion of a plan in one request, where the server can do that: the changes of many providers.
+
+PERF: a PUT is two milliseconds of processor time in the server, one in the client, and a commit. Five hundred
+of them took 2.6 s where the same in portions takes 0.3 s (doc/source/user/batch.rst has the figures).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from osc_placement.batch.plan import Change, Consumer
+from osc_placement.client import Document, PlacementClient
+from osc_placement.errors import ANSWER_LOST, PlacementError
+
+LOG = logging.getLogger(__name__)
+
+#: changes of one request: the providers in it are locked until all of them are done
+SIZE: Final = 50
+
+#: by UUID the generation afterwards, or why it was not done or is not known to be
+Verdicts = Mapping[str, int | PlacementError]
+
+
+def choose_size(client: PlacementClient, steps: Sequence[Change], max_failures: int | None) -> int:
+    """How many changes may go in one request: one, unless the server can do more and all are of providers.
+
+    No more than the failures that are allowed, and one: whoever stops a run at the first failure does not
+    want forty more under way.
+    """
+    changes = [step for step in steps if step.facets]
+    if len(changes) < 2 or any(isinstance(step.subject, Consumer) for step in changes):
+        return 1
+    if not client.can_change_many(changes[0].uuid):
+        return 1
+    return SIZE if max_failures is None else min(SIZE, max_failures + 1)
+
+
+def write_portion(client: PlacementClient, changes: Sequence[Change]) -> Verdicts | None:
+    """Make changes of different providers, each whole or not at all; raises nothing that is about them.
+
+    None if nothing was done, and they have to be made one by one: the server cannot do it after all, or
+    refused the request as a whole, which tells nothing of any one of them.
+    """
+    try:
+        results = client.change_many([_describe(change) for change in changes])
+    except ANSWER_LOST as error:
+        return {change.uuid: error for change in changes}
+    except PlacementError as error:
+        LOG.debug("%s providers are changed one by one: %s", len(changes), error)
+        return None
+    if results is None:
+        return None
+    return {change.uuid: result for change, result in zip(changes, results, strict=True)}
+
+
+def _describe(change: Change) -> Document:
+    document: Document = {
+        "uuid": change.uuid,
+        "resource_provider_generation": change.subject.generation or 0,
+    }
+    after = change.after
+    if "inventories" in change.facets:
+        inventories = (after.inventories or {}).items()
+        document["inventories"] = {name: inventory.to_json() for name, inventory in inventories}
+    if "traits" in change.facets:
+        document["traits"] = sorted(after.traits or ())
+    if "aggregates" in change.facets:
+        document["aggregates"] = sorted(after.aggregates or ())
+    return document

@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Running a plan in portions: as one by one, in fewer requests, with every outcome as true."""
+
+import threading
+
+import pytest
+
+from osc_placement.batch import execute
+from osc_placement.batch.gate import Gate
+from osc_placement.batch.inventory import RatioEdit
+from osc_placement.batch.membership import TraitEdit
+from osc_placement.batch.plan import Change, Plan, ProviderState, Reading, make_plan
+from osc_placement.batch.portion import SIZE
+from osc_placement.batch.record import Recorded
+from osc_placement.batch.select import read_states
+from osc_placement.errors import BadRequest, PlacementError, ServerError, TimedOut
+from osc_placement.model import Provider
+from tests.unit.batch.cloud import FakeCloud, processors
+from tests.unit.batch.test_execute import ADD, no_pauses, results, run
+
+__all__ = ["no_pauses"]
+
+NAMES = [f"host{number:03}" for number in range(2 * SIZE + 7)]
+
+
+def writes(cloud):
+    """How many providers each write was about, in order."""
+    return [len(what) if how == "write many" else 1 for how, what in cloud.calls if how.startswith("write")]
+
+
+def test_many_providers_are_few_writes():
+    """Portions of the size, in the order of the plan; every provider has its generation."""
+    cloud = FakeCloud(*NAMES, takes_many=True)
+    told = []
+    report = run(cloud, on_outcome=told.append, concurrency=1)
+    assert writes(cloud) == [SIZE, SIZE, 7]
+    assert [outcome.change.uuid for outcome in report.outcomes] == NAMES
+    assert {(str(outcome.result), outcome.generation, outcome.attempts) for outcome in report.outcomes} == {
+        ("applied", 1, 1)
+    }
+    assert told == list(report.outcomes)
+    assert all(facets["traits"] == ["A"] for facets in cloud.facets.values())
+
+
+def test_inventories_are_sent_whole():
+    """Of a ratio that changes, the other fields and the other classes go back as they were."""
+    cloud = FakeCloud("a", "b", inventories=processors(1.0), takes_many=True)
+    assert set(results(run(cloud, RatioEdit({"VCPU": 4.0}))).values()) == {"applied"}
+    assert [facets["inventories"] for facets in cloud.facets.values()] == [processors(4.0)] * 2
+
+
+def test_all_facets_of_a_provider_are_one_change():
+    """An undo of traits and aggregates, say, moves the generation once."""
+    cloud = FakeCloud("a", "b", takes_many=True)
+    after = ProviderState(traits=frozenset("A"), aggregates=frozenset("g"))
+    before = ProviderState(traits=frozenset(), aggregates=frozenset())
+    steps = tuple(Change(provider, before, after) for provider in cloud.providers)
+    plan = Plan(Recorded("undo", ("traits", "aggregates")), steps)
+    assert set(results(execute.execute_plan(cloud, plan)).values()) == {"applied"}
+    assert all(
+        (facets["traits"], facets["aggregates"], facets["resource_provider_generation"]) == (["A"], ["g"], 1)
+        for facets in cloud.facets.values()
+    )
+
+
+def test_one_change_is_a_put():
+    """There is nothing to put together; unchanged providers do not count."""
+    cloud = FakeCloud("a", "b", takes_many=True)
+    cloud.facets["b"]["traits"] = ["A"]
+    assert results(run(cloud)) == {"a": "applied", "b": "unchanged"}
+    assert cloud.calls[-1] == ("write", "a")
+
+
+def test_who_was_overtaken_is_planned_again_alone():
+    """The others of the portion are done; the last plan for the one is kept before it is written."""
+    cloud = FakeCloud("a", "b", "c", takes_many=True)
+    plan = make_plan(ADD, read_states(cloud, cloud.providers, ADD.facets))
+    cloud.touch("b", traits=["MINE"])
+    replanned = []
+
+    class Recorder(execute.NoRecorder):
+        def plan_again(self, change):
+            replanned.append((change.uuid, cloud.facets["b"]["traits"]))
+
+    report = execute.execute_plan(cloud, plan, recorder=Recorder())
+    assert results(report) == {"a": "applied", "b": "applied", "c": "applied"}
+    assert cloud.facets["b"]["traits"] == ["A", "MINE"]
+    assert replanned == [("b", ["MINE"])]
+    assert [outcome.attempts for outcome in report.outcomes] == [1, 2, 1]
+    assert writes(cloud) == [3, 1]
+
+
+def test_a_refusal_is_the_outcome_of_one_provider():
+    """It is tried once, and the reason is told."""
+    cloud = FakeCloud("a", "b", "c", takes_many=True)
+    cloud.refusals["b"] = BadRequest(400, "no such thing")
+    report = run(cloud)
+    assert results(report) == {"a": "applied", "b": "failed", "c": "applied"}
+    assert report.outcomes[1].error is cloud.refusals["b"]
+    assert writes(cloud) == [3]
+
+
+@pytest.mark.parametrize("error", [TimedOut("POST", "url", 1), ServerError(503, "busy")], ids=repr)
+def test_where_the_answer_is_lost_each_provider_is_read(error):
+    """What was done is found to be done."""
+    cloud = FakeCloud("a", "b", takes_many=error)
+    cloud.refusals["b"] = BadRequest(400, "nobody hears this")
+    report = run(cloud)
+    assert results(report) == {"a": "applied", "b": "failed"}
+    assert report.outcomes[0].note == "the answer was lost; it was read back"
+    assert report.outcomes[1].error is error
+
+
+@pytest.mark.parametrize("answer", ["no more", BadRequest(400, "too much at once")], ids=str)
+def test_what_cannot_be_done_together_is_done_one_by_one(answer):
+    """A server that has no bulk write after all, or refuses the whole: each has its own outcome."""
+    cloud = FakeCloud(*NAMES, takes_many=answer)
+    if isinstance(answer, Exception):
+        cloud.change_many = lambda changes: (_ for _ in ()).throw(answer)
+    assert set(results(run(cloud, concurrency=1)).values()) == {"applied"}
+    assert writes(cloud)[-len(NAMES) :] == [1] * len(NAMES)
+    # it is tried once, not for each portion
+    assert len(writes(cloud)) <= len(NAMES) + 1
+
+
+def test_a_throttle_makes_the_portions_small():
+    """At twenty a second two may pass at once, and what is left waits its turn."""
+    cloud = FakeCloud(*NAMES[:6], takes_many=True)
+    run(cloud, gate=Gate(rate=20.0), concurrency=2)
+    assert sum(writes(cloud)) == 6
+    assert max(writes(cloud)) == 2
+
+
+def test_who_allows_no_failure_has_one_write_under_way_in_each_thread():
+    """What fails after the first failure is bounded by the concurrency, not by the size of a portion."""
+    cloud = FakeCloud(*NAMES, takes_many=True)
+    cloud.failing = dict.fromkeys(NAMES, PlacementError("broken"))
+    plan = Plan(
+        ADD,
+        tuple(
+            make_plan(ADD, [Reading(Provider(name, name, 0), ProviderState(traits=frozenset()))]).steps[0]
+            for name in NAMES
+        ),
+    )
+    report = execute.execute_plan(cloud, plan, gate=Gate(max_failures=0), concurrency=2)
+    assert 1 <= sum(outcome.result == "failed" for outcome in report.outcomes) <= 2
+    assert report.halted
+
+
+def test_stop_skips_what_has_not_begun():
+    """The portion under way is finished, the rest is skipped and told so."""
+    cloud = FakeCloud(*NAMES, takes_many=True)
+    stop = threading.Event()
+    cloud.before_write = lambda uuid: stop.set()
+    report = run(cloud, stop=stop, concurrency=1)
+    assert [str(outcome.result) for outcome in report.outcomes] == ["applied"] * SIZE + ["skipped"] * (
+        len(NAMES) - SIZE
+    )
+    assert report.interrupted
+
+
+def test_canaries_are_read_back_before_the_others_are_written():
+    """Two of them together, then the rest in portions."""
+    cloud = FakeCloud(*NAMES[:5], takes_many=True)
+    report = run(cloud, TraitEdit("set", frozenset("A")), canary=2, concurrency=1)
+    assert set(results(report).values()) == {"applied"}
+    assert cloud.calls[5:] == [
+        ("write many", NAMES[:2]),
+        ("read", NAMES[0]),
+        ("read", NAMES[1]),
+        ("write many", NAMES[2:5]),
+    ]
