@@ -107,6 +107,11 @@ class FakeCloud:
         """As the client's."""
         return self._write(uuid, "inventories", inventories, generation)
 
+    def set_inventory(self, uuid, resource_class, fields, generation):
+        """As the client's."""
+        inventories = {**self.facets[uuid]["inventories"], resource_class: fields}
+        return self._write(uuid, "inventories", inventories, generation)
+
     def set_provider_traits(self, uuid, traits, generation):
         """As the client's."""
         return self._write(uuid, "traits", traits, generation)
