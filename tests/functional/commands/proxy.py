@@ -8,14 +8,20 @@ import threading
 from urllib.parse import urlsplit
 
 DROP = object()
+LOSE = object()
+#: the bulk write, and how a server answers that has the bulk read alone
+BULK_WRITE = ("POST", "/-/providers")
+_NO_BULK_WRITE = (405, "application/json", '{"errors": [{"status": 405, "detail": "not allowed"}]}')
 _NOT_FORWARDED = {"connection", "transfer-encoding", "keep-alive", "host", "content-length"}
 
 
 @contextlib.contextmanager
-def proxy_to(endpoint, interfere):
+def proxy_to(endpoint, interfere, *, bulk_write=False):
     """The URL of a proxy to `endpoint` which calls `interfere(method, path)` before it passes a request on.
 
-    None passes the request on, DROP closes the connection, (status, content type, body) is the answer.
+    None passes the request on, DROP closes the connection, (status, content type, body) is the answer, and
+    LOSE passes the request on and closes the connection in place of the answer. Without `bulk_write` it is as
+    a server that has none: a change is one request for each provider.
     """
     target = urlsplit(endpoint)
 
@@ -24,8 +30,12 @@ def proxy_to(endpoint, interfere):
 
         def handle_request(self):
             body = self.rfile.read(int(self.headers.get("content-length", 0)))
-            answer = interfere(self.command, urlsplit(self.path).path.removeprefix(target.path))
-            if answer is DROP:
+            request = self.command, urlsplit(self.path).path.removeprefix(target.path)
+            has_no_such = request == BULK_WRITE and not bulk_write
+            answer = _NO_BULK_WRITE if has_no_such else interfere(*request)
+            if answer is LOSE:
+                self.forward(body)
+            if answer in (DROP, LOSE):
                 self.close_connection = True
                 return
             status, headers, content = answer_of(answer) if answer else self.forward(body)

@@ -4,6 +4,7 @@
 Twice among all tests; OSC_PLACEMENT_RELIABILITY_ROUNDS says how often instead.
 """
 
+import collections
 import json
 import random
 import subprocess
@@ -62,23 +63,48 @@ def runs(openstack):
     return {run["id"]: run for run in openstack.run(*RUN, "list", "-f", "json").json}
 
 
+def find_journal(openstack, known):
+    """The journal of the run that began since, as soon as its plan is on the disk: then writes begin."""
+    runs_directory = openstack.home / ".local" / "state" / "osc-placement" / "runs"
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        for path in runs_directory.glob("*.jsonl"):
+            if path.stem not in known and b'"record":"planned"' in path.read_bytes():
+                return path
+        time.sleep(0.001)
+    raise AssertionError("the run did not begin")
+
+
+def count_outcomes(path):
+    """How many providers the journal tells the end of."""
+    return path.read_bytes().count(b'"record":"outcome"')
+
+
 def test_a_run_that_is_killed_at_any_moment_is_resumed_and_undone(openstack, hall):
-    """After resume every host is as planned; after undo every host is as before."""
+    """After resume every host is as planned; after undo every host is as before.
+
+    Killed at a moment drawn from those between the first write and the last, as a run before had them.
+    """
+    process = openstack.start(*ratio_set(hall, 3.0), stderr=subprocess.PIPE)
+    journal = find_journal(openstack, ())
     started = time.monotonic()
-    openstack.run(*ratio_set(hall, 3.0))
+    while count_outcomes(journal) < PROVIDERS and process.poll() is None:
+        time.sleep(0.001)
     duration = time.monotonic() - started
+    process.communicate(timeout=60)
+    moments = collections.Counter()
     for number in scale.rounds(2):
         before, known = hall.inventories(), runs(openstack)
         ratio = 4.0 + number
         process = openstack.start(*ratio_set(hall, ratio), stderr=subprocess.PIPE)
+        journal = find_journal(openstack, known)
         time.sleep(random.uniform(0, duration))
         process.kill()
         process.communicate(timeout=60)
-        new = [run for run in runs(openstack).values() if run["id"] not in known]
-        if not new or new[0]["state"] == "not begun":
-            assert hall.inventories() == before
-            continue
-        run = new[0]["id"]
+        run, told = journal.stem, count_outcomes(journal)
+        written = list(hall.ratios().values()).count(ratio)
+        moments[("before", "amid", "after")[(written > 0) + (told == PROVIDERS)]] += 1
+        assert told <= written
         resumed = openstack.run(*RUN, "resume", run, "--yes")
         assert resumed.status == 0, resumed.err
         assert set(hall.ratios().values()) == {ratio}
@@ -86,6 +112,8 @@ def test_a_run_that_is_killed_at_any_moment_is_resumed_and_undone(openstack, hal
         undone = openstack.run(*RUN, "undo", run, "--yes")
         assert undone.status == 0, undone.err
         assert hall.inventories() == before
+    # with -s: how often it hit the writes, and not only what comes before and after them
+    print(f"killed before any write, amid them, after all: {dict(moments)}")
 
 
 def test_two_batches_at_once_end_as_one_of_the_plans_says_and_both_reports_are_true(openstack, hall):
