@@ -13,6 +13,7 @@ import pytest
 
 from tests.functional.commands.compute import compute_with
 from tests.functional.commands.proxy import DROP, proxy_to
+from tests.functional.commands.pty_run import run_on_terminal
 
 BATCH = ("resource", "provider", "batch")
 ADD = (*BATCH, "trait", "add", "COMPUTE_NODE")
@@ -207,6 +208,26 @@ def test_two_aggregates_with_different_ratios_are_told(openstack, rack):
     assert f"2.0 in {other}" in warning
 
 
+def test_children_without_the_class_are_told(openstack, rack):
+    """In a selected tree they stay as they are, and which they are is said."""
+    host = rack.hosts[0]
+    name = f"{rack.aggregate[:8]}-numa0"
+    child = rack.client.create_provider(name, parent=host)["uuid"]
+    try:
+        rack.client.set_inventories(child, {"MEMORY_MB": {"total": 512}}, 0)
+        command = (*RATIO, "VCPU=4", "--in-tree", host, "--yes", "-f", "json")
+        result = openstack.run(*command)
+        rows = {row["uuid"]: row["result"] for row in result.json}
+        assert (result.status, rows) == (0, {host: "applied", child: "unchanged"})
+        told = "1 resource provider below the roots have no inventory of VCPU and stay as they are: "
+        assert f"Warning: {told}{name}\n" in result.err
+        assert rack.client.list_inventories(child)["resource_provider_generation"] == 1
+        # nobody is told who leaves them out
+        assert told not in openstack.run(*command, "--root-only").err
+    finally:
+        rack.client.delete_provider(child)
+
+
 # saved plans
 
 
@@ -250,6 +271,37 @@ def test_a_saved_plan_says_what_moved_and_plans_that_again(openstack, rack):
         assert rack.inventory_of(rack.hosts[1], "MEMORY_MB")["reserved"] == 512
     finally:
         rack.client.delete_allocations(consumer)
+
+
+@pytest.mark.parametrize(
+    ("answer", "ratios", "status"),
+    [("y\ny\n", {4.0}, 0), ("y\nn\n", {16.0}, 1), ("n\n", {16.0}, 1)],
+    ids=("yes to both", "yes and no", "no"),
+)
+def test_on_a_terminal_it_is_asked_whether_to_plan_again(openstack, rack, answer, ratios, status):
+    """What moved is shown first, then the plan as it is now; only two yes change anything."""
+    path = openstack.home / "asked.json"
+    openstack.run(*RATIO, "VCPU=4", *rack.select, "--plan-out", path)
+    moved = rack.hosts[1]
+    rack.client.set_provider_traits(moved, ["HW_CPU_X86_SSE"], 3)
+    shown, ended = run_on_terminal(openstack, *BATCH, "apply", path, columns=200, answer=answer)
+    name = rack.client.show_provider(moved)["name"]
+    assert f"{name} ({moved}): trait: HW_CPU_X86_AVX became HW_CPU_X86_SSE" in shown
+    assert "These moved since the plan was made. Plan 1 of them again? [y/N]" in shown
+    assert ("Change 4 resource providers? [y/N]" in shown) == answer.startswith("y")
+    assert ("Nothing was changed: not confirmed" in shown) == (status == 1)
+    assert (ended, rack.ratios()) == (status, ratios)
+    assert rack.traits_of(moved) == {"HW_CPU_X86_SSE"}
+
+
+def test_on_a_terminal_a_plan_that_holds_is_asked_about_once(openstack, rack):
+    """It is shown as it was saved."""
+    path = openstack.home / "holds.json"
+    openstack.run(*RATIO, "VCPU=4", *rack.select, "--plan-out", path)
+    shown, status = run_on_terminal(openstack, *BATCH, "apply", path, columns=200, answer="y\n")
+    assert shown.count("[y/N]") == 1
+    assert shown.count("VCPU:allocation_ratio=16.0") >= 4
+    assert (status, rack.ratios()) == (0, {4.0})
 
 
 @pytest.mark.parametrize(

@@ -92,9 +92,12 @@ def test_all_intents_are_on_the_disk_before_the_first_write(tmp_path):
 
 
 @pytest.mark.parametrize("edit", [ADD, RatioEdit({"VCPU": 4.0})], ids=lambda edit: edit.title)
-def test_a_run_that_died_at_any_byte_is_resumed_to_the_plan_and_undone_to_the_start(tmp_path, edit):
-    """The journal is cut at every byte; every write up to there, and one more, was made."""
-    whole = FakeCloud("a", "b", inventories=processors(1.0), traits=["B"])
+@pytest.mark.parametrize("takes_many", [False, True], ids=("one by one", "together"))
+def test_a_run_that_died_at_any_byte_is_resumed_to_the_plan_and_undone_to_the_start(
+    tmp_path, edit, takes_many
+):
+    """The journal is cut; every write up to there, and one more, or all of the portion, was made."""
+    whole = FakeCloud("a", "b", inventories=processors(1.0), traits=["B"], takes_many=takes_many)
     plan = plan_for(whole, edit)
     before = json.dumps({name: [f["traits"], f["inventories"]] for name, f in whole.facets.items()})
     run_id = run_recorded(whole, tmp_path, plan)
@@ -106,8 +109,8 @@ def test_a_run_that_died_at_any_byte_is_resumed_to_the_plan_and_undone_to_the_st
         directory = tmp_path / f"cut{cut}"
         directory.mkdir()
         (directory / f"{run_id}.jsonl").write_bytes(content[:cut])
-        cloud = FakeCloud("a", "b", inventories=processors(1.0), traits=["B"])
-        written = content[:cut].count(b'"outcome"') + 1
+        cloud = FakeCloud("a", "b", inventories=processors(1.0), traits=["B"], takes_many=takes_many)
+        written = 2 if takes_many else content[:cut].count(b'"outcome"') + 1
         for change in plan.changes[:written]:
             execute.run_change(cloud, change, edit)
         assert resume(cloud, directory, run_id).exit_status == 0
@@ -117,6 +120,27 @@ def test_a_run_that_died_at_any_byte_is_resumed_to_the_plan_and_undone_to_the_st
         assert undo(cloud, directory, run_id).exit_status == 0
         now = json.dumps({name: [f["traits"], f["inventories"]] for name, f in cloud.facets.items()})
         assert now == before
+
+
+def test_a_journal_that_is_cut_at_any_byte_is_read(tmp_path):
+    """What its whole lines say holds, and the torn last one is as good as not written."""
+    cloud = FakeCloud("a", "b", "c")
+    content = (tmp_path / f"{run_recorded(cloud, tmp_path, plan_for(cloud))}.jsonl").read_bytes()
+    path = tmp_path / "torn.jsonl"
+    header = content.index(b"\n") + 1
+    for cut in range(header, len(content) + 1):
+        path.write_bytes(content[:cut])
+        run = journal.read("torn", tmp_path)
+        lines = content[:cut].split(b"\n")[:-1]
+        kinds = [json.loads(line)["record"] for line in lines]
+        assert len(run.intents) == kinds.count("intent")
+        assert run.applied == kinds.count("outcome")
+        assert run.is_planned == ("planned" in kinds)
+        assert (run.status == 0) == ("end" in kinds)
+    for cut in range(header):
+        path.write_bytes(content[:cut])
+        with pytest.raises(journal.JournalError, match="its run died before it began; nothing was changed"):
+            journal.read("torn", tmp_path)
 
 
 def test_a_run_that_died_before_its_plan_was_whole_did_nothing(tmp_path):
