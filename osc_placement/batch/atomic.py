@@ -81,7 +81,7 @@ def execute_atomically(
         if on_outcome:
             on_outcome(outcome)
     interrupted = any(outcome.result is Result.SKIPPED for outcome in outcomes)
-    return Report(plan, outcomes, interrupted)
+    return Report(plan, outcomes, interrupted, run.failure)
 
 
 class _Run:
@@ -101,6 +101,8 @@ class _Run:
         self.recorder = recorder
         self._concurrency = concurrency
         self._size = max(1, len(plan.changes))
+        #: why it was given up, in a line
+        self.failure = ""
 
     def change(self, changes: Sequence[Change]) -> list[Outcome]:
         """Write all parts, or put back those that were written."""
@@ -173,6 +175,7 @@ class _Run:
         failure = self._put_back([outcome.change for outcome in done])
         result = Result.SKIPPED if error is None else Result.FAILED
         reason = _explain(error) if error else PlacementError("stopped")
+        self.failure = f"nothing was changed: {reason}" if error and not failure else ""
         written = [
             Outcome(outcome.change, Result.FAILED, error=NotRolledBack(failure))
             if failure
@@ -211,8 +214,9 @@ def _explain(error: Exception) -> Exception:
     if not isinstance(error, Forbidden):
         return error
     return PlacementError(
-        f"{error}; by default only the role 'service' may reshape: use the credentials of a service such as "
-        "nova, or set placement:reshaper:reshape to rule:admin_or_service_api in placement's policy.yaml"
+        "--atomic needs the right to reshape, which by default only the role 'service' has, and not 'admin': "
+        "leave --atomic out, use the credentials of a service such as nova, or set "
+        f"placement:reshaper:reshape to rule:admin_or_service_api in placement's policy.yaml ({error})"
     )
 
 
