@@ -18,8 +18,10 @@ from typing import Final, Protocol
 from osc_placement import microversion
 from osc_placement.batch.difference import holds
 from osc_placement.batch.gate import Gate
+from osc_placement.batch.holdings import write_holdings
 from osc_placement.batch.plan import Change, Consumer, Edit, Facet, Outcome, Plan, Report, Result, plan_change
 from osc_placement.batch.portion import choose_size, write_portion
+from osc_placement.batch.room import is_written
 from osc_placement.batch.select import read_state
 from osc_placement.batch.workers import CONCURRENCY, map_many
 from osc_placement.client import Document, PlacementClient
@@ -301,7 +303,7 @@ def keep_before(change: Change, again: Change) -> Change:
     written = {
         facet: getattr(change.before, facet)
         for facet in change.facets
-        if len(change.facets) > 1 and getattr(again.before, facet) == getattr(change.after, facet)
+        if len(change.facets) > 1 and is_written(change, facet, again.before)
     }
     return replace(again, before=replace(again.before, **written))
 
@@ -309,6 +311,9 @@ def keep_before(change: Change, again: Change) -> Change:
 def write_change(client: PlacementClient, change: Change) -> Iterator[int | None]:
     """Write each facet that differs; yield the generation after each, None where it is not told."""
     generation = change.subject.generation
+    if "allocations" in change.facets and not isinstance(change.subject, Consumer):
+        yield from write_holdings(client, change, generation or 0)
+        return
     for facet in change.facets:
         document = _WRITERS[facet](client, change, generation)
         generation = document.get("resource_provider_generation", generation)

@@ -51,7 +51,8 @@ class ProviderState:
     """What a provider holds, as far as it was asked for: None is "not asked", which is not "nothing".
 
     Of a consumer it is ``allocations``, amounts by class, by the UUID of the provider; and ``owner``, made by
-    `describe_owner`.
+    `describe_owner`. Of a provider, ``allocations`` has amounts by class, by the UUID of the consumer, and
+    ``owner`` whose those consumers are that hold nothing yet (see holdings.py).
     """
 
     inventories: Mapping[str, Inventory] | None = None

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from osc_placement.batch.plan import Change, Consumer
+from osc_placement.batch.plan import Change
 from osc_placement.client import Document, PlacementClient
 from osc_placement.errors import ANSWER_LOST, PlacementError
 
@@ -25,13 +25,13 @@ Verdicts = Mapping[str, int | PlacementError]
 
 
 def choose_size(client: PlacementClient, steps: Sequence[Change], max_failures: int | None) -> int:
-    """How many changes may go in one request: one, unless the server can do more and all are of providers.
+    """How many changes may go in one request: one, unless the server can do more and none has to do with allocations.
 
     No more than the failures that are allowed, and one: whoever stops a run at the first failure does not
     want forty more under way.
     """
     changes = [step for step in steps if step.facets]
-    if len(changes) < 2 or any(isinstance(step.subject, Consumer) for step in changes):
+    if len(changes) < 2 or any("allocations" in step.facets for step in changes):
         return 1
     if not client.can_change_many(changes[0].uuid):
         return 1

@@ -21,6 +21,7 @@ from osc_placement.batch.plan import (
 )
 from osc_placement.batch.record import Recorded, edits_of
 from osc_placement.batch.repeat import Repeat
+from osc_placement.batch.room import is_written
 from osc_placement.errors import PlacementError
 
 #: who reads the facets of some providers or consumers: `select.read_states` with its client
@@ -77,7 +78,9 @@ def _resume_step(change: Change, edit: Edit, subject: Subject, state: ProviderSt
         return replace(change, subject=subject)
     again = plan_change(edit, subject, state)
     written = {
-        facet: getattr(change.before, facet) for facet in change.facets if holds(state, change.after, [facet])
+        facet: getattr(change.before, facet)
+        for facet in change.facets
+        if holds(state, change.after, [facet]) or is_written(change, facet, state)
     }
     # what was written already keeps the before-image that undo needs
     return replace(again, before=replace(again.before, **written)) if again.facets else again

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any, Final, overload
 
 from osc_placement import microversion
+from osc_placement.batch.holdings import read_holdings
 from osc_placement.batch.plan import Consumer, Facet, ProviderState, Reading, Subject, describe_owner
 from osc_placement.batch.selection import NothingSelected, ProvidersMissing, Selection
 from osc_placement.batch.workers import CONCURRENCY, map_in_order
@@ -115,7 +116,7 @@ def read_again(
 ) -> list[Reading]:
     """Read providers that are known, or consumers; many at once where the server has the bulk read."""
     providers = [subject for subject in subjects if isinstance(subject, Provider)]
-    if len(providers) == len(subjects) > _FEW:
+    if len(providers) == len(subjects) > _FEW and "allocations" not in facets:
         parts: tuple[Part, ...] = (*_parts_of(facets), *(("usages",) if with_usages else ()))
         records = client.read_providers_at_once(want=parts)
         if records is not None:
@@ -245,6 +246,7 @@ _READERS: Final[Mapping[Facet, Callable[[PlacementClient, str], tuple[Document, 
     "inventories": _read_inventories,
     "traits": _read_traits,
     "aggregates": _read_aggregates,
+    "allocations": read_holdings,
 }
 
 

@@ -98,6 +98,7 @@ PURE = (
     "batch.repeat",
     "batch.advice",
     "batch.reshape",
+    "batch.room",
     "batch.selection",
     "server.candidates",
     "server.schemas",

@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Change the inventories of a provider together with what consumers hold of it, in one transaction.
+
+In the state of a provider, ``allocations`` is what consumers hold of it: amounts by class, by the UUID of the
+consumer. What they hold of other providers stays as it is, and so do project, user and type; for those who
+held nothing anywhere, project and user are the ``owner`` of the state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from osc_placement import codes, microversion
+from osc_placement.batch.plan import Change, ProviderState
+from osc_placement.batch.room import make_room
+from osc_placement.client import PlacementClient
+from osc_placement.errors import Conflict, PlacementError
+from osc_placement.model import Inventory
+
+Document = dict[str, Any]
+_CONFLICT: Final = 409
+#: what placement calls the type of a consumer that was made before there were types, and takes from nobody
+_UNTYPED: Final = "unknown"
+
+
+class Ownerless(PlacementError):
+    """A consumer is to hold something whose project and user nobody knows."""
+
+    def __init__(self, consumer: str) -> None:
+        self.consumer = consumer
+        super().__init__(f"Consumer {consumer} holds nothing any more; look again at what it should hold")
+
+
+def read_holdings(client: PlacementClient, uuid: str) -> tuple[Document, Mapping[str, Mapping[str, int]]]:
+    """What consumers hold of a provider, after the document that has the provider's generation."""
+    document = client.list_provider_allocations(uuid)
+    allocations = document["allocations"].items()
+    return document, {consumer: dict(entry["resources"]) for consumer, entry in allocations}
+
+
+def write_holdings(client: PlacementClient, change: Change, generation: int) -> Iterator[int]:
+    """Write both; yield the provider's generation after each step.
+
+    Conflict, if the provider or a consumer is not as planned any more.
+    """
+    client.require(microversion.RESHAPER, "a change of inventories with what is held of them")
+    inventories = make_room(change.after)
+    client.reshape(
+        {
+            "inventories": {change.uuid: _describe_inventories(inventories, generation)},
+            "allocations": _describe_consumers(client, change),
+        }
+    )
+    generation = client.show_provider(change.uuid)["generation"]
+    yield generation
+    wanted = change.after.inventories or {}
+    for name in sorted(wanted):
+        if wanted[name] != inventories[name]:
+            document = client.set_inventory(change.uuid, name, wanted[name].to_json(), generation)
+            generation = document["resource_provider_generation"]
+            yield generation
+
+
+def _describe_inventories(inventories: Mapping[str, Inventory], generation: int) -> Document:
+    return {
+        "inventories": {name: inventory.to_json() for name, inventory in inventories.items()},
+        "resource_provider_generation": generation,
+    }
+
+
+def _describe_consumers(client: PlacementClient, change: Change) -> dict[str, Document]:
+    before, after = change.before.allocations or {}, change.after.allocations or {}
+    changed = sorted(uuid for uuid in {*before, *after} if before.get(uuid, {}) != after.get(uuid, {}))
+    described = {}
+    for uuid in changed:
+        document = client.list_allocations(uuid)
+        held = document["allocations"].get(change.uuid, {}).get("resources", {})
+        if held == after.get(uuid, {}):  # a run that died had come so far
+            continue
+        # a deletion of allocations need not move the generation of the provider
+        if held != before.get(uuid, {}):
+            text = f"what consumer {uuid} holds was changed meanwhile"
+            raise Conflict(_CONFLICT, text, document={"code": codes.CONCURRENT_UPDATE})
+        described[uuid] = _describe_consumer(client, change, uuid, document)
+    return described
+
+
+def _describe_consumer(
+    client: PlacementClient, change: Change, consumer: str, document: Document
+) -> Document:
+    held = {
+        provider: {"resources": entry["resources"]}
+        for provider, entry in document["allocations"].items()
+        if provider != change.uuid
+    }
+    amounts = (change.after.allocations or {}).get(consumer, {})
+    payload = {
+        "allocations": held | ({change.uuid: {"resources": dict(amounts)}} if amounts else {}),
+        "consumer_generation": document.get("consumer_generation"),
+        **_describe_owner(document, change.after, consumer),
+    }
+    if client.version >= microversion.CONSUMER_TYPES:
+        known = document.get("consumer_type", _UNTYPED)
+        payload["consumer_type"] = "INSTANCE" if known == _UNTYPED else known
+    return payload
+
+
+def _describe_owner(document: Document, state: ProviderState, consumer: str) -> Document:
+    if "project_id" in document:
+        return {"project_id": document["project_id"], "user_id": document["user_id"]}
+    if not state.owner:
+        raise Ownerless(consumer)
+    return dict(text.split("=", 1) for text in state.owner)

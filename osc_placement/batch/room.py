@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The inventories of a provider while what consumers hold of it is exchanged. Pure.
+
+Placement gives nobody anything of a class that is reserved as a whole, not even together with the inventory.
+So such a class is written twice: with room for its consumers, and then as it shall be.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import replace
+
+from osc_placement.batch.plan import Change, Facet, ProviderState
+from osc_placement.model import Inventory
+
+
+def make_room(state: ProviderState) -> dict[str, Inventory]:
+    """The inventories of a state, with no more reserved than its allocations leave."""
+    used: Counter[str] = Counter()
+    for amounts in (state.allocations or {}).values():
+        used.update(amounts)
+    return {name: _relax(each, used[name]) for name, each in (state.inventories or {}).items()}
+
+
+def _relax(inventory: Inventory, used: int) -> Inventory:
+    if not used or inventory.has_room(0, used):
+        return inventory
+    left = inventory.total - math.ceil(used / inventory.allocation_ratio)
+    return replace(inventory, reserved=max(0, min(inventory.reserved, left)))
+
+
+def is_written(change: Change, facet: Facet, now: ProviderState) -> bool:
+    """Whether a facet of a provider is as a change writes it, be it with the room that it makes first."""
+    found, wanted = getattr(now, facet), getattr(change.after, facet)
+    if facet == "inventories" and change.after.allocations is not None and isinstance(found, Mapping):
+        return found in (wanted, make_room(change.after))
+    return bool(found == wanted)
