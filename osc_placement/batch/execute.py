@@ -21,7 +21,7 @@ from osc_placement.batch.gate import Gate
 from osc_placement.batch.holdings import write_holdings
 from osc_placement.batch.plan import Change, Consumer, Edit, Facet, Outcome, Plan, Report, Result, plan_change
 from osc_placement.batch.portion import choose_size, write_portion
-from osc_placement.batch.room import is_written
+from osc_placement.batch.room import carry_owner, is_written
 from osc_placement.batch.select import read_state
 from osc_placement.batch.workers import CONCURRENCY, map_many
 from osc_placement.client import Document, PlacementClient
@@ -305,7 +305,7 @@ def keep_before(change: Change, again: Change) -> Change:
         for facet in change.facets
         if len(change.facets) > 1 and is_written(change, facet, again.before)
     }
-    return replace(again, before=replace(again.before, **written))
+    return carry_owner(change, replace(again, before=replace(again.before, **written)))
 
 
 def write_change(client: PlacementClient, change: Change) -> Iterator[int | None]:

@@ -25,7 +25,9 @@ Verdicts = Mapping[str, int | PlacementError]
 
 
 def choose_size(client: PlacementClient, steps: Sequence[Change], max_failures: int | None) -> int:
-    """How many changes may go in one request: one, unless the server can do more and none has to do with allocations.
+    """How many changes may go in one request: one, unless the server can do more.
+
+    Allocations are not among what it takes in such a request.
 
     No more than the failures that are allowed, and one: whoever stops a run at the first failure does not
     want forty more under way.

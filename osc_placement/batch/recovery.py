@@ -21,7 +21,7 @@ from osc_placement.batch.plan import (
 )
 from osc_placement.batch.record import Recorded, edits_of
 from osc_placement.batch.repeat import Repeat
-from osc_placement.batch.room import is_written
+from osc_placement.batch.room import carry_owner, is_written
 from osc_placement.errors import PlacementError
 
 #: who reads the facets of some providers or consumers: `select.read_states` with its client
@@ -76,7 +76,7 @@ def _resume_step(change: Change, edit: Edit, subject: Subject, state: ProviderSt
         return Change(subject, change.after, change.after, FOUND_DONE)
     if holds(state, change.before, change.facets):
         return replace(change, subject=subject)
-    again = plan_change(edit, subject, state)
+    again = carry_owner(change, plan_change(edit, subject, state))
     written = {
         facet: getattr(change.before, facet)
         for facet in change.facets

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 
-from osc_placement.batch.plan import Change, Facet, ProviderState
+from osc_placement.batch.plan import Change, Consumer, Facet, ProviderState
 from osc_placement.model import Inventory
 
 
@@ -37,3 +37,11 @@ def is_written(change: Change, facet: Facet, now: ProviderState) -> bool:
     if facet == "inventories" and change.after.allocations is not None and isinstance(found, Mapping):
         return found in (wanted, make_room(change.after))
     return bool(found == wanted)
+
+
+def carry_owner(change: Change, again: Change) -> Change:
+    """The later plan, with whose the consumers of a provider are: nobody reads that with the provider."""
+    if isinstance(change.subject, Consumer) or change.before.owner is None:
+        return again
+    owner = change.before.owner
+    return replace(again, before=replace(again.before, owner=owner), after=replace(again.after, owner=owner))

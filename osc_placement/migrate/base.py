@@ -14,7 +14,7 @@ from typing import Final, Protocol
 
 from osc_placement.batch.plan import EXIT_DONE, EXIT_INTERRUPTED, EXIT_PARTIAL, Plan, Report
 from osc_placement.client import PlacementClient
-from osc_placement.migrate.sources.base import Source
+from osc_placement.migrate.sources.base import BareMetalSource, Source
 
 #: something could not be read, and what depends on it was left alone
 EXIT_UNKNOWN: Final = 4
@@ -40,6 +40,10 @@ class Trouble(enum.StrEnum):
     CONFLICT = "conflict"
     BAD_RATIO = "unreadable ratio"
     DUPLICATE = "duplicate provider"
+    NO_NODE = "no such node in Ironic"
+    NO_CLASS = "no resource class"
+    FOREIGN = "held by another consumer"
+    FLAVOR = "flavor asks for sizes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,20 +63,23 @@ class Assessment:
     """What a migration would do, and what it would leave alone.
 
     :ivar names: what people call the UUIDs in the plan, of providers and aggregates
+    :ivar classes: the custom resource classes that the plan needs placement to have
     """
 
     plan: Plan
     findings: Sequence[Finding] = field(default_factory=tuple)
     names: Mapping[str, str] = field(default_factory=dict)
+    classes: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """Whom a migration asks."""
+    """Whom a migration asks; ``ironic`` is None where nothing says how to reach it."""
 
     source: Source
     client: PlacementClient
     concurrency: int
+    ironic: BareMetalSource | None = None
 
 
 class Migration(Protocol):

@@ -27,6 +27,7 @@ from osc_placement.migrate.carry_ratios import CarryRatios
 from osc_placement.migrate.follow import follow
 from osc_placement.migrate.heal_allocations import HealAllocations
 from osc_placement.migrate.mirror_aggregates import MirrorAggregates
+from osc_placement.migrate.move_baremetal import MoveBaremetal
 from osc_placement.migrate.runner import Execution, Run
 from osc_placement.migrate.settings import Settings
 
@@ -55,7 +56,8 @@ class Command:
         client = self.settings.open_client()
         source = self.settings.open_source()
         try:
-            context = Context(source, client, self.execution.concurrency)
+            ironic = self.settings.open_ironic()
+            context = Context(source, client, self.execution.concurrency, ironic)
             return context, migration.assess(context)
         finally:
             source.close()
@@ -174,6 +176,18 @@ def carry_ratios(command: Command) -> int:
     migration = CarryRatios(frozenset(options.host), options.conflict, options.shard)
     context, assessment = command.assess(migration)
     return _status(assessment, run_or_show(command, context, assessment))
+
+
+def move_baremetal(command: Command) -> int:
+    """``placement-migrate baremetal``: move, look again, and say whether it is enough."""
+    options = command.options
+    migration = MoveBaremetal(frozenset(options.host), frozenset(options.node), options.shard)
+    context, assessment = command.assess(migration)
+    run = run_or_show(command, context, assessment)
+    if options.format == "table":
+        after = command.assess(migration)[1] if run and run.id else assessment
+        print(readiness.describe_bare_metal(after))
+    return _status(assessment, run)
 
 
 def run_all(command: Command) -> int:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What nova knows, as values: aggregates, cells, compute nodes, instances, migrations.
+"""What nova and Ironic know, as values: aggregates, cells, compute nodes, instances, migrations, nodes.
 
 Pure. Where the facts come from is in sources/; what follows from them is in the modules beside this one.
 """
@@ -19,6 +19,13 @@ CELL0: Final = "00000000-0000-0000-0000-000000000000"
 ENDED_MIGRATIONS: Final = frozenset(
     ("confirmed", "reverted", "error", "failed", "completed", "cancelled", "done")
 )
+
+
+#: what nova calls the hypervisor of a compute node that is a node of Ironic
+BARE_METAL: Final = "ironic"
+#: Ironic's states of a node that nova's driver gives to instances; None was there before "available"
+_GIVEN_AWAY: Final = ("available", None)
+_BAD_POWER: Final = ("error", None)
 
 
 class BadFlavor(ValueError):
@@ -60,10 +67,41 @@ class ComputeNode:
     #: by resource class, what nova-compute last reported; None where the schema has no such column
     ratios: Mapping[str, float | None] = field(default_factory=dict)
 
+    @property
+    def is_bare_metal(self) -> bool:
+        """Whether it is a node of Ironic; then ``name`` is the UUID that Ironic knows it by."""
+        return self.hypervisor_type.lower() == BARE_METAL
+
+
+@dataclass(frozen=True, slots=True)
+class IronicNode:
+    """A node of Ironic, as its API shows it."""
+
+    uuid: str
+    name: str = ""
+    resource_class: str = ""
+    provision_state: str | None = None
+    power_state: str | None = None
+    maintenance: bool = False
+    instance_uuid: str | None = None
+
+    @property
+    def is_available(self) -> bool:
+        """Whether nova's driver would give it to an instance.
+
+        It would not in maintenance, nor with the power state "error" or none, nor in another provision state
+        than "available" (or none, as before Kilo).
+        """
+        return (
+            not self.maintenance
+            and self.power_state not in _BAD_POWER
+            and self.provision_state in _GIVEN_AWAY
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Flavor:
-    """A flavor as it was when the instance was booted or resized."""
+    """A flavor as it is, or as it was when an instance was booted or resized."""
 
     vcpus: int
     memory_mb: int
@@ -72,6 +110,7 @@ class Flavor:
     swap_mb: int = 0
     extra_specs: Mapping[str, str] = field(default_factory=dict)
     name: str = ""
+    flavorid: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +165,7 @@ def parse_flavor(text: str) -> Flavor:
             swap_mb=int(current.get("swap") or 0),
             extra_specs=_read_extra_specs(current.get("extra_specs")),
             name=str(current.get("name") or ""),
+            flavorid=str(current.get("flavorid") or ""),
         )
     except KeyError as error:
         raise BadFlavor(f"its flavor has no {error.args[0]!r}") from error

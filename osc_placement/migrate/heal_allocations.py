@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from osc_placement.batch.plan import Change, Consumer, Plan, ProviderState
 from osc_placement.batch.record import Recorded, edits_of
+from osc_placement.migrate.bare_metal import claim_of_node
 from osc_placement.migrate.base import Assessment, Context, Finding, Trouble
 from osc_placement.migrate.facts import Cell, ComputeNode, Instance
 from osc_placement.migrate.flavor import NoClaim, claim_of
@@ -113,6 +114,9 @@ class Healer:
             claim = claim_of(instance)
         except NoClaim as error:
             return _finding(Trouble.NO_CLAIM, instance, str(error))
+        if node.is_bare_metal:
+            inventories = self._landscape.records[node.uuid].inventories or {}
+            claim = claim_of_node(claim, (held or {}).get(node.uuid, {}), inventories)
         if held:
             return self._compare(instance, held, claim, node.uuid, is_moving=is_moving)
         return self._heal(instance, claim, node.uuid)

@@ -56,6 +56,7 @@ def make_parser() -> argparse.ArgumentParser:
     _add_status(subparsers)
     _add_allocations(subparsers)
     _add_ratios(subparsers)
+    _add_baremetal(subparsers)
     _add_audit(subparsers)
     _add_online_data_migrations(subparsers)
     _add_runs(subparsers)
@@ -88,6 +89,11 @@ def _add_access(parser: argparse.ArgumentParser) -> None:
     )
     access.add_argument(
         "--placement-token", metavar="<token>", default="admin", help="The token for --placement-endpoint"
+    )
+    access.add_argument(
+        "--ironic-endpoint",
+        metavar="<url>",
+        help="Ironic itself, in place of [ironic] in nova.conf; without --os-cloud nobody logs in there",
     )
 
 
@@ -233,12 +239,35 @@ def _add_ratios(subparsers: Subparsers) -> None:
     parser.set_defaults(run=commands.carry_ratios, nova_failure=255)
 
 
+def _add_baremetal(subparsers: Subparsers) -> None:
+    parser = subparsers.add_parser(
+        "baremetal",
+        help="move bare metal nodes from sizes to their custom resource classes",
+        description="Give the provider of every node of Ironic its resource class, move what its instance "
+        "holds to it, and take the inventories of VCPU, MEMORY_MB and DISK_GB away where nobody holds them. "
+        "Flavors that ask for sizes still are listed with the command that mends them.",
+        epilog=EXIT_STATUSES,
+    )
+    parser.add_argument(
+        "--host", metavar="<host>", action="append", default=[], help="Only of this host; may be repeated"
+    )
+    parser.add_argument(
+        "--node",
+        metavar="<node>",
+        action="append",
+        default=[],
+        help="Only this node, by its UUID in Ironic; may be repeated",
+    )
+    _add_execution(parser)
+    parser.set_defaults(run=commands.move_baremetal, nova_failure=255)
+
+
 def _add_online_data_migrations(subparsers: Subparsers) -> None:
     parser = subparsers.add_parser(
         "online_data_migrations",
-        help="run aggregates, ratios and allocations, in this order",
-        description="Run all migrations that add: aggregates, ratios and allocations, in this order. What is "
-        "done already is not done again, so it may be stopped and repeated at will.",
+        help="run aggregates, ratios, baremetal and allocations, in this order",
+        description="Run aggregates, ratios, baremetal and allocations, in this order. What is done already "
+        "is not done again, so it may be stopped and repeated at will.",
         epilog="Exit status, as nova-manage's: 0 nothing is left to do; 1 more is left for the next run; 2 "
         "some could not be done, and no more can; 255 nothing was done, the reason is on stderr.",
     )
@@ -339,6 +368,7 @@ def _settings(options: argparse.Namespace) -> Settings:
         options.os_cloud,
         options.placement_endpoint,
         options.placement_token,
+        options.ironic_endpoint,
     )
 
 

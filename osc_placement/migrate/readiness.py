@@ -26,6 +26,34 @@ _WORDS: Final[Mapping[Trouble, str]] = {
     Trouble.DOUBLED: "with allocations on two hosts",
 }
 
+_BARE_METAL_WORDS: Final[Mapping[Trouble, str]] = {
+    Trouble.UNKNOWN: "could not be read",
+    Trouble.NO_COMPUTE_NODE: "without UUID in nova",
+    Trouble.NO_PROVIDER: "without resource provider",
+    Trouble.NO_NODE: "unknown to Ironic",
+    Trouble.NO_CLASS: "without resource class",
+    Trouble.BUSY: "in a task",
+    Trouble.AMBIGUOUS: "to be decided by you",
+    Trouble.CONFLICT: "with an instance of another class",
+    Trouble.WRONG_HOST: "with an instance that holds something elsewhere",
+    Trouble.NO_CLAIM: "with an instance of nobody",
+    Trouble.FOREIGN: "held by others",
+    Trouble.FLAVOR: "of the flavors to be set",
+}
+
+
+def describe_bare_metal(assessment: Assessment) -> str:
+    """The same for bare metal: whether its nodes are scheduled by their classes and nothing else."""
+    if is_ready(assessment):
+        return (
+            f"Bare metal is ready: {len(assessment.plan.steps)} nodes are scheduled by their classes alone."
+        )
+    counts = Counter(finding.trouble for finding in assessment.findings)
+    changes = len(assessment.plan.changes)
+    parts = [f"{changes} to be moved"] if changes else []
+    parts += [f"{counts[trouble]} {words}" for trouble, words in _BARE_METAL_WORDS.items() if counts[trouble]]
+    return f"Bare metal is not ready yet: {', '.join(parts)}."
+
 
 def is_ready(assessment: Assessment) -> bool:
     """Whether nothing is missing, wrong or unknown."""

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The migrations of ``online_data_migrations``, in the order in which they run.
 
-Aggregates first, as sharing follows them; ratios before allocations, as those need the capacity. The audit
-is not among them: it takes things away, and that nobody should do in passing.
+Aggregates first, as sharing follows them; ratios and bare metal before allocations, as those need the
+capacity and the classes. The audit is not among them: it takes things away, and that nobody should do in
+passing.
 """
 
 from __future__ import annotations
@@ -13,5 +14,6 @@ from osc_placement.migrate.base import Migration
 from osc_placement.migrate.carry_ratios import CarryRatios
 from osc_placement.migrate.heal_allocations import HealAllocations
 from osc_placement.migrate.mirror_aggregates import MirrorAggregates
+from osc_placement.migrate.move_baremetal import MoveBaremetal
 
-ALL: Final[tuple[Migration, ...]] = (MirrorAggregates(), CarryRatios(), HealAllocations())
+ALL: Final[tuple[Migration, ...]] = (MirrorAggregates(), CarryRatios(), MoveBaremetal(), HealAllocations())

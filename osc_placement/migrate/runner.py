@@ -45,10 +45,15 @@ def carry_out(
     execution: Execution,
     on_outcome: Callable[[Outcome], None] | None = None,
 ) -> Run:
-    """Write what an assessment plans, at most ``max_count`` changes of it."""
+    """Write what an assessment plans, at most ``max_count`` changes of it.
+
+    The classes that it needs are made first: they take nothing from anybody, and an undo leaves them.
+    """
     plan, left = limit(assessment.plan, execution.max_count)
     if not plan.changes:
         return Run(execute_plan(client, plan, on_outcome=on_outcome), left=left)
+    for name in sorted(assessment.classes):
+        client.ensure_resource_class(name)
     record = journal.create(
         client.endpoint, plan, directory=execution.directory, settings={"kind": "migration"}
     )

@@ -11,7 +11,15 @@ from collections.abc import Iterator
 from typing import Protocol
 
 from osc_placement.errors import PlacementError
-from osc_placement.migrate.facts import Cell, ComputeNode, HostAggregate, Instance, MigrationRecord
+from osc_placement.migrate.facts import (
+    Cell,
+    ComputeNode,
+    Flavor,
+    HostAggregate,
+    Instance,
+    IronicNode,
+    MigrationRecord,
+)
 
 
 class Unreadable(PlacementError):
@@ -46,3 +54,13 @@ class Source(Protocol):
 
     def list_requested_builds(self) -> frozenset[str]:
         """UUIDs of instances that are being scheduled and may be in no cell yet."""
+
+    def list_flavors(self) -> list[Flavor]:
+        """The flavors that instances may be booted with, disabled ones included."""
+
+
+class BareMetalSource(Protocol):
+    """Where the nodes of Ironic come from."""
+
+    def list_nodes(self) -> list[IronicNode]:
+        """All nodes; Unreadable if they cannot be listed to the end."""

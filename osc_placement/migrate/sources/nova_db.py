@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Nova's facts from its databases: the API database, and one database for each cell.
 
-Rocky's schema is enough; a column that came later is used where it is there. Flavors come from the instances,
-not from the table of flavors: a flavor may have been redefined or deleted since. The ``aggregates`` tables of
-the cells and the placement tables of both are remnants, and never read.
+Rocky's schema is enough; a column that came later is used where it is there. Flavors of instances come from
+the instances, not from the table of flavors: a flavor may have been redefined or deleted since. The
+``aggregates`` tables of the cells and the placement tables of both are remnants, and never read.
 """
 
 from __future__ import annotations
@@ -98,6 +98,21 @@ class DatabaseSource:
         table = self._api.table("build_requests", ("instance_uuid",))
         return frozenset(row["instance_uuid"] for row in self._api.fetch(sa.select(table)))
 
+    def list_flavors(self) -> list[Flavor]:
+        """The flavors that instances may be booted with, disabled ones included."""
+        sizes = ("vcpus", "memory_mb", "root_gb", "ephemeral_gb", "swap")
+        table = self._api.table("flavors", ("id", "name", "flavorid", *sizes))
+        specs = self._extra_specs()
+        rows = self._api.fetch(sa.select(table).order_by(table.c.name))
+        return [_flavor(row, specs.get(row["id"], {})) for row in rows]
+
+    def _extra_specs(self) -> Mapping[int, dict[str, str]]:
+        table = self._api.table("flavor_extra_specs", ("flavor_id", "key", "value"))
+        specs: dict[int, dict[str, str]] = defaultdict(dict)
+        for row in self._api.fetch(sa.select(table)):
+            specs[row["flavor_id"]][row["key"]] = row["value"] or ""
+        return specs
+
     # cells
 
     def _cell(self, cell: Cell) -> NovaDatabase:
@@ -143,6 +158,19 @@ class DatabaseSource:
         live = sa.or_(table.c.status.is_(None), table.c.status.not_in(sorted(ENDED_MIGRATIONS)))
         statement = sa.select(table).where(table.c.deleted == 0, live)
         return [_migration(row) for rows in database.pages(statement, table.c.id) for row in rows]
+
+
+def _flavor(row: RowMapping, extra_specs: Mapping[str, str]) -> Flavor:
+    return Flavor(
+        vcpus=row["vcpus"],
+        memory_mb=row["memory_mb"],
+        root_gb=row["root_gb"] or 0,
+        ephemeral_gb=row["ephemeral_gb"] or 0,
+        swap_mb=row["swap"] or 0,
+        extra_specs=extra_specs,
+        name=row["name"],
+        flavorid=row["flavorid"],
+    )
 
 
 def _node(row: RowMapping) -> ComputeNode:

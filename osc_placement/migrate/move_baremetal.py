@@ -1,0 +1,257 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Bare metal nodes from sizes to resource classes.
+
+Finds compute nodes of nova's ironic driver. Gives the provider of each the class of its node in Ironic, as 1;
+gives an instance on it that one, in place of VCPU, MEMORY_MB and DISK_GB or of nothing; and takes the
+inventories of these sizes away where nobody holds them: all of a node in one transaction. What is reserved
+follows nova's driver (bare_metal.py). Reports flavors that still ask for sizes, with the command for each.
+
+Where nothing says how to reach Ironic, a node's class is the one that nova-compute has reported. Never
+touches a node whose cell cannot be read, nor any node while Ironic does not answer; nor instances in a task,
+other consumers, other classes, or the flavors.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from osc_placement import microversion
+from osc_placement.batch.plan import Change, Plan, ProviderState, describe_owner, plan_change
+from osc_placement.batch.record import Recorded
+from osc_placement.migrate.bare_metal import (
+    FACETS,
+    SIZES,
+    TITLE,
+    NodeEdit,
+    class_of_node,
+    reported_class,
+)
+from osc_placement.migrate.bare_metal_flavors import FlavorUse, judge_flavors
+from osc_placement.migrate.base import Assessment, Context, Finding, Trouble
+from osc_placement.migrate.facts import ComputeNode, Instance, IronicNode
+from osc_placement.migrate.hosts import Hosts, find_provider, read_hosts
+from osc_placement.migrate.landscape import Landscape, read_landscape
+from osc_placement.migrate.shard import WHOLE, Shard
+from osc_placement.migrate.sources.base import BareMetalSource, Source, Unreadable
+from osc_placement.model import ProviderRecord
+
+NAME: Final = "move_baremetal"
+_NO_WAY: Final = (
+    "nova-compute has reported no resource class for it, and nothing says how to ask Ironic: "
+    "[ironic] in nova.conf does, or --ironic-endpoint"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class MoveBaremetal:
+    """The migration; ``hosts`` and ``nodes`` (UUIDs in Ironic) narrow it, empty means all."""
+
+    hosts: frozenset[str] = frozenset()
+    nodes: frozenset[str] = frozenset()
+    shard: Shard = WHOLE
+    name: str = NAME
+
+    def assess(self, context: Context) -> Assessment:
+        """Read all sides and compare."""
+        hosts = read_hosts(context.source)
+        if not any(node.is_bare_metal for node in hosts.all_nodes()):
+            return Assessment(_plan([]), tuple(hosts.findings))
+        context.client.require(microversion.RESHAPER, "a move of bare metal nodes")
+        builds = context.source.list_requested_builds()
+        landscape = read_landscape(context.client, context.concurrency)
+        residents = read_residents(context.source, hosts)
+        findings = [*hosts.findings, *residents.unreadable.values()]
+        try:
+            ironic = read_ironic(context.ironic)
+        except Unreadable as error:
+            text = f"{error.reason}; bare metal nodes are left alone"
+            return Assessment(_plan([]), (*findings, Finding(Trouble.UNKNOWN, error.subject, text)))
+        judge = Judge(hosts, landscape, residents, ironic, builds)
+        for node in hosts.all_nodes():
+            if node.is_bare_metal and self._has(node):
+                judge.judge(node)
+        judge.findings += judge_flavors(context.source.list_flavors(), residents.use, judge.classes)
+        return Assessment(
+            _plan(judge.steps), (*findings, *judge.findings), landscape.names, _new_classes(judge.steps)
+        )
+
+    def _has(self, node: ComputeNode) -> bool:
+        return (
+            (not self.hosts or node.host in self.hosts)
+            and (not self.nodes or node.name in self.nodes)
+            and self.shard.has(node.name)
+        )
+
+
+def _plan(steps: list[tuple[Change, NodeEdit]]) -> Plan:
+    edits = {change.uuid: edit for change, edit in steps}
+    return Plan(Recorded(TITLE, FACETS), tuple(change for change, _ in steps), edits=edits)
+
+
+def _new_classes(steps: list[tuple[Change, NodeEdit]]) -> frozenset[str]:
+    return frozenset(
+        edit.resource_class
+        for change, edit in steps
+        if change.facets and edit.resource_class not in (change.before.inventories or {})
+    )
+
+
+@dataclass
+class Residents:
+    """Who is on which node, by the node's UUID in Ironic; ``unreadable`` by cells that could not tell."""
+
+    by_node: dict[str, list[Instance]] = field(default_factory=lambda: defaultdict(list))
+    use: FlavorUse = field(default_factory=FlavorUse)
+    unreadable: dict[str, Finding] = field(default_factory=dict)
+
+
+def read_residents(source: Source, hosts: Hosts) -> Residents:
+    """Read the instances of all cells that can be read."""
+    metal = {node.name for node in hosts.all_nodes() if node.is_bare_metal}
+    residents = Residents()
+    for cell in hosts.cells:
+        if cell.uuid in hosts.unknown:
+            continue
+        try:
+            for instance in source.iterate_instances(cell):
+                if instance.node in metal:
+                    residents.by_node[instance.node or ""].append(instance)
+                elif instance.host:
+                    residents.use.note(instance, None)
+        except Unreadable as error:
+            residents.unreadable[cell.uuid] = Finding(Trouble.UNKNOWN, error.subject, error.reason)
+    residents.use.is_complete = not (hosts.unknown or residents.unreadable)
+    return residents
+
+
+def read_ironic(source: BareMetalSource | None) -> dict[str, IronicNode] | None:
+    """The nodes of Ironic by UUID; None if nothing says how to reach it, Unreadable if it does not answer."""
+    return None if source is None else {node.uuid: node for node in source.list_nodes()}
+
+
+class Judge:
+    """Judges nodes one by one."""
+
+    def __init__(
+        self,
+        hosts: Hosts,
+        landscape: Landscape,
+        residents: Residents,
+        ironic: Mapping[str, IronicNode] | None,
+        builds: frozenset[str],
+    ) -> None:
+        self._hosts = hosts
+        self._landscape = landscape
+        self._residents = residents
+        self._ironic = ironic
+        self._builds = builds
+        self._holders = _invert(landscape)
+        self.steps: list[tuple[Change, NodeEdit]] = []
+        self.findings: list[Finding] = []
+        #: of all nodes that have one
+        self.classes: set[str] = set()
+
+    def judge(self, node: ComputeNode) -> None:
+        """Plan what a node needs, or report why it is left alone."""
+        if self._hosts.cell_of.get(node.host) in self._residents.unreadable:
+            return  # its cell is reported
+        record = find_provider(node.host, node, self._landscape.records)
+        if isinstance(record, Finding):
+            self.findings.append(record)
+            return
+        resource_class = self._find_class(node, record)
+        if isinstance(resource_class, Finding):
+            self.findings.append(resource_class)
+            return
+        self.classes.add(resource_class)
+        for instance in self._residents.by_node.get(node.name, ()):
+            self._residents.use.note(instance, resource_class)
+        change, edit = self._plan(node, record, resource_class)
+        troubles = list(self._object(node, change, edit)) if change.facets else []
+        self.findings += troubles
+        if not troubles:
+            self.steps.append((change, edit))
+            self.findings += self._list_foreign(node, change, edit)
+
+    def _find_class(self, node: ComputeNode, record: ProviderRecord) -> str | Finding:
+        subject = f"node {node.name}"
+        if self._ironic is None:
+            reported = reported_class(record.inventories or {})
+            return reported or Finding(Trouble.UNKNOWN, subject, _NO_WAY)
+        if node.name not in self._ironic:
+            return Finding(Trouble.NO_NODE, subject, "Ironic does not have it")
+        found = class_of_node(self._ironic[node.name])
+        text = f"it has no resource class; openstack baremetal node set --resource-class <class> {node.name}"
+        return found or Finding(Trouble.NO_CLASS, subject, text)
+
+    def _plan(self, node: ComputeNode, record: ProviderRecord, name: str) -> tuple[Change, NodeEdit]:
+        present = self._residents.by_node.get(node.name, [])
+        known = self._ironic[node.name] if self._ironic is not None else None
+        edit = NodeEdit(
+            name,
+            present[0].uuid if len(present) == 1 else None,
+            is_occupied=bool(present or (known and known.instance_uuid)),
+            is_available=known.is_available if known else None,
+        )
+        state = ProviderState(
+            inventories=record.inventories or {}, allocations=self._holders.get(record.provider.uuid, {})
+        )
+        if edit.instance and edit.instance not in self._landscape.held:
+            owner = describe_owner(present[0].project_id, present[0].user_id)
+            state = ProviderState(inventories=state.inventories, allocations=state.allocations, owner=owner)
+        return plan_change(edit, record.provider, state), edit
+
+    def _object(self, node: ComputeNode, change: Change, edit: NodeEdit) -> Iterator[Finding]:
+        """Why a node that is not as it should be is left alone."""
+        present, held = self._residents.by_node.get(node.name, []), change.before.allocations or {}
+        building = sorted(self._builds & held.keys())
+        if len(present) > 1:
+            names = ", ".join(instance.uuid for instance in present)
+            yield Finding(Trouble.AMBIGUOUS, f"node {node.name}", f"it has several instances: {names}")
+        if building:
+            text = f"instance {building[0]} is being built on it"
+            yield Finding(Trouble.BUSY, f"node {node.name}", text)
+        if edit.instance and len(present) == 1 and _moves(change, edit.instance):
+            yield from self._object_to_move(present[0], held, edit.resource_class)
+
+    def _object_to_move(
+        self, instance: Instance, held: Mapping[str, Mapping[str, int]], name: str
+    ) -> Iterator[Finding]:
+        subject = f"instance {instance.uuid}"
+        others = sorted(held.get(instance.uuid, {}).keys() - SIZES - {name})
+        foreign = [uuid for uuid, amounts in held.items() if uuid != instance.uuid and name in amounts]
+        if instance.task_state:
+            yield Finding(Trouble.BUSY, subject, f"it is {instance.task_state}")
+        elif others:
+            yield Finding(Trouble.CONFLICT, subject, f"it holds {', '.join(others)}, and its node is {name}")
+        elif foreign:
+            yield Finding(Trouble.FOREIGN, subject, f"{name} of its node is held by consumer {foreign[0]}")
+        elif instance.uuid not in held and instance.uuid in self._landscape.held:
+            yield Finding(Trouble.WRONG_HOST, subject, "what it holds is not of its node")
+        elif instance.uuid not in held and not (instance.project_id and instance.user_id):
+            yield Finding(Trouble.NO_CLAIM, subject, "nova knows no project or user of it")
+
+    def _list_foreign(self, node: ComputeNode, change: Change, edit: NodeEdit) -> Iterator[Finding]:
+        """Who keeps the sizes of a node from going."""
+        for consumer, amounts in (change.before.allocations or {}).items():
+            kept = sorted(SIZES & amounts.keys())
+            if consumer != edit.instance and kept:
+                text = f"consumer {consumer} holds {', '.join(kept)} of it, and is no instance on it"
+                yield Finding(Trouble.FOREIGN, f"node {node.name}", f"{text}; see placement-migrate audit")
+
+
+def _moves(change: Change, instance: str) -> bool:
+    before, after = change.before.allocations or {}, change.after.allocations or {}
+    return before.get(instance, {}) != after.get(instance, {})
+
+
+def _invert(landscape: Landscape) -> Mapping[str, Mapping[str, Mapping[str, int]]]:
+    """What consumers hold, by provider."""
+    holders: dict[str, dict[str, Mapping[str, int]]] = defaultdict(dict)
+    for consumer, claims in landscape.held.items():
+        for provider, amounts in claims.items():
+            holders[provider][consumer] = amounts
+    return holders
