@@ -15,7 +15,7 @@ from osc_placement import codes, microversion
 from osc_placement.batch.plan import Change, ProviderState
 from osc_placement.batch.room import make_room
 from osc_placement.client import PlacementClient
-from osc_placement.errors import Conflict, PlacementError
+from osc_placement.errors import Conflict, Forbidden, PlacementError
 from osc_placement.model import Inventory
 
 Document = dict[str, Any]
@@ -32,6 +32,17 @@ class Ownerless(PlacementError):
         super().__init__(f"Consumer {consumer} holds nothing any more; look again at what it should hold")
 
 
+class MayNotReshape(PlacementError):
+    """Placement keeps this one route from administrators."""
+
+    def __init__(self, error: Forbidden) -> None:
+        self.error = error
+        super().__init__(
+            f"{error}; by default only the role 'service' may reshape: use the credentials of nova, or set "
+            "placement:reshaper:reshape to rule:admin_or_service_api in placement's policy.yaml"
+        )
+
+
 def read_holdings(client: PlacementClient, uuid: str) -> tuple[Document, Mapping[str, Mapping[str, int]]]:
     """What consumers hold of a provider, after the document that has the provider's generation."""
     document = client.list_provider_allocations(uuid)
@@ -46,12 +57,14 @@ def write_holdings(client: PlacementClient, change: Change, generation: int) -> 
     """
     client.require(microversion.RESHAPER, "a change of inventories with what is held of them")
     inventories = make_room(change.after)
-    client.reshape(
-        {
-            "inventories": {change.uuid: _describe_inventories(inventories, generation)},
-            "allocations": _describe_consumers(client, change),
-        }
-    )
+    payload = {
+        "inventories": {change.uuid: _describe_inventories(inventories, generation)},
+        "allocations": _describe_consumers(client, change),
+    }
+    try:
+        client.reshape(payload)
+    except Forbidden as error:
+        raise MayNotReshape(error) from error
     generation = client.show_provider(change.uuid)["generation"]
     yield generation
     wanted = change.after.inventories or {}

@@ -1,0 +1,357 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`placement-migrate baremetal`: nodes of a real Ironic in real databases of nova, moved to their classes."""
+
+import shlex
+import subprocess
+
+import pytest
+
+from osc_placement.model import Inventory
+from tests import databases, environments
+from tests.functional import servers
+from tests.functional.migrate import ironic as ironics
+from tests.functional.migrate.cloud import FLAVOR, IRONIC
+from tests.functional.migrate.nova_databases import new_uuid
+from tests.functional.migrate.placement import CLAIM, SIZES, give, held_by, hold
+
+# what differs between databases is tested with the source
+pytestmark = pytest.mark.parametrize("nova_databases", ["sqlite"], indirect=True)
+
+GOLD, SILVER = "CUSTOM_BAREMETAL_GOLD", "CUSTOM_SILVER"
+FREE, RESERVED = Inventory(1, max_unit=1), Inventory(1, reserved=1, max_unit=1)
+
+
+@pytest.fixture(scope="module")
+def shared_ironic(tmp_path_factory):
+    """A running Ironic."""
+    try:
+        binaries = ironics.install()
+    except (environments.NotInstallable, subprocess.CalledProcessError) as error:
+        databases.skip_or_fail(f"Ironic cannot be installed: {error}")
+    with ironics.serving(binaries, tmp_path_factory.mktemp("ironic")) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def server_url(tmp_path_factory):
+    """The URL of a server that lets administrators reshape; by default only services may, as nova is one."""
+    directory = tmp_path_factory.mktemp("placement")
+    (directory / "policy.yaml").write_text('"placement:reshaper:reshape": "rule:admin_or_service_api"\n')
+    environment = servers.make_environment(OS_OSLO_POLICY__POLICY_FILE=str(directory / "policy.yaml"))
+    with servers.running(directory, environment=environment) as server:
+        yield server.url
+
+
+@pytest.fixture
+def ironic(shared_ironic, nova_conf):
+    """An Ironic without nodes, that nova.conf leads to."""
+    shared_ironic.clear()
+    with nova_conf.open("a") as file:
+        file.write(f"[ironic]\nauth_type = none\nendpoint_override = {shared_ironic.url}\n")
+    return shared_ironic
+
+
+@pytest.fixture
+def add_nodes(cloud, client):
+    """A function that gives a host these nodes of Ironic, and each a provider with sizes; UUIDs by node."""
+
+    def add(*nodes, host="metal1", cell="cell1", inventories=SIZES, **columns):
+        uuids = cloud.add_host(host, cell, nodes=nodes, hypervisor_type=IRONIC, **columns)
+        for name, uuid in uuids.items():
+            client.create_provider(name, uuid=uuid)
+            give(client, uuid, inventories)
+        return uuids
+
+    return add
+
+
+def add_flavor(cloud, name, **extra_specs):
+    """A flavor that instances may be booted with; what they embed of it."""
+    columns = ("memory_mb", "vcpus", "root_gb", "ephemeral_gb", "swap", "rxtx_factor")
+    flavorid = new_uuid()
+    row = {column: FLAVOR[column] for column in columns}
+    number = cloud.insert(
+        "api", "flavors", name=name, flavorid=flavorid, is_public=True, disabled=False, **row
+    )
+    for key, value in extra_specs.items():
+        cloud.insert("api", "flavor_extra_specs", flavor_id=number, key=key, value=value)
+    return {"name": name, "flavorid": flavorid, "extra_specs": extra_specs}
+
+
+def inventories_of(client, uuid):
+    """What a provider has."""
+    documents = client.list_inventories(uuid)["inventories"]
+    return {name: Inventory.from_json(document) for name, document in documents.items()}
+
+
+def findings_of(document):
+    """What was left alone: trouble and text, by subject."""
+    return {row["subject"]: (row["trouble"], row["text"]) for row in document["findings"]}
+
+
+def test_nodes_become_one_of_their_class(ironic, add_nodes, cloud, client, migrate, migrate_json):
+    """Inventory, allocations and reserved are as nova's driver would have them; a second run does nothing."""
+    free, busy, broken, new = (
+        ironic.add_node("Baremetal-gold"),
+        ironic.add_node("Baremetal-gold"),
+        ironic.add_node("silver"),
+        ironic.enroll("silver"),
+    )
+    ironic.update(broken, maintenance=True)
+    providers = add_nodes(free, busy, broken, new)
+    instance = cloud.add_instance("metal1", node=busy)
+    ironic.deploy(busy, instance)
+    hold(client, instance, {providers[busy]: CLAIM})
+    generation = client.list_allocations(instance)["consumer_generation"]
+    shown = migrate("baremetal", "--dry-run")
+    assert (shown.returncode, "CUSTOM_SILVER:total=1" in shown.stdout) == (0, True)
+    assert shown.stdout.endswith("Bare metal is not ready yet: 4 to be moved.\n")
+    assert inventories_of(client, providers[free]) == SIZES
+    done = migrate("baremetal")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.endswith("Bare metal is ready: 4 nodes are scheduled by their classes alone.\n")
+    assert {name: inventories_of(client, uuid) for name, uuid in providers.items()} == {
+        free: {GOLD: FREE},
+        busy: {GOLD: RESERVED},
+        broken: {SILVER: RESERVED},
+        new: {SILVER: RESERVED},
+    }
+    assert held_by(client, instance) == {providers[busy]: {GOLD: 1}}
+    assert client.list_allocations(instance)["consumer_generation"] == generation + 1
+    document, status = migrate_json("baremetal")
+    assert (document["rows"], document["findings"], document["run"], status) == ([], [], None, 0)
+
+
+def test_undo_puts_sizes_back_and_a_run_can_be_undone_and_made_again(
+    ironic, add_nodes, cloud, client, migrate, migrate_json
+):
+    """What was moved goes back in one transaction for each node, and forth again."""
+    free, busy = ironic.add_node("silver"), ironic.add_node("silver")
+    providers = add_nodes(free, busy)
+    instance = cloud.add_instance("metal1", node=busy)
+    ironic.deploy(busy, instance)
+    hold(client, instance, {providers[busy]: CLAIM})
+    document, _ = migrate_json("baremetal")
+    undone = migrate("runs", "undo", document["run"])
+    assert (undone.returncode, undone.stderr) == (0, "")
+    assert {name: inventories_of(client, uuid) for name, uuid in providers.items()} == {
+        free: SIZES,
+        busy: SIZES,
+    }
+    assert held_by(client, instance) == {providers[busy]: CLAIM}
+    assert migrate("baremetal").returncode == 0
+    assert held_by(client, instance) == {providers[busy]: {SILVER: 1}}
+
+
+def test_instance_that_holds_nothing_gets_its_node(ironic, add_nodes, cloud, client, migrate_json):
+    """It holds the node for its project and user, also where the driver has reserved it already."""
+    busy = ironic.add_node("silver")
+    client.ensure_resource_class(SILVER)
+    provider = add_nodes(busy, inventories={SILVER: RESERVED})[busy]
+    instance = cloud.add_instance("metal1", node=busy)
+    ironic.deploy(busy, instance)
+    assert migrate_json("baremetal")[1] == 0
+    document = client.list_allocations(instance)
+    assert held_by(client, instance) == {provider: {SILVER: 1}}
+    assert (document["project_id"], document["user_id"]) == ("a" * 32, "b" * 32)
+    assert document["consumer_type"] == "INSTANCE"
+    assert inventories_of(client, provider) == {SILVER: RESERVED}
+
+
+def test_allocations_follow_what_was_moved(ironic, add_nodes, cloud, client, migrate, migrate_json):
+    """The embedded flavor is older than the class: neither `status` nor `audit` finds anything wrong."""
+    busy = ironic.add_node("silver")
+    provider = add_nodes(busy)[busy]
+    instance = cloud.add_instance("metal1", node=busy)
+    ironic.deploy(busy, instance)
+    hold(client, instance, {provider: CLAIM})
+    document, status = migrate_json("online_data_migrations")
+    assert [(row["Migration"], row["Completed"]) for row in document["migrations"]] == [
+        ("mirror_aggregates", 0),
+        ("carry_ratios", 0),
+        ("move_baremetal", 1),
+        ("heal_allocations", 0),
+    ]
+    assert (document["findings"], status) == ([], 0)
+    assert migrate("status").returncode == 0
+    assert migrate("audit").returncode == 0
+    assert migrate("online_data_migrations").returncode == 0
+    assert held_by(client, instance) == {provider: {SILVER: 1}}
+
+
+def test_flavors_that_ask_for_sizes_are_listed_with_their_command(
+    ironic, add_nodes, cloud, add_host, client, migrate_json
+):
+    """By the class that they name, or by the nodes that their instances are on; when set, they are fine."""
+    busy = ironic.add_node("silver")
+    provider = add_nodes(busy)[busy]
+    add_host("kvm1")
+    used = add_flavor(cloud, "old metal")
+    named = add_flavor(cloud, "half", **{f"resources:{SILVER}": "1", "resources:VCPU": "0"})
+    sizeless = {"resources:VCPU": "0", "resources:MEMORY_MB": "0", "resources:DISK_GB": "0"}
+    add_flavor(cloud, "ready", **{f"resources:{SILVER}": "1"}, **sizeless)
+    virtual = add_flavor(cloud, "virtual")
+    instance = cloud.add_instance("metal1", node=busy, flavor=used)
+    ironic.deploy(busy, instance)
+    hold(client, instance, {provider: CLAIM})
+    cloud.add_instance("kvm1", flavor=virtual)
+    document, status = migrate_json("baremetal")
+    commands = {subject: text.partition("; ")[2] for subject, (_, text) in findings_of(document).items()}
+    assert (commands, status) == (
+        {
+            "flavor half": f"openstack flavor set --property resources:MEMORY_MB=0 "
+            f"--property resources:DISK_GB=0 {named['name']}",
+            "flavor old metal": f"openstack flavor set --property resources:{SILVER}=1 "
+            "--property resources:VCPU=0 --property resources:MEMORY_MB=0 --property resources:DISK_GB=0 "
+            "'old metal'",
+        },
+        3,
+    )
+    for subject, command in commands.items():
+        words = shlex.split(command)
+        assert words[-1] == subject.removeprefix("flavor ")
+        set_properties(cloud, words[-1], [word for word in words[3:-1] if "=" in word])
+    document, status = migrate_json("baremetal")
+    assert (document["findings"], status) == ([], 0)
+
+
+def set_properties(cloud, name, properties):
+    """What `openstack flavor set` makes of a flavor."""
+    for key, value in (each.split("=") for each in properties):
+        cloud.update(
+            "api",
+            "INSERT INTO flavor_extra_specs (flavor_id, key, value) "
+            "SELECT id, :key, :value FROM flavors WHERE name = :name",
+            name=name,
+            key=key,
+            value=value,
+        )
+
+
+def test_flavor_of_virtual_machines_too_is_not_set(ironic, add_nodes, cloud, add_host, migrate_json):
+    """What would take the sizes from virtual machines is not proposed, nor where a cell cannot tell."""
+    busy = ironic.add_node("silver")
+    add_nodes(busy)
+    add_host("kvm1", "cell2")
+    shared = add_flavor(cloud, "shared")
+    cloud.add_instance("metal1", node=busy, flavor=shared)
+    cloud.add_instance("kvm1", "cell2", flavor=shared)
+    document, status = migrate_json("baremetal", "--dry-run")
+    trouble, text = findings_of(document)["flavor shared"]
+    assert (trouble, "flavor set" in text, status) == ("ambiguous", False, 3)
+    cloud.update("api", "UPDATE cell_mappings SET database_connection = 'sqlite:////no.db' WHERE id = 3")
+    document, status = migrate_json("baremetal", "--dry-run")
+    assert (findings_of(document)["flavor shared"][0], status) == ("unknown", 4)
+
+
+def test_what_stands_in_the_way_of_one_node_stops_no_other(ironic, add_nodes, cloud, client, migrate_json):
+    """No class, no node, no provider, a task, a stranger, a build: each is a line, and the rest goes on."""
+    classless, good, tasked, strange, built, changed = (
+        ironic.add_node(),
+        *(ironic.add_node("silver") for _ in range(5)),
+    )
+    gone, unprovided = new_uuid(), ironic.add_node("silver")
+    providers = add_nodes(classless, good, tasked, strange, built, changed, gone)
+    cloud.add_host("metal2", nodes=[unprovided], hypervisor_type=IRONIC)
+    busy = cloud.add_instance("metal1", node=tasked, task_state="rebuilding")
+    hold(client, busy, {providers[tasked]: CLAIM})
+    stranger, build = new_uuid(), new_uuid()
+    hold(client, stranger, {providers[strange]: CLAIM})
+    hold(client, build, {providers[built]: CLAIM})
+    cloud.insert("api", "build_requests", instance_uuid=build, project_id="a" * 32)
+    client.ensure_resource_class("CUSTOM_OLD")
+    give(client, providers[changed], {"CUSTOM_OLD": FREE})
+    former = cloud.add_instance("metal1", node=changed)
+    hold(client, former, {providers[changed]: {"CUSTOM_OLD": 1}})
+    document, status = migrate_json("baremetal")
+    found = findings_of(document)
+    assert ({subject: trouble for subject, (trouble, _) in found.items()}, status) == (
+        {
+            f"node {classless}": "no resource class",
+            f"node {gone}": "no such node in Ironic",
+            f"host metal2, node {unprovided}": "no resource provider",
+            f"instance {busy}": "in a task",
+            f"node {strange}": "held by another consumer",
+            f"node {built}": "in a task",
+            f"instance {former}": "conflict",
+        },
+        3,
+    )
+    assert f"--resource-class <class> {classless}" in found[f"node {classless}"][1]
+    assert inventories_of(client, providers[good]) == {SILVER: FREE}
+    assert inventories_of(client, providers[strange]) == {**SIZES, SILVER: FREE}
+    assert held_by(client, stranger) == {providers[strange]: CLAIM}
+    for untouched in (classless, tasked, built, gone):
+        assert inventories_of(client, providers[untouched]) == SIZES
+
+
+def test_ironic_that_does_not_answer_is_unknown(ironic, add_nodes, client, migrate_json):
+    """Nothing is changed while it cannot be read, be it away, no Ironic at all, or too old."""
+    node = ironic.add_node("silver")
+    provider = add_nodes(node)[node]
+    port = ironics.find_free_port()
+    for endpoint, words in (
+        (f"http://127.0.0.1:{port}", "Unable to establish connection"),
+        (f"{client.endpoint}/nowhere", "answered with HTTP"),
+    ):
+        document, status = migrate_json("--ironic-endpoint", endpoint, "baremetal")
+        (finding,) = document["findings"]
+        assert (finding["subject"], finding["trouble"], status) == ("Ironic", "unknown", 4)
+        assert words in finding["text"]
+        assert inventories_of(client, provider) == SIZES
+
+
+def test_cell_that_cannot_be_read_leaves_its_nodes_alone(ironic, add_nodes, cloud, client, migrate_json):
+    """Its nodes are unknown, those of other cells are moved."""
+    here, there = ironic.add_node("silver"), ironic.add_node("silver")
+    providers = add_nodes(here) | add_nodes(there, host="metal2", cell="cell2")
+    cloud.update("cell2", "ALTER TABLE instances RENAME TO moved")
+    document, status = migrate_json("baremetal")
+    assert ([row["subject"] for row in document["findings"]], status) == (["cell cell2"], 4)
+    assert inventories_of(client, providers[here]) == {SILVER: FREE}
+    assert inventories_of(client, providers[there]) == SIZES
+
+
+def test_without_ironic_the_class_is_what_nova_compute_reported(
+    add_nodes, cloud, client, nova_conf, migrate_json
+):
+    """A node with sizes and a class is moved, and what is reserved of it stays; one without is unknown."""
+    client.ensure_resource_class(SILVER)
+    both, bare = new_uuid(), new_uuid()
+    providers = add_nodes(both, inventories={**SIZES, SILVER: RESERVED})
+    providers |= add_nodes(bare, host="metal2")
+    instance = cloud.add_instance("metal1", node=both)
+    hold(client, instance, {providers[both]: CLAIM})
+    document, status = migrate_json("baremetal")
+    assert ([row["subject"] for row in document["findings"]], status) == ([f"node {bare}"], 4)
+    assert inventories_of(client, providers[both]) == {SILVER: RESERVED}
+    assert held_by(client, instance) == {providers[both]: {SILVER: 1}}
+    assert inventories_of(client, providers[bare]) == SIZES
+
+
+def test_node_in_use_keeps_what_nova_compute_reserved(ironic, add_nodes, cloud, client, migrate_json):
+    """Drivers before 2024 reserve nothing of a node in use: the second run must not fight the first."""
+    busy = ironic.add_node("silver")
+    client.ensure_resource_class(SILVER)
+    provider = add_nodes(busy, inventories={SILVER: FREE})[busy]
+    instance = cloud.add_instance("metal1", node=busy)
+    ironic.deploy(busy, instance)
+    hold(client, instance, {provider: {SILVER: 1}})
+    document, status = migrate_json("baremetal")
+    assert (document["rows"], document["findings"], status) == ([], [], 0)
+
+
+def test_selected_nodes_alone_are_moved(ironic, add_nodes, client, migrate):
+    """--host and --node narrow it."""
+    one, two, three = (ironic.add_node("silver") for _ in range(3))
+    providers = add_nodes(one, two) | add_nodes(three, host="metal2")
+    assert migrate("baremetal", "--host", "metal1", "--node", two).returncode == 0
+    moved = {name for name, uuid in providers.items() if SILVER in inventories_of(client, uuid)}
+    assert moved == {two}
+
+
+def test_cloud_without_bare_metal_asks_no_ironic(add_host, nova_conf, migrate):
+    """An Ironic that is away is nobody's concern where nova has no node of it."""
+    add_host("kvm1")
+    done = migrate("--ironic-endpoint", "http://127.0.0.1:1", "baremetal")
+    assert (done.returncode, "nothing to do" in done.stdout) == (0, True)
