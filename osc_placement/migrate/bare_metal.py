@@ -75,7 +75,7 @@ class NodeEdit:
             self.resource_class: self._inventory(current.get(self.resource_class))
         }
         after = replace(state, inventories=inventories, allocations=holdings)
-        return Decision(after, _explain(state, after))
+        return Decision(after, "is one of its class already" if after == state else self._explain(after))
 
     def _inventory(self, current: Inventory | None) -> Inventory:
         if current and self.is_available is None:
@@ -84,12 +84,15 @@ class NodeEdit:
             return Inventory(1, reserved=current.reserved, max_unit=1)
         return Inventory(1, reserved=int(self.is_occupied or self.is_available is False), max_unit=1)
 
-
-def _explain(before: ProviderState, after: ProviderState) -> str:
-    if before == after:
-        return "is one of its class already"
-    left = sorted(SIZES & (after.inventories or {}).keys())
-    return f"{', '.join(left)} stay, as others hold them" if left else ""
+    def _explain(self, after: ProviderState) -> str:
+        inventories = after.inventories or {}
+        left = sorted(SIZES & inventories.keys())
+        notes = [f"{', '.join(left)} stay, as others hold them"] if left else []
+        if inventories[self.resource_class].reserved:
+            notes.append(
+                "reserved, as it is in use" if self.is_occupied else "reserved, as it is not available"
+            )
+        return "; ".join(notes)
 
 
 def claim_of_node(

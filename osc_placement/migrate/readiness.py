@@ -38,16 +38,17 @@ _BARE_METAL_WORDS: Final[Mapping[Trouble, str]] = {
     Trouble.WRONG_HOST: "with an instance that holds something elsewhere",
     Trouble.NO_CLAIM: "with an instance of nobody",
     Trouble.FOREIGN: "held by others",
-    Trouble.FLAVOR: "of the flavors to be set",
+    Trouble.FLAVOR: "of a flavor that asks for sizes",
 }
 
 
 def describe_bare_metal(assessment: Assessment) -> str:
     """The same for bare metal: whether its nodes are scheduled by their classes and nothing else."""
+    nodes = len(assessment.plan.steps)
+    if is_ready(assessment) and not nodes:
+        return "There is no bare metal: nova has no node of it that was asked for."
     if is_ready(assessment):
-        return (
-            f"Bare metal is ready: {len(assessment.plan.steps)} nodes are scheduled by their classes alone."
-        )
+        return f"Bare metal is ready: all nodes are scheduled by their classes alone, {nodes} of them."
     counts = Counter(finding.trouble for finding in assessment.findings)
     changes = len(assessment.plan.changes)
     parts = [f"{changes} to be moved"] if changes else []

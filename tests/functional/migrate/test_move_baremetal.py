@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """`placement-migrate baremetal`: nodes of a real Ironic in real databases of nova, moved to their classes."""
 
+import re
 import shlex
+import shutil
 import subprocess
 
 import pytest
@@ -13,6 +15,7 @@ from tests.functional.migrate import ironic as ironics
 from tests.functional.migrate.cloud import FLAVOR, IRONIC
 from tests.functional.migrate.nova_databases import new_uuid
 from tests.functional.migrate.placement import CLAIM, SIZES, give, held_by, hold
+from tests.functional.test_readme import ROOT, Shell, assert_matches, read_steps
 
 # what differs between databases is tested with the source
 pytestmark = pytest.mark.parametrize("nova_databases", ["sqlite"], indirect=True)
@@ -55,8 +58,13 @@ def ironic(shared_ironic, nova_conf):
 def add_nodes(cloud, client):
     """A function that gives a host these nodes of Ironic, and each a provider with sizes; UUIDs by node."""
 
-    def add(*nodes, host="metal1", cell="cell1", inventories=SIZES, **columns):
-        uuids = cloud.add_host(host, cell, nodes=nodes, hypervisor_type=IRONIC, **columns)
+    def add(*nodes, host="metal1", cell="cell1", inventories=SIZES, uuids=None):
+        made = cloud.add_host(host, cell, nodes=nodes, hypervisor_type=IRONIC)
+        for name, uuid in (uuids or {}).items():
+            cloud.update(
+                cell, "UPDATE compute_nodes SET uuid = :new WHERE uuid = :old", new=uuid, old=made[name]
+            )
+        uuids = uuids or made
         for name, uuid in uuids.items():
             client.create_provider(name, uuid=uuid)
             give(client, uuid, inventories)
@@ -109,7 +117,7 @@ def test_nodes_become_one_of_their_class(ironic, add_nodes, cloud, client, migra
     assert inventories_of(client, providers[free]) == SIZES
     done = migrate("baremetal")
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.endswith("Bare metal is ready: 4 nodes are scheduled by their classes alone.\n")
+    assert done.stdout.endswith("all nodes are scheduled by their classes alone, 4 of them.\n")
     assert {name: inventories_of(client, uuid) for name, uuid in providers.items()} == {
         free: {GOLD: FREE},
         busy: {GOLD: RESERVED},
@@ -355,3 +363,49 @@ def test_cloud_without_bare_metal_asks_no_ironic(add_host, nova_conf, migrate):
     add_host("kvm1")
     done = migrate("--ironic-endpoint", "http://127.0.0.1:1", "baremetal")
     assert (done.returncode, "nothing to do" in done.stdout) == (0, True)
+
+
+PAGE = (ROOT / "doc/source/admin/baremetal.rst").read_text()
+RUN = re.compile(r"\d{8}T\d{6}-\w{6}")
+
+
+@pytest.fixture
+def shell(client, nova_conf, tmp_path):
+    """A shell where nova.conf is in its usual place; placement is empty."""
+    home = tmp_path / "home"
+    (home / ".nova").mkdir(parents=True)
+    shell = Shell(home)
+    yield shell
+    shell.stop()
+
+
+def test_page_shows_what_happens(ironic, add_nodes, cloud, client, nova_conf, shell):
+    """Every command of the page prints what is shown; run ids differ, and what people do is done between."""
+    shutil.copy(nova_conf, shell.directory / ".nova/nova.conf")
+    nodes = [f"1be7a100-0000-4000-8000-00000000000{number}" for number in range(1, 5)]
+    for node, resource_class in zip(nodes, ("Baremetal-gold", "Baremetal-gold", "silver", None), strict=True):
+        ironic.add_node(resource_class, uuid=node)
+    ironic.update(nodes[2], maintenance=True)
+    add_nodes(*nodes, uuids=dict(zip(nodes, nodes, strict=True)))
+    flavor = add_flavor(cloud, "bm.gold")
+    instance = "ac0de000-0000-4000-8000-000000000001"
+    cloud.add_instance("metal1", uuid=instance, node=nodes[0], flavor=flavor)
+    ironic.deploy(nodes[0], instance)
+    hold(client, instance, {nodes[0]: CLAIM})
+    shown, move, again, undo = read_steps(PAGE)
+    assert_matches(shown, shell.run(shown.command))
+    moved = shell.run(move.command)
+    assert_matches(move, with_runs_of(moved, move.output))
+    ironic.update(nodes[3], resource_class="silver")
+    sizeless = ["resources:CUSTOM_BAREMETAL_GOLD=1", "resources:VCPU=0", "resources:MEMORY_MB=0"]
+    set_properties(cloud, "bm.gold", [*sizeless, "resources:DISK_GB=0"])
+    assert_matches(again, with_runs_of(shell.run(again.command), again.output))
+    undone = shell.run(with_runs_of(undo.command, moved))
+    assert_matches(undo, with_runs_of(undone, undo.output))
+    assert held_by(client, instance) == {nodes[0]: CLAIM}
+
+
+def with_runs_of(text, other):
+    """A text with the ids of runs that another has, in their order."""
+    ids = dict(zip(dict.fromkeys(RUN.findall(text)), dict.fromkeys(RUN.findall(other)), strict=False))
+    return RUN.sub(lambda found: ids.get(found[0], found[0]), text)
