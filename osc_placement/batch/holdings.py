@@ -61,10 +61,7 @@ def write_holdings(client: PlacementClient, change: Change, generation: int) -> 
         "inventories": {change.uuid: _describe_inventories(inventories, generation)},
         "allocations": _describe_consumers(client, change),
     }
-    try:
-        client.reshape(payload)
-    except Forbidden as error:
-        raise MayNotReshape(error) from error
+    _reshape(client, payload)
     generation = client.show_provider(change.uuid)["generation"]
     yield generation
     wanted = change.after.inventories or {}
@@ -73,6 +70,21 @@ def write_holdings(client: PlacementClient, change: Change, generation: int) -> 
             document = client.set_inventory(change.uuid, name, wanted[name].to_json(), generation)
             generation = document["resource_provider_generation"]
             yield generation
+
+
+def _reshape(client: PlacementClient, payload: Document) -> None:
+    new = [each for each in payload["allocations"].values() if each["consumer_generation"] is None]
+    try:
+        client.reshape(payload)
+    except Forbidden as error:
+        raise MayNotReshape(error) from error
+    except Conflict as conflict:
+        if not new or not conflict.concurrent_update:
+            raise
+        # the reference keeps a consumer that holds nothing after a refused write, and shows it to nobody
+        for consumer in new:
+            consumer["consumer_generation"] = 0
+        client.reshape(payload)
 
 
 def _describe_inventories(inventories: Mapping[str, Inventory], generation: int) -> Document:

@@ -38,6 +38,7 @@ def test_all_run_in_order_and_a_second_run_finds_nothing(unmigrated, client, mig
     assert counts(document) == {
         "mirror_aggregates": (2, 2),
         "carry_ratios": (2, 2),
+        "move_baremetal": (0, 0),
         "heal_allocations": (20, 20),
     }
     assert status == 0
