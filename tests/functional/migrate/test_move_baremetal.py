@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """`placement-migrate baremetal`: nodes of a real Ironic in real databases of nova, moved to their classes."""
 
+import random
 import re
 import shlex
 import shutil
 import subprocess
+import sys
+import time
 
 import pytest
 
@@ -409,3 +412,50 @@ def with_runs_of(text, other):
     """A text with the ids of runs that another has, in their order."""
     ids = dict(zip(dict.fromkeys(RUN.findall(text)), dict.fromkeys(RUN.findall(other)), strict=False))
     return RUN.sub(lambda found: ids.get(found[0], found[0]), text)
+
+
+def test_killed_runs_leave_what_the_next_finishes(
+    add_nodes, cloud, client, nova_conf, tmp_path, migrate_json
+):
+    """Killed at any moment and repeated, each node was moved once and whole."""
+    client.ensure_resource_class(SILVER)
+    nodes = [new_uuid() for _ in range(40)]
+    providers = add_nodes(*nodes, inventories={**SIZES, SILVER: RESERVED})
+    instances = {cloud.add_instance("metal1", node=node): providers[node] for node in nodes}
+    for instance, provider in instances.items():
+        hold(client, instance, {provider: CLAIM})
+    program = [sys.executable, "-c", "from osc_placement.migrate.main import main; raise SystemExit(main())"]
+    chance = random.Random(1)
+    killed = 0
+    for number in range(1, 5):
+        process = subprocess.Popen(
+            [*program, "--config-file", nova_conf, "baremetal", "--throttle", "10", "--concurrency", "2"],
+            env=servers.make_environment(XDG_STATE_HOME=str(tmp_path / "state")),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        # one is known to be moved, and the next ones are under way
+        while process.poll() is None and count_outcomes(tmp_path) < 6 * number:
+            time.sleep(chance.uniform(0, 0.1))
+        killed += process.poll() is None
+        process.kill()
+        process.wait()
+        for instance, provider in instances.items():
+            (held,) = held_by(client, instance).values()
+            assert held in (CLAIM, {SILVER: 1})
+            assert (held == CLAIM) == ("VCPU" in inventories_of(client, provider))
+    assert killed == 4
+    runs, _ = migrate_json("runs", "list")
+    unfinished = [run["id"] for run in runs["runs"] if run["state"] == "unfinished"]
+    assert migrate_json("runs", "resume", unfinished[-1])[1] == 0
+    assert migrate_json("baremetal")[1] == 0
+    for instance, provider in instances.items():
+        assert held_by(client, instance) == {provider: {SILVER: 1}}
+        assert client.list_allocations(instance)["consumer_generation"] == 2
+        assert inventories_of(client, provider) == {SILVER: RESERVED}
+
+
+def count_outcomes(directory):
+    """How many changes are known to be over, by all journals."""
+    journals = directory.glob("state/osc-placement/runs/*.jsonl")
+    return sum(journal.read_text().count('"record":"outcome"') for journal in journals)
