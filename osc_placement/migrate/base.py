@@ -8,7 +8,7 @@ Carrying the plan out, with journal, resume, undo and throttle, is for runner.py
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
@@ -74,12 +74,16 @@ class Assessment:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """Whom a migration asks; ``ironic`` is None where nothing says how to reach it."""
+    """Whom a migration asks.
+
+    ``open_ironic`` gives None where nothing says how to reach Ironic; only who needs it calls it, as its
+    configuration may be wrong (Unreadable), which is nobody else's concern.
+    """
 
     source: Source
     client: PlacementClient
     concurrency: int
-    ironic: BareMetalSource | None = None
+    open_ironic: Callable[[], BareMetalSource | None] = lambda: None
 
 
 class Migration(Protocol):

@@ -56,8 +56,8 @@ class Command:
         client = self.settings.open_client()
         source = self.settings.open_source()
         try:
-            ironic = self.settings.open_ironic()
-            context = Context(source, client, self.execution.concurrency, ironic)
+            concurrency = self.execution.concurrency
+            context = Context(source, client, concurrency, self.settings.open_ironic)
             return context, migration.assess(context)
         finally:
             source.close()

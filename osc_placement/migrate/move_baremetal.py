@@ -21,6 +21,7 @@ from typing import Final
 from osc_placement import microversion
 from osc_placement.batch.plan import Change, Plan, ProviderState, describe_owner, plan_change
 from osc_placement.batch.record import Recorded
+from osc_placement.errors import UsageError
 from osc_placement.migrate.bare_metal import (
     FACETS,
     SIZES,
@@ -35,7 +36,7 @@ from osc_placement.migrate.facts import ComputeNode, Instance, IronicNode
 from osc_placement.migrate.hosts import Hosts, find_provider, read_hosts
 from osc_placement.migrate.landscape import Landscape, read_landscape
 from osc_placement.migrate.shard import WHOLE, Shard
-from osc_placement.migrate.sources.base import BareMetalSource, Source, Unreadable
+from osc_placement.migrate.sources.base import Source, Unreadable
 from osc_placement.model import ProviderRecord
 
 NAME: Final = "move_baremetal"
@@ -57,7 +58,11 @@ class MoveBaremetal:
     def assess(self, context: Context) -> Assessment:
         """Read all sides and compare."""
         hosts = read_hosts(context.source)
-        if not any(node.is_bare_metal for node in hosts.all_nodes()):
+        metal = {node.name for node in hosts.all_nodes() if node.is_bare_metal}
+        missing = sorted(self.nodes - metal)
+        if missing and not hosts.unknown:
+            raise UsageError(f"Nova has no bare metal node {', '.join(missing)}")
+        if not metal:
             return Assessment(_plan([]), tuple(hosts.findings))
         context.client.require(microversion.RESHAPER, "a move of bare metal nodes")
         builds = context.source.list_requested_builds()
@@ -65,7 +70,7 @@ class MoveBaremetal:
         residents = read_residents(context.source, hosts)
         findings = [*hosts.findings, *residents.unreadable.values()]
         try:
-            ironic = read_ironic(context.ironic)
+            ironic = read_ironic(context)
         except Unreadable as error:
             text = f"{error.reason}; bare metal nodes are left alone"
             return Assessment(_plan([]), (*findings, Finding(Trouble.UNKNOWN, error.subject, text)))
@@ -127,8 +132,9 @@ def read_residents(source: Source, hosts: Hosts) -> Residents:
     return residents
 
 
-def read_ironic(source: BareMetalSource | None) -> dict[str, IronicNode] | None:
+def read_ironic(context: Context) -> dict[str, IronicNode] | None:
     """The nodes of Ironic by UUID; None if nothing says how to reach it, Unreadable if it does not answer."""
+    source = context.open_ironic()
     return None if source is None else {node.uuid: node for node in source.list_nodes()}
 
 

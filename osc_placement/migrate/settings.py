@@ -18,7 +18,8 @@ from oslo_config import cfg
 
 from osc_placement.client import PlacementClient
 from osc_placement.errors import PlacementError, UsageError
-from osc_placement.migrate.sources.ironic import IronicSource
+from osc_placement.migrate.sources.base import Unreadable
+from osc_placement.migrate.sources.ironic import LABEL, IronicSource
 from osc_placement.migrate.sources.nova_db import DatabaseSource
 
 _PLACEMENT = "placement"
@@ -63,14 +64,17 @@ class Settings:
             raise Misconfigured(f"The access to placement cannot be set up: {error}") from error
 
     def open_ironic(self) -> IronicSource | None:
-        """Ironic: where the command line says, or else nova.conf; None if neither says."""
+        """Ironic: where the command line says, or else nova.conf; None if neither says.
+
+        Unreadable, if what they say does not do.
+        """
         if self.ironic_endpoint and not self.cloud:
             session = Session(auth=NoAuth(endpoint=self.ironic_endpoint), timeout=_PATIENCE)
             return IronicSource(Adapter(session))
         try:
             adapter = self._cloud_ironic(self.cloud) if self.cloud else self._nova_ironic()
         except keystone.ClientException as error:
-            raise Misconfigured(f"The access to Ironic cannot be set up: {error}") from error
+            raise Unreadable(LABEL, f"the access to it cannot be set up: {error}") from error
         return IronicSource(adapter) if adapter else None
 
     def _cloud_ironic(self, name: str) -> Adapter:

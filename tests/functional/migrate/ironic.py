@@ -45,6 +45,7 @@ enabled_raid_interfaces = no-raid
 enabled_rescue_interfaces = no-rescue
 enabled_storage_interfaces = noop
 enabled_vendor_interfaces = no-vendor
+graceful_shutdown_timeout = 1
 [database]
 connection = sqlite:///{directory}/ironic.db
 [json_rpc]

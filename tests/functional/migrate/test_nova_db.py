@@ -4,7 +4,7 @@
 import pytest
 import sqlalchemy as sa
 
-from osc_placement.migrate.facts import Cell
+from osc_placement.migrate.facts import Cell, Flavor
 from osc_placement.migrate.sources import reading
 from osc_placement.migrate.sources.base import Unreadable
 from osc_placement.migrate.sources.nova_db import DatabaseSource
@@ -32,6 +32,19 @@ def test_aggregates_have_hosts_and_metadata(cloud, source):
     assert (rack1.uuid, rack1.hosts) == (uuid, frozenset(("h1", "h2")))
     assert rack1.metadata == {"cpu_allocation_ratio": "4.0"}
     assert empty.hosts == frozenset()
+
+
+def test_flavors_have_sizes_and_extra_specs(cloud, source):
+    """Those of today, from the API database, by name; what may be NULL there is nothing."""
+    sizes = {"memory_mb": 2048, "vcpus": 2, "swap": 512}
+    number = cloud.insert("api", "flavors", name="b", flavorid="1", root_gb=20, ephemeral_gb=1, **sizes)
+    cloud.insert("api", "flavors", name="a", flavorid="2", **sizes)
+    cloud.insert("api", "flavor_extra_specs", flavor_id=number, key="resources:CUSTOM_X", value="1")
+    cloud.insert("api", "flavor_extra_specs", flavor_id=number, key="empty", value=None)
+    assert source.list_flavors() == [
+        Flavor(2, 2048, 0, 0, 512, {}, "a", "2"),
+        Flavor(2, 2048, 20, 1, 512, {"resources:CUSTOM_X": "1", "empty": ""}, "b", "1"),
+    ]
 
 
 def test_cell0_is_left_out_and_a_disabled_cell_is_not(cloud, source):
