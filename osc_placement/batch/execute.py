@@ -21,7 +21,7 @@ from osc_placement.batch.gate import Gate
 from osc_placement.batch.holdings import write_holdings
 from osc_placement.batch.plan import Change, Consumer, Edit, Facet, Outcome, Plan, Report, Result, plan_change
 from osc_placement.batch.portion import choose_size, write_portion
-from osc_placement.batch.room import carry_owner, is_written
+from osc_placement.batch.room import carry_owner, is_half_written, is_written
 from osc_placement.batch.select import read_state
 from osc_placement.batch.workers import CONCURRENCY, map_many
 from osc_placement.client import Document, PlacementClient
@@ -300,6 +300,8 @@ def _find_out(client: PlacementClient, attempt: _Attempt, error: Exception) -> O
 
 def keep_before(change: Change, again: Change) -> Change:
     """The later plan, with the earlier before-image of the facets that we wrote already."""
+    if is_half_written(change, again.before):
+        return replace(change, subject=again.subject)
     written = {
         facet: getattr(change.before, facet)
         for facet in change.facets

@@ -21,7 +21,7 @@ from osc_placement.batch.plan import (
 )
 from osc_placement.batch.record import Recorded, edits_of
 from osc_placement.batch.repeat import Repeat
-from osc_placement.batch.room import carry_owner, is_written
+from osc_placement.batch.room import carry_owner, is_half_written
 from osc_placement.errors import PlacementError
 
 #: who reads the facets of some providers or consumers: `select.read_states` with its client
@@ -74,13 +74,11 @@ def plan_resume(run: Run, read: ReadStates) -> Plan:
 def _resume_step(change: Change, edit: Edit, subject: Subject, state: ProviderState) -> Change:
     if holds(state, change.after, change.facets):
         return Change(subject, change.after, change.after, FOUND_DONE)
-    if holds(state, change.before, change.facets):
+    if holds(state, change.before, change.facets) or is_half_written(change, state):
         return replace(change, subject=subject)
     again = carry_owner(change, plan_change(edit, subject, state))
     written = {
-        facet: getattr(change.before, facet)
-        for facet in change.facets
-        if holds(state, change.after, [facet]) or is_written(change, facet, state)
+        facet: getattr(change.before, facet) for facet in change.facets if holds(state, change.after, [facet])
     }
     # what was written already keeps the before-image that undo needs
     return replace(again, before=replace(again.before, **written)) if again.facets else again
@@ -109,7 +107,7 @@ def _undo_step(
 ) -> tuple[Change, PlacementError | None]:
     if holds(state, change.before, change.facets):
         return Change(subject, state, state, "is as it was before"), None
-    if holds(state, change.after, change.facets):
+    if holds(state, change.after, change.facets) or is_half_written(change, state):
         values = {facet: getattr(change.before, facet) for facet in change.facets}
         return Change(subject, state, replace(state, **values)), None
     back = plan_change(Repeat("", change.after, change.before), subject, state)

@@ -39,6 +39,16 @@ def is_written(change: Change, facet: Facet, now: ProviderState) -> bool:
     return bool(found == wanted)
 
 
+def is_half_written(change: Change, now: ProviderState) -> bool:
+    """Whether the first of the two writes was done and the second was not: what is reserved is missing."""
+    return (
+        "allocations" in change.facets
+        and not isinstance(change.subject, Consumer)
+        and now.inventories != change.after.inventories
+        and all(is_written(change, facet, now) for facet in ("inventories", "allocations"))
+    )
+
+
 def carry_owner(change: Change, again: Change) -> Change:
     """The later plan, with whose the consumers of a provider are: nobody reads that with the provider."""
     if isinstance(change.subject, Consumer) or change.before.owner is None:

@@ -7,7 +7,7 @@ from osc_placement import codes
 from osc_placement.batch.execute import keep_before, run_change, write_change
 from osc_placement.batch.holdings import MayNotReshape, Ownerless
 from osc_placement.batch.plan import Change, ProviderState, Result, describe_owner
-from osc_placement.batch.recovery import _resume_step
+from osc_placement.batch.recovery import _resume_step, _undo_step
 from osc_placement.batch.repeat import Repeat
 from osc_placement.batch.room import make_room
 from osc_placement.errors import Conflict, VersionTooLow
@@ -106,6 +106,21 @@ def test_half_written_change_can_be_undone_whole(plan_again):
     """Planned again after the first of both writes, it still says what was there before."""
     again = plan_again()
     assert (again.before, again.after) == (BEFORE, AFTER)
+
+
+def test_half_written_change_is_undone_as_it_is():
+    """Nobody changed anything since; there is only less reserved than planned."""
+    step, refusal = _undo_step(CHANGE, NODE, ROOMY, force=False)
+    assert (step.before, step.after, refusal) == (ROOMY, BEFORE, None)
+
+
+@pytest.mark.parametrize("reserved", [0, 1])
+def test_what_was_reserved_before_is_reserved_again(reserved):
+    """A class that was there and stays as it was is no difference, and is written all the same."""
+    had = {**BEFORE.inventories, "CUSTOM_X": Inventory(1, reserved=reserved)}
+    change = Change(NODE, ProviderState(inventories=had, allocations=BEFORE.allocations), AFTER)
+    assert _resume_step(change, Repeat.of(change), NODE, ROOMY) == change
+    assert keep_before(change, Change(NODE, ROOMY, ROOMY)) == change
 
 
 def test_first_allocation_has_the_owner_of_the_state():
