@@ -3,8 +3,9 @@
 
 A node is one of its resource class: its inventory is 1, of which 1 is reserved while nova's ironic driver
 would not give the node to anybody (see `IronicNode.is_available`). The driver reserves it while there is an
-instance too, but did not before 2024; so an inventory that is there already keeps what is reserved of it as
-long as there is an instance, and neither release undoes what the other wrote.
+instance too, unless it is older or [workarounds]/skip_reserve_in_use_ironic_nodes is set; so an inventory
+that is there already keeps what is reserved of it as long as there is an instance, and nobody undoes what the
+other wrote.
 """
 
 from __future__ import annotations

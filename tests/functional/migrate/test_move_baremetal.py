@@ -338,7 +338,7 @@ def test_without_ironic_the_class_is_what_nova_compute_reported(
 
 
 def test_node_in_use_keeps_what_nova_compute_reserved(ironic, add_nodes, cloud, client, migrate_json):
-    """Drivers before 2024 reserve nothing of a node in use: the second run must not fight the first."""
+    """Older drivers reserve nothing of a node in use, and every minute: nobody may fight them."""
     busy = ironic.add_node("silver")
     client.ensure_resource_class(SILVER)
     provider = add_nodes(busy, inventories={SILVER: FREE})[busy]
