@@ -20,6 +20,9 @@ ENDED_MIGRATIONS: Final = frozenset(
     ("confirmed", "reverted", "error", "failed", "completed", "cancelled", "done")
 )
 
+#: properties of an image that decide about resources
+IMAGE_PROPERTIES: Final = ("hw_cpu_policy", "hw_cpu_realtime_mask", "hw_mem_encryption")
+
 
 #: what nova calls the hypervisor of a compute node that is a node of Ironic
 BARE_METAL: Final = "ironic"
@@ -119,7 +122,8 @@ class Instance:
 
     :ivar flavor_error: why its flavor cannot be read, where ``flavor`` is None
     :ivar volume_root: whether it boots from a volume, so that its root disk is not on its host
-    :ivar image: properties of its image that decide about resources, by their name in the image
+    :ivar image: properties of its image that decide about resources, by their name in the image; None where
+        nobody told
     """
 
     uuid: str
@@ -132,7 +136,7 @@ class Instance:
     flavor: Flavor | None = None
     flavor_error: str = ""
     volume_root: bool = False
-    image: Mapping[str, str] = field(default_factory=dict)
+    image: Mapping[str, str] | None = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,8 @@ from osc_placement.migrate.sources.base import Source, Unreadable
 NAME = "heal_allocations"
 #: classes that come from the flavor alone; others may come from ports and devices besides
 _SIZES = frozenset(("VCPU", "PCPU", "MEMORY_MB", "DISK_GB"))
+#: what an image may ask for, where its properties are not told
+_OF_IMAGES = ("PCPU", "MEM_ENCRYPTION_CONTEXT")
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +119,9 @@ class Healer:
         if node.is_bare_metal:
             inventories = self._landscape.records[node.uuid].inventories or {}
             claim = claim_of_node(claim, (held or {}).get(node.uuid, {}), inventories)
+        if instance.image is None and (choice := self._find_choice(node.uuid)):
+            text = f"nova does not show the properties of its image, which may ask for {choice}"
+            return _finding(Trouble.NO_CLAIM, instance, text)
         if held:
             return self._compare(instance, held, claim, node.uuid, is_moving=is_moving)
         return self._heal(instance, claim, node.uuid)
@@ -155,6 +160,15 @@ class Healer:
             text = f"it holds {_format(total, wrong)} and should hold {_format(claim, wrong)}"
             return _finding(Trouble.WRONG_AMOUNT, instance, text)
         return None
+
+    def _find_choice(self, node: str) -> str:
+        """What its host has and an image may ask for."""
+        reach = self._reach_of(node)
+        return " or ".join(
+            resource
+            for resource in _OF_IMAGES
+            if any(self._landscape.inventory(uuid, resource) for uuid in reach)
+        )
 
     def _reach_of(self, node: str) -> frozenset[str]:
         if node not in self._reach:

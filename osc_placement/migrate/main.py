@@ -78,9 +78,17 @@ def _add_access(parser: argparse.ArgumentParser) -> None:
     )
     access.add_argument(
         "--source",
-        choices=("db",),
+        choices=("db", "api"),
         default="db",
-        help="Where nova's facts come from (default: its databases)",
+        help="Where nova's facts come from: its databases (default), or its REST API",
+    )
+    access.add_argument(
+        "--nova-endpoint",
+        metavar="<url>",
+        help="With --source api: nova's API itself, in place of that in the service catalog",
+    )
+    access.add_argument(
+        "--nova-token", metavar="<token>", default="admin", help="The token for --nova-endpoint"
     )
     access.add_argument(
         "--os-cloud", metavar="<name>", help="A cloud of clouds.yaml, in place of [placement] in nova.conf"
@@ -370,6 +378,9 @@ def _settings(options: argparse.Namespace) -> Settings:
         options.placement_endpoint,
         options.placement_token,
         options.ironic_endpoint,
+        options.source,
+        options.nova_endpoint,
+        options.nova_token,
     )
 
 

@@ -64,3 +64,10 @@ class BareMetalSource(Protocol):
 
     def list_nodes(self) -> list[IronicNode]:
         """All nodes; Unreadable if they cannot be listed to the end."""
+
+
+class ClosableSource(Source, Protocol):
+    """A source that who opened it closes."""
+
+    def close(self) -> None:
+        """Give back what it has open."""

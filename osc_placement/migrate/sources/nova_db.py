@@ -18,6 +18,7 @@ from sqlalchemy.engine import RowMapping
 from osc_placement.migrate.facts import (
     CELL0,
     ENDED_MIGRATIONS,
+    IMAGE_PROPERTIES,
     BadFlavor,
     Cell,
     ComputeNode,
@@ -31,8 +32,6 @@ from osc_placement.migrate.sources.connection import resolve_connection
 from osc_placement.migrate.sources.reading import NovaDatabase
 
 _IMAGE_PREFIX: Final = "image_"
-#: properties of an image that decide about resources
-_IMAGE_PROPERTIES: Final = ("hw_cpu_policy", "hw_cpu_realtime_mask", "hw_mem_encryption")
 _RATIOS: Final[Mapping[str, str]] = {
     "VCPU": "cpu_allocation_ratio",
     "MEMORY_MB": "ram_allocation_ratio",
@@ -204,7 +203,7 @@ def _volume_roots(database: NovaDatabase, uuids: Sequence[str]) -> dict[str, boo
 
 def _image_properties(database: NovaDatabase, uuids: Sequence[str]) -> dict[str, dict[str, str]]:
     table = database.table("instance_system_metadata", ("instance_uuid", "key", "value", "deleted"))
-    keys = [_IMAGE_PREFIX + name for name in _IMAGE_PROPERTIES]
+    keys = [_IMAGE_PREFIX + name for name in IMAGE_PROPERTIES]
     wanted = sa.and_(table.c.instance_uuid.in_(uuids), table.c.key.in_(keys), table.c.deleted == 0)
     images: dict[str, dict[str, str]] = defaultdict(dict)
     for row in database.fetch(sa.select(table.c.instance_uuid, table.c.key, table.c.value).where(wanted)):

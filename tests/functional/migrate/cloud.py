@@ -28,6 +28,18 @@ NODE = {
     "created_at": NOW,
     "deleted": 0,
 }
+#: the nova-compute of a host; nova's API shows no hypervisor without
+SERVICE = {
+    "binary": "nova-compute",
+    "topic": "compute",
+    "report_count": 1,
+    "disabled": False,
+    "forced_down": False,
+    "version": 74,
+    "last_seen_up": NOW,
+    "created_at": NOW,
+    "deleted": 0,
+}
 FLAVOR = {
     "id": 1,
     "name": "m1",
@@ -115,6 +127,7 @@ class Cloud:
         """A host with its compute nodes, of its own name unless others are given; their UUIDs, by name."""
         if mapped:
             self.insert("api", "host_mappings", host=host, cell_id=list(self.cells).index(cell) + 1)
+        self.insert(cell, "services", host=host, uuid=new_uuid(), **SERVICE)
         uuids = {}
         for name in nodes or [host]:
             uuids[name] = new_uuid()

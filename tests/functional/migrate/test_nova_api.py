@@ -1,0 +1,246 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Nova's facts from its real API application, beside those from the databases that it serves."""
+
+import json
+import re
+
+import pytest
+from keystoneauth1.session import Session
+from keystoneauth1.token_endpoint import Token
+
+from osc_placement.migrate.sources import rest
+from osc_placement.migrate.sources.base import Unreadable
+from osc_placement.migrate.sources.nova_api import ApiSource
+from osc_placement.migrate.sources.nova_db import DatabaseSource
+from osc_placement.model import Inventory
+from tests.functional.migrate import nova_serving
+from tests.functional.migrate.cloud import IRONIC
+from tests.functional.migrate.nova_databases import new_uuid
+from tests.functional.migrate.placement import CLAIM, SIZES, held_by, hold
+
+# what differs between databases is tested with the other source
+pytestmark = pytest.mark.parametrize("nova_databases", ["sqlite"], indirect=True)
+
+
+@pytest.fixture
+def nova_url(nova_conf):
+    """The URL of nova's API on the databases of the test."""
+    with nova_serving.serving(nova_conf.parent) as url:
+        yield url
+
+
+@pytest.fixture
+def api(nova_url):
+    """The source under test."""
+    return ApiSource(rest.NovaApi(Session(auth=Token(nova_url, "admin")), endpoint=nova_url))
+
+
+@pytest.fixture
+def database(nova_databases):
+    """The source that it is compared with."""
+    source = DatabaseSource(nova_databases.urls["api"], nova_databases.urls["cell0"])
+    yield source
+    source.close()
+
+
+@pytest.fixture
+def migrate_both(migrate, nova_url):
+    """Run a command with each source; both documents and exit statuses, that of the databases first."""
+
+    def run(*arguments):
+        done = [
+            migrate(*source, *arguments, "-f", "json")
+            for source in ((), ("--source", "api", "--nova-endpoint", nova_url))
+        ]
+        return [(json.loads(each.stdout), each.returncode) for each in done]
+
+    return run
+
+
+def read_all(source):
+    """All facts of a source, in an order that does not depend on it."""
+    cells = source.list_cells()
+    return {
+        "aggregates": source.list_aggregates(),
+        "hosts": sorted(source.map_hosts()),
+        "nodes": sorted(
+            (node.uuid, node.host, node.name, node.hypervisor_type)
+            for cell in cells
+            for node in source.list_compute_nodes(cell)
+        ),
+        "instances": {each.uuid: each for cell in cells for each in source.iterate_instances(cell)},
+        "migrations": sorted(
+            (each for cell in cells for each in source.list_migrations(cell)), key=lambda each: each.uuid
+        ),
+    }
+
+
+@pytest.fixture
+def landscape(cloud, add_host):
+    """Two cells with what differs from instance to instance."""
+    add_host("h1")
+    add_host("h2", "cell2")
+    add_host("metal", inventories={"DISK_GB": Inventory(1)}, nodes=["n1", "n2"], hypervisor_type=IRONIC)
+    add_host("pinned", inventories={**SIZES, "PCPU": Inventory(16)})
+    cloud.add_aggregate("rack", ["h1", "h2", "unmapped"], cpu_allocation_ratio="4.0")
+    cloud.add_aggregate("empty")
+    moved = cloud.add_instance("h1", flavor={"swap": 1025, "extra_specs": {"resources:VGPU": "0"}})
+    cloud.add_migration(moved, "h1", "h2")
+    cloud.add_migration(moved, "h1", "h2", status="confirmed")
+    cloud.add_instance("h2", "cell2", vm_state="soft-delete")
+    cloud.add_instance("h2", "cell2", task_state="rebuilding")
+    cloud.add_instance("h2", "cell2", deleted=7)
+    cloud.add_instance("h2", "cell2", hidden=True)
+    cloud.add_instance("pinned", image={"hw_cpu_policy": "dedicated"})
+    cloud.add_instance("nowhere")
+    return cloud
+
+
+def test_facts_are_those_of_the_databases(landscape, api, database):
+    """Aggregates, hosts, nodes, instances with their flavors, and migrations are the same, value by value."""
+    facts = read_all(api)
+    assert facts == read_all(database)
+    assert len(facts["instances"]) == 5
+    assert len(facts["migrations"]) == 1
+
+
+def test_boot_from_volume_is_seen(cloud, api, database):
+    """Without an image, or with a root device that is a volume; other volumes mean nothing."""
+    plain = cloud.add_instance("h1", volume=True)
+    both = cloud.add_instance("h1", root_device_name="/dev/vda")
+    data = cloud.add_instance("h1", root_device_name="/dev/vda")
+    statement = "UPDATE block_device_mapping SET destination_type = 'volume', volume_id = :v"
+    cloud.update("cell1", f"{statement} WHERE instance_uuid = :u", v=new_uuid(), u=both)
+    cloud.insert(
+        "cell1",
+        "block_device_mapping",
+        instance_uuid=data,
+        boot_index=None,
+        destination_type="volume",
+        source_type="volume",
+        device_name="/dev/vdb",
+        volume_id=new_uuid(),
+        deleted=0,
+        uuid=new_uuid(),
+    )
+    for source in (api, database):
+        (cell,) = [cell for cell in source.list_cells() if cell.name != "cell2"]
+        roots = {each.uuid: each.volume_root for each in source.iterate_instances(cell)}
+        assert roots == {plain: True, both: True, data: False}
+
+
+def test_pages_lose_nothing(landscape, api, database, monkeypatch):
+    """Lists that take many pages are the same."""
+    monkeypatch.setattr(rest, "PAGE", 1)
+    facts = read_all(api)
+    assert facts == read_all(database)
+
+
+@pytest.mark.parametrize("command", [("aggregates", "--dry-run"), ("ratios", "--dry-run"), ("status",)])
+def test_plans_are_the_same(landscape, migrate_both, command):
+    """From the same nova both sources make the same plan, and find the same in the way."""
+    (by_database, status), (by_api, api_status) = migrate_both(*command)
+    assert (_sort(by_api), api_status) == (_sort(by_database), status)
+    assert by_api["findings"]
+
+
+def _sort(document):
+    """A document whose lists have an order of their own; an order of pages is none."""
+    if isinstance(document, dict):
+        return {key: _sort(value) for key, value in document.items()}
+    if isinstance(document, list):
+        return sorted(map(_sort, document), key=json.dumps)
+    return document
+
+
+def test_everything_is_migrated_through_the_api(cloud, add_host, client, migrate, nova_url):
+    """All migrations do with the API what they do with the databases, and then find nothing to do."""
+    node = add_host("h1")
+    uuid = cloud.add_instance("h1")
+    rack = cloud.add_aggregate("rack", ["h1"], cpu_allocation_ratio="2.0")
+    access = ("--source", "api", "--nova-endpoint", nova_url)
+    assert migrate(*access, "online_data_migrations").returncode == 0
+    assert held_by(client, uuid) == {node: CLAIM}
+    assert client.list_provider_aggregates(node)["aggregates"] == [rack]
+    assert client.list_inventories(node)["inventories"]["VCPU"]["allocation_ratio"] == 2.0
+    assert migrate(*access, "status").returncode == 0
+    orphan = new_uuid()
+    hold(client, orphan, {node: CLAIM})
+    assert migrate(*access, "audit", "--delete").returncode == 0
+    assert held_by(client, orphan) == {}
+    assert held_by(client, uuid) == {node: CLAIM}
+
+
+def test_silent_cell_is_unknown(cloud, add_host, client, nova_databases, tmp_path, migrate, nova_url):
+    """What a cell that does not answer may hold is left alone, and nothing is deleted."""
+    nodes = add_host("h1"), add_host("h2", "cell2")
+    cloud.add_aggregate("rack", ["h1", "h2"])
+    instance = cloud.add_instance("h2", "cell2")
+    hold(client, instance, {nodes[1]: CLAIM})
+    (tmp_path / "cell2.db").write_text("no database")
+    access = ("--source", "api", "--nova-endpoint", nova_url)
+    done = migrate(*access, "aggregates")
+    assert done.returncode == 4
+    assert "the cell of h2 does not answer" in done.stdout
+    assert len(client.list_provider_aggregates(nodes[0])["aggregates"]) == 1
+    done = migrate(*access, "audit", "--delete")
+    assert done.returncode == 4
+    assert held_by(client, instance) == {nodes[1]: CLAIM}
+
+
+def test_one_bad_server_spoils_no_other(cloud, add_host, client, migrate, nova_url):
+    """Nova fails to list an instance whose flavor does not parse; it is named, and the others are healed."""
+    node = add_host("h1")
+    good, bad = cloud.add_instance("h1"), cloud.add_instance("h1", flavor="{")
+    done = migrate("--source", "api", "--nova-endpoint", nova_url, "allocations")
+    assert done.returncode == 4
+    assert f"instance {bad}: nova's API fails to show it" in done.stdout
+    assert held_by(client, good) == {node: CLAIM}
+
+
+def test_image_that_nova_does_not_show_is_no_guess(cloud, add_host, client, migrate, nova_url, monkeypatch):
+    """Where the host has dedicated CPUs, an image that nobody shows may have asked for them."""
+    add_host("pinned", inventories={**SIZES, "PCPU": Inventory(16)})
+    plain = add_host("plain")
+    unsure = cloud.add_instance("pinned", volume=True)
+    sure = cloud.add_instance("plain")
+    monkeypatch.setattr(rest.NovaApi, "newest", (2, 90))
+    done = migrate("--source", "api", "--nova-endpoint", nova_url, "allocations")
+    assert done.returncode == 3
+    assert re.search(f"instance {unsure}: .* may ask for PCPU", done.stdout)
+    assert held_by(client, sure) == {plain: CLAIM}
+
+
+def test_nova_before_2_69_leaves_doubt(cloud, add_host, client, migrate, nova_url, monkeypatch):
+    """Such a nova does not say whether all cells answer: what adds is done, what deletes is not."""
+    node = add_host("h1")
+    uuid, orphan = cloud.add_instance("h1"), new_uuid()
+    hold(client, orphan, {node: CLAIM})
+    monkeypatch.setattr(rest.NovaApi, "newest", (2, 65))
+    access = ("--source", "api", "--nova-endpoint", nova_url)
+    assert migrate(*access, "allocations").returncode == 4
+    assert held_by(client, uuid) == {node: CLAIM}
+    assert migrate(*access, "audit", "--delete").returncode == 4
+    assert held_by(client, orphan) == {node: CLAIM}
+
+
+@pytest.mark.parametrize(
+    ("url", "reason"),
+    [
+        ("http://127.0.0.1:1/v2.1", "nova's API: "),
+        ("nonsense", "nova's API: "),
+    ],
+)
+def test_unreachable_api_is_one_line(migrate, url, reason):
+    """Whoever cannot reach nova is told so in one line."""
+    done = migrate("--source", "api", "--nova-endpoint", url, "aggregates")
+    assert done.returncode == 1
+    assert reason in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_old_nova_is_named(cloud, api, monkeypatch):
+    """What nova speaks and what is needed stand in one line."""
+    monkeypatch.setattr(rest, "OLDEST", (9, 1))
+    with pytest.raises(Unreadable, match=r"it speaks up to 2\.\d+, and 9\.1 is needed"):
+        api.list_aggregates()
