@@ -11,7 +11,7 @@ from typing import Any, Final
 from cliff.columns import FormattableColumn
 
 from osc_placement import microversion
-from osc_placement.batch import atomic, execute, journal, select
+from osc_placement.batch import atomic, execute, journal, select, together
 from osc_placement.batch.difference import describe_difference
 from osc_placement.batch.gate import Gate
 from osc_placement.batch.plan import (
@@ -174,12 +174,17 @@ class PlanCommand(base.Lister):
                 recorder=recorder,
                 concurrency=parsed_args.concurrency,
             )
-        gate = Gate(
-            rate=parsed_args.throttle,
-            control=pathlib.Path(parsed_args.control) if parsed_args.control else recorder.control,
-            max_failures=parsed_args.max_failures,
-            on_event=lambda text: print(text, file=self.app.stderr, flush=True),
-        )
+        gate = self._make_gate(parsed_args, recorder)
+        if together.is_for(plan) and not parsed_args.canary:
+            gate.stop_with(stop)
+            return together.execute_together(
+                self.client,
+                plan,
+                concurrency=parsed_args.concurrency,
+                on_outcome=on_outcome,
+                gate=gate,
+                recorder=recorder,
+            )
         return execute.execute_plan(
             self.client,
             plan,
@@ -189,6 +194,14 @@ class PlanCommand(base.Lister):
             gate=gate,
             recorder=recorder,
             canary=parsed_args.canary,
+        )
+
+    def _make_gate(self, parsed_args: argparse.Namespace, recorder: journal.Journal) -> Gate:
+        return Gate(
+            rate=parsed_args.throttle,
+            control=pathlib.Path(parsed_args.control) if parsed_args.control else recorder.control,
+            max_failures=parsed_args.max_failures,
+            on_event=lambda text: print(text, file=self.app.stderr, flush=True),
         )
 
     # reading and asking

@@ -8,8 +8,10 @@ passing.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
+from osc_placement.migrate.audit import Audit
 from osc_placement.migrate.base import Migration
 from osc_placement.migrate.carry_ratios import CarryRatios
 from osc_placement.migrate.heal_allocations import HealAllocations
@@ -17,3 +19,5 @@ from osc_placement.migrate.mirror_aggregates import MirrorAggregates
 from osc_placement.migrate.move_baremetal import MoveBaremetal
 
 ALL: Final[tuple[Migration, ...]] = (MirrorAggregates(), CarryRatios(), MoveBaremetal(), HealAllocations())
+#: whatever can be asked for by its name
+BY_NAME: Final[Mapping[str, Migration]] = {migration.name: migration for migration in (*ALL, Audit())}

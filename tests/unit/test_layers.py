@@ -82,7 +82,7 @@ LIBRARIES = {
     "oslo_middleware": ("server.conf", "server.deploy"),
     "oslo_policy": ("server",),
     "keystonemiddleware": ("server.auth",),
-    "requests": ("transport", "client", "server.testing", "server.wsgi_adapter"),
+    "requests": ("transport", "client", "migrate.sources.rest", "server.testing", "server.wsgi_adapter"),
     "rich": ("commands",),
 }
 

@@ -120,28 +120,27 @@ class ApiSource:
     # instances
 
     def iterate_instances(self, _cell: Cell) -> Iterator[Instance]:
-        """The instances that are not deleted; Unreadable in the end if there are some that nova cannot show."""
+        """The instances that are not deleted; Unreadable in the end if nova could not show some."""
         broken: list[str] = []
-        marker, more = None, True
-        while more:
-            servers, more = self._read_servers(marker, broken)
+        marker: str | None = ""
+        while marker is not None:
+            servers, marker = self._read_servers(marker, broken)
             yield from map_in_order(self._read_instance, servers, threads=CONCURRENCY)
-            marker = servers[-1]["id"] if servers else None
         self._confirm()
         if broken:
             raise Unreadable(f"instance {', '.join(broken)}", "nova's API fails to show it")
 
-    def _read_servers(self, marker: str | None, broken: list[str]) -> tuple[list[Document], bool]:
-        """A page; where one server spoils it, each of its servers by itself."""
+    def _read_servers(self, marker: str, broken: list[str]) -> tuple[list[Document], str | None]:
+        """A page, and the marker of the next; where one server spoils it, each of its servers by itself."""
         try:
-            return self._api.page("/servers/detail", "servers", _ALL, marker, _IMAGE_PROPERTIES)
+            servers, more = self._api.page("/servers/detail", "servers", _ALL, marker, _IMAGE_PROPERTIES)
+            return servers, servers[-1]["id"] if more else None
         except Refused as error:
             if error.status != _SERVER_ERROR:
                 raise
         brief, more = self._api.page("/servers", "servers", _ALL, marker, _IMAGE_PROPERTIES)
-        if more and brief[-1]["id"] in broken:
-            raise Unreadable(SUBJECT, "its list of servers leads nowhere")
-        return self._read_each([server["id"] for server in brief], broken), more
+        uuids = [server["id"] for server in brief]
+        return self._read_each(uuids, broken), uuids[-1] if more else None
 
     def _read_each(self, uuids: Sequence[str], broken: list[str]) -> list[Document]:
         def read(uuid: str) -> Document | Refused:
@@ -155,10 +154,11 @@ class ApiSource:
 
         servers = []
         for uuid, found in zip(uuids, map_in_order(read, uuids, threads=CONCURRENCY), strict=True):
-            if not isinstance(found, Refused):
-                servers.append(found)
-            elif found.status not in _GONE:
+            # nova says 404 to what it cannot load, as to what is gone: who asks again learns which it was
+            if isinstance(found, Refused):
                 broken.append(uuid)
+            else:
+                servers.append(found)
         return servers
 
     def _read_instance(self, server: Document) -> Instance:

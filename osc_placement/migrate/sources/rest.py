@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reading nova's REST API: versions, pages, and one kind of failure. What a document means is in servers.py."""
+"""Reading nova's REST API: versions, pages, one kind of failure. What a document means is in servers.py."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class NovaApi:
         return document
 
     def page(
-        self, path: str, key: str, params: Mapping[str, str], marker: str | None, version: Version
+        self, path: str, key: str, params: Mapping[str, str], marker: str, version: Version
     ) -> tuple[list[Document], bool]:
         """The items after a marker, and whether there are more."""
         after = {"marker": marker} if marker else {}
@@ -102,11 +102,11 @@ class NovaApi:
         version: Version = OLDEST,
     ) -> Iterator[Document]:
         """All items; ``name`` is the field that a marker has."""
-        marker, more = None, True
+        marker, more = "", True
         while more:
             items, more = self.page(path, key, params or {}, marker, version)
             yield from items
-            marker = items[-1][name] if items else None
+            marker = items[-1][name] if items else ""
 
 
 def _format(version: Version) -> str:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Nova's own API application on a free port. Run by nova's Python, not by that of the tests.
 
-OS_NOVA_CONFIG_DIR has nova.conf and api-paste.ini. Nova has no application without authentication any more, so
-that file leaves keystonemiddleware out, and the headers that it would set are set here: everybody is the
+OS_NOVA_CONFIG_DIR has nova.conf and api-paste.ini. Nova has no application without authentication any more,
+so that file leaves keystonemiddleware out, and the headers that it would set are set here: everybody is the
 administrator. Beside nova there is as much of neutron as a list of servers asks for: no ports.
 """
 

@@ -172,7 +172,10 @@ def test_everything_is_migrated_through_the_api(cloud, add_host, client, migrate
 
 
 def test_silent_cell_is_unknown(cloud, add_host, client, nova_databases, tmp_path, migrate, nova_url):
-    """What a cell that does not answer may hold is left alone, and nothing is deleted."""
+    """What a cell that does not answer may hold is left alone, and nothing is deleted.
+
+    Nova then lists no hypervisors at all.
+    """
     nodes = add_host("h1"), add_host("h2", "cell2")
     cloud.add_aggregate("rack", ["h1", "h2"])
     instance = cloud.add_instance("h2", "cell2")
@@ -182,14 +185,14 @@ def test_silent_cell_is_unknown(cloud, add_host, client, nova_databases, tmp_pat
     done = migrate(*access, "aggregates")
     assert done.returncode == 4
     assert "the cell of h2 does not answer" in done.stdout
-    assert len(client.list_provider_aggregates(nodes[0])["aggregates"]) == 1
+    assert "host h1: its cell cannot be read" in done.stdout
     done = migrate(*access, "audit", "--delete")
     assert done.returncode == 4
     assert held_by(client, instance) == {nodes[1]: CLAIM}
 
 
 def test_one_bad_server_spoils_no_other(cloud, add_host, client, migrate, nova_url):
-    """Nova fails to list an instance whose flavor does not parse; it is named, and the others are healed."""
+    """Nova fails to list one whose flavor does not parse; it is named, and the others are healed."""
     node = add_host("h1")
     good, bad = cloud.add_instance("h1"), cloud.add_instance("h1", flavor="{")
     done = migrate("--source", "api", "--nova-endpoint", nova_url, "allocations")

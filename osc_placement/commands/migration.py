@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``openstack placement migration list|check|run``: the migrations of placement-migrate, from nova's API.
+
+What they do is in osc_placement/migrate, which is loaded when one is wanted: no other command pays for it.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from osc_placement import microversion
+from osc_placement.batch.plan import EXIT_DONE, EXIT_PARTIAL, Plan
+from osc_placement.commands import base
+from osc_placement.commands.batch_execution import PlanCommand
+from osc_placement.commands.batch_options import add_execution
+from osc_placement.commands.concurrency import add_concurrency_option
+from osc_placement.errors import PlacementError, UsageError
+
+if TYPE_CHECKING:
+    from osc_placement.migrate.base import Assessment, Finding, Migration
+
+_CHECK_COLUMNS: Final = ("name", "to_change", "left_alone", "state")
+_NAME_HELP: Final = "Name of a migration, as `openstack placement migration list` has it"
+
+
+class ListMigration(base.Lister):
+    """List the migrations from nova to placement, in the order in which they are to be run."""
+
+    def take_action(self, parsed_args: argparse.Namespace) -> tuple[Any, Any]:
+        return ("name", "description"), [(name, _describe(migration)) for name, migration in _load().items()]
+
+
+class CheckMigration(base.Lister):
+    """Say what migrations would change, and what they would leave alone and why; change nothing.
+
+    Nova's facts come from its API, as an administrator sees them.
+    """
+
+    minimum = microversion.CONSUMER_GENERATIONS
+    exit_statuses = (
+        "Exit status: 0 there is nothing to do; 1 nothing could be compared, the reason is on stderr; 2 the "
+        "command line is wrong; 3 there is something to do or in the way; 4 something of nova could not be "
+        "read."
+    )
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument(
+            "name", metavar="<name>", nargs="*", help=f"{_NAME_HELP}; without one, all are checked"
+        )
+        add_concurrency_option(parser)
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> tuple[Any, Any]:
+        rows = []
+        for migration in _choose(parsed_args.name):
+            assessment = _assess(self, migration, parsed_args.concurrency)
+            _tell_findings(self, assessment.findings)
+            state, status = _judge(assessment)
+            self.exit_status = max(self.exit_status, status)
+            numbers = len(assessment.plan.changes), len(assessment.findings)
+            rows.append((migration.name, *numbers, state))
+        return _CHECK_COLUMNS, rows
+
+
+def _judge(assessment: Assessment) -> tuple[str, int]:
+    """What state a migration is in, and the exit status for it."""
+    from osc_placement.migrate.base import exit_status
+
+    status = exit_status(assessment.findings, None)
+    if assessment.plan.changes:
+        return "to do", max(status, EXIT_PARTIAL)
+    return ("done" if status == EXIT_DONE else "done, but for what is left alone"), status
+
+
+class RunMigration(PlanCommand):
+    """Run a migration: compare nova with placement, show what differs, and write it to placement.
+
+    Nova's facts come from its API, as an administrator sees them. What stands in the way of one host or
+    instance is told on stderr, and the rest is done. The run is journalled, and undone, as that of any batch
+    command.
+    """
+
+    minimum = microversion.CONSUMER_GENERATIONS
+    exit_statuses = (
+        "Exit status: 0 all is as it should be, or the plan was shown; 1 nothing was changed, the reason is "
+        "on stderr; 2 the command line is wrong, or with --detailed-exitcode something changed or would; 3 "
+        "something failed or was left alone, the output says what and why; 4 something of nova could not be "
+        "read, and what depends on it was left alone; 130 interrupted, the rows say what was done."
+    )
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument("name", metavar="<name>", help=_NAME_HELP)
+        add_execution(parser, with_atomic=False)
+        return parser
+
+    def describe_selection(self, parsed_args: argparse.Namespace) -> str:
+        return f"migration {parsed_args.name}"
+
+    def make_plan(self, parsed_args: argparse.Namespace) -> Plan:
+        (migration,) = _choose([parsed_args.name])
+        assessment = _assess(self, migration, parsed_args.concurrency)
+        self._findings = assessment.findings
+        _tell_findings(self, assessment.findings)
+        return assessment.plan
+
+    def take_action(self, parsed_args: argparse.Namespace) -> tuple[Any, Any]:
+        from osc_placement.migrate.base import exit_status
+
+        columns, rows = super().take_action(parsed_args)
+        if self.exit_status in (EXIT_DONE, EXIT_PARTIAL):
+            self.exit_status = exit_status(self._findings, None) or self.exit_status
+        return columns, rows
+
+
+def _load() -> Mapping[str, Migration]:
+    try:
+        from osc_placement.migrate import registry
+    except ModuleNotFoundError as error:
+        raise PlacementError(
+            f"Migrations need {error.name}: install it with pip install 'osc-placement[migrate]'"
+        ) from error
+    return registry.BY_NAME
+
+
+def _choose(names: Iterable[str]) -> list[Migration]:
+    known = _load()
+    unknown = sorted(set(names).difference(known))
+    if unknown:
+        raise UsageError(f"There is no migration {', '.join(unknown)}; there are {', '.join(known)}")
+    return [migration for name, migration in known.items() if not names or name in names]
+
+
+def _describe(migration: Migration) -> str:
+    """The first line of the module in which the migration is."""
+    import inspect
+
+    text = inspect.getdoc(inspect.getmodule(type(migration))) or ""
+    return text.partition("\n")[0].rstrip(".")
+
+
+def _assess(command: base.PlacementCommand, migration: Migration, concurrency: int) -> Assessment:
+    """Compare what nova's API says with placement."""
+    from osc_placement.migrate.base import Context
+    from osc_placement.migrate.sources.nova_api import ApiSource
+    from osc_placement.migrate.sources.rest import NovaApi
+
+    manager: Any = command.app.client_manager
+    api = NovaApi(
+        manager.session,
+        endpoint=manager._cli_options.get_endpoint("compute"),
+        region_name=manager.region_name,
+        interface=manager.interface,
+    )
+    return migration.assess(Context(ApiSource(api), command.client, concurrency))
+
+
+def _tell_findings(command: base.PlacementCommand, findings: Iterable[Finding]) -> None:
+    for finding in findings:
+        print(f"Left alone: {finding}", file=command.app.stderr)

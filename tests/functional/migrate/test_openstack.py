@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`openstack placement migration list|check|run`, with nova's real API as the source."""
+
+import subprocess
+import sys
+
+import pytest
+
+from tests.functional.commands.conftest import fork_server  # noqa: F401
+from tests.functional.commands.shell import OpenStack
+from tests.functional.migrate import nova_serving
+from tests.functional.migrate.nova_databases import new_uuid
+from tests.functional.migrate.placement import CLAIM, held_by, hold
+
+pytestmark = pytest.mark.parametrize("nova_databases", ["sqlite"], indirect=True)
+MIGRATION = ("placement", "migration")
+NAMES = ["mirror_aggregates", "carry_ratios", "heal_allocations", "audit"]
+
+
+@pytest.fixture
+def openstack(client, nova_conf, server_url, tmp_path, fork_server):  # noqa: F811
+    """Run an `openstack placement migration` command in a cloud of placement and nova."""
+    shell = OpenStack(server_url, tmp_path, fork_server)
+    with nova_serving.serving(nova_conf.parent) as url:
+        environment = {"OS_COMPUTE_ENDPOINT_OVERRIDE": url}
+        yield lambda *words: shell.run(*MIGRATION, *words, environment=environment)
+
+
+def test_list_names_all_in_their_order(openstack):
+    """Each has a name and says what it is about."""
+    rows = openstack("list", "-f", "json").json
+    assert [row["name"] for row in rows] == NAMES
+    assert all(row["description"] for row in rows)
+
+
+def test_check_tells_and_changes_nothing(cloud, add_host, client, openstack):
+    """Counts are rows, what stands in the way is on stderr, and the exit status says that there is work."""
+    node = add_host("h1")
+    cloud.add_aggregate("rack", ["h1", "gone"])
+    cloud.add_instance("h1")
+    result = openstack("check", "-f", "json")
+    rows = {row["name"]: row for row in result.json}
+    assert rows["mirror_aggregates"] == {
+        "name": "mirror_aggregates",
+        "to_change": 1,
+        "left_alone": 1,
+        "state": "to do",
+    }
+    assert rows["carry_ratios"]["state"] == "done"
+    assert "Left alone: host gone: it is mapped to no cell" in result.err
+    assert result.status == 3
+    assert client.list_provider_aggregates(node)["aggregates"] == []
+
+
+def test_all_are_run_and_then_there_is_nothing_to_do(cloud, add_host, client, openstack):
+    """What a run writes is what placement-migrate writes; the check afterwards ends with 0."""
+    node = add_host("h1")
+    rack = cloud.add_aggregate("rack", ["h1"], ram_allocation_ratio="1.5")
+    uuid, orphan = cloud.add_instance("h1"), new_uuid()
+    hold(client, orphan, {node: CLAIM})
+    for name in NAMES:
+        result = openstack("run", name, "--yes", "-f", "json")
+        assert (result.status, [row["result"] for row in result.json]) == (0, ["applied"]), result.err
+    assert client.list_provider_aggregates(node)["aggregates"] == [rack]
+    assert client.list_inventories(node)["inventories"]["MEMORY_MB"]["allocation_ratio"] == 1.5
+    assert held_by(client, uuid) == {node: CLAIM}
+    assert held_by(client, orphan) == {}
+    result = openstack("check")
+    assert (result.status, result.err) == (0, "")
+
+
+def test_run_needs_a_yes_and_a_name_that_exists(cloud, add_host, client, openstack):
+    """Without a terminal nothing is changed unasked; --dry-run shows; a wrong name is told the right ones."""
+    node = add_host("h1")
+    cloud.add_instance("h1")
+    refused = openstack("run", "heal_allocations")
+    assert refused.status == 1
+    assert "give --yes" in refused.err
+    shown = openstack("run", "heal_allocations", "--dry-run", "-f", "json")
+    assert (shown.status, len(shown.json)) == (0, 1)
+    assert client.list_provider_allocations(node)["allocations"] == {}
+    wrong = openstack("run", "heal", "--yes")
+    assert (wrong.status, len(wrong.err.splitlines())) == (1, 1)
+    assert "heal_allocations" in wrong.err
+
+
+def test_run_leaves_alone_what_it_cannot_do(cloud, add_host, client, openstack):
+    """The rest is done, and the exit status says that it was not all."""
+    node = add_host("h1")
+    good = cloud.add_instance("h1")
+    cloud.add_instance("nowhere")
+    result = openstack("run", "heal_allocations", "--yes")
+    assert result.status == 3
+    assert "there is no compute node nowhere" in result.err
+    assert held_by(client, good) == {node: CLAIM}
+
+
+@pytest.mark.usefixtures("nova_databases")
+def test_nothing_of_it_is_loaded_before_it_is_wanted():
+    """A start of `openstack` loads none of it; the commands themselves load it when they act."""
+    code = "import sys, osc_placement.plugin, osc_placement.commands.migration; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = done.stdout.split()
+    assert not any(name.startswith(("osc_placement.migrate", "sqlalchemy", "oslo_config")) for name in loaded)
