@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -28,6 +30,7 @@ from osc_placement.migrate.follow import follow
 from osc_placement.migrate.heal_allocations import HealAllocations
 from osc_placement.migrate.mirror_aggregates import MirrorAggregates
 from osc_placement.migrate.move_baremetal import MoveBaremetal
+from osc_placement.migrate.notifications import Bell, listening
 from osc_placement.migrate.runner import Execution, Run
 from osc_placement.migrate.settings import Settings
 
@@ -108,8 +111,23 @@ def _follow(command: Command, migration: Migration) -> int:
         run_or_show(command, contexts[0], assessment)
         sys.stdout.flush()
 
-    follow(look, act, interval=command.options.interval, stop=command.execution.stop)
+    stop, interval = command.execution.stop, command.options.interval
+    bell = Bell(stop)
+    with _hearing(command, bell):
+        follow(look, act, interval=interval, stop=stop, wait=bell.wait)
     return EXIT_DONE
+
+
+def _hearing(command: Command, bell: Bell) -> AbstractContextManager[None]:
+    """Let nova's notifications ring the bell, if that is wanted; an empty URL is that of nova.conf."""
+    options = command.options
+    if options.notifications is None:
+        return nullcontext()
+    # what the libraries of the message broker have to say, as when it does not answer
+    logging.basicConfig(format="placement-migrate: notifications: %(message)s", level=logging.WARNING)
+    url = options.notifications or None
+    files = () if url else command.settings.find_config_files()
+    return listening(bell.ring, url=url, topic=options.notifications_topic, config_files=files)
 
 
 def heal_allocations(command: Command) -> int:

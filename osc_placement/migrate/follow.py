@@ -16,8 +16,12 @@ Look = Callable[[], Assessment]
 Act = Callable[[Assessment], object]
 
 
-def follow(look: Look, act: Act, *, interval: float, stop: threading.Event) -> None:
-    """Look every ``interval`` seconds until ``stop`` is set; act when there is something to do or to tell.
+def follow(
+    look: Look, act: Act, *, interval: float, stop: threading.Event, wait: Callable[[float], object]
+) -> None:
+    """Look, and again after each wait of ``interval`` seconds or less, until ``stop`` is set.
+
+    Acts when there is something to do or to tell.
 
     What cannot be done now, as placement or a database does not answer, is told and tried again.
     """
@@ -33,4 +37,4 @@ def follow(look: Look, act: Act, *, interval: float, stop: threading.Event) -> N
             if str(error) != told:
                 print(f"placement-migrate: {error}", file=sys.stderr, flush=True)
             told = str(error)
-        stop.wait(interval)
+        wait(interval)

@@ -14,6 +14,7 @@ from typing import Any, Final, TypeVar
 from osc_placement.batch.workers import CONCURRENCY
 from osc_placement.errors import PlacementError
 from osc_placement.migrate import commands
+from osc_placement.migrate.notifications import TOPIC
 from osc_placement.migrate.runner import Execution
 from osc_placement.migrate.settings import Settings
 from osc_placement.migrate.shard import WHOLE, parse_shard
@@ -190,6 +191,20 @@ def _add_aggregates(subparsers: Subparsers) -> None:
         type=_reader(_read_seconds),
         default=60.0,
         help="With --follow: seconds between two comparisons (default: 60)",
+    )
+    parser.add_argument(
+        "--notifications",
+        metavar="<url>",
+        nargs="?",
+        const="",
+        help="With --follow: compare at once when nova tells of a change, too; the URL is that of the "
+        "message broker, by default what nova.conf says",
+    )
+    parser.add_argument(
+        "--notifications-topic",
+        metavar="<topic>",
+        default=TOPIC,
+        help=f"The topic of nova's versioned notifications (default: {TOPIC})",
     )
     _add_execution(parser)
     parser.set_defaults(run=commands.mirror_aggregates, nova_failure=255)

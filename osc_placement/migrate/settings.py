@@ -152,14 +152,19 @@ class Settings:
     def _files(self) -> str:
         return ", ".join(self.config_files) or "nova.conf"
 
-    @cached_property
-    def _conf(self) -> cfg.ConfigOpts:
+    def find_config_files(self) -> list[str]:
+        """The files that are nova's configuration; UsageError if there are none."""
         files = list(self.config_files) or cfg.find_config_files(project="nova")
         if not files:
             raise UsageError(
                 "There is no nova.conf in the usual places; name it with --config-file, or give "
                 "--nova-api-db and --placement-endpoint"
             )
+        return files
+
+    @cached_property
+    def _conf(self) -> cfg.ConfigOpts:
+        files = self.find_config_files()
         conf = cfg.ConfigOpts()
         _register(conf)
         try:

@@ -79,6 +79,7 @@ LIBRARIES = {
     "oslo_config": ("server", "migrate"),
     "oslo_db": ("server.db", "server.opening"),
     "oslo_log": ("server",),
+    "oslo_messaging": ("migrate.notifications",),
     "oslo_middleware": ("server.conf", "server.deploy"),
     "oslo_policy": ("server",),
     "keystonemiddleware": ("server.auth",),

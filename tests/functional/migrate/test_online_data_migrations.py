@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`placement-migrate online_data_migrations`: all migrations in order, with nova-manage's table and exits."""
 
+import os
 import random
 import signal
 import subprocess
@@ -14,6 +15,12 @@ from tests.functional.servers import make_environment
 
 # what differs between databases is tested with the source
 pytestmark = pytest.mark.parametrize("nova_databases", ["sqlite"], indirect=True)
+
+
+#: of which many fit on a host
+SMALL = {"vcpus": 1, "memory_mb": 64, "root_gb": 1}
+#: how often to kill; more is asked for by name
+KILLS = int(os.environ.get("OSC_PLACEMENT_TEST_KILLS", "6"))
 
 
 @pytest.fixture
@@ -75,28 +82,38 @@ def test_what_cannot_begin_ends_with_255(unmigrated, migrate):
     assert migrate("--nova-api-db", "sqlite:////no/api.db", "online_data_migrations").returncode == 255
 
 
-def test_killed_runs_leave_what_the_next_finishes(unmigrated, client, nova_conf, tmp_path, migrate_json):
+def test_killed_runs_leave_what_the_next_finishes(
+    unmigrated, cloud, client, nova_conf, tmp_path, migrate_json
+):
     """Killed at any moment and repeated, the end is exact, and nothing is done twice."""
+    nodes = list(unmigrated.values())[:4]
+    with cloud.together():
+        for number in range(4 * KILLS):
+            uuid = cloud.add_instance(f"h{number % 4}", f"cell{number % 2 + 1}", flavor=SMALL)
+            unmigrated[uuid] = nodes[number % 4]
     program = [sys.executable, "-c", "from osc_placement.migrate.main import main; raise SystemExit(main())"]
-    arguments = ["--config-file", str(nova_conf), "online_data_migrations", "--throttle", "20"]
+    arguments = ["--config-file", str(nova_conf), "online_data_migrations", "--throttle", "10"]
     environment = make_environment(XDG_STATE_HOME=str(tmp_path / "state"))
     chance = random.Random(1)
     killed = 0
-    for _ in range(6):
+    assert len(set(nodes)) == len(nodes)
+    for _ in range(KILLS):
         process = subprocess.Popen(
             [*program, *arguments], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE
         )
         try:
-            process.communicate(timeout=chance.uniform(0.5, 3))
+            process.communicate(timeout=chance.uniform(0.4, 2))
         except subprocess.TimeoutExpired:
             process.send_signal(signal.SIGKILL)
             process.communicate()
             killed += 1
-    assert killed
+    assert killed >= KILLS // 2
     time.sleep(0.2)  # a request that was under way may still be served
     _, status = migrate_json("online_data_migrations")
     assert status == 0
     for uuid, node in unmigrated.items():
         document = client.list_allocations(uuid)
-        assert held_by(client, uuid) == {node: CLAIM}
+        (claim,) = document["allocations"].values()
+        assert set(document["allocations"]) == {node}
+        assert claim["resources"] in (CLAIM, {"VCPU": 1, "MEMORY_MB": 64, "DISK_GB": 1})
         assert document["consumer_generation"] == 1
