@@ -8,7 +8,7 @@ import pathlib
 import statistics
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 #: what every command costs: its start and one request
@@ -60,22 +60,30 @@ class Shell:
         return statistics.median(self.openstack(*ONE_REQUEST).seconds for _ in range(3))
 
     def _run(self, command: Sequence[str]) -> Run:
-        output, errors = self.directory / "stdout", self.directory / "stderr"
-        with output.open("w") as stdout, errors.open("w") as stderr:
-            started = time.monotonic()
-            process = subprocess.Popen(
-                command, env=self._environment(), stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr
-            )
-            # the way to what this one child used
-            _, status, usage = os.wait4(process.pid, 0)
-            seconds = time.monotonic() - started
-        process.returncode = os.waitstatus_to_exitcode(status)
-        if process.returncode:
-            words = " ".join(command)
-            raise RuntimeError(f"{words} ends with {process.returncode}: {errors.read_text()}")
-        processor = usage.ru_utime + usage.ru_stime
-        return Run(seconds, processor, usage.ru_maxrss / 1024, output.read_text(), errors.read_text())
+        return run(command, self.directory)
 
-    def _environment(self) -> dict[str, str]:
-        inherited = {name: value for name, value in os.environ.items() if not name.startswith("OS_")}
-        return {**inherited, "XDG_STATE_HOME": str(self.directory), "XDG_CACHE_HOME": str(self.directory)}
+
+def run(command: Sequence[str], directory: pathlib.Path, statuses: Collection[int] = (0,)) -> Run:
+    """Run a program that writes to files of a directory; :raises RuntimeError: it ends otherwise."""
+    output, errors = directory / "stdout", directory / "stderr"
+    with output.open("w") as stdout, errors.open("w") as stderr:
+        started = time.monotonic()
+        process = subprocess.Popen(
+            command, env=_environment(directory), stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr
+        )
+        # the way to what this one child used
+        _, status, usage = os.wait4(process.pid, 0)
+        seconds = time.monotonic() - started
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode not in statuses:
+        words = " ".join(command)
+        raise RuntimeError(
+            f"{words} ends with {process.returncode}: {errors.read_text() or output.read_text()}"
+        )
+    processor = usage.ru_utime + usage.ru_stime
+    return Run(seconds, processor, usage.ru_maxrss / 1024, output.read_text(), errors.read_text())
+
+
+def _environment(directory: pathlib.Path) -> dict[str, str]:
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("OS_")}
+    return {**inherited, "XDG_STATE_HOME": str(directory), "XDG_CACHE_HOME": str(directory)}

@@ -11,6 +11,7 @@ from benchmarks.cases import (
     flat,
     hot_provider,
     memory,
+    migrations,
     nested,
     plugin_start,
     shared,
@@ -32,6 +33,7 @@ MAKERS: tuple[Callable[[Scale], Iterator[Case]], ...] = (
     whole_cloud.make_cases,
     batch_ratio.make_cases,
     batch_trait.make_cases,
+    migrations.make_cases,
 )
 
 

@@ -64,12 +64,14 @@ class Assessment:
 
     :ivar names: what people call the UUIDs in the plan, of providers and aggregates
     :ivar classes: the custom resource classes that the plan needs placement to have
+    :ivar notes: what is under way by right, and hinders nothing
     """
 
     plan: Plan
     findings: Sequence[Finding] = field(default_factory=tuple)
     names: Mapping[str, str] = field(default_factory=dict)
     classes: frozenset[str] = frozenset()
+    notes: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)

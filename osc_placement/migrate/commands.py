@@ -157,10 +157,11 @@ def show_status(command: Command) -> int:
         "missing": missing,
         "foreign": foreign,
         "findings": findings,
+        "notes": list(assessment.notes),
     }
     lines = [f"instance {uuid}: it holds nothing" for uuid in missing]
     lines += [f"instance {uuid}: what it holds is of another project or user" for uuid in foreign]
-    command.show(document, [*lines, *map(str, assessment.findings), sentence])
+    command.show(document, [*lines, *map(str, assessment.findings), *assessment.notes, sentence])
     if any(finding.trouble is Trouble.UNKNOWN for finding in assessment.findings):
         return EXIT_UNKNOWN
     return EXIT_DONE if readiness.is_ready(assessment) else EXIT_PARTIAL

@@ -17,7 +17,7 @@ from osc_placement.batch.plan import Change, Consumer, Plan, ProviderState
 from osc_placement.batch.record import Recorded, edits_of
 from osc_placement.migrate.bare_metal import claim_of_node
 from osc_placement.migrate.base import Assessment, Context, Finding, Trouble
-from osc_placement.migrate.facts import Cell, ComputeNode, Instance
+from osc_placement.migrate.facts import Cell, ComputeNode, Instance, MigrationRecord
 from osc_placement.migrate.flavor import NoClaim, claim_of
 from osc_placement.migrate.hosts import Hosts, read_hosts
 from osc_placement.migrate.landscape import Claims, Landscape, read_landscape, sum_claims
@@ -48,17 +48,20 @@ class HealAllocations:
         landscape = read_landscape(context.client, context.concurrency)
         healer = Healer(hosts, landscape)
         findings = list(hosts.findings)
+        notes: list[str] = []
         for cell in hosts.cells:
             if cell.uuid not in hosts.unknown:
                 try:
-                    healer.judge_all(self._choose(context.source, cell), _moving(context.source, cell))
+                    moves = context.source.list_migrations(cell)
+                    healer.judge_all(self._choose(context.source, cell), _moving(moves))
+                    notes += (_describe_move(move, landscape) for move in moves)
                 except Unreadable as error:
                     findings.append(Finding(Trouble.UNKNOWN, error.subject, error.reason))
         wrong, unread = find_wrong_owners(context, healer.owners, landscape.held)
         changes = (*healer.changes, *wrong)
         edit = Recorded("allocations of instances", ("allocations", "owner"))
         plan = Plan(edit, changes, edits=edits_of(edit, changes))
-        return Assessment(plan, (*findings, *healer.findings, *unread), landscape.names)
+        return Assessment(plan, (*findings, *healer.findings, *unread), landscape.names, notes)
 
     def _choose(self, source: Source, cell: Cell) -> Iterator[Instance]:
         for instance in source.iterate_instances(cell):
@@ -71,8 +74,18 @@ class HealAllocations:
                 yield instance
 
 
-def _moving(source: Source, cell: Cell) -> frozenset[str]:
-    return frozenset(record.instance_uuid for record in source.list_migrations(cell))
+def _moving(moves: Iterable[MigrationRecord]) -> frozenset[str]:
+    return frozenset(move.instance_uuid for move in moves)
+
+
+def _describe_move(move: MigrationRecord, landscape: Landscape) -> str:
+    """Where an instance is moving, and whether its migration holds what it has where it comes from."""
+    way = f"it is moving from {move.source_host} to {move.dest_host} ({move.status or 'no status'})"
+    held = landscape.held.get(move.uuid or "")
+    if not held:
+        return f"instance {move.instance_uuid}: {way}, and its migration holds nothing"
+    names = ", ".join(map(landscape.name, held))
+    return f"instance {move.instance_uuid}: {way}, and its migration {move.uuid} holds resources of {names}"
 
 
 class Healer:

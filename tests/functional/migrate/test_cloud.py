@@ -96,6 +96,9 @@ def test_cloud_leaves_the_caching_scheduler(plain, awkward, cloud, client, nova_
     """In batches, with two interruptions, everything that can be done is; item by item it is as expected."""
     troubles, by_right = awkward
     status, code = migrate_json("status")
+    (note,) = status["notes"]
+    assert "it is moving from host0 to host2 (finished), and its migration" in note
+    assert note.endswith("holds resources of host0")
     assert (set(status["missing"]), code) == (set(plain), 3)
     assert {
         row["subject"].removeprefix("instance "): row["trouble"] for row in status["findings"]
