@@ -10,7 +10,7 @@ in several places.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from osc_placement.batch.plan import Change, Consumer, Plan, ProviderState
@@ -20,8 +20,8 @@ from osc_placement.migrate.base import Assessment, Context, Finding, Trouble
 from osc_placement.migrate.facts import Cell, ComputeNode, Instance, MigrationRecord
 from osc_placement.migrate.flavor import NoClaim, claim_of
 from osc_placement.migrate.hosts import Hosts, read_hosts
-from osc_placement.migrate.landscape import Claims, Landscape, read_landscape, sum_claims
-from osc_placement.migrate.owners import Owner, find_wrong_owners
+from osc_placement.migrate.landscape import Claims, Landscape, Owner, read_landscape, sum_claims
+from osc_placement.migrate.owners import find_wrong_owners
 from osc_placement.migrate.placing import Ambiguous, Ledger, OverCapacity, Unplaceable
 from osc_placement.migrate.shard import WHOLE, Shard
 from osc_placement.migrate.sources.base import Source, Unreadable
@@ -57,7 +57,7 @@ class HealAllocations:
                     notes += (_describe_move(move, landscape) for move in moves)
                 except Unreadable as error:
                     findings.append(Finding(Trouble.UNKNOWN, error.subject, error.reason))
-        wrong, unread = find_wrong_owners(context, healer.owners, landscape.held)
+        wrong, unread = find_wrong_owners(context, healer.owners, landscape)
         changes = (*healer.changes, *wrong)
         edit = Recorded("allocations of instances", ("allocations", "owner"))
         plan = Plan(edit, changes, edits=edits_of(edit, changes))
@@ -98,6 +98,7 @@ class Healer:
             (node.host, node.name): node for node in hosts.all_nodes()
         }
         self._reach: dict[str, frozenset[str]] = {}
+        self._claims: dict[Hashable, dict[str, int] | NoClaim] = {}
         self.changes: list[Change] = []
         self.findings: list[Finding] = []
         #: by instance that holds something, its project and user
@@ -126,7 +127,7 @@ class Healer:
             text = f"placement has no resource provider {node.uuid} for its node {node.name}"
             return _finding(Trouble.NO_PROVIDER, instance, text)
         try:
-            claim = claim_of(instance)
+            claim = self._claim(instance)
         except NoClaim as error:
             return _finding(Trouble.NO_CLAIM, instance, str(error))
         if node.is_bare_metal:
@@ -174,6 +175,19 @@ class Healer:
             return _finding(Trouble.WRONG_AMOUNT, instance, text)
         return None
 
+    def _claim(self, instance: Instance) -> dict[str, int]:
+        """PERF: worked out once for all instances alike; it was a fifth of a look at 10,000 of one flavor."""
+        key = _describe_claim(instance)
+        if key not in self._claims:
+            try:
+                self._claims[key] = claim_of(instance)
+            except NoClaim as error:
+                self._claims[key] = error
+        claim = self._claims[key]
+        if isinstance(claim, NoClaim):
+            raise claim
+        return claim
+
     def _find_choice(self, node: str) -> str:
         """What its host has and an image may ask for."""
         reach = self._reach_of(node)
@@ -187,6 +201,17 @@ class Healer:
         if node not in self._reach:
             self._reach[node] = frozenset(self._landscape.reach(node))
         return self._reach[node]
+
+
+def _describe_claim(instance: Instance) -> Hashable:
+    """All that a claim follows from."""
+    flavor = instance.flavor
+    if flavor is None:
+        return instance.flavor_error
+    sizes = (flavor.vcpus, flavor.memory_mb, flavor.root_gb, flavor.ephemeral_gb, flavor.swap_mb)
+    image = tuple(sorted((instance.image or {}).items()))
+    # as they stand: of two of one group that say the same the later one wins
+    return sizes, tuple(flavor.extra_specs.items()), image, instance.volume_root
 
 
 def _format(amounts: Mapping[str, int], resources: Iterable[str]) -> str:

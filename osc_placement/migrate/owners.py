@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Consumers that belong to another project or user than their instance.
 
-Placement tells an owner with each consumer only, which is a request for each. It also tells what an owner
-holds in all: where that is what his instances hold together, they are all his, and none is asked about.
+A server with the bulk read tells all owners at once. Others tell an owner with each consumer only, which is a
+request for each; they also tell what an owner holds in all: where that is what his instances hold together,
+they are all his, and none is asked about.
 """
 
 from __future__ import annotations
@@ -16,17 +17,17 @@ from osc_placement.batch.plan import Change, Consumer, describe_owner
 from osc_placement.batch.select import read_states
 from osc_placement.batch.workers import map_in_order
 from osc_placement.migrate.base import Context, Finding, Trouble
-from osc_placement.migrate.landscape import Holdings, iterate_amounts
-
-#: project and user
-Owner = tuple[str, str]
+from osc_placement.migrate.landscape import Holdings, Landscape, Owner, iterate_amounts
 
 
 def find_wrong_owners(
-    context: Context, owners: Mapping[str, Owner], held: Holdings
+    context: Context, owners: Mapping[str, Owner], landscape: Landscape
 ) -> tuple[list[Change], list[Finding]]:
     """Changes that give consumers to their owners, and the consumers that could not be read."""
-    suspects = [uuid for uuids in _find_suspects(context, owners, held) for uuid in uuids]
+    if landscape.owners:
+        suspects = [uuid for uuid, owner in owners.items() if landscape.owners.get(uuid) != owner]
+    else:
+        suspects = [uuid for uuids in _find_suspects(context, owners, landscape.held) for uuid in uuids]
     consumers = [Consumer(uuid) for uuid in suspects]
     readings = read_states(
         context.client, consumers, ("allocations", "owner"), concurrency=context.concurrency

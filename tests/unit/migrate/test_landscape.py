@@ -23,7 +23,7 @@ def bulk():
     records = [provider | PARTS for provider in PROVIDERS]
     records[0] |= {"aggregates": ["a"]}
     records[2] |= {"aggregates": ["a"], "traits": [SHARING]}
-    consumers = [{"uuid": "c", "allocations": HELD}]
+    consumers = [{"uuid": "c", "allocations": HELD, "project_id": "p", "user_id": "u"}]
     placement = FakePlacement().on("GET", "/-/providers", {"providers": records})
     return placement.on("GET", "/-/allocations", {"consumers": consumers})
 
@@ -34,6 +34,7 @@ def test_two_requests_are_enough():
     landscape = read_landscape(placement.client(), 2)
     assert placement.lines == ["GET /", "GET /-/providers", "GET /-/allocations"]
     assert landscape.held == {"c": {"host": {"VCPU": 2}, "disk": {"DISK_GB": 5}}}
+    assert landscape.owners == {"c": ("p", "u")}
     assert landscape.usages() == {("host", "VCPU"): 2, ("disk", "DISK_GB"): 5}
 
 
