@@ -20,7 +20,9 @@ from osc_placement.errors import PlacementError, UsageError
 
 if TYPE_CHECKING:
     from osc_placement.migrate.base import Assessment, Finding, Migration
+    from osc_placement.migrate.sources.base import BareMetalSource
 
+_BARE_METAL: Final = "baremetal"
 _CHECK_COLUMNS: Final = ("name", "to_change", "left_alone", "state")
 _NAME_HELP: Final = "Name of a migration, as `openstack placement migration list` has it"
 
@@ -143,19 +145,38 @@ def _describe(migration: Migration) -> str:
 
 
 def _assess(command: base.PlacementCommand, migration: Migration, concurrency: int) -> Assessment:
-    """Compare what nova's API says with placement."""
+    """Compare what the APIs of nova and Ironic say with placement."""
     from osc_placement.migrate.base import Context
     from osc_placement.migrate.sources.nova_api import ApiSource
     from osc_placement.migrate.sources.rest import NovaApi
 
     manager: Any = command.app.client_manager
+
+    def open_ironic() -> BareMetalSource:
+        return _open_ironic(manager)
+
     api = NovaApi(
         manager.session,
         endpoint=manager._cli_options.get_endpoint("compute"),
         region_name=manager.region_name,
         interface=manager.interface,
     )
-    return migration.assess(Context(ApiSource(api), command.client, concurrency))
+    return migration.assess(Context(ApiSource(api), command.client, concurrency, open_ironic))
+
+
+def _open_ironic(manager: Any) -> BareMetalSource:
+    from keystoneauth1.adapter import Adapter
+
+    from osc_placement.migrate.sources.ironic import IronicSource
+
+    adapter = Adapter(
+        manager.session,
+        service_type=_BARE_METAL,
+        endpoint_override=manager._cli_options.get_endpoint(_BARE_METAL),
+        region_name=manager.region_name,
+        interface=manager.interface,
+    )
+    return IronicSource(adapter)
 
 
 def _tell_findings(command: base.PlacementCommand, findings: Iterable[Finding]) -> None:

@@ -61,7 +61,7 @@ class HealAllocations:
         changes = (*healer.changes, *wrong)
         edit = Recorded("allocations of instances", ("allocations", "owner"))
         plan = Plan(edit, changes, edits=edits_of(edit, changes))
-        return Assessment(plan, (*findings, *healer.findings, *unread), landscape.names, notes)
+        return Assessment(plan, (*findings, *healer.findings, *unread), landscape.names, notes=notes)
 
     def _choose(self, source: Source, cell: Cell) -> Iterator[Instance]:
         for instance in source.iterate_instances(cell):

@@ -62,6 +62,7 @@ def read_all(source):
     cells = source.list_cells()
     return {
         "aggregates": source.list_aggregates(),
+        "flavors": source.list_flavors(),
         "hosts": sorted(source.map_hosts()),
         "nodes": sorted(
             (node.uuid, node.host, node.name, node.hypervisor_type)

@@ -14,7 +14,7 @@ from tests.functional.migrate.placement import CLAIM, held_by, hold
 
 pytestmark = pytest.mark.parametrize("nova_databases", ["sqlite"], indirect=True)
 MIGRATION = ("placement", "migration")
-NAMES = ["mirror_aggregates", "carry_ratios", "heal_allocations", "audit"]
+NAMES = ["mirror_aggregates", "carry_ratios", "move_baremetal", "heal_allocations", "audit"]
 
 
 @pytest.fixture
