@@ -23,7 +23,7 @@ _SIZES: Final = ("VCPU", "MEMORY_MB", "DISK_GB")
 
 @dataclass
 class FlavorUse:
-    """Where the instances of each flavor are, by its id: on nodes of which classes, and whether elsewhere."""
+    """Where the instances of each flavor are, by its name, which never changes: on nodes of which classes, and whether elsewhere."""
 
     classes: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     elsewhere: set[str] = field(default_factory=set)
@@ -31,12 +31,12 @@ class FlavorUse:
 
     def note(self, instance: Instance, resource_class: str | None) -> None:
         """Note where an instance is: on a node of this class, or on none (None)."""
-        if instance.flavor is None or not instance.flavor.flavorid:
+        if instance.flavor is None or not instance.flavor.name:
             return
         if resource_class is None:
-            self.elsewhere.add(instance.flavor.flavorid)
+            self.elsewhere.add(instance.flavor.name)
         else:
-            self.classes[instance.flavor.flavorid].add(resource_class)
+            self.classes[instance.flavor.name].add(resource_class)
 
 
 def judge_flavors(flavors: Iterable[Flavor], use: FlavorUse, classes: Collection[str]) -> Iterator[Finding]:
@@ -47,7 +47,7 @@ def judge_flavors(flavors: Iterable[Flavor], use: FlavorUse, classes: Collection
         except NoClaim:
             continue  # nova would refuse it for bare metal as for anything else
         named = asked.keys() & set(classes)
-        wanted = named or use.classes.get(flavor.flavorid, set())
+        wanted = named or use.classes.get(flavor.name, set())
         is_done = (
             len(named) == 1 and all(asked[name] == 1 for name in named) and not asked.keys() & set(_SIZES)
         )
@@ -61,7 +61,7 @@ def _judge(flavor: Flavor, asked: Mapping[str, int], wanted: list[str], use: Fla
         text = f"it is one for nodes of {', '.join(wanted)}; make a flavor for each of them"
         return Finding(Trouble.AMBIGUOUS, subject, text)
     is_named = wanted[0] in asked
-    if not is_named and flavor.flavorid in use.elsewhere:
+    if not is_named and flavor.name in use.elsewhere:
         text = f"virtual machines are made of it too; make another for nodes of {wanted[0]}"
         return Finding(Trouble.AMBIGUOUS, subject, text)
     if not is_named and not use.is_complete:

