@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 import random
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, Protocol
 
@@ -26,7 +26,11 @@ from osc_placement.batch.select import read_state
 from osc_placement.batch.workers import CONCURRENCY, map_many
 from osc_placement.client import Document, PlacementClient
 from osc_placement.errors import ANSWER_LOST, Conflict, PlacementError
+from osc_placement.microversion import Version
 from osc_placement.model import Inventory
+
+#: what placement calls the type of a consumer that has none
+_UNTYPED: Final = "unknown"
 
 LOG = logging.getLogger(__name__)
 
@@ -354,13 +358,14 @@ def _write_aggregates(client: PlacementClient, change: Change, generation: int |
 def _write_allocations(client: PlacementClient, change: Change, generation: int | None) -> Document:
     client.require(microversion.CONSUMER_GENERATIONS, "a change of allocations")
     payload = describe_allocations(client, change, generation)
+    version = version_for(client, [change])
     try:
-        client.set_allocations(change.uuid, payload)
+        client.set_allocations(change.uuid, payload, version)
     except Conflict as conflict:
         if generation is not None or not conflict.concurrent_update:
             raise
         # the reference keeps a consumer that holds nothing after a refused write, and shows it to nobody
-        client.set_allocations(change.uuid, payload | {"consumer_generation": 0})
+        client.set_allocations(change.uuid, payload | {"consumer_generation": 0}, version)
     return {}
 
 
@@ -384,9 +389,24 @@ def describe_allocations(client: PlacementClient, change: Change, generation: in
         **dict(text.split("=", 1) for text in change.after.owner or ()),
         "consumer_generation": generation,
     }
-    if client.version >= microversion.CONSUMER_TYPES:
+    if client.version >= microversion.CONSUMER_TYPES and not is_untyped(change):
         payload["consumer_type"] = consumer.consumer_type or "INSTANCE"
     return payload
+
+
+def is_untyped(change: Change) -> bool:
+    """Whether a consumer has no type, having been there since before consumers had one."""
+    return isinstance(change.subject, Consumer) and change.subject.consumer_type == _UNTYPED
+
+
+def version_for(client: PlacementClient, changes: Iterable[Change]) -> Version | None:
+    """The version in which consumers can be written; None for the newest.
+
+    From 1.38 on each must be given a type, and nobody knows that of one without; before, it stays as it is.
+    """
+    if any(map(is_untyped, changes)):
+        return min(client.version, microversion.REPARENTING)
+    return None
 
 
 _WRITERS: Final[Mapping[Facet, Callable[[PlacementClient, Change, int | None], Document]]] = {

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
 from osc_placement import microversion
-from osc_placement.batch.execute import Recorder, describe_allocations, run_change
+from osc_placement.batch.execute import Recorder, describe_allocations, is_untyped, run_change, version_for
 from osc_placement.batch.gate import Gate
 from osc_placement.batch.plan import Change, Consumer, Outcome, Plan, Report, Result
 from osc_placement.batch.workers import CONCURRENCY, map_in_order
@@ -60,7 +60,9 @@ def is_for(plan: Plan) -> bool:
 def _group(changes: Sequence[Change]) -> list[Sequence[Change]]:
     """Neighbours on the same providers together, or requests side by side would hinder each other."""
     ordered = sorted(changes, key=lambda change: sorted(change.after.allocations or ()))
-    return [ordered[first : first + SIZE] for first in range(0, len(ordered), SIZE)]
+    # a request has one version, and consumers without a type need an older one
+    kinds = [[change for change in ordered if is_untyped(change) is untyped] for untyped in (False, True)]
+    return [kind[first : first + SIZE] for kind in kinds for first in range(0, len(kind), SIZE)]
 
 
 def _untouched(plan: Plan, step: Change) -> Outcome:
@@ -107,7 +109,7 @@ class _Writer:
             for change in changes
         }
         try:
-            self._client.set_many_allocations(payloads)
+            self._client.set_many_allocations(payloads, version_for(self._client, changes))
         except PlacementError as error:
             LOG.debug("%s consumers are written one by one: %s", len(changes), error)
             return False

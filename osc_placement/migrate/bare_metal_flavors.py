@@ -23,7 +23,10 @@ _SIZES: Final = ("VCPU", "MEMORY_MB", "DISK_GB")
 
 @dataclass
 class FlavorUse:
-    """Where the instances of each flavor are, by its name, which never changes: on nodes of which classes, and whether elsewhere."""
+    """Where the instances of each flavor are: on nodes of which classes, and whether elsewhere.
+
+    Flavors go by their name, which never changes.
+    """
 
     classes: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     elsewhere: set[str] = field(default_factory=set)

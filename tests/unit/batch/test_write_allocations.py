@@ -32,3 +32,14 @@ def test_conflict_with_a_known_generation_is_for_the_caller():
     with pytest.raises(Conflict):
         write(placement, 3)
     assert len([asked for asked in placement.asked if asked.method == "PUT"]) == 1
+
+
+def test_consumer_without_a_type_stays_without():
+    """From 1.38 on a type must be given, and what such a consumer is shown with is none."""
+    placement = FakePlacement().on("PUT", "/allocations/c", (204, ""))
+    consumer = Consumer("c", 1, "project", "user", "unknown")
+    before, after = ProviderState(allocations={}), ProviderState(allocations={"rp": {"VCPU": 1}})
+    list(write_change(placement.client(), Change(consumer, before, after)))
+    (asked,) = (asked for asked in placement.asked if asked.method == "PUT")
+    assert "consumer_type" not in asked.body
+    assert asked.headers["openstack-api-version"] == "placement 1.37"
