@@ -232,6 +232,8 @@ class Report:
         """The report in one line."""
         counts = [f"{self.counts[result]} {result}" for result in Result if self.counts[result]]
         halted = f"; {self.halted}" if self.halted else ""
+        if not counts:
+            return f"Nothing to do: {self.plan.edit.title}{halted}"
         return f"{self.plan.edit.title}: {count_providers(len(self.outcomes))}, {', '.join(counts)}{halted}"
 
 

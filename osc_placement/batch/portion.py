@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A portion of a plan in one request, where the server can do that: the changes of many providers.
 
-PERF: a PUT is two milliseconds of processor time in the server, one in the client, and a commit. Five hundred
-of them took 2.6 s where the same in portions takes 0.3 s (doc/source/user/batch.rst has the figures).
+PERF: a PUT is three milliseconds of processor time in the server, one in the client, and a commit. Five
+hundred of them took 2.6 s where the same in portions takes 0.3 s (doc/source/user/batch.rst has more).
 """
 
 from __future__ import annotations

@@ -14,8 +14,9 @@ from typing import Final, Generic, TypeVar
 Item = TypeVar("Item")
 Value = TypeVar("Value")
 
-#: how many requests are under way at once unless the caller says otherwise. Measured with 500 providers and
-#: two server workers on two cores: beyond 8 it gets no faster on loopback
+#: how many requests are under way at once unless the caller says otherwise. The table in
+#: doc/source/user/batch.rst has the measurement: beyond 3 it gets no faster with two server workers on two
+#: cores, and servers that are further away, or larger, have use for more
 CONCURRENCY: Final = 8
 
 

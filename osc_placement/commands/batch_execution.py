@@ -133,10 +133,10 @@ class PlanCommand(base.Lister):
             return execute.execute_plan(self.client, plan)
         recorder = self._open_journal(plan, parsed_args)
         with (
-            stop_on_interrupt(self.app.stderr) as stop,
             ProgressBar("Changing", len(plan.steps), self.app.stderr) as progress,
+            stop_on_interrupt(self.app.stderr, progress.say) as stop,
         ):
-            report = self._write(plan, parsed_args, recorder, stop, progress.advance)
+            report = self._write(plan, parsed_args, recorder, stop, progress)
         recorder.end_sitting(report)
         self._closing.append(report.summary)
         self._closing.append(_say_how_to_go_on(recorder, report))
@@ -163,25 +163,25 @@ class PlanCommand(base.Lister):
         parsed_args: argparse.Namespace,
         recorder: journal.Journal,
         stop: Any,
-        on_outcome: Callable[[Outcome], None],
+        progress: ProgressBar,
     ) -> Report:
         if self.is_atomic(parsed_args):
             return atomic.execute_atomically(
                 self.client,
                 plan,
                 stop=stop,
-                on_outcome=on_outcome,
+                on_outcome=progress.advance,
                 recorder=recorder,
                 concurrency=parsed_args.concurrency,
             )
-        gate = self._make_gate(parsed_args, recorder)
+        gate = self._make_gate(parsed_args, recorder, progress)
         if together.is_for(plan) and not parsed_args.canary:
             gate.stop_with(stop)
             return together.execute_together(
                 self.client,
                 plan,
                 concurrency=parsed_args.concurrency,
-                on_outcome=on_outcome,
+                on_outcome=progress.advance,
                 gate=gate,
                 recorder=recorder,
             )
@@ -189,19 +189,21 @@ class PlanCommand(base.Lister):
             self.client,
             plan,
             concurrency=parsed_args.concurrency,
-            on_outcome=on_outcome,
+            on_outcome=progress.advance,
             stop=stop,
             gate=gate,
             recorder=recorder,
             canary=parsed_args.canary,
         )
 
-    def _make_gate(self, parsed_args: argparse.Namespace, recorder: journal.Journal) -> Gate:
+    def _make_gate(
+        self, parsed_args: argparse.Namespace, recorder: journal.Journal, progress: ProgressBar
+    ) -> Gate:
         return Gate(
             rate=parsed_args.throttle,
             control=pathlib.Path(parsed_args.control) if parsed_args.control else recorder.control,
             max_failures=parsed_args.max_failures,
-            on_event=lambda text: print(text, file=self.app.stderr, flush=True),
+            on_event=progress.say,
         )
 
     # reading and asking

@@ -10,7 +10,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Final, TextIO
@@ -54,6 +54,13 @@ class ProgressBar:
         if self._bar is not None:
             rate = self._done / (time.monotonic() - self._begin)
             self._bar.update(self._bar.task_ids[0], completed=self._done, rate=f"{rate:.0f}/s")
+
+    def say(self, text: str) -> None:
+        """Print a line, above the bar if one is drawn; any thread may."""
+        if self._bar is not None:
+            self._bar.console.print(text, markup=False, highlight=False, soft_wrap=True)
+        elif self._stream is not None:
+            print(text, file=self._stream, flush=True)
 
     def _print_line(self) -> None:
         now = time.monotonic()
@@ -100,8 +107,11 @@ def nothing_changed_on_interrupt(stream: TextIO) -> Iterator[None]:
 
 
 @contextmanager
-def stop_on_interrupt(stream: TextIO) -> Iterator[threading.Event]:
-    """Give an event that Ctrl-C sets instead of ending the process; a second Ctrl-C ends it at once."""
+def stop_on_interrupt(stream: TextIO, say: Callable[[str], None]) -> Iterator[threading.Event]:
+    """Give an event that Ctrl-C sets instead of ending the process; a second Ctrl-C ends it at once.
+
+    ``say`` prints a line to the stream, beside whatever else is shown there.
+    """
     stop = threading.Event()
 
     def handle(_number: int, _frame: FrameType | None) -> None:
@@ -112,7 +122,7 @@ def stop_on_interrupt(stream: TextIO) -> Iterator[threading.Event]:
             # threads that wait for an answer cannot be ended otherwise
             os._exit(_INTERRUPTED)
         stop.set()
-        print("Finishing what is under way; Ctrl-C again to leave at once.", file=stream, flush=True)
+        say("Finishing what is under way; Ctrl-C again to leave at once.")
 
     previous = signal.signal(signal.SIGINT, handle)
     try:

@@ -159,8 +159,8 @@ class ApplyState(_StateCommand):
 
     def _execute(self, plan: ApplyPlan, concurrency: int) -> write.ApplyReport:
         with (
-            stop_on_interrupt(self.app.stderr) as stop,
             ProgressBar("Writing", plan.size, self.app.stderr) as progress,
+            stop_on_interrupt(self.app.stderr, progress.say) as stop,
         ):
             return write.apply_plan(
                 self.client, plan, concurrency=concurrency, on_deed=progress.advance, stop=stop

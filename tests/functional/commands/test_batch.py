@@ -432,12 +432,12 @@ def test_a_second_ctrl_c_leaves_at_once(openstack, rack):
 
 def test_ctrl_c_while_reading_changes_nothing(openstack, rack):
     """Status 130, and words that say so."""
-    begun = threading.Event()
+    begun, go_on = threading.Event(), threading.Event()
 
     def interfere(method, path):
         if path == "/-/providers":
             begun.set()
-            time.sleep(0.5)
+            go_on.wait(30)
 
     with proxy_to(openstack.endpoint, interfere) as endpoint:
         command = (*ADD, "COMPUTE_NODE", *rack.select, "--yes")
@@ -445,6 +445,7 @@ def test_ctrl_c_while_reading_changes_nothing(openstack, rack):
         assert begun.wait(30)
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=30)
+        go_on.set()
     assert (process.returncode, out) == (130, "")
     assert "Interrupted; nothing was changed.\n" in err
     assert {frozenset(rack.traits_of(host)) for host in rack.hosts} == {frozenset(rack.traits)}

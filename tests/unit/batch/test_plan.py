@@ -7,6 +7,7 @@ from osc_placement.batch.membership import TraitEdit
 from osc_placement.batch.plan import (
     Change,
     Outcome,
+    Plan,
     ProviderState,
     Reading,
     Report,
@@ -89,3 +90,8 @@ def test_the_report_counts_results():
     """The summary gives the number of each result that occurred."""
     summary = report(Result.APPLIED, Result.APPLIED, Result.FAILED).summary
     assert summary == "trait add A: 3 resource providers, 2 applied, 1 failed"
+
+
+def test_a_report_of_nothing_says_so():
+    """As of a resume of what is done already."""
+    assert Report(Plan(EDIT, ()), ()).summary == "Nothing to do: trait add A"

@@ -3,6 +3,7 @@
 
 import io
 import os
+import re
 import signal
 
 import pytest
@@ -51,10 +52,30 @@ def test_what_is_no_terminal_gets_nothing():
     assert advance(io.StringIO(), 3) == ""
 
 
+def test_what_is_said_stands_above_the_bar(at_once):
+    """It begins at the left edge and is not taken for markup; the bar is drawn again below it."""
+    stream = Terminal()
+    with ProgressBar("Changing", 4, stream) as bar:
+        bar.advance()
+        bar.say("Paused by /tmp/[x]; a line 'go' there goes on.")
+        bar.advance()
+    lines = re.split(r"[\r\n]", re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "\r", stream.getvalue()))
+    assert "Paused by /tmp/[x]; a line 'go' there goes on." in lines
+
+
+def test_what_is_said_without_a_bar_is_a_line():
+    """And without a standard error nobody hears it."""
+    stream = io.StringIO()
+    ProgressBar("Changing", 4, stream).say("Going on.")
+    ProgressBar("Changing", 4, None).say("Going on.")
+    assert stream.getvalue() == "Going on.\n"
+
+
 def test_ctrl_c_sets_the_event_and_says_what_happens():
     """The work goes on to a good end, and the operator knows."""
     stream = io.StringIO()
-    with stop_on_interrupt(stream) as stop:
+    bar = ProgressBar("Changing", 4, stream)
+    with stop_on_interrupt(stream, bar.say) as stop:
         os.kill(os.getpid(), signal.SIGINT)
         assert stop.wait(10)
     assert stream.getvalue() == "Finishing what is under way; Ctrl-C again to leave at once.\n"
@@ -62,7 +83,7 @@ def test_ctrl_c_sets_the_event_and_says_what_happens():
 
 def test_ctrl_c_means_what_it_meant_afterwards():
     """The signal is ours for as long as the work takes."""
-    with stop_on_interrupt(io.StringIO()):
+    with stop_on_interrupt(io.StringIO(), print):
         pass
     with pytest.raises(KeyboardInterrupt):
         os.kill(os.getpid(), signal.SIGINT)
