@@ -208,6 +208,46 @@ def reshape(client, parent, child):
             return answer
 
 
+def test_changes_of_many_meet_each_other_and_claims(service, client, check):
+    """Overlapping ratios for many hosts in one request each: every host has one, no claim fails for it."""
+    for _ in scale.rounds(3):
+        hosts = [make_provider(client, 8) for _ in range(24)]
+        subsets = [hosts[:16], hosts[8:][::-1], hosts[::2], hosts[4:20]]
+        ratios = [2.0 + number for number in range(len(subsets))]
+        changing = [
+            lambda client, of=of, ratio=ratio: set_ratios(client, of, ratio)
+            for of, ratio in zip(subsets, ratios, strict=True)
+        ]
+        claims = [Claim.of({host: 1, hosts[-1 - number]: 1}) for number, host in enumerate(hosts[:10])]
+        answers = run_together(service.url, [*changing, *(claim.put for claim in claims)])
+        assert statuses(answers[: len(changing)]) == {200: len(changing)}
+        assert statuses(answers[len(changing) :]) == {GRANTED: len(claims)}
+        told = {item["uuid"]: item for item in client.insist("GET", "/-/providers")["providers"]}
+        for host in hosts:
+            shown = load_inventories(client, host)
+            possible = {ratio for ratio, of in zip(ratios, subsets, strict=True) if host in of}
+            assert shown["inventories"]["VCPU"]["allocation_ratio"] in possible
+            assert told[host]["inventories"] == shown["inventories"]
+            assert told[host]["generation"] == shown["resource_provider_generation"]
+        check()
+
+
+def set_ratios(client, hosts, ratio):
+    """Give hosts a ratio by one request, and those that others came between by another, until all have it."""
+    while True:
+        changes = [{"uuid": host, **load_inventories(client, host)} for host in hosts]
+        for change in changes:
+            change["inventories"]["VCPU"]["allocation_ratio"] = ratio
+        answer = client.send("POST", "/-/providers", {"changes": changes})
+        if answer.status != 200:
+            return answer
+        refused = [result for result in answer.body["results"] if "errors" in result]
+        assert {result["errors"][0]["status"] for result in refused} <= {REFUSED}
+        hosts = [result["uuid"] for result in refused]
+        if not hosts:
+            return answer
+
+
 def load_inventories(client, provider):
     """A provider's inventories, as a reshape takes them."""
     body = client.insist("GET", f"/resource_providers/{provider}/inventories")
