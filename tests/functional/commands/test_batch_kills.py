@@ -15,6 +15,7 @@ import pytest
 from keystoneauth1.session import Session
 from keystoneauth1.token_endpoint import Token
 
+from osc_placement.batch import journal
 from osc_placement.batch.workers import map_in_order
 from osc_placement.client import PlacementClient
 from tests.reliability import scale
@@ -63,13 +64,18 @@ def runs(openstack):
     return {run["id"]: run for run in openstack.run(*RUN, "list", "-f", "json").json}
 
 
+def list_journals(openstack):
+    """The journals of all runs."""
+    directory = openstack.home / ".local" / "state" / "osc-placement" / "runs"
+    return set(directory.glob("*.jsonl"))
+
+
 def find_journal(openstack, known):
     """The journal of the run that began since, as soon as its plan is on the disk: then writes begin."""
-    runs_directory = openstack.home / ".local" / "state" / "osc-placement" / "runs"
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
-        for path in runs_directory.glob("*.jsonl"):
-            if path.stem not in known and b'"record":"planned"' in path.read_bytes():
+        for path in list_journals(openstack) - known:
+            if b'"record":"planned"' in path.read_bytes():
                 return path
         time.sleep(0.001)
     raise AssertionError("the run did not begin")
@@ -86,32 +92,33 @@ def test_a_run_that_is_killed_at_any_moment_is_resumed_and_undone(openstack, hal
     Killed at a moment drawn from those between the first write and the last, as a run before had them.
     """
     process = openstack.start(*ratio_set(hall, 3.0), stderr=subprocess.PIPE)
-    journal = find_journal(openstack, ())
+    path = find_journal(openstack, set())
     started = time.monotonic()
-    while count_outcomes(journal) < PROVIDERS and process.poll() is None:
+    while count_outcomes(path) < PROVIDERS and process.poll() is None:
         time.sleep(0.001)
     duration = time.monotonic() - started
     process.communicate(timeout=60)
     moments = collections.Counter()
     for number in scale.rounds(2):
-        before, known = hall.inventories(), runs(openstack)
+        before, known = hall.inventories(), list_journals(openstack)
         ratio = 4.0 + number
         process = openstack.start(*ratio_set(hall, ratio), stderr=subprocess.PIPE)
-        journal = find_journal(openstack, known)
+        path = find_journal(openstack, known)
         time.sleep(random.uniform(0, duration))
         process.kill()
         process.communicate(timeout=60)
-        run, told = journal.stem, count_outcomes(journal)
+        run, told = path.stem, count_outcomes(path)
         written = list(hall.ratios().values()).count(ratio)
         moments[("before", "amid", "after")[(written > 0) + (told == PROVIDERS)]] += 1
         assert told <= written
         resumed = openstack.run(*RUN, "resume", run, "--yes")
         assert resumed.status == 0, resumed.err
         assert set(hall.ratios().values()) == {ratio}
-        assert runs(openstack)[run]["state"] == "done"
+        assert journal.read(run, path.parent).state == "done"
         undone = openstack.run(*RUN, "undo", run, "--yes")
         assert undone.status == 0, undone.err
         assert hall.inventories() == before
+    assert {run["state"] for run in runs(openstack).values()} == {"done"}
     # with -s: how often it hit the writes, and not only what comes before and after them
     print(f"killed before any write, amid them, after all: {dict(moments)}")
 
