@@ -235,3 +235,16 @@ def test_what_cannot_begin_is_one_line(cloud, migrate, arguments, text):
     assert (done.returncode, done.stdout) == (1, "")
     assert text in done.stderr
     assert len(done.stderr.splitlines()) == 1
+
+
+def test_long_table_is_cut(cloud, add_host, migrate, migrate_json, monkeypatch):
+    """Of very many rows a table has the first, and says how many there are; JSON has all."""
+    monkeypatch.setattr("osc_placement.migrate.commands._MOST_ROWS", 2)
+    add_host("h1")
+    uuids = {cloud.add_instance("h1") for _ in range(3)}
+    document, _ = migrate_json("allocations", "--dry-run")
+    assert {row["uuid"] for row in document["rows"]} == uuids
+    shown = migrate("allocations").stdout
+    assert sum(uuid in shown for uuid in uuids) == 2
+    assert "... and 1 more rows, which -f json has" in shown
+    assert "3 applied" in shown
