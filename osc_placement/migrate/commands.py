@@ -31,6 +31,7 @@ from osc_placement.migrate.heal_allocations import HealAllocations
 from osc_placement.migrate.mirror_aggregates import MirrorAggregates
 from osc_placement.migrate.move_baremetal import MoveBaremetal
 from osc_placement.migrate.notifications import Bell, listening
+from osc_placement.migrate.progress import Progress
 from osc_placement.migrate.runner import Execution, Run
 from osc_placement.migrate.settings import Settings
 
@@ -218,7 +219,7 @@ def run_all(command: Command) -> int:
     for migration in registry.ALL:
         context, assessment = command.assess(migration)
         execution = replace(command.execution, max_count=left_to_do)
-        run = runner.carry_out(context.client, assessment, execution)
+        run = _carry_out(context, assessment, execution)
         done = run.report.counts[Result.APPLIED]
         left_to_do = None if left_to_do is None else left_to_do - done
         is_more = is_more or bool(run.left) or run.report.interrupted
@@ -248,9 +249,15 @@ def run_or_show(command: Command, context: Context, assessment: Assessment) -> R
         summary = [*hidden, f"{plan.edit.title}: {', '.join(facts)}"]
         _show(command, tables.PLAN_COLUMNS, rows, assessment, summary)
         return None
-    run = runner.carry_out(context.client, assessment, command.execution)
+    run = _carry_out(context, assessment, command.execution)
     _show_run(command, run, assessment)
     return run
+
+
+def _carry_out(context: Context, assessment: Assessment, execution: Execution) -> Run:
+    plan, _ = runner.limit(assessment.plan, execution.max_count)
+    with Progress(plan.edit.title, len(plan.changes), sys.stderr) as progress:
+        return runner.carry_out(context.client, assessment, execution, progress.advance)
 
 
 def _show_run(command: Command, run: Run, assessment: Assessment | None = None) -> None:
