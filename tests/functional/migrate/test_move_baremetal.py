@@ -86,7 +86,7 @@ def add_flavor(cloud, name, **extra_specs):
     )
     for key, value in extra_specs.items():
         cloud.insert("api", "flavor_extra_specs", flavor_id=number, key=key, value=value)
-    return {"name": name, "flavorid": flavorid, "extra_specs": extra_specs}
+    return {"id": number, "name": name, "flavorid": flavorid, "extra_specs": extra_specs}
 
 
 def inventories_of(client, uuid):
@@ -218,22 +218,16 @@ def test_flavors_that_ask_for_sizes_are_listed_with_their_command(
     for subject, command in commands.items():
         words = shlex.split(command)
         assert words[-1] == subject.removeprefix("flavor ")
-        set_properties(cloud, words[-1], [word for word in words[3:-1] if "=" in word])
+        flavor = {"half": named, "old metal": used}[words[-1]]
+        set_properties(cloud, flavor, [word for word in words[3:-1] if "=" in word])
     document, status = migrate_json("baremetal")
     assert (document["findings"], status) == ([], 0)
 
 
-def set_properties(cloud, name, properties):
+def set_properties(cloud, flavor, properties):
     """What `openstack flavor set` makes of a flavor."""
     for key, value in (each.split("=") for each in properties):
-        cloud.update(
-            "api",
-            "INSERT INTO flavor_extra_specs (flavor_id, key, value) "
-            "SELECT id, :key, :value FROM flavors WHERE name = :name",
-            name=name,
-            key=key,
-            value=value,
-        )
+        cloud.insert("api", "flavor_extra_specs", flavor_id=flavor["id"], key=key, value=value)
 
 
 def test_flavor_of_virtual_machines_too_is_not_set(ironic, add_nodes, cloud, add_host, migrate_json):
@@ -425,7 +419,7 @@ def test_page_shows_what_happens(ironic, add_nodes, cloud, client, nova_conf, sh
     assert_matches(move, with_runs_of(moved, move.output))
     ironic.update(nodes[3], resource_class="silver")
     sizeless = ["resources:CUSTOM_BAREMETAL_GOLD=1", "resources:VCPU=0", "resources:MEMORY_MB=0"]
-    set_properties(cloud, "bm.gold", [*sizeless, "resources:DISK_GB=0"])
+    set_properties(cloud, flavor, [*sizeless, "resources:DISK_GB=0"])
     assert_matches(again, with_runs_of(shell.run(again.command), again.output))
     undone = shell.run(with_runs_of(undo.command, moved))
     assert_matches(undo, with_runs_of(undone, undo.output))
