@@ -12,6 +12,7 @@ streams and of a socket, to which the process id of the child is written and, wh
 
 import contextlib
 import gc
+import importlib
 import io
 import json
 import os
@@ -76,6 +77,13 @@ def become(request, streams):
     sys.stderr = sys.__stderr__ = io.TextIOWrapper(error, errors="backslashreplace", line_buffering=True)
 
 
+def load_deferred(entry_point):
+    """Load the module of a command of ours, which a start leaves until the command is used."""
+    package, _, module = entry_point.module.rpartition(".")
+    if module == "deferred":
+        importlib.import_module(f"{package}.{entry_point.attr.partition('.')[0]}")
+
+
 def load_everything():
     """Load what a start of ``openstack`` loads and what commands do, and fill the caches of its libraries."""
     found = entry_points()
@@ -84,6 +92,7 @@ def load_everything():
             for entry_point in found.select(group=group):
                 with contextlib.suppress(Exception):  # as those fail whose libraries are not installed
                     entry_point.load()
+                    load_deferred(entry_point)
     command._get_distributions_by_modules()
     shell.OpenStackShell.NAME = "openstack"
     gc.freeze()

@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The commands as entry points name them, of which only those that are used are loaded.
+
+OpenStackClient loads the entry points of all plugins at every start, whatever the command: 60 of ours, of
+which one is used at most. So an entry point is ``osc_placement.commands.deferred:tree.ShowTree``, which is a
+class that becomes ``osc_placement.commands.tree.ShowTree`` when it is called, and costs nothing before. A
+module of commands may therefore import what it likes at its top.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import import_module
+from typing import Any
+
+from osc_lib.command.command import Command
+
+_PACKAGE = __name__.rpartition(".")[0]
+
+
+class _Module:
+    """A module of commands that is not loaded yet."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, command: str) -> type[Command]:
+        if command.startswith("__"):
+            raise AttributeError(command)
+        return defer(self._name, command)
+
+
+def __getattr__(name: str) -> _Module:
+    if name.startswith("__"):
+        raise AttributeError(name)
+    return _Module(name)
+
+
+@cache
+def defer(module: str, command: str) -> type[Command]:
+    """A class that stands for a command, and that makes commands of the class it stands for."""
+
+    class Deferred(Command):
+        def __new__(cls, *arguments: Any, **settings: Any) -> Any:
+            return find(module, command)(*arguments, **settings)
+
+    Deferred.__name__ = Deferred.__qualname__ = command
+    return Deferred
+
+
+def find(module: str, command: str) -> type[Command]:
+    """The class itself; loads its module."""
+    found: type[Command] = getattr(import_module(f"{_PACKAGE}.{module}"), command)
+    return found
