@@ -16,8 +16,8 @@ from weakref import WeakKeyDictionary
 
 from keystoneauth1.session import Session
 
-from osc_placement import microversion
-from osc_placement.batch.workers import CONCURRENCY, map_in_order
+from osc_placement import microversion, piecewise
+from osc_placement.batch.workers import CONCURRENCY, Reading
 from osc_placement.errors import (
     BadAnswer,
     Forbidden,
@@ -98,10 +98,10 @@ class PlacementClient(Transport):
     ) -> Iterator[ProviderRecord]:
         """The providers that meet all conditions, in the server's order, with what is wanted of each.
 
-        One request where the server has the bulk read, which shows one moment of the cloud; elsewhere several
-        for each provider, so that what somebody changes meanwhile may be seen or not. Who has to wait for
-        that is told how many providers there are (``on_total``), and then of each that was read
-        (``on_record``), in the caller's thread.
+        One request where the server has the bulk read, which shows one moment of the cloud; elsewhere one or
+        more for each provider, so that what somebody changes meanwhile may be seen or not. Who has to wait
+        for that is told in each round how many providers are to be read (``on_total``), and then of each that
+        was (``on_record``), in the caller's thread.
 
         :param filters: the arguments of `list_providers`, by name
         :param concurrency: how many requests may be under way at once where there has to be more than one
@@ -110,8 +110,9 @@ class PlacementClient(Transport):
         if at_once is not None:
             return at_once
         documents = self.list_providers(**(filters or {}))
-        on_total(len(documents))
-        return self._read_each(documents, _order_parts(want), concurrency, on_record)
+        self.allow_concurrency(concurrency)
+        reading = Reading(concurrency, on_total, on_record)
+        return map(_record, piecewise.read_pieces(self, documents, _order_parts(want), reading))
 
     def read_providers_at_once(
         self, filters: Mapping[str, Any] | None = None, *, want: Iterable[Part] = PARTS
@@ -136,39 +137,6 @@ class PlacementClient(Transport):
     def _read_bulk(self, filters: Mapping[str, Any], parts: Sequence[Part]) -> list[Document]:
         params = [*_provider_filters(**filters), ("want", ",".join(parts))]
         return self._list(_BULK, "providers", params=params)
-
-    def _read_each(
-        self,
-        documents: Sequence[Document],
-        parts: Sequence[Part],
-        concurrency: int,
-        on_record: Callable[[object], None] | None,
-    ) -> Iterator[ProviderRecord]:
-        self.allow_concurrency(concurrency)
-
-        def read(document: Document) -> ProviderRecord | None:
-            try:
-                return _record(document | self._read_parts(document["uuid"], parts))
-            except NotFound:
-                # deleted since it was listed
-                return None
-
-        records = map_in_order(read, documents, threads=concurrency, on_result=on_record)
-        return (record for record in records if record is not None)
-
-    def _read_parts(self, uuid: str, parts: Sequence[Part]) -> Document:
-        """What is wanted of one provider; its generation is the oldest seen, so a torn reading is refused."""
-        read: Document = {}
-        generations = []
-        for part in parts:
-            if part == "usages":
-                read[part] = self.provider_usages(uuid)
-                continue
-            document = self._call("GET", _provider(uuid, part), part, since=_SINCE[part])
-            read[part] = document[part]
-            if "resource_provider_generation" in document:
-                generations.append(document["resource_provider_generation"])
-        return read | ({"generation": min(generations)} if generations else {})
 
     def show_provider(self, uuid: str) -> Document:
         """One provider."""
@@ -344,11 +312,16 @@ class PlacementClient(Transport):
     def list_consumers(self) -> list[Document] | None:
         """What every consumer holds and whose it is, in one request; None where the server cannot tell so.
 
-        Each has ``uuid``, and what `list_allocations` has in the highest version.
+        Each has ``uuid``, and what `list_allocations` has in the highest version, so that there must be no
+        doubt about consumer types.
         """
+        if self.version < microversion.CONSUMER_TYPES:
+            return None
+        if not self._known_routes.get(("GET", self.endpoint), True):
+            return None
         try:
             return self._list(_BULK_ALLOCATIONS, "consumers")
-        except NotFound:
+        except (NotFound, Forbidden, BadAnswer):
             return None
 
     def set_allocations(self, consumer: str, payload: Document, version: Version | None = None) -> None:
@@ -441,11 +414,6 @@ def _record(document: Document) -> ProviderRecord:
     )
 
 
-_SINCE: Mapping[Part, Version] = {
-    "inventories": microversion.MIN,
-    "traits": microversion.TRAITS,
-    "aggregates": microversion.PROVIDER_AGGREGATES,
-}
 _PROVIDER = ("uuid", "name", "generation")
 _INVENTORIES = ("inventories", "resource_provider_generation")
 _TRAITS = ("traits", "resource_provider_generation")

@@ -7,7 +7,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from queue import SimpleQueue
 from typing import Final, Generic, TypeVar
 
@@ -18,6 +18,15 @@ Value = TypeVar("Value")
 #: doc/source/user/batch.rst has the measurement: beyond 3 it gets no faster with two server workers on two
 #: cores, and servers that are further away, or larger, have use for more
 CONCURRENCY: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How to read: so many requests at once, and whom to tell how many things there are, and of each."""
+
+    concurrency: int = CONCURRENCY
+    on_total: Callable[[int], None] = field(default=lambda _total: None)
+    on_item: Callable[[object], None] | None = None
 
 
 def map_in_order(

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from osc_placement import syntax
+from osc_placement.batch.workers import Reading
 from osc_placement.commands import base
 from osc_placement.commands.concurrency import add_concurrency_option
 from osc_placement.commands.flavor import find_flavor
@@ -22,7 +23,7 @@ from osc_placement.report.cloud import Cloud
 from osc_placement.report.fit import Fits, Want, count_fits
 from osc_placement.report.flavor import want_of_flavor
 from osc_placement.report.holdings import Holding, class_capacities, sum_by_project
-from osc_placement.report.read import STOCKS, Reading, read_cloud, read_holdings, read_sharing
+from osc_placement.report.read import STOCKS, read_cloud, read_holdings, read_sharing
 
 _AMOUNTS: Final = ("capacity", "used", "free", "reserved", "percent")
 _FIT_COLUMNS: Final = ("host", "fits", "limited_by")
@@ -79,7 +80,7 @@ class ShowCapacity(base.Lister):
             parsed_args.want = want_of_flavor(parsed_args.fit_flavor, flavor)
         cloud, rows = self._report(parsed_args)
         if parsed_args.html:
-            replace_file(parsed_args.html, capacity_page(cloud, rows))
+            replace_file(parsed_args.html, [capacity_page(cloud, rows)])
         return rows.columns, list(rows.values)
 
     def _report(self, parsed_args: argparse.Namespace) -> tuple[Cloud, Rows]:

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import TextIO
 
+from osc_placement.batch.workers import Reading
 from osc_placement.commands.progress import ProgressBar
-from osc_placement.report.read import Reading
 
 
 @contextmanager

@@ -8,20 +8,19 @@ import os
 import pathlib
 import shutil
 import sys
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
-from typing import Final, TextIO
+from collections.abc import Iterable, Mapping
+from typing import Final
 
 from osc_placement import microversion
 from osc_placement.commands import base
 from osc_placement.commands.concurrency import add_concurrency_option
 from osc_placement.commands.host_aggregate import AGGREGATE_HELP
 from osc_placement.commands.progress import ProgressBar, nothing_changed_on_interrupt, stop_on_interrupt
+from osc_placement.commands.reading import show_reading
 from osc_placement.errors import PlacementError
 from osc_placement.state import read, write
 from osc_placement.state.description import describe_plan
 from osc_placement.state.plan import ApplyPlan, Kind, plan_apply
-from osc_placement.state.read import Reading
 from osc_placement.state.selection import Selection, select_document
 from osc_placement.state.text import format_document, parse_text
 
@@ -82,7 +81,7 @@ class ExportState(_StateCommand):
             document = read.read_document(self.client, selection, reading)
         text = format_document(document)
         if parsed_args.output == STANDARD_STREAM:
-            self.app.stdout.write(text)
+            self.app.stdout.writelines(text)
         else:
             replace_file(parsed_args.output, text)
 
@@ -192,23 +191,6 @@ _PLURALS: Final[Mapping[Kind, str]] = {
 }
 
 
-@contextmanager
-def show_reading(stream: TextIO, concurrency: int) -> Iterator[Reading]:
-    """How to read, with a bar on this stream for each round of reading."""
-    with ExitStack() as stack:
-        bars: list[ProgressBar] = []
-
-        def begin(total: int) -> None:
-            stack.close()
-            bars[:] = [stack.enter_context(ProgressBar("Reading", total, stream))]
-
-        def advance(item: object) -> None:
-            for bar in bars:
-                bar.advance(item)
-
-        yield Reading(concurrency, begin, advance)
-
-
 def count_things(numbers: Mapping[Kind, int]) -> str:
     """Numbers of things in words."""
     counts = [
@@ -235,22 +217,27 @@ def _read_bytes(name: str) -> bytes:
     return sys.stdin.buffer.read()
 
 
-def replace_file(name: str, text: str) -> None:
-    """Write a file whole or not at all; a link and the file's mode stay, a pipe or device is written into."""
+def replace_file(name: str, pieces: Iterable[str]) -> None:
+    """Write a file whole or not at all; a link and its mode stay, a pipe or device is written into."""
     try:
         target = pathlib.Path(name).resolve()
         if target.exists() and not target.is_file():
-            target.write_text(text, encoding="utf-8")
+            _write(target, pieces)
         else:
-            _replace_regular(target, text)
+            _replace_regular(target, pieces)
     except OSError as error:
         raise PlacementError(f"{name} cannot be written: {error.strerror}") from error
 
 
-def _replace_regular(target: pathlib.Path, text: str) -> None:
+def _write(target: pathlib.Path, pieces: Iterable[str]) -> None:
+    with target.open("w", encoding="utf-8") as file:
+        file.writelines(pieces)
+
+
+def _replace_regular(target: pathlib.Path, pieces: Iterable[str]) -> None:
     part = target.with_name(f".{target.name}.{os.getpid()}.part")
     try:
-        part.write_text(text, encoding="utf-8")
+        _write(part, pieces)
         if target.exists():
             shutil.copymode(target, part)
         part.replace(target)

@@ -79,7 +79,7 @@ class ShowTree(base.PlacementCommand):
         with show_reading(self.app.stderr, parsed_args.concurrency) as reading:
             cloud = read_cloud(self.client, trees=trees, reading=reading)
         if parsed_args.html:
-            replace_file(parsed_args.html, tree_page(cloud))
+            replace_file(parsed_args.html, [tree_page(cloud)])
         elif parsed_args.format == TEXT:
             write_lines(
                 self.app.stdout, draw_trees(cloud, look_for(self.app.stdout, brief=parsed_args.brief))

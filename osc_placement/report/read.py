@@ -6,13 +6,13 @@ The API cannot read several providers at one moment: what somebody changes meanw
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from operator import itemgetter
 from typing import Any, Final
 
 from osc_placement import microversion
-from osc_placement.batch.workers import CONCURRENCY, map_in_order
-from osc_placement.client import PlacementClient
+from osc_placement.batch.workers import Reading, map_in_order
+from osc_placement.client import Document, PlacementClient
 from osc_placement.errors import NotFound
 from osc_placement.model import PARTS, Part, ProviderRecord
 from osc_placement.report.cloud import SHARING_TRAIT, Cloud, Node, Stock
@@ -20,15 +20,6 @@ from osc_placement.report.holdings import Holding
 
 #: what is needed of a provider to know how full it is
 STOCKS: Final[tuple[Part, ...]] = ("inventories", "usages")
-
-
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """How to read: so many requests at once, and whom to tell of each answer."""
-
-    concurrency: int = CONCURRENCY
-    on_total: Callable[[int], None] = field(default=lambda _total: None)
-    on_item: Callable[[object], None] | None = None
 
 
 def read_cloud(
@@ -99,10 +90,14 @@ def read_sharing(client: PlacementClient, cloud: Cloud) -> Cloud:
 def read_holdings(client: PlacementClient, cloud: Cloud, reading: Reading | None = None) -> list[Holding]:
     """Read every consumer that has allocated something from these providers, in the order of their UUIDs.
 
-    The API names consumers only provider by provider, and projects only consumer by consumer.
+    One request where the server has the bulk read. The API names consumers only provider by provider, and
+    projects only consumer by consumer.
     """
     reading = reading or Reading()
     client.require(microversion.ALLOCATIONS_BY_PROVIDER)
+    at_once = client.list_consumers()
+    if at_once is not None:
+        return _choose_holdings(at_once, {node.uuid for node in cloud.nodes})
     client.allow_concurrency(reading.concurrency)
     used = [node.uuid for node in cloud.nodes if any(stock.used for stock in node.stocks.values())]
     reading.on_total(len(used))
@@ -123,6 +118,15 @@ def read_holdings(client: PlacementClient, cloud: Cloud, reading: Reading | None
     return [holding for holding in read if holding.amounts]
 
 
+def _choose_holdings(consumers: Iterable[Document], uuids: set[str]) -> list[Holding]:
+    """Those who have something from these providers."""
+    return [
+        _make_holding(document["uuid"], document)
+        for document in sorted(consumers, key=itemgetter("uuid"))
+        if not uuids.isdisjoint(document["allocations"])
+    ]
+
+
 def _list_consumers(client: PlacementClient, uuid: str) -> Iterable[str]:
     try:
         return tuple(client.list_provider_allocations(uuid)["allocations"])
@@ -133,7 +137,10 @@ def _list_consumers(client: PlacementClient, uuid: str) -> Iterable[str]:
 
 def _read_holding(client: PlacementClient, consumer: str) -> Holding:
     """Read a consumer; one that is gone since it was listed has no amounts."""
-    document = client.list_allocations(consumer)
+    return _make_holding(consumer, client.list_allocations(consumer))
+
+
+def _make_holding(consumer: str, document: Document) -> Holding:
     amounts: dict[str, int] = {}
     for entry in document["allocations"].values():
         for name, amount in entry["resources"].items():

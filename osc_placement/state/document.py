@@ -8,7 +8,7 @@ not name are left alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import EllipsisType
 from typing import Any, Final, TypeVar
@@ -289,17 +289,24 @@ def to_plain(document: Document) -> dict[str, Any]:
 
     Trees come by the name of their root, parents before children; the rest by its names and UUIDs.
     """
+    names, entries = iterate_plain(document)
+    return names | {section: list(values) for section, values in entries.items()}
+
+
+def iterate_plain(document: Document) -> tuple[dict[str, Any], dict[str, Iterator[dict[str, Any]]]]:
+    """The same, with the entries of the large sections one by one: what precedes them, and they."""
     references = _choose_references(document.providers)
-    return {
+    names = {
         "version": FORMAT,
         "resource_classes": sorted(document.resource_classes),
         "traits": sorted(document.traits),
-        "providers": [_provider_to_plain(entry, references) for entry in sort_into_trees(document.providers)],
-        "allocations": [
-            _consumer_to_plain(entry, references)
-            for entry in sorted(document.consumers, key=lambda entry: entry.uuid)
-        ],
     }
+    providers = (_provider_to_plain(entry, references) for entry in sort_into_trees(document.providers))
+    consumers = (
+        _consumer_to_plain(entry, references)
+        for entry in sorted(document.consumers, key=lambda entry: entry.uuid)
+    )
+    return names, {"providers": providers, "allocations": consumers}
 
 
 def _choose_references(providers: Iterable[ProviderEntry]) -> References:

@@ -6,14 +6,15 @@ The API cannot read several providers at one moment: what somebody changes meanw
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from operator import itemgetter
 from typing import Final
 
 from osc_placement import microversion
 from osc_placement.batch.plan import ProviderState
 from osc_placement.batch.select import read_state
-from osc_placement.batch.workers import CONCURRENCY, map_in_order
+from osc_placement.batch.workers import Reading, map_in_order
 from osc_placement.client import Document as ApiDocument
 from osc_placement.client import PlacementClient
 from osc_placement.errors import NotFound, PlacementError
@@ -37,15 +38,6 @@ class ChangedWhileRead(PlacementError):
     """Something went or came while it was read, so that the parts do not fit."""
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """How to read: so many requests at once, and whom to tell how many things there are, and of each."""
-
-    concurrency: int = CONCURRENCY
-    on_total: Callable[[int], None] = field(default=lambda _total: None)
-    on_item: Callable[[object], None] | None = None
-
-
 def read_document(
     client: PlacementClient, selection: Selection | None = None, reading: Reading | None = None
 ) -> Document:
@@ -64,7 +56,7 @@ def read_document(
         for provider in select_providers(selection, (record.provider for record in records), members)
     }
     records = [record for record in records if record.provider.uuid in names]
-    consumers = _read_consumers(client, _list_consumers(client, records, reading), reading)
+    consumers = _read_all_consumers(client, records, reading)
     if selection:
         consumers = {
             uuid: consumer
@@ -107,6 +99,21 @@ def _custom(
         used = {name for record in records for name in getattr(record, part) or ()}
         custom = [name for name in custom if name in used]
     return tuple(custom)
+
+
+def _read_all_consumers(
+    client: PlacementClient, records: Sequence[ProviderRecord], reading: Reading
+) -> dict[str, Consumer]:
+    """Those who have something from these providers; in one request if the server can tell it so."""
+    at_once = client.list_consumers()
+    if at_once is None:
+        return _read_consumers(client, _list_consumers(client, records, reading), reading)
+    uuids = {record.provider.uuid for record in records}
+    return {
+        answer["uuid"]: _to_consumer(answer)
+        for answer in sorted(at_once, key=itemgetter("uuid"))
+        if not uuids.isdisjoint(answer["allocations"])
+    }
 
 
 def _list_consumers(
@@ -290,8 +297,10 @@ def _read_consumers(client: PlacementClient, uuids: Iterable[str], reading: Read
 def read_consumer(client: PlacementClient, uuid: str) -> Consumer:
     """Read a consumer; without allocations it does not exist, and is a Consumer without generation."""
     answer = client.list_allocations(uuid)
-    if not answer["allocations"]:
-        return Consumer()
+    return _to_consumer(answer) if answer["allocations"] else Consumer()
+
+
+def _to_consumer(answer: ApiDocument) -> Consumer:
     kind = answer.get("consumer_type", _UNKNOWN_TYPE)
     return Consumer(
         generation=answer.get("consumer_generation"),

@@ -4,12 +4,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import chain, islice
 from typing import Any, Final, TypeVar
 
 import yaml
 
 from osc_placement.errors import PlacementError
-from osc_placement.state.document import Document, parse_document, to_plain
+from osc_placement.state.document import Document, iterate_plain, parse_document
 from osc_placement.state.node import InvalidDocument, Path
 
 Parsed = TypeVar("Parsed")
@@ -39,6 +40,8 @@ class _DepthLimit:
 _LOADER: Final[Any] = type("_Loader", (_DepthLimit, getattr(yaml, "CSafeLoader", yaml.SafeLoader)), {})
 _DUMPER: Final[Any] = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 _WIDTH: Final = 120
+#: how many providers or consumers are text at a time
+_PIECE: Final = 100
 _MERGE: Final = "tag:yaml.org,2002:merge"
 
 
@@ -77,11 +80,25 @@ def parse_yaml(text: str, source: str, parse: Callable[[Any], Parsed]) -> Parsed
         raise UnreadableText(source, None, f"not YAML: {problem}") from error
 
 
-def format_document(document: Document) -> str:
-    """Write a state file: equal documents give equal text."""
+def format_document(document: Document) -> Iterator[str]:
+    """Write a state file, piece by piece: equal documents give equal text."""
+    names, entries = iterate_plain(document)
+    yield _dump(names)
+    for section, values in entries.items():
+        first = next(values, None)
+        if first is None:
+            yield _dump({section: []})
+            continue
+        yield f"{section}:\n"
+        remaining = chain((first,), values)
+        while piece := list(islice(remaining, _PIECE)):
+            yield _dump(piece)
+
+
+def _dump(plain: object) -> str:
     return str(
         yaml.dump(
-            to_plain(document),
+            plain,
             Dumper=_DUMPER,
             sort_keys=False,
             default_flow_style=None,

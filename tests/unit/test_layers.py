@@ -27,7 +27,8 @@ ARROWS = {
     "errors": ("codes",),
     "syntax": ("errors", "model"),
     "transport": LEAVES,
-    "client": ("transport", "batch.workers", *LEAVES),
+    "client": ("piecewise", "transport", "batch.workers", *LEAVES),
+    "piecewise": ("batch.workers", *LEAVES),
     # threads and nothing else: a leaf that is kept where it is used most
     "batch.workers": (),
     "batch": ("client", *LEAVES),
@@ -57,6 +58,7 @@ ARROWS = {
 #: what is imported only by those named here, although an arrow would allow others to
 RESERVED = {
     "transport": ("client",),
+    "piecewise": ("client",),
     "server.testing": ("server.fixture", "server.pytest_plugin"),
     "server.fixture": ("server.testing",),
     "server.pytest_plugin": ("server.testing",),

@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reading many providers from a placement that has no bulk read: in as few requests as the API allows.
+
+Inventories and aggregates cost a request for each provider. Usages and traits do not have to: the summaries
+of ``GET /allocation_candidates?resources=VCPU:1`` have them for every provider of every tree in which some
+VCPU is free, and a few such requests, for the classes that most providers have, tell nearly all. Providers
+that no summary has, as those that are full, are asked one by one. The lower half of client.py.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, Protocol
+
+from osc_placement import microversion
+from osc_placement.batch.workers import Reading, map_in_order
+from osc_placement.errors import BadAnswer, Forbidden, NotFound
+from osc_placement.microversion import Version
+from osc_placement.model import Part
+
+Document = dict[str, Any]
+
+#: what the summaries of candidates have
+SUMMARIZED: Final[frozenset[Part]] = frozenset(("usages", "traits"))
+#: from how many providers on it pays to ask for all candidates of the cloud
+MANY: Final = 100
+#: the least part of the providers that a further request for candidates has to be about
+_WORTH_ASKING: Final = 0.05
+
+
+class Placement(Protocol):
+    """The reads that are needed of a client."""
+
+    @property
+    def version(self) -> Version:
+        """The version in use."""
+
+    def list_inventories(self, uuid: str) -> Document:
+        """Those of a provider."""
+
+    def provider_usages(self, uuid: str) -> dict[str, int]:
+        """Those of a provider."""
+
+    def list_provider_traits(self, uuid: str) -> Document:
+        """Those of a provider."""
+
+    def list_provider_aggregates(self, uuid: str) -> Document:
+        """Those of a provider."""
+
+    def allocation_candidates(self, params: Sequence[tuple[str, str]]) -> Document:
+        """All that there are."""
+
+
+def read_pieces(
+    client: Placement, documents: Sequence[Document], parts: Sequence[Part], reading: Reading
+) -> list[Document]:
+    """The documents of providers with what is wanted of each; without those deleted since they were listed.
+
+    The generation of each is the oldest that was seen, so that a torn reading is refused where it is used.
+    """
+    late = [part for part in parts if part in SUMMARIZED] if _is_worth_it(client, documents, parts) else []
+    read = _read_round(client, documents, [part for part in parts if part not in late], reading)
+    if not late:
+        return read
+    known = _read_summaries(client, read)
+    rest = [document for document in read if document["uuid"] not in known]
+    asked = {document["uuid"]: document for document in _read_round(client, rest, late, reading)}
+    found = {uuid: {part: summary[part] for part in late} for uuid, summary in known.items()} | asked
+    # what was read in the first round is the older
+    return [
+        document | found[document["uuid"]] | {"generation": document["generation"]}
+        for document in read
+        if document["uuid"] in found
+    ]
+
+
+def _is_worth_it(client: Placement, documents: Sequence[Document], parts: Sequence[Part]) -> bool:
+    return (
+        len(documents) >= MANY
+        and "inventories" in parts
+        and not SUMMARIZED.isdisjoint(parts)
+        and client.version >= microversion.NESTED_CANDIDATES
+    )
+
+
+def _read_round(
+    client: Placement, documents: Sequence[Document], parts: Sequence[Part], reading: Reading
+) -> list[Document]:
+    if not (documents and parts):
+        return list(documents)
+    reading.on_total(len(documents))
+
+    def read(document: Document) -> Document | None:
+        try:
+            return document | _read_parts(client, document["uuid"], parts)
+        except NotFound:
+            # deleted since it was listed
+            return None
+
+    found = map_in_order(read, documents, threads=reading.concurrency, on_result=reading.on_item)
+    return [document for document in found if document is not None]
+
+
+def _read_parts(client: Placement, uuid: str, parts: Iterable[Part]) -> Document:
+    read: Document = {}
+    generations = []
+    for part in parts:
+        if part == "usages":
+            read[part] = client.provider_usages(uuid)
+            continue
+        answer = _reader(client, part)(uuid)
+        read[part] = answer[part]
+        if "resource_provider_generation" in answer:
+            generations.append(answer["resource_provider_generation"])
+    return read | ({"generation": min(generations)} if generations else {})
+
+
+def _reader(client: Placement, part: Part) -> Callable[[str], Document]:
+    readers: Mapping[str, Callable[[str], Document]] = {
+        "inventories": client.list_inventories,
+        "traits": client.list_provider_traits,
+        "aggregates": client.list_provider_aggregates,
+    }
+    return readers[part]
+
+
+def _read_summaries(client: Placement, documents: Sequence[Document]) -> dict[str, Document]:
+    """Usages and traits by provider, as far as candidates for one class after the other tell."""
+    known: dict[str, Document] = {}
+    asked: set[str] = set()
+    while name := _next_class(documents, known, asked):
+        asked.add(name)
+        try:
+            answer = client.allocation_candidates([("resources", f"{name}:1")])
+        except (BadAnswer, Forbidden, NotFound):
+            # what one may not ask at once one may yet ask of each
+            break
+        known |= {uuid: _to_parts(summary) for uuid, summary in answer["provider_summaries"].items()}
+    return known
+
+
+def _next_class(documents: Sequence[Document], known: Mapping[str, Document], asked: set[str]) -> str | None:
+    """The class that most of the providers have of which nothing is known; None if these are few."""
+    unknown = [document["inventories"] for document in documents if document["uuid"] not in known]
+    numbers = Counter(name for inventories in unknown for name in inventories if name not in asked)
+    name, number = max(numbers.items(), key=lambda pair: (pair[1], pair[0]), default=("", 0))
+    return name if number >= max(MANY / 2, _WORTH_ASKING * len(documents)) else None
+
+
+def _to_parts(summary: Document) -> Document:
+    usages = {name: amounts["used"] for name, amounts in summary["resources"].items()}
+    return {"usages": usages, "traits": summary["traits"]}
