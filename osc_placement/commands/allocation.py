@@ -16,6 +16,8 @@ from osc_placement.microversion import Version
 
 #: how the API shows the type of a consumer that was given none
 UNKNOWN_TYPE = "unknown"
+#: the command that shows what a consumer has
+SHOW = "openstack resource provider allocation show"
 
 
 def allocation_columns(client: PlacementClient) -> tuple[str, ...]:

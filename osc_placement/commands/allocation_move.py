@@ -13,7 +13,8 @@ from osc_placement import microversion, syntax
 from osc_placement.batch.workers import map_in_order
 from osc_placement.client import Document, PlacementClient
 from osc_placement.commands import base
-from osc_placement.commands.allocation import UNKNOWN_TYPE, without
+from osc_placement.commands.allocation import SHOW, UNKNOWN_TYPE, without
+from osc_placement.commands.progress import WriteWatch
 from osc_placement.commands.retry import retry_on_conflict
 from osc_placement.commands.state import STANDARD_STREAM, read_file
 from osc_placement.errors import PlacementError, UsageError
@@ -82,10 +83,13 @@ class MoveAllocation(base.Lister):
         given = syntax.merge_allocations(
             (resolve(provider), amounts) for provider, amounts in parsed_args.allocation
         )
-        payloads = retry_on_conflict(lambda: self._move(parsed_args, given))
+        with WriteWatch(self.app.stderr, f"{SHOW} {parsed_args.target}") as watch:
+            payloads = retry_on_conflict(lambda: self._move(parsed_args, given, watch))
         return COLUMNS, rows_of(payloads)
 
-    def _move(self, parsed_args: argparse.Namespace, given: syntax.Allocations) -> dict[str, Document]:
+    def _move(
+        self, parsed_args: argparse.Namespace, given: syntax.Allocations, watch: WriteWatch
+    ) -> dict[str, Document]:
         source, target = (
             {"consumer_generation": None, **self.client.list_allocations(consumer)}
             for consumer in (parsed_args.source, parsed_args.target)
@@ -107,6 +111,7 @@ class MoveAllocation(base.Lister):
             parsed_args.source: {**source, "allocations": to_body(add(kept, given))},
             parsed_args.target: {**target, "allocations": to_body(add(amounts_of(target), moved))},
         }
+        watch.begin()
         write_consumers(self.client, payloads, types_matter=bool(parsed_args.consumer_type))
         return payloads
 
@@ -143,10 +148,14 @@ class ApplyAllocations(base.Lister):
         names = sorted({provider for entry in entries for provider in entry.resources})
         found = map_in_order(partial(base.resolve_provider, self.client), names)
         uuids = dict(zip(names, found, strict=True))
-        payloads = retry_on_conflict(lambda: self._apply(entries, uuids))
+        shown = entries[0].uuid if entries else "CONSUMER"
+        with WriteWatch(self.app.stderr, f"{SHOW} {shown}") as watch:
+            payloads = retry_on_conflict(lambda: self._apply(entries, uuids, watch))
         return COLUMNS, rows_of(payloads)
 
-    def _apply(self, entries: Sequence[ConsumerEntry], uuids: Mapping[str, str]) -> dict[str, Document]:
+    def _apply(
+        self, entries: Sequence[ConsumerEntry], uuids: Mapping[str, str], watch: WriteWatch
+    ) -> dict[str, Document]:
         current = map_in_order(lambda entry: self.client.list_allocations(entry.uuid), entries)
         payloads = {
             entry.uuid: {
@@ -161,6 +170,7 @@ class ApplyAllocations(base.Lister):
             }
             for entry, document in zip(entries, current, strict=True)
         }
+        watch.begin()
         write_consumers(self.client, payloads, types_matter=any(entry.type for entry in entries))
         return payloads
 

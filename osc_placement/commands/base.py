@@ -9,10 +9,12 @@ versions that a help text names are written in its docstring by name too, in bra
 from __future__ import annotations
 
 import argparse
+import contextlib
+import os
 import re
 from collections.abc import Callable, Mapping
 from functools import cached_property
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, TextIO, cast
 
 from osc_lib.command import command
 
@@ -98,7 +100,14 @@ class PlacementCommand(command.Command):
         self.read_arguments(parsed_args)
         if self.client.negotiates:
             self.check_versions(given)
-        return super().run(parsed_args) or self.exit_status
+        try:
+            status = super().run(parsed_args) or self.exit_status
+            if self.app.stdout is not None:
+                self.app.stdout.flush()
+        except BrokenPipeError:
+            _discard(self.app.stdout)
+            raise
+        return status
 
 
 class Lister(PlacementCommand, command.Lister):
@@ -184,6 +193,14 @@ def columns_of(item: Document, columns: tuple[str, ...]) -> tuple[Any, ...]:
 def _is_given(value: object) -> bool:
     """Whether an option has more than its default; 0 counts."""
     return not (value is None or value is False or value == "" or value == [])
+
+
+def _discard(stream: TextIO) -> None:
+    """Send what is not written yet to nowhere, or the interpreter complains about it at its end."""
+    with contextlib.suppress(OSError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, stream.fileno())
+        os.close(nowhere)
 
 
 def _option_for(version: Version) -> str:

@@ -13,7 +13,7 @@ from osc_placement import microversion
 from osc_placement.batch.execute import MAX_ATTEMPTS, pause_after_conflict
 from osc_placement.client import Document, PlacementClient
 from osc_placement.commands import base
-from osc_placement.commands.allocation import write_allocations
+from osc_placement.commands.allocation import SHOW, write_allocations
 from osc_placement.commands.candidate_query import CandidateQuery
 from osc_placement.commands.candidate_rows import (
     CHOICES,
@@ -23,6 +23,7 @@ from osc_placement.commands.candidate_rows import (
     read_names,
 )
 from osc_placement.commands.concurrency import read_number
+from osc_placement.commands.progress import WriteWatch
 from osc_placement.errors import Conflict, PlacementError
 
 #: how many candidates are looked at unless --limit says otherwise
@@ -110,11 +111,11 @@ class ClaimAllocationCandidate(CandidateQuery, base.Lister):
         if parsed_args.limit is None:
             parsed_args.limit = _LIMIT
         query = self.make_query(parsed_args)
-        claim = (
-            self._search(query, parsed_args.choose)
-            if parsed_args.dry_run
-            else self._claim(query, parsed_args)
-        )
+        if parsed_args.dry_run:
+            claim = self._search(query, parsed_args.choose)
+        else:
+            with WriteWatch(self.app.stderr, f"{SHOW} {parsed_args.uuid}") as watch:
+                claim = self._claim(query, parsed_args, watch)
         names = read_names(self.client, claim.summaries) if claim.candidates else {}
         return ("candidate", *GROUP_COLUMNS), list(rows_of(claim, parsed_args, names))
 
@@ -126,7 +127,9 @@ class ClaimAllocationCandidate(CandidateQuery, base.Lister):
             raise NoCandidate(0)
         return Claim(candidates, summaries)
 
-    def _claim(self, query: Sequence[tuple[str, str]], parsed_args: argparse.Namespace) -> Claim:
+    def _claim(
+        self, query: Sequence[tuple[str, str]], parsed_args: argparse.Namespace, watch: WriteWatch
+    ) -> Claim:
         """Claim a candidate; those that were found to be taken are not among what is returned."""
         owner = {"project_id": parsed_args.project_id, "user_id": parsed_args.user_id}
         if parsed_args.consumer_type:
@@ -134,6 +137,7 @@ class ClaimAllocationCandidate(CandidateQuery, base.Lister):
         tried = 0
         for attempt in range(1, MAX_ATTEMPTS + 1):
             found = self._search(query, parsed_args.choose)
+            watch.begin()
             for number, candidate in enumerate(found.candidates):
                 if claim_candidate(self.client, parsed_args.uuid, candidate, owner):
                     return Claim(found.candidates[number:], found.summaries)

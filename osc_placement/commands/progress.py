@@ -106,6 +106,35 @@ def nothing_changed_on_interrupt(stream: TextIO) -> Iterator[None]:
         raise
 
 
+class WriteWatch:
+    """Says at Ctrl-C whether something may have been changed, where it is one request that changes it.
+
+    ``look`` is the command that shows whether it was.
+    """
+
+    def __init__(self, stream: TextIO | None, look: str) -> None:
+        self._stream = stream
+        self._look = look
+        self._begun = False
+
+    def begin(self) -> None:
+        """From here on a request may arrive that writes."""
+        self._begun = True
+
+    def __enter__(self) -> WriteWatch:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if kind is not KeyboardInterrupt or self._stream is None:
+            return
+        said = "Interrupted; nothing was changed."
+        if self._begun:
+            said = f"Interrupted while the change was under way; to see whether it was done: {self._look}"
+        print(said, file=self._stream)
+
+
 @contextmanager
 def stop_on_interrupt(stream: TextIO, say: Callable[[str], None]) -> Iterator[threading.Event]:
     """Give an event that Ctrl-C sets instead of ending the process; a second Ctrl-C ends it at once.

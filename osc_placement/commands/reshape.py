@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import argparse
 import functools
-import pathlib
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, TextIO
 
@@ -14,7 +13,7 @@ from osc_placement.batch.reshape import Inventories, Move, ReshapePlan, World, p
 from osc_placement.batch.reshape_run import Planner, read_world, run_reshape
 from osc_placement.batch.reshape_undo import Undo, find_path, new_path, read_undo, undo_of, write_undo
 from osc_placement.commands import base
-from osc_placement.commands.progress import nothing_changed_on_interrupt
+from osc_placement.commands.progress import WriteWatch, nothing_changed_on_interrupt
 from osc_placement.commands.reshape_moves import (
     MoveAction,
     NamedMove,
@@ -129,11 +128,20 @@ class Reshape(base.Lister):
         )
 
     def _execute(self, plan: ReshapePlan, read: Any, make_plan: Planner) -> ReshapePlan:
-        if not plan.moves:
-            return self._undo(plan, read, make_plan)
+        root = next(iter(plan.world.providers))
+        with WriteWatch(self.app.stderr, f"openstack resource provider tree {root}") as watch:
+            write = self._write if plan.moves else self._undo
+            return write(plan, read, make_plan, watch)
+
+    def _write(self, plan: ReshapePlan, read: Any, make_plan: Planner, watch: WriteWatch) -> ReshapePlan:
         path = new_path()
+
+        def before_write(plan: ReshapePlan) -> None:
+            write_undo(path, undo_of(plan))
+            watch.begin()
+
         try:
-            done = run_reshape(self.client, plan, read, make_plan, functools.partial(_keep_undo, path))
+            done = run_reshape(self.client, plan, read, make_plan, before_write)
         except HttpError as error:
             if int(error.code) < 500:
                 path.unlink(missing_ok=True)
@@ -141,9 +149,9 @@ class Reshape(base.Lister):
         self._last_line = f"Done. To undo it: openstack resource provider reshape --undo {path.stem}"
         return done
 
-    def _undo(self, plan: ReshapePlan, read: Any, make_plan: Planner) -> ReshapePlan:
+    def _undo(self, plan: ReshapePlan, read: Any, make_plan: Planner, watch: WriteWatch) -> ReshapePlan:
         try:
-            done = run_reshape(self.client, plan, read, make_plan, lambda _plan: None)
+            done = run_reshape(self.client, plan, read, make_plan, lambda _plan: watch.begin())
         except HttpError as error:
             raise _explain(error) from error
         self._last_line = "Undone."
@@ -169,10 +177,6 @@ def _explain(error: HttpError) -> PlacementError:
         f"Nothing was changed: {error}; by default only the role 'service' may reshape: use the credentials "
         f"of a service such as nova, or set {_POLICY} to rule:admin_or_service_api in placement's policy.yaml"
     )
-
-
-def _keep_undo(path: pathlib.Path, plan: ReshapePlan) -> None:
-    write_undo(path, undo_of(plan))
 
 
 def _add_moves(parser: argparse.ArgumentParser) -> None:
