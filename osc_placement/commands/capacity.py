@@ -50,8 +50,9 @@ class ShowCapacity(base.Lister):
             "--by",
             choices=("provider", "root", "aggregate", "class", "project"),
             default="provider",
-            help="Whom to sum up for (default: provider). A root is a whole tree; project reads every "
-            "consumer, a request each.",
+            help="Whom to sum up for (default: provider). A root is a whole tree; an aggregate has the name "
+            "of its host aggregate beside it, if the compute service can be asked; project reads every "
+            "consumer.",
         )
         fit = parser.add_mutually_exclusive_group()
         fit.add_argument(
@@ -93,7 +94,15 @@ class ShowCapacity(base.Lister):
             cloud = read_cloud(self.client, want, reading=reading)
             if parsed_args.by == "project":
                 return cloud, project_rows(cloud, read_holdings(self.client, cloud, reading))
-            return cloud, capacity_rows(parsed_args.by, sum_capacity(cloud, parsed_args.by))
+            rows = capacity_rows(parsed_args.by, sum_capacity(cloud, parsed_args.by))
+            return cloud, self._with_names(rows) if parsed_args.by == "aggregate" else rows
+
+    def _with_names(self, rows: Rows) -> Rows:
+        """The rows of aggregates, with the names of those that are host aggregates."""
+        names = self.aggregates.names()
+        key, *others = rows.columns
+        values = [(uuid, names.get(uuid, ""), *amounts) for uuid, *amounts in rows.values]
+        return Rows(rows.title, (key, "name", *others), values)
 
     def _report_fits(self, want: Want, reading: Reading) -> tuple[Cloud, Rows]:
         parts: tuple[Part, ...] = (*STOCKS, "traits") if want.required | want.forbidden else STOCKS

@@ -38,16 +38,27 @@ class AggregateNames:
         """The UUID for each text."""
         return [text if syntax.is_uuid_like(text) else self._find(text) for text in texts]
 
+    def names(self) -> Mapping[str, str]:
+        """The names of all host aggregates by UUID; none where the compute service cannot be asked."""
+        try:
+            return {uuid: name for name, uuid in self._read_once("").items()}
+        except AggregateNotFound:
+            return {}
+
     def resolve_condition(self, text: str) -> str:
         """The same for a list with commas between, as ``member_of`` takes it."""
         return ",".join(self.resolve(text.split(",")))
 
     def _find(self, name: str) -> str:
-        if self._uuids is None:
-            self._uuids = self._read(name)
-        if name not in self._uuids:
+        uuids = self._read_once(name)
+        if name not in uuids:
             raise AggregateNotFound(name, "no host aggregate has that name (see: openstack aggregate list)")
-        return self._uuids[name]
+        return uuids[name]
+
+    def _read_once(self, wanted: str) -> Mapping[str, str]:
+        if self._uuids is None:
+            self._uuids = self._read(wanted)
+        return self._uuids
 
     def _read(self, wanted: str) -> Mapping[str, str]:
         from keystoneauth1 import exceptions

@@ -14,6 +14,7 @@ from keystoneauth1.token_endpoint import Token
 
 from osc_placement.client import PlacementClient
 from tests.functional import servers
+from tests.functional.commands.compute import compute_with
 from tests.functional.commands.pty_run import run_on_terminal
 from tests.functional.commands.shell import OpenStack
 
@@ -197,6 +198,21 @@ def test_capacity_by_provider_root_aggregate_and_class(openstack, cloud):
     assert ("-", "VCPU", 8) in by_aggregate
     by_class = rows(report(openstack, *CAPACITY, "--by", "class"), "resource_class", "used", "percent")
     assert ("VCPU", 7, 29.2) in by_class
+
+
+def test_aggregates_have_the_names_of_their_host_aggregates(endpoint, tmp_path, cloud, fork_server):
+    """Where the compute API can be asked, by one request; where it cannot, the name is empty."""
+    with compute_with({"fast": cloud["rack"]}) as (compute, asked):
+        openstack = OpenStack(endpoint, tmp_path, fork_server)
+        openstack.options = lambda _endpoint: []
+        environment = clouds_of(tmp_path, endpoint, compute)
+        by_aggregate = (openstack, *CAPACITY, "--by", "aggregate")
+        named = rows(report(*by_aggregate, environment=environment), "aggregate", "name", "resource_class")
+        assert [path for path, _, _ in asked] == ["/v2.1/os-aggregates"]
+    assert (cloud["rack"], "fast", "VCPU") in named
+    assert ("-", "", "VCPU") in named
+    unnamed = rows(report(*by_aggregate, environment=environment), "aggregate", "name", "resource_class")
+    assert unnamed == [(aggregate, "", resource_class) for aggregate, _, resource_class in named]
 
 
 def test_capacity_by_project(openstack, cloud):

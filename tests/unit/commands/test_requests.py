@@ -19,6 +19,10 @@ AGGREGATE = "c0ffee00-0000-4000-8000-0000000000a1"
 P = f"/resource_providers/{UUID}"
 A = f"/allocations/{CONSUMER}"
 
+BULK = "GET /-/providers"
+#: what has to be asked about a provider to know how full it is
+EACH = ["GET /resource_providers", f"GET {P}/inventories", f"GET {P}/usages"]
+
 CANDIDATES = {
     "allocation_requests": [
         {"allocations": {UUID: {"resources": {"VCPU": 1}}}, "mappings": {"": [UUID]}},
@@ -169,6 +173,71 @@ def test_a_command_makes_the_requests_it_needs(fake, command, arguments, request
     assert status == 0
     assert [line for line in fake.lines if line != "GET /"] == requests
     assert fake.lines.count("GET /") == 1
+
+
+#: commands about the whole cloud: the requests where there is a bulk read, and those elsewhere
+WHOLE = [
+    ("resource provider tree", "", [BULK], [*EACH, f"GET {P}/traits", f"GET {P}/aggregates"]),
+    ("resource provider capacity", "", [BULK], EACH),
+    (
+        "resource provider capacity",
+        "--by project",
+        [BULK, "GET /-/allocations"],
+        [*EACH, f"GET {P}/allocations", f"GET {A}"],
+    ),
+    (
+        "resource provider capacity",
+        "--fit VCPU=1",
+        [BULK, "GET /resource_providers"],
+        [*EACH, "GET /resource_providers"],
+    ),
+    ("resource usage top", "", [BULK, "GET /-/allocations"], [*EACH, f"GET {P}/allocations", f"GET {A}"]),
+    (
+        "resource provider export",
+        "",
+        [BULK, "GET /-/allocations", "GET /resource_classes", "GET /traits"],
+        [
+            *EACH,
+            f"GET {P}/traits",
+            f"GET {P}/aggregates",
+            f"GET {P}/allocations",
+            f"GET {A}",
+            "GET /resource_classes",
+            "GET /traits",
+        ],
+    ),
+]
+
+
+@pytest.fixture
+def whole(fake):
+    """The service, in which a consumer has something and nobody lends."""
+    fake.on("GET", f"{P}/allocations", {"allocations": {CONSUMER: {"resources": {"VCPU": 1}}}})
+    providers = {"resource_providers": [PROVIDER | {"root_provider_uuid": UUID}]}
+    return fake.on("GET", "/resource_providers", providers, {"resource_providers": []})
+
+
+@pytest.mark.parametrize(("command", "arguments", "_bulk", "requests"), WHOLE)
+def test_a_look_at_the_whole_cloud_asks_for_each_provider_once(whole, command, arguments, _bulk, requests):
+    """Where there is no bulk read, which is asked once; no part is read that is not shown."""
+    _, status = run(load(command), whole.client(), arguments)
+    assert status == 0
+    assert sorted(line for line in whole.lines if line not in ("GET /", BULK)) == sorted(requests)
+    assert whole.lines.count(BULK) == 1
+
+
+@pytest.mark.parametrize(("command", "arguments", "requests", "_each"), WHOLE)
+def test_a_look_at_the_whole_cloud_is_a_bulk_read(whole, command, arguments, requests, _each):
+    """However many providers and consumers there are."""
+    record = {"inventories": {"VCPU": {"total": 8}}, "usages": {"VCPU": 1}, "traits": [], "aggregates": []}
+    whole.on("GET", "/-/providers", {"providers": [PROVIDER | record | {"root_provider_uuid": UUID}]})
+    consumer = {"uuid": CONSUMER, "allocations": {UUID: {"resources": {"VCPU": 1}}}, "consumer_generation": 1}
+    consumer |= {"project_id": "p", "user_id": "u", "consumer_type": "INSTANCE"}
+    whole.on("GET", "/-/allocations", {"consumers": [consumer]})
+    whole.on("GET", "/resource_providers", {"resource_providers": []})
+    _, status = run(load(command), whole.client(), arguments)
+    assert status == 0
+    assert [line for line in whole.lines if line != "GET /"] == requests
 
 
 @pytest.mark.parametrize(("command", "arguments", "requests"), [row for row in TABLE if "{p}" in row[1]])
