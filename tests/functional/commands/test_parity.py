@@ -45,6 +45,9 @@ OPTIONS = yaml.safe_load((HERE / "parity_differences.yaml").read_text())["option
 
 COMMANDS = yaml.safe_load((HERE / "parity.yaml").read_text())["commands"]
 
+#: a line of each command that prints rows or an object
+OUTPUTS = yaml.safe_load((HERE / "parity.yaml").read_text())["outputs"]
+
 NAMES = {
     name: f"c0ffee00-0000-4000-8000-{number:012x}"
     for number, name in enumerate(("P1", "P2", "P3", "P4", "P5", "AGG1", "AGG2", "C1", "C2", "C3", "NONE"), 1)
@@ -258,6 +261,29 @@ def test_output_and_status_are_those_of_the_reference(client, reference, ours, s
     triples = zip(scenario["lines"], expected, actual, strict=True)
     wrong = [judge(scenario, line, api_version, *pair) for line, *pair in triples]
     assert not any(wrong), "\n".join(filter(None, wrong))
+
+
+@pytest.mark.parametrize("api_version", ["1.0", "1.20", "1.39"])
+@pytest.mark.parametrize("form", ["table", "json", "yaml", "value", "csv"])
+def test_every_format_is_that_of_the_reference(client, reference, ours, form, api_version):
+    """Each command that has a formatter prints the same in each, at an old, a middle and a new version."""
+    lines = [f"{line} -f {form}" for line in OUTPUTS]
+    seed(client)
+    expected = reference.run(lines, api_version)
+    seed(client)
+    actual = ours.run(lines, api_version)
+    scenario = {"versions": [api_version]}
+    triples = zip(lines, expected, actual, strict=True)
+    wrong = [judge(scenario, line, api_version, *pair) for line, *pair in triples]
+    assert not any(wrong), "\n".join(filter(None, wrong))
+
+
+def test_every_command_with_a_formatter_is_compared_in_every_format(reference):
+    """What the usage of a command says of formats decides."""
+    shown = {command: reference.run_bare([["help", *command.split()]])[0]["stdout"] for command in COMMANDS}
+    formatted = {command for command, usage in shown.items() if "{csv,json,table,value,yaml}" in usage}
+    formatted |= {command for command, usage in shown.items() if "{json,shell,table,value,yaml}" in usage}
+    assert formatted == {command for command in COMMANDS if any(line.startswith(command) for line in OUTPUTS)}
 
 
 def test_a_whole_process_ends_as_a_line_of_the_driver_does(client, reference, ours):
