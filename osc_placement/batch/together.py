@@ -12,10 +12,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
 from osc_placement import microversion
-from osc_placement.batch.execute import Recorder, describe_allocations, is_untyped, run_change, version_for
+from osc_placement.batch.execute import Recorder, run_change
 from osc_placement.batch.gate import Gate
 from osc_placement.batch.plan import Change, Consumer, Outcome, Plan, Report, Result
 from osc_placement.batch.workers import CONCURRENCY, map_in_order
+from osc_placement.batch.write import describe_allocations, is_untyped, version_for
 from osc_placement.client import PlacementClient
 from osc_placement.errors import PlacementError
 

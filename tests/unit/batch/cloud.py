@@ -95,7 +95,7 @@ class FakeCloud:
         self.calls.append(("read", consumer))
         return self.claims.get(consumer, {"allocations": {}})
 
-    def set_allocations(self, consumer, payload):
+    def set_allocations(self, consumer, payload, _version=None):
         """As the client's."""
         self.calls.append(("write", consumer))
         self.before_write(consumer)

@@ -4,8 +4,8 @@
 import pytest
 
 from osc_placement import codes
-from osc_placement.batch.execute import write_change
 from osc_placement.batch.plan import Change, Consumer, ProviderState
+from osc_placement.batch.write import write_change
 from osc_placement.errors import Conflict
 from tests.unit.fake_placement import FakePlacement, error
 
