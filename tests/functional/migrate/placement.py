@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The placement side of a test: what providers have, and what consumers hold."""
 
+from osc_placement import microversion
 from osc_placement.model import Inventory
 from tests.functional.migrate.cloud import PROJECT, USER
 
@@ -33,17 +34,17 @@ def give(client, uuid, inventories, traits=(), aggregates=()):
 
 
 def hold(client, consumer, claims, generation=None, consumer_type="INSTANCE"):
-    """Let a consumer hold resources."""
-    client.set_allocations(
-        consumer,
-        {
-            "allocations": {uuid: {"resources": amounts} for uuid, amounts in claims.items()},
-            "project_id": PROJECT,
-            "user_id": USER,
-            "consumer_generation": generation,
-            "consumer_type": consumer_type,
-        },
-    )
+    """Let a consumer hold resources; one that is given no type is as one from before there were types."""
+    payload = {
+        "allocations": {uuid: {"resources": amounts} for uuid, amounts in claims.items()},
+        "project_id": PROJECT,
+        "user_id": USER,
+        "consumer_generation": generation,
+    }
+    if consumer_type is None:
+        client.set_allocations(consumer, payload, microversion.REPARENTING)
+    else:
+        client.set_allocations(consumer, payload | {"consumer_type": consumer_type})
 
 
 def held_by(client, consumer):

@@ -59,6 +59,16 @@ def test_removal_can_be_narrowed_to_a_provider(orphaned, client, migrate):
     assert not held_by(client, orphaned["lost"])
 
 
+def test_a_part_of_a_consumer_from_before_types_is_removed(cloud, client, add_host, migrate):
+    """What is left of it stays without a type, which nobody may give it but nova."""
+    first, second = add_host("h1"), add_host("h2")
+    orphan = new_uuid()
+    hold(client, orphan, {first: CLAIM, second: CLAIM}, consumer_type=None)
+    assert migrate("audit", "--delete", "--resource-provider", second).returncode == 0
+    assert held_by(client, orphan) == {first: CLAIM}
+    assert client.list_allocations(orphan)["consumer_type"] == "unknown"
+
+
 def test_unreadable_cell_protects_everything(orphaned, cloud, client, migrate):
     """While a cell cannot be read nothing is removed, whosever it is."""
     cloud.update(
