@@ -57,8 +57,17 @@ class UnreadableText(PlacementError):
 
 
 def parse_text(text: str, source: str) -> Document:
-    """Read a state file; ``source`` names it in errors, which are UnreadableText."""
-    return parse_yaml(text, source, lambda plain: parse_document({} if plain is None else plain))
+    """Read a state file; ``source`` names it in errors, which are UnreadableText.
+
+    A file without a document is an error: it was cut off, or never written, and an export is never like that.
+    """
+
+    def parse(plain: Any) -> Document:
+        if plain is None:
+            raise UnreadableText(source, None, "there is nothing in it; {} is a state with nothing in it")
+        return parse_document(plain)
+
+    return parse_yaml(text, source, parse)
 
 
 def parse_yaml(text: str, source: str, parse: Callable[[Any], Parsed]) -> Parsed:

@@ -36,9 +36,12 @@ def test_equal_documents_give_equal_text(document):
     assert "".join(format_document(parse_text(text, "file"))) == text
 
 
-def test_an_empty_file_is_an_empty_document():
-    """There is nothing to apply in it, and that is no mistake."""
-    assert to_plain(parse_text("", "file")) == to_plain(parse_text("version: 1\n", "file"))
+@pytest.mark.parametrize("text", ["", "\n", "# a comment\n", "---\n"])
+def test_a_file_without_a_document_is_a_mistake(text):
+    """It was cut off, or never written; a state with nothing in it says so."""
+    with pytest.raises(UnreadableText, match="file: there is nothing in it"):
+        parse_text(text, "file")
+    assert to_plain(parse_text("{}", "file")) == to_plain(parse_text("version: 1\n", "file"))
 
 
 def test_anchors_and_merges_are_plain_yaml():
