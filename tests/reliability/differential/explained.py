@@ -25,6 +25,17 @@ def _is_sharing_child(request: Request, theirs: Answer, ours: Answer) -> bool:
     return request.path == "/allocation_candidates" and (theirs.status, ours.status) == (500, 200)
 
 
+def _is_usage_by_type(request: Request, theirs: Answer, ours: Answer) -> bool:
+    """Whether the reference groups usages in a way that PostgreSQL does not take."""
+    return request.path == "/usages" and (theirs.status, ours.status) == (500, 200)
+
+
+def _is_other_duplicate(request: Request, theirs: Answer, ours: Answer) -> bool:
+    """Whether both the UUID and the name of a new provider are taken; PostgreSQL tells of the name."""
+    told = b"Conflicting resource provider "
+    return theirs.status == ours.status == 409 and told in theirs.body and told in ours.body
+
+
 def _is_order_of_names(request: Request, theirs: Answer, ours: Answer) -> bool:
     if theirs.status != ours.status or theirs.status < 400:
         return False
@@ -150,6 +161,8 @@ def _words(answer: Answer) -> list[str]:
 EXPLAINED: Mapping[str, Judge] = {
     "the reference answers 500": _is_inside_told,
     "a child that shares": _is_sharing_child,
+    "usages by type on PostgreSQL": _is_usage_by_type,
+    "a UUID and a name that are both taken": _is_other_duplicate,
     "an unknown name, while another filter or group leaves nothing": _is_unknown_name_of_nothing,
     "several unknown names, of which one is told": _is_another_unknown_name,
     "several names in one message, in no order": _is_order_of_names,
