@@ -28,7 +28,11 @@ _GENERATION_CONFLICT = Answer(
 
 def _body(request: Request, schema: Schema) -> Any:
     """The body; a provider that does not exist is the answer even where the body is bad too."""
-    return request.json(schema, of=lambda: request.database.read(provider_db.load, request.path["uuid"]))
+    return request.json(schema, of=lambda: _find_subject(request))
+
+
+def _find_subject(request: Request) -> provider_db.Provider:
+    return request.database.read(provider_db.load, request.path["uuid"])
 
 
 def read_inventories(by_class: Mapping[str, Any]) -> dict[str, Inventory]:
@@ -126,7 +130,11 @@ def set_inventories(request: Request) -> Any:
     request.authorize(policies.INVENTORY_UPDATE)
     uuid = request.path["uuid"]
     data = _body(request, schemas.PUT_ALL)
-    wanted = read_inventories(data["inventories"])
+    try:
+        wanted = read_inventories(data["inventories"])
+    except errors.HTTPError:
+        _find_subject(request)
+        raise
     with answering(*SET_ANSWERS, uuid=uuid):
         generation = request.database.write(
             db.replace,

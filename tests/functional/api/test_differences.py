@@ -161,6 +161,12 @@ def test_a_malformed_inventory_of_no_possible_class_is_refused(send, provider, i
     assert detail(response).startswith("JSON does not validate: ")
 
 
+def test_a_malformed_inventory_of_no_provider_is_of_no_provider(send):
+    """That there is no such provider comes before what is wrong with its inventories, as in the reference."""
+    body = {"resource_provider_generation": 0, "inventories": {"no-class": ""}}
+    assert send("PUT", f"/resource_providers/{uuid.uuid4()}/inventories", body).status_int == 404
+
+
 @pytest.mark.parametrize("query", ["required=CUSTOM_NO_SUCH", "resources=CUSTOM_NO_SUCH:1"])
 def test_an_unknown_name_is_refused_even_if_nothing_else_matches(send, query):
     """Whether a name exists does not depend on what another filter leaves."""
