@@ -198,6 +198,8 @@ def test_a_server_without_its_database_starts_to_answer_when_that_comes(tmp_path
             assert (answer.status, answer.headers["retry-after"]) == (503, "1")
             assert database not in str(answer.body)
             own.start()
+            # another connection: the server closes one that nobody uses for some seconds
+            client.close()
             assert client.send("GET", "/resource_providers").status == 200
     assert "Traceback" not in (tmp_path / "container.log").read_text()
 

@@ -198,7 +198,10 @@ def reshape(client, parent, child):
         inventories = {of: load_inventories(client, of) for of in (parent, child)}
         allocations = client.insist("GET", f"/resource_providers/{parent}/allocations")["allocations"]
         if "VCPU" not in inventories[parent]["inventories"]:
-            return client.send("POST", "/reshaper", {"inventories": inventories, "allocations": {}})
+            answer = client.send("POST", "/reshaper", {"inventories": inventories, "allocations": {}})
+            if answer.status != REFUSED:
+                return answer
+            continue
         inventories[child]["inventories"]["VCPU"] = inventories[parent]["inventories"].pop("VCPU")
         moved = {consumer: move(client, consumer, parent, child) for consumer in allocations}
         if None in moved.values():

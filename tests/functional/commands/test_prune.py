@@ -165,11 +165,19 @@ def test_names_change_hands(openstack, cloud):
 
 
 def test_an_export_asks_who_has_something_only_where_somebody_has(openstack, cloud):
-    """A provider that is not in use costs no request for its consumers, and each consumer costs one."""
+    """A provider that is not in use costs no request for its consumers, and each consumer costs one.
+
+    Where the server tells of all consumers at once, that is the only request about them; before 1.38 it does
+    not.
+    """
     cloud.client.create_provider("idle")
     asked = []
     with proxy_to(openstack.endpoint, lambda *request: asked.append(request)) as endpoint:
         assert openstack.run(*EXPORT, endpoint=endpoint).status == 0
+        at_once = [path for _, path in asked if "allocations" in path]
+        asked.clear()
+        assert openstack.run("--os-placement-api-version", "1.37", *EXPORT, endpoint=endpoint).status == 0
+    assert at_once == ["/-/allocations"]
     paths = [path for _, path in asked]
     assert sum(path.endswith("/allocations") for path in paths) == 4
     assert sum(path.startswith("/allocations/") for path in paths) == 2
