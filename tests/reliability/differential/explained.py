@@ -25,6 +25,12 @@ def _is_sharing_child(request: Request, theirs: Answer, ours: Answer) -> bool:
     return request.path == "/allocation_candidates" and (theirs.status, ours.status) == (500, 200)
 
 
+def _is_malformed_of_no_class(request: Request, theirs: Answer, ours: Answer) -> bool:
+    """Whether the reference looks at the generation, and only then at an inventory that is none."""
+    told = (theirs.status, ours.status) == (409, 400) and b"JSON does not validate" in ours.body
+    return told and request.method == "PUT" and request.path.endswith("/inventories")
+
+
 def _is_usage_by_type(request: Request, theirs: Answer, ours: Answer) -> bool:
     """Whether the reference groups usages in a way that PostgreSQL does not take."""
     return request.path == "/usages" and (theirs.status, ours.status) == (500, 200)
@@ -161,6 +167,7 @@ def _words(answer: Answer) -> list[str]:
 EXPLAINED: Mapping[str, Judge] = {
     "the reference answers 500": _is_inside_told,
     "a child that shares": _is_sharing_child,
+    "a malformed inventory of no possible class": _is_malformed_of_no_class,
     "usages by type on PostgreSQL": _is_usage_by_type,
     "a UUID and a name that are both taken": _is_other_duplicate,
     "an unknown name, while another filter or group leaves nothing": _is_unknown_name_of_nothing,
