@@ -124,4 +124,6 @@ def provider_hash(dialect: sa.Dialect) -> sa.ColumnElement[int]:
         columns.root_provider_id,
         columns.updated_at,
         columns.parent_provider_id,
+        # SQLite gives the id of a provider that was deleted to the next, which may be of the same name
+        columns.created_at,
     )

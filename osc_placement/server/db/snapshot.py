@@ -5,7 +5,7 @@
 fingerprint and the view kept under it are of one moment. A refresh looks only at what can have changed:
 
 1. Providers are compared in blocks of ids, by the sums that the fingerprint has of all, and row by row in the
-   blocks that differ. Inventories, traits and usage are read for those whose generation or revision moved.
+   blocks that differ. Inventories, traits and usage are read for those whose row or revision is another.
 2. Usage is read for all if somebody else has changed usage: a generation moved further than this server moved
    it, or consumers came or went that it does not account for (see `revision`). That is when another program
    writes to the database; it costs a scan of the allocations' index.
@@ -230,11 +230,8 @@ def _changed_nodes(
 ) -> list[Node]:
     """The nodes that are others now, with what had to be read of them."""
     nodes: dict[int, Node] = {}
-    reread = [
-        id_
-        for id_ in sorted(changes.changed)
-        if id_ not in old.rows or _contents(old.rows[id_]) != _contents(changes.rows[id_])
-    ]
+    # whatever is another about a row: it may be of another provider with the id of one that was deleted
+    reread = sorted(changes.changed)
     if reread:
         ids = None if len(reread) > MANY else reread
         usage = read_usage(conn, ids)
@@ -247,7 +244,7 @@ def _changed_nodes(
                 trait_names.get(id_, ()),
                 changes.memberships.get(id_, ()),
             )
-    for id_ in (changes.changed | changes.moved) - nodes.keys():
+    for id_ in changes.moved - nodes.keys():
         present = old.snapshot.node(id_)
         nodes[id_] = _make_node(
             changes.rows[id_], present.stocks, present.traits, changes.memberships.get(id_, ())
@@ -255,11 +252,6 @@ def _changed_nodes(
     if changes.all_usage:
         _apply_usage(old, changes, nodes, read_usage(conn, None), class_names)
     return list(nodes.values())
-
-
-def _contents(row: Row) -> tuple[int, int, int]:
-    """What moves when a provider's inventories, traits or usage do."""
-    return row.generation, row.revision, row.generation_moves
 
 
 def _apply_usage(

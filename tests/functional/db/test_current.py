@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The snapshot that a worker keeps: what it shows while others write, and what it costs to look."""
 
+import datetime
 import threading
 import uuid
 
@@ -47,6 +48,26 @@ def claim(database, *providers):
 def used(current, item):
     """How many VCPUs of a provider are used, as the worker sees it."""
     return current.get().snapshot.node(item.id).stocks["VCPU"].used
+
+
+def test_a_provider_in_the_place_of_another_is_another(database, current, make_provider):
+    """SQLite gives ids again; openstack-placement may make the same provider anew with other inventory."""
+    item = make_provider(VCPU=4)
+    assert current.get().snapshot.node(item.id).stocks["VCPU"].inventory.total == 4
+
+    def make_anew(conn):
+        providers, inventories = tables.resource_providers, tables.inventories
+        moment = datetime.datetime(2026, 1, 1, microsecond=1)
+        conn.execute(
+            sa.update(providers)
+            .where(providers.c.id == item.id)
+            .values(created_at=moment, updated_at=providers.c.updated_at)
+        )
+        of_it = inventories.c.resource_provider_id == item.id
+        conn.execute(sa.update(inventories).where(of_it).values(total=7))
+
+    database.write(make_anew)
+    assert current.get().snapshot.node(item.id).stocks["VCPU"].inventory.total == 7
 
 
 def test_every_thread_sees_its_own_writes_and_no_half_of_another(database, current, make_provider):
