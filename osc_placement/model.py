@@ -33,6 +33,10 @@ def canonical_uuid(text: str) -> str:
         return text
 
 
+#: more than any capacity
+_WITHOUT_END: Final = 2**1024
+
+
 @dataclass(frozen=True, slots=True)
 class Inventory:
     """How much of one resource class a provider has; field names, units and defaults are the API's."""
@@ -46,8 +50,15 @@ class Inventory:
 
     @property
     def capacity(self) -> int:
-        """What may be allocated in all: ``(total - reserved) * allocation_ratio``, rounded down."""
-        return int((self.total - self.reserved) * self.allocation_ratio)
+        """What may be allocated in all: ``(total - reserved) * allocation_ratio``, rounded down.
+
+        Where a ratio of great size makes that infinite, it is more, or less, than anybody asks for.
+        """
+        product = (self.total - self.reserved) * self.allocation_ratio
+        try:
+            return int(product)
+        except OverflowError:
+            return _WITHOUT_END if product > 0 else -_WITHOUT_END
 
     def fits_unit(self, amount: int) -> bool:
         """Whether ``min_unit``, ``max_unit`` and ``step_size`` admit one allocation of this amount."""

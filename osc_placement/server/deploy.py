@@ -145,12 +145,16 @@ class Dispatcher:
 
 
 def _keep_revisions(database: Database) -> None:
-    """Make the tables of our own where they are not there yet; nothing but speed depends on them."""
+    """Make the tables of our own where they are not there yet, if that is allowed.
+
+    Speed depends on them and, on a cluster, that no moves of providers on two nodes make a loop.
+    """
     try:
         upgrade.upgrade_own(database)
     except upgrade.SchemaError as error:
         LOG.warning(
-            "cannot make the tables of its own, so what others change is read more slowly; "
+            "cannot make the tables of its own, so what others change is read more slowly, and nodes of a "
+            "cluster do not notice each other's moves of providers; "
             "'placement-server db sync' makes them, with an account that may: %s",
             error,
         )

@@ -89,7 +89,7 @@ class Snapshot:
         if slot is None:
             return True
         before = self.nodes[slot]
-        return (before.parent_id, before.root_id) != (node.parent_id, node.root_id)
+        return (before.uuid, before.parent_id, before.root_id) != (node.uuid, node.parent_id, node.root_id)
 
     def _with_contents(self, changed: Collection[Node]) -> Snapshot:
         """The snapshot with nodes that hold something else, in the same places.
@@ -138,9 +138,12 @@ class Snapshot:
                 masks[kind, name] ^= 1 << slot
 
     def _forget(self, slots: Sequence[int]) -> None:
-        """Forget what was found out about providers."""
+        """Forget what was found out about providers.
+
+        What is looked through is copied first: requests that still use the snapshot before add to it.
+        """
         rooms: dict[str, Sequence[int]] = {}
-        for name, column in self._rooms.items():
+        for name, column in dict(self._rooms).items():
             copy = list(column)
             for slot in slots:
                 stock = self.nodes[slot].stocks.get(name)
@@ -152,7 +155,7 @@ class Snapshot:
             plain[slot] = 0
         self.__dict__["_plain"] = plain
         memos = {}
-        for key, memo in self._memos.items():
+        for key, memo in dict(self._memos).items():
             memos[key] = list(memo)
             for slot in slots:
                 memos[key][slot] = None

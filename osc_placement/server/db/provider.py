@@ -293,6 +293,9 @@ def _lock_trees(conn: Connection, uuid: str, parent_uuid: str | None) -> dict[st
     uuids = [uuid] if parent_uuid is None else [uuid, parent_uuid]
     query = sa.select(columns.uuid, _root_id).where(columns.uuid.in_(uuids))
     roots = dict(conn.execute(query).all())
+    if uuid not in roots:
+        # deleted since it was looked at
+        raise errors.Retry
     if parent_uuid is not None and parent_uuid not in roots:
         # a move says "create" here in the reference too, and clients have seen it
         raise errors.TreeRefused("create", "parent provider UUID does not exist.")

@@ -137,6 +137,9 @@ def read_stocks(
     stocks: dict[int, dict[str, Stock]] = {}
     for id_, class_id, *fields in _STOCKS.run(conn, ids):
         values = tuple(fields)
+        if class_id not in class_names:
+            # no key keeps a class that is deleted elsewhere at this moment; nobody can ask for it any more
+            continue
         inventory = known.get(values) or known.setdefault(values, Inventory(*values))
         stocks.setdefault(id_, {})[class_names[class_id]] = Stock(inventory, used.get((id_, class_id), 0))
     return stocks

@@ -161,6 +161,15 @@ def test_a_malformed_inventory_of_no_possible_class_is_refused(send, provider, i
     assert detail(response).startswith("JSON does not validate: ")
 
 
+@pytest.mark.parametrize("ratio", [-1.7e308, 1.7e308])
+def test_a_ratio_of_great_size_is_answered(send, provider, ratio):
+    """What it makes of the total is no number that Python has."""
+    inventories = {"VCPU": {"total": 2**31 - 1, "allocation_ratio": ratio}}
+    body = {"resource_provider_generation": 1, "inventories": inventories}
+    answer = send("PUT", f"/resource_providers/{provider}/inventories", body)
+    assert answer.status_int in (200, 400)
+
+
 def test_a_malformed_inventory_of_no_provider_is_of_no_provider(send):
     """That there is no such provider comes before what is wrong with its inventories, as in the reference."""
     body = {"resource_provider_generation": 0, "inventories": {"no-class": ""}}

@@ -70,6 +70,48 @@ def test_a_provider_in_the_place_of_another_is_another(database, current, make_p
     assert current.get().snapshot.node(item.id).stocks["VCPU"].inventory.total == 7
 
 
+def test_providers_that_swap_their_aggregates_are_seen(database, current):
+    """The sum of the CRC32 of these memberships is the same before and after."""
+    first, second, one, other = 502789, 508066, 500010, 500012
+    members, providers = tables.resource_provider_aggregates, tables.resource_providers
+    uuids = {id_: str(uuid.uuid4()) for id_ in (first, second, one, other)}
+
+    def store(conn):
+        aggregates = [{"id": id_, "uuid": uuids[id_]} for id_ in (one, other)]
+        conn.execute(sa.insert(tables.placement_aggregates), aggregates)
+        for id_ in (first, second):
+            row = {"id": id_, "uuid": uuids[id_], "name": uuids[id_], "generation": 0}
+            conn.execute(sa.insert(providers).values(root_provider_id=id_, **row))
+        pairs = ((first, one), (second, other))
+        rows = [{"resource_provider_id": of, "aggregate_id": to} for of, to in pairs]
+        conn.execute(sa.insert(members), rows)
+
+    def swap(conn):
+        for of, to in ((first, other), (second, one)):
+            of_it = members.c.resource_provider_id == of
+            conn.execute(sa.update(members).where(of_it).values(aggregate_id=to))
+
+    database.write(store)
+    assert current.get().snapshot.node(first).aggregates == (uuids[one],)
+    database.write(swap)
+    assert current.get().snapshot.node(first).aggregates == (uuids[other],)
+
+
+def test_an_inventory_of_a_class_that_is_gone_hinders_nobody(database, current, make_provider):
+    """Nothing keeps openstack-placement from deleting a class while somebody makes inventory of it."""
+    item = make_provider(VCPU=4)
+
+    def store(conn):
+        row = {"resource_provider_id": item.id, "resource_class_id": 12345, "total": 1, "reserved": 0}
+        limits = {"min_unit": 1, "max_unit": 1, "step_size": 1, "allocation_ratio": 1.0}
+        conn.execute(sa.insert(tables.inventories), row | limits)
+        generation = tables.resource_providers.c.generation
+        conn.execute(sa.update(tables.resource_providers).values(generation=generation + 1))
+
+    database.write(store)
+    assert list(current.get().snapshot.node(item.id).stocks) == ["VCPU"]
+
+
 def test_every_thread_sees_its_own_writes_and_no_half_of_another(database, current, make_provider):
     """Threads claim a pair of hosts, give back, and look through one worker."""
     pair = [make_provider(VCPU=1000), make_provider(VCPU=1000)]

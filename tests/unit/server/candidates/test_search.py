@@ -88,6 +88,13 @@ def test_a_changed_snapshot_is_as_one_made_anew(nodes, others, request, data):
     assert (after.lone, after.sharing) == (anew.lone, anew.sharing)
 
 
+def test_another_provider_with_the_id_of_one_that_was_deleted():
+    """It is found by its own UUID, and the other is not any more."""
+    snapshot = Snapshot([Node(1, "old", None, 1)])
+    assert snapshot.slot_by_uuid == {"old": 0}
+    assert snapshot.replace([Node(1, "new", None, 1)]).slot_by_uuid == {"new": 0}
+
+
 @settings(max_examples=100, deadline=None)
 @given(clouds(), requests())
 def test_order_is_defined(nodes, request):
