@@ -19,7 +19,7 @@ from osc_placement.batch.difference import holds
 from osc_placement.batch.gate import Gate
 from osc_placement.batch.plan import Change, Edit, Outcome, Plan, Report, Result, plan_change
 from osc_placement.batch.portion import choose_size, write_portion
-from osc_placement.batch.room import carry_owner, is_half_written, is_written
+from osc_placement.batch.room import Overtaken, carry_owner, is_half_written, is_overtaken, is_written
 from osc_placement.batch.select import read_state
 from osc_placement.batch.workers import CONCURRENCY, map_many
 from osc_placement.batch.write import write_change
@@ -275,7 +275,10 @@ def _run_attempts(
                 raise
         attempt.is_writing = False
         pause_after_conflict(attempt.number, stop)
-        again = plan_change(edit, *read_state(client, attempt.change.subject, edit.facets))
+        subject, now = read_state(client, attempt.change.subject, edit.facets)
+        if is_overtaken(attempt.change, now):
+            raise Overtaken(subject.name)
+        again = plan_change(edit, subject, now)
         attempt.change = keep_before(attempt.change, again)
         on_replan(attempt.change)
     return attempt.end(Result.UNCHANGED if attempt.generation is None else Result.APPLIED)

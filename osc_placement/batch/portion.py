@@ -50,7 +50,7 @@ def write_portion(client: PlacementClient, changes: Sequence[Change]) -> Verdict
         results = client.change_many([_describe(change) for change in changes])
     except ANSWER_LOST as error:
         return {change.uuid: error for change in changes}
-    except PlacementError as error:
+    except Exception as error:  # whatever it is, each has an outcome of its own
         LOG.debug("%s providers are changed one by one: %s", len(changes), error)
         return None
     if results is None:

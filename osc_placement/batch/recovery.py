@@ -21,7 +21,7 @@ from osc_placement.batch.plan import (
 )
 from osc_placement.batch.record import Recorded, edits_of
 from osc_placement.batch.repeat import Repeat
-from osc_placement.batch.room import carry_owner, is_half_written
+from osc_placement.batch.room import Overtaken, carry_owner, is_half_written, is_overtaken
 from osc_placement.errors import PlacementError
 
 #: who reads the facets of some providers or consumers: `select.read_states` with its client
@@ -65,6 +65,10 @@ def plan_resume(run: Run, read: ReadStates) -> Plan:
     for change, reading in zip(pending, _read(pending, read), strict=True):
         if reading.state is None:
             unreadable[change.uuid] = reading.error or PlacementError("it could not be read")
+            steps.append(change)
+            continue
+        if is_overtaken(change, reading.state):
+            unreadable[change.uuid] = Overtaken(reading.subject.name)
             steps.append(change)
             continue
         steps.append(_resume_step(change, edits.get(change.uuid, edit), reading.subject, reading.state))

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from osc_placement.batch.plan import Change, Consumer, Facet, ProviderState
+from osc_placement.errors import PlacementError
 from osc_placement.model import Inventory
 
 
@@ -47,6 +48,26 @@ def is_half_written(change: Change, now: ProviderState) -> bool:
         and now.inventories != change.after.inventories
         and all(is_written(change, facet, now) for facet in ("inventories", "allocations"))
     )
+
+
+def is_overtaken(change: Change, now: ProviderState) -> bool:
+    """Whether what consumers hold, or whose it is, is neither as it was planned on nor as it was planned.
+
+    A new plan would join what was right for a state that is gone with what somebody knew better since: it
+    might give an instance its claim twice, or take away the one it has now.
+    """
+    watched = [facet for facet in change.facets if facet in ("allocations", "owner")]
+    images = (change.before, change.after)
+    known = any(all(getattr(now, facet) == getattr(image, facet) for facet in watched) for image in images)
+    return bool(watched) and not known and not is_half_written(change, now)
+
+
+class Overtaken(PlacementError):
+    """Somebody else changed what a consumer holds since it was looked at."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        super().__init__(f"{name} holds something else since it was looked at; look again, and plan anew")
 
 
 def carry_owner(change: Change, again: Change) -> Change:

@@ -18,7 +18,7 @@ from osc_placement.batch.plan import Change, Consumer, Outcome, Plan, Report, Re
 from osc_placement.batch.workers import CONCURRENCY, map_in_order
 from osc_placement.batch.write import describe_allocations, is_untyped, version_for
 from osc_placement.client import PlacementClient
-from osc_placement.errors import PlacementError
+from osc_placement.errors import ANSWER_LOST, PlacementError
 
 LOG = logging.getLogger(__name__)
 
@@ -45,7 +45,8 @@ def execute_together(
             if on_outcome:
                 on_outcome(outcome)
 
-    groups = map_in_order(writer.write, _group(plan.changes), threads=concurrency, on_result=tell)
+    changes = [change for change in plan.changes if change.uuid not in plan.hopeless]
+    groups = map_in_order(writer.write, _group(changes), threads=concurrency, on_result=tell)
     by_uuid = {outcome.change.uuid: outcome for outcomes in groups for outcome in outcomes}
     skipped = any(outcome.result is Result.SKIPPED for outcome in by_uuid.values())
     interrupted = skipped and gate.stopped and not gate.halted
@@ -95,14 +96,20 @@ class _Writer:
             else:
                 passed.append(change)
         yield from refused
-        if self._is_written(passed):
-            yield from (Outcome(change, Result.APPLIED, attempts=1) for change in passed)
-            return
+        refusal = None
+        try:
+            if self._is_written(passed):
+                yield from (Outcome(change, Result.APPLIED, attempts=1) for change in passed)
+                return
+        except ANSWER_LOST as error:
+            # whether it was done, each is asked by itself: writing again would meet what we wrote
+            refusal = error
         for change in passed:
-            edit = self._plan.edit_of(change)
-            yield run_change(self._client, change, edit, self._gate.stop, self._recorder.plan_again)
+            edit, again = self._plan.edit_of(change), self._recorder.plan_again
+            yield run_change(self._client, change, edit, self._gate.stop, again, refusal)
 
     def _is_written(self, changes: Sequence[Change]) -> bool:
+        """Whether all are written; one of ANSWER_LOST, if that is not known."""
         if len(changes) < 2:
             return not changes
         payloads = {
@@ -111,7 +118,9 @@ class _Writer:
         }
         try:
             self._client.set_many_allocations(payloads, version_for(self._client, changes))
-        except PlacementError as error:
+        except ANSWER_LOST:
+            raise
+        except Exception as error:  # whatever it is, each has an outcome of its own
             LOG.debug("%s consumers are written one by one: %s", len(changes), error)
             return False
         return True

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Final
 
 from osc_placement import microversion
@@ -50,6 +51,11 @@ class Audit:
         chosen = self._choose(landscape)
         nova = read_nova(context.source, landscape)
         suspects = nova.find_suspects(chosen)
+        if suspects and not context.source.is_exhaustive:
+            # what was left out once without a word was most likely there a moment later
+            again = read_nova(context.source, landscape)
+            nova.unreadable += again.unreadable
+            suspects = _in_both(suspects, again.find_suspects(chosen))
         findings = [*nova.findings, *_compare_providers(nova.hosts, landscape, complete=nova.is_complete)]
         if not nova.is_complete:
             return Assessment(_plan([]), (*findings, *_undecided(suspects)))
@@ -98,10 +104,29 @@ class Nova:
             )
             for change in self.healer.changes
         ]
+        left = {f"instance {uuid}" for uuid in self.healer.misplaced if not self._removable(uuid)}
         kept = [
-            each for each in self.healer.findings if each.trouble not in (Trouble.WRONG_HOST, Trouble.DOUBLED)
+            each
+            for each in self.healer.findings
+            if each.trouble not in (Trouble.WRONG_HOST, Trouble.DOUBLED) or each.subject in left
         ]
         return [*self.hosts.findings, *self.unreadable, *missing, *kept]
+
+    @cached_property
+    def _of_nodes(self) -> frozenset[str]:
+        """The providers in the trees of compute nodes."""
+        nodes = {node.uuid for node in self.hosts.all_nodes()}
+        records = self.landscape.records.items()
+        return frozenset(
+            uuid for uuid, record in records if (record.provider.root_provider_uuid or uuid) in nodes
+        )
+
+    def _removable(self, instance: str) -> frozenset[str]:
+        """Of the providers that an instance is not on, those of other hosts.
+
+        Others may be shared storage, to which the way by an aggregate is missing now and not for ever.
+        """
+        return self._of_nodes.intersection(self.healer.misplaced[instance])
 
     def find_suspects(self, chosen: Collection[str]) -> dict[str, frozenset[str]]:
         """By consumer, the providers of which it holds what it should not."""
@@ -110,8 +135,8 @@ class Nova:
             for consumer, claims in self.landscape.held.items()
             if consumer not in self.known
         }
-        for instance, elsewhere in self.healer.misplaced.items():
-            suspects[instance] = frozenset(elsewhere).intersection(chosen)
+        for instance in self.healer.misplaced:
+            suspects[instance] = self._removable(instance).intersection(chosen)
         return {consumer: providers for consumer, providers in suspects.items() if providers}
 
 
@@ -139,6 +164,13 @@ def _note(instances: Iterable[Instance], known: set[str]) -> Iterator[Instance]:
         known.add(instance.uuid)
         if instance.host:
             yield instance
+
+
+def _in_both(
+    first: Mapping[str, frozenset[str]], second: Mapping[str, frozenset[str]]
+) -> dict[str, frozenset[str]]:
+    both = {consumer: first[consumer] & second[consumer] for consumer in first.keys() & second.keys()}
+    return {consumer: providers for consumer, providers in both.items() if providers}
 
 
 def _undecided(suspects: Mapping[str, Collection[str]]) -> list[Finding]:

@@ -7,6 +7,8 @@ import sys
 import threading
 from collections.abc import Callable
 
+from keystoneauth1 import exceptions as keystone
+
 from osc_placement.errors import PlacementError
 from osc_placement.migrate.base import Assessment
 
@@ -33,7 +35,7 @@ def follow(
             if assessment.plan.changes or news != told:
                 act(assessment)
             told = news
-        except PlacementError as error:
+        except (PlacementError, keystone.ClientException) as error:
             if str(error) != told:
                 print(f"placement-migrate: {error}", file=sys.stderr, flush=True)
             told = str(error)

@@ -11,6 +11,8 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeVar
 
+from keystoneauth1 import exceptions as keystone
+
 from osc_placement.batch.workers import CONCURRENCY
 from osc_placement.errors import PlacementError
 from osc_placement.migrate import commands
@@ -37,8 +39,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = make_parser().parse_args(arguments)
     try:
         status: int = options.run(commands.Command(_settings(options), _execution(options), options))
-    except PlacementError as error:
-        print(f"placement-migrate: {error}", file=sys.stderr)
+    except (PlacementError, keystone.ClientException) as error:
+        print(f"placement-migrate: {' '.join(str(error).split())}", file=sys.stderr)
         return commands.failure_status(options)
     except KeyboardInterrupt:
         return _INTERRUPTED

@@ -34,6 +34,10 @@ class Unreadable(PlacementError):
 class Source(Protocol):
     """Where nova's facts come from; every method may raise Unreadable."""
 
+    @property
+    def is_exhaustive(self) -> bool:
+        """Whether what is not listed is not there; nova's API may leave out a slow cell without a word."""
+
     def list_aggregates(self) -> list[HostAggregate]:
         """All host aggregates."""
 

@@ -45,6 +45,8 @@ _GONE: Final = (400, 404)
 class ApiSource:
     """Reads what an administrator sees."""
 
+    is_exhaustive = False
+
     def __init__(self, api: NovaApi) -> None:
         self._api = api
 

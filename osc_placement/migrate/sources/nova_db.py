@@ -42,6 +42,8 @@ _RATIOS: Final[Mapping[str, str]] = {
 class DatabaseSource:
     """Reads the API database at ``api_url``; ``main_url`` fills the templates of cell connections."""
 
+    is_exhaustive = True
+
     def __init__(self, api_url: str, main_url: str | None = None) -> None:
         self._main_url = main_url
         self._api = NovaDatabase(api_url, "nova's API database")

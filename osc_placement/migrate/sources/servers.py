@@ -14,6 +14,8 @@ from osc_placement.migrate.sources.rest import SUBJECT, Document
 _HOST: Final = "OS-EXT-SRV-ATTR:host"
 _NODE: Final = "OS-EXT-SRV-ATTR:hypervisor_hostname"
 _ROOT: Final = "OS-EXT-SRV-ATTR:root_device_name"
+#: what the list of flavors says where a server says ``ephemeral``
+_EPHEMERAL: Final = "OS-FLV-EXT-DATA:ephemeral"
 _VOLUMES: Final = "os-extended-volumes:volumes_attached"
 
 
@@ -80,7 +82,7 @@ def _parse(flavor: Document) -> Flavor:
         vcpus=int(flavor["vcpus"]),
         memory_mb=int(flavor["ram"]),
         root_gb=int(flavor["disk"]),
-        ephemeral_gb=int(flavor["ephemeral"] or 0),
+        ephemeral_gb=int(flavor[_EPHEMERAL if _EPHEMERAL in flavor else "ephemeral"] or 0),
         swap_mb=int(flavor["swap"] or 0),
         extra_specs={str(key): str(value) for key, value in flavor["extra_specs"].items()},
         name=str(flavor.get("original_name") or ""),

@@ -63,6 +63,19 @@ FLAVOR = {
 KVM, IRONIC = "QEMU", "ironic"
 
 
+def add_flavor(cloud, name, **extra_specs):
+    """A flavor that instances may be booted with; what they embed of it."""
+    columns = ("memory_mb", "vcpus", "root_gb", "ephemeral_gb", "swap", "rxtx_factor")
+    flavorid = new_uuid()
+    row = {column: FLAVOR[column] for column in columns}
+    number = cloud.insert(
+        "api", "flavors", name=name, flavorid=flavorid, is_public=True, disabled=False, **row
+    )
+    for key, value in extra_specs.items():
+        cloud.insert("api", "flavor_extra_specs", flavor_id=number, key=key, value=value)
+    return {"id": number, "name": name, "flavorid": flavorid, "extra_specs": extra_specs}
+
+
 def embed_flavor(**fields):
     """The flavor column of instance_extra."""
     flavor = {

@@ -15,7 +15,7 @@ from osc_placement.model import Inventory
 from tests import databases, environments
 from tests.functional import servers
 from tests.functional.migrate import ironic as ironics
-from tests.functional.migrate.cloud import FLAVOR, IRONIC
+from tests.functional.migrate.cloud import IRONIC, add_flavor
 from tests.functional.migrate.nova_databases import new_uuid
 from tests.functional.migrate.placement import CLAIM, SIZES, give, held_by, hold
 from tests.functional.test_readme import ROOT, Shell, assert_matches, read_steps
@@ -74,19 +74,6 @@ def add_nodes(cloud, client):
         return uuids
 
     return add
-
-
-def add_flavor(cloud, name, **extra_specs):
-    """A flavor that instances may be booted with; what they embed of it."""
-    columns = ("memory_mb", "vcpus", "root_gb", "ephemeral_gb", "swap", "rxtx_factor")
-    flavorid = new_uuid()
-    row = {column: FLAVOR[column] for column in columns}
-    number = cloud.insert(
-        "api", "flavors", name=name, flavorid=flavorid, is_public=True, disabled=False, **row
-    )
-    for key, value in extra_specs.items():
-        cloud.insert("api", "flavor_extra_specs", flavor_id=number, key=key, value=value)
-    return {"id": number, "name": name, "flavorid": flavorid, "extra_specs": extra_specs}
 
 
 def inventories_of(client, uuid):

@@ -15,7 +15,7 @@ from osc_placement.migrate.sources.nova_api import ApiSource
 from osc_placement.migrate.sources.nova_db import DatabaseSource
 from osc_placement.model import Inventory
 from tests.functional.migrate import nova_serving
-from tests.functional.migrate.cloud import IRONIC
+from tests.functional.migrate.cloud import IRONIC, add_flavor
 from tests.functional.migrate.nova_databases import new_uuid
 from tests.functional.migrate.placement import CLAIM, SIZES, held_by, hold
 
@@ -95,6 +95,8 @@ def landscape(cloud, add_host):
     add_host("pinned", inventories={**SIZES, "PCPU": Inventory(16)})
     cloud.add_aggregate("rack", ["h1", "h2", "unmapped"], cpu_allocation_ratio="4.0")
     cloud.add_aggregate("empty")
+    add_flavor(cloud, "m1")
+    add_flavor(cloud, "metal", **{"resources:CUSTOM_GOLD": "1", "resources:VCPU": "0"})
     moved = cloud.add_instance("h1", flavor={"swap": 1025, "extra_specs": {"resources:VGPU": "0"}})
     cloud.add_migration(moved, "h1", "h2")
     cloud.add_migration(moved, "h1", "h2", status="confirmed")
@@ -113,6 +115,7 @@ def test_facts_are_those_of_the_databases(landscape, api, database):
     assert facts == read_all(database)
     assert len(facts["instances"]) == 5
     assert len(facts["migrations"]) == 1
+    assert [flavor.name for flavor in facts["flavors"]] == ["m1", "metal"]
 
 
 def test_boot_from_volume_is_seen(cloud, api, database):

@@ -61,6 +61,20 @@ def test_refused_request_is_made_one_by_one():
     assert report.exit_status == 3
 
 
+def test_lost_answer_is_read_back_and_keeps_what_was_there():
+    """The request may have been done: then it is said so, and its journal can undo it."""
+    placement = FakePlacement().on("POST", "/allocations", error(502, "Bad Gateway"))
+    shown = {"allocations": {"rp": {"resources": {"VCPU": 1}}}, "project_id": "p", "user_id": "u"}
+    for uuid in "ab":
+        placement.on(
+            "GET", f"/allocations/{uuid}", {**shown, "consumer_generation": 1, "consumer_type": "INSTANCE"}
+        )
+    report, results = run(placement, claim("a"), claim("b"))
+    assert results == {"a": "applied", "b": "applied"}
+    assert all(outcome.change.before.allocations == {} for outcome in report.outcomes)
+    assert not [asked for asked in placement.asked if asked.method == "PUT"]
+
+
 def test_groups_are_bounded(monkeypatch):
     """No request has more consumers than SIZE; a consumer that is left alone gets one of its own."""
     monkeypatch.setattr(together, "SIZE", 2)

@@ -4,7 +4,9 @@
 import pytest
 
 from osc_placement import codes
-from osc_placement.batch.plan import Change, Consumer, ProviderState
+from osc_placement.batch.execute import run_change
+from osc_placement.batch.plan import Change, Consumer, ProviderState, Result
+from osc_placement.batch.record import Recorded
 from osc_placement.batch.write import write_change
 from osc_placement.errors import Conflict
 from tests.unit.fake_placement import FakePlacement, error
@@ -43,3 +45,21 @@ def test_consumer_without_a_type_stays_without():
     (asked,) = (asked for asked in placement.asked if asked.method == "PUT")
     assert "consumer_type" not in asked.body
     assert asked.headers["openstack-api-version"] == "placement 1.37"
+
+
+@pytest.mark.parametrize(
+    "held",
+    [{"other": {"resources": {"VCPU": 1}}}, {"rp": {"resources": {"VCPU": 8}}}],
+    ids=("moved", "resized"),
+)
+def test_consumer_that_somebody_gave_something_else_is_left_alone(held):
+    """A plan for what it held is not joined with what it holds: that might be twice, or nothing."""
+    placement = FakePlacement().on("PUT", "/allocations/c", CONFLICT)
+    shown = {"allocations": held, "project_id": "project", "user_id": "user", "consumer_generation": 4}
+    placement.on("GET", "/allocations/c", {**shown, "consumer_type": "INSTANCE"})
+    consumer = Consumer("c", 3, "project", "user", "INSTANCE")
+    before = ProviderState(allocations={"rp": {"VCPU": 1}, "stale": {"VCPU": 1}})
+    change = Change(consumer, before, ProviderState(allocations={"rp": {"VCPU": 1}}))
+    outcome = run_change(placement.client(), change, Recorded("audit", ("allocations",)))
+    assert (outcome.result, "look again" in str(outcome.error)) == (Result.FAILED, True)
+    assert len([asked for asked in placement.asked if asked.method == "PUT"]) == 1
