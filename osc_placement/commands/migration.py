@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from osc_placement import microversion
-from osc_placement.batch.plan import EXIT_DONE, EXIT_PARTIAL, Plan
+from osc_placement.batch.plan import EXIT_DONE, EXIT_PARTIAL, Plan, Report
 from osc_placement.commands import base
 from osc_placement.commands.batch_execution import PlanCommand
 from osc_placement.commands.batch_options import add_execution
@@ -105,9 +105,14 @@ class RunMigration(PlanCommand):
     def make_plan(self, parsed_args: argparse.Namespace) -> Plan:
         (migration,) = _choose([parsed_args.name])
         assessment = _assess(self, migration, parsed_args.concurrency)
-        self._findings = assessment.findings
+        self._findings, self._classes = assessment.findings, assessment.classes
         _tell_findings(self, assessment.findings)
         return assessment.plan
+
+    def _execute(self, plan: Plan, parsed_args: argparse.Namespace) -> Report:
+        for name in sorted(self._classes) if plan.changes else ():
+            self.client.ensure_resource_class(name)
+        return super()._execute(plan, parsed_args)
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Any, Any]:
         from osc_placement.migrate.base import exit_status

@@ -34,6 +34,7 @@ from osc_placement.migrate.notifications import Bell, listening
 from osc_placement.migrate.progress import Progress
 from osc_placement.migrate.runner import Execution, Run
 from osc_placement.migrate.settings import Settings
+from osc_placement.migrate.shard import WHOLE
 
 Item = TypeVar("Item")
 EXIT_NOTHING_DONE: Final = 1
@@ -142,8 +143,20 @@ def heal_allocations(command: Command) -> int:
     if run is None:
         return _status(assessment, run)
     if run.id and options.format == "table":
-        print(readiness.describe_readiness(command.assess(migration)[1]))
+        print(_judge_whole(options, lambda: readiness.describe_readiness(command.assess(migration)[1])))
     return _nova_heal_status(assessment, run) if options.nova_exit_codes else _status(assessment, run)
+
+
+def _is_whole(options: argparse.Namespace) -> bool:
+    narrowing = (getattr(options, name, None) for name in ("host", "instance", "node"))
+    return options.shard == WHOLE and not any(narrowing)
+
+
+def _judge_whole(options: argparse.Namespace, judge: Callable[[], str]) -> str:
+    """What is to be said of the cloud; of a part of it, nobody may conclude anything for the rest."""
+    if _is_whole(options):
+        return judge()
+    return "Only a part was looked at: without --host, --shard and the like, this says whether all is ready."
 
 
 def show_status(command: Command) -> int:
@@ -152,10 +165,10 @@ def show_status(command: Command) -> int:
     changes = assessment.plan.changes
     missing = [change.uuid for change in changes if "allocations" in change.facets]
     foreign = [change.uuid for change in changes if "allocations" not in change.facets]
-    sentence = readiness.describe_readiness(assessment)
+    sentence = _judge_whole(command.options, lambda: readiness.describe_readiness(assessment))
     findings = [tables.finding_row(each) for each in assessment.findings]
     document = {
-        "ready": readiness.is_ready(assessment),
+        "ready": readiness.is_ready(assessment) and _is_whole(command.options),
         "sentence": sentence,
         "missing": missing,
         "foreign": foreign,
@@ -208,7 +221,7 @@ def move_baremetal(command: Command) -> int:
     run = run_or_show(command, context, assessment)
     if options.format == "table":
         after = command.assess(migration)[1] if run and run.id else assessment
-        print(readiness.describe_bare_metal(after))
+        print(_judge_whole(options, lambda: readiness.describe_bare_metal(after)))
     return _status(assessment, run)
 
 

@@ -84,6 +84,8 @@ def resume(client: PlacementClient, run_id: str, execution: Execution) -> Run:
 def undo(client: PlacementClient, run_id: str, execution: Execution, *, force: bool = False) -> Run:
     """Undo a run, which makes another run."""
     run = journal.read(run_id, execution.directory)
+    if run.is_running:
+        raise journal.JournalError(f"Run {run_id} is under way in another process")
     _check_server(client, run)
     plan = recovery.plan_undo(run, _reader(client, execution), force=force)
     record = journal.create(client.endpoint, plan, undoes=run_id, directory=execution.directory)
