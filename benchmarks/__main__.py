@@ -7,9 +7,10 @@ import argparse
 import json
 import pathlib
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from importlib.metadata import version
+from typing import Any
 
 from benchmarks import cases, environments, report
 from benchmarks.case import Case, Scale, Side, Workspace
@@ -35,16 +36,23 @@ def main() -> None:
 def _measure(options: argparse.Namespace) -> None:
     every = cases.make_all(QUICK if options.quick else Scale())
     chosen = [_adapt(case, options) for case in every if not options.case or case.name in options.case]
-    document = report.to_json(_run(chosen), _find_versions())
+    results = []
+    for result in _run(chosen):
+        results.append(result)
+        document = report.to_json(results, _find_versions())
+        if options.json:
+            # after each case: a run takes an hour, and may be ended before its end
+            _keep(options.json, document, [case.name for case in every])
     print(report.format_table(document))
-    if options.json:
-        if options.json.exists():
-            old = json.loads(options.json.read_text())
-            document = report.merge(old, document, [case.name for case in every])
-        options.json.write_text(json.dumps(document, indent=1) + "\n")
 
 
-def _run(chosen: Sequence[Case]) -> list[Result]:
+def _keep(path: pathlib.Path, document: Mapping[str, Any], order: Sequence[str]) -> None:
+    if path.exists():
+        document = report.merge(json.loads(path.read_text()), document, order)
+    path.write_text(json.dumps(document, indent=1) + "\n")
+
+
+def _run(chosen: Sequence[Case]) -> Iterator[Result]:
     _tell("making the environments of the reference and of the bare client, once")
     workspace = Workspace(
         directory=pathlib.Path.cwd(),
@@ -52,7 +60,7 @@ def _run(chosen: Sequence[Case]) -> list[Result]:
         reference=environments.make_reference(),
         bare=environments.make_bare(),
     )
-    return [run_case(case, workspace, _tell) for case in chosen]
+    return (run_case(case, workspace, _tell) for case in chosen)
 
 
 def _adapt(case: Case, options: argparse.Namespace) -> Case:
