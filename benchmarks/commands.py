@@ -3,14 +3,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pathlib
 import statistics
 import subprocess
+import threading
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
+#: seconds between two looks at the memory of a process
+_LOOK = 0.05
 #: what every command costs: its start and one request
 ONE_REQUEST = ("resource", "class", "show", "VCPU")
 
@@ -71,8 +75,9 @@ def run(command: Sequence[str], directory: pathlib.Path, statuses: Collection[in
         process = subprocess.Popen(
             command, env=_environment(directory), stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr
         )
-        # the way to what this one child used
-        _, status, usage = os.wait4(process.pid, 0)
+        with _watching_memory(process.pid) as memory:
+            # the way to what this one child used
+            _, status, usage = os.wait4(process.pid, 0)
         seconds = time.monotonic() - started
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode not in statuses:
@@ -81,7 +86,35 @@ def run(command: Sequence[str], directory: pathlib.Path, statuses: Collection[in
             f"{words} ends with {process.returncode}: {errors.read_text() or output.read_text()}"
         )
     processor = usage.ru_utime + usage.ru_stime
-    return Run(seconds, processor, usage.ru_maxrss / 1024, output.read_text(), errors.read_text())
+    return Run(seconds, processor, max(memory, default=0.0), output.read_text(), errors.read_text())
+
+
+@contextlib.contextmanager
+def _watching_memory(pid: int) -> Iterator[list[float]]:
+    """The most that a process has had resident, in MiB, read again and again while it runs.
+
+    What wait4 tells begins with the memory of the process that started it, which is ours.
+    """
+    seen: list[float] = []
+    over = threading.Event()
+
+    def watch() -> None:
+        while not over.wait(_LOOK):
+            with contextlib.suppress(OSError):
+                seen.extend(_peak(pathlib.Path(f"/proc/{pid}/status").read_text()))
+
+    thread = threading.Thread(target=watch, daemon=True)
+    thread.start()
+    try:
+        yield seen
+    finally:
+        over.set()
+        thread.join()
+
+
+def _peak(status: str) -> list[float]:
+    lines = (line.split() for line in status.splitlines() if line.startswith("VmHWM:"))
+    return [int(kilobytes) / 1024 for _, kilobytes, *_ in lines]
 
 
 def _environment(directory: pathlib.Path) -> dict[str, str]:

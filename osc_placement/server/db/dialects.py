@@ -261,7 +261,8 @@ def read_mark(connection: Connection) -> object:
     SQLite: ``data_version`` is made for this purpose. In memory there is one connection, which counts its
     changes. PostgreSQL: two equal snapshots see the same transactions. MariaDB and MySQL: the server counts
     the commits of all threads, each after it is visible and before it is acknowledged, which is the order
-    needed; a read that ends with a rollback, as `Database.read` does, is not counted.
+    needed. It counts the end of every statement, of reads as well, so it is another far more often than it
+    need be.
     """
     name = connection.dialect.name
     if name == "postgresql":

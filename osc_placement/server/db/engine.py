@@ -166,7 +166,7 @@ class Database:
     def _look(
         self, operation: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs
     ) -> T:
-        # ends with a rollback: there is nothing to commit, and MariaDB would count it (`dialects.read_mark`)
+        # ends with a rollback: there is nothing to commit
         with self._turns.get(self._reader, nullcontext()), self._reader.connect() as connection:
             return operation(connection, *args, **kwargs)
 
