@@ -4,14 +4,13 @@
 Every answer has to reflect every transaction that was acknowledged before the request began, whichever
 worker, host or program committed it. So the database is asked at each request, at one of three costs:
 
-1. Has anything been committed at all? `Database.mark`: a fraction of a millisecond at any size. MariaDB
-   counts the end of every statement, reads and ours included, so there the next is asked nearly always.
+1. Has anything been committed at all? `Database.look`: a fraction of a millisecond at any size. MariaDB
+   counts reads too, though this one's own are told apart, so there the next is asked where others are busy.
 2. If so, has it to do with what the snapshot shows? The `fingerprint`: 10 ms at 10,000 providers on MariaDB,
    and a tenth of a millisecond more for each thousand consumers.
 3. If so, what is it? `snapshot.refresh`: a few milliseconds more for the claims of a busy moment.
 
-The mark is read before the data, so a commit between the two is seen twice rather than never. The fingerprint
-and what is read under it are of one transaction.
+The fingerprint and what is read under it are of one transaction, which begins after the mark is read.
 
 Threads share a refresh: whoever arrives while one is under way waits for the next, since the one under way
 may have looked before the change that its request must see; all who wait then share that next one.
@@ -30,6 +29,8 @@ from typing import TYPE_CHECKING
 from osc_placement.server.db import snapshot
 
 if TYPE_CHECKING:
+    from sqlalchemy.engine import Connection
+
     from osc_placement.server.db.engine import Database
     from osc_placement.server.db.snapshot import Loaded
 
@@ -69,10 +70,10 @@ class Current:
 
     def _look(self, number: int) -> Loaded:
         try:
-            mark = self._database.mark()
-            loaded = self._loaded
-            if loaded is None or mark != self._mark:
-                loaded = self._read(loaded)
+            known, old = self._mark, self._loaded
+            mark, found = self._database.look(known, self._read, old)
+            loaded = found or old
+            assert loaded is not None, "the first look has no mark to know"
             with self._change:
                 self._loaded, self._mark, self._done = loaded, mark, number
             return loaded
@@ -81,8 +82,8 @@ class Current:
                 self._running = False
                 self._change.notify_all()
 
-    def _read(self, old: Loaded | None) -> Loaded:
+    def _read(self, conn: Connection, old: Loaded | None) -> Loaded:
         kept = self._database.revisions_kept
         if old is None:
-            return self._database.read(snapshot.load, revisions_kept=kept)
-        return self._database.read(snapshot.refresh, old, revisions_kept=kept)
+            return snapshot.load(conn, revisions_kept=kept)
+        return snapshot.refresh(conn, old, revisions_kept=kept)

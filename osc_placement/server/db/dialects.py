@@ -261,14 +261,25 @@ def read_mark(connection: Connection) -> object:
     SQLite: ``data_version`` is made for this purpose. In memory there is one connection, which counts its
     changes. PostgreSQL: two equal snapshots see the same transactions. MariaDB and MySQL: the server counts
     the commits of all threads, each after it is visible and before it is acknowledged, which is the order
-    needed. It counts the end of every statement, of reads as well, so it is another far more often than it
-    need be.
+    needed. It counts the end of every statement that touches a table, of reads as well: see
+    `count_own_reads`.
     """
     name = connection.dialect.name
     if name == "postgresql":
         return connection.exec_driver_sql("SELECT pg_current_snapshot()::text").scalar()
     if name != "sqlite":
-        return tuple(connection.exec_driver_sql("SHOW GLOBAL STATUS LIKE 'Handler_commit'").one())
+        return _count_commits(connection, "GLOBAL")
     if is_memory(connection.engine.url):
         return connection.exec_driver_sql("SELECT total_changes()").scalar()
     return connection.exec_driver_sql("PRAGMA data_version").scalar()
+
+
+def count_own_reads(connection: Connection) -> int:
+    """How much of the marks this connection has counted itself, where reads count; elsewhere 0."""
+    if connection.dialect.name not in ("mysql", "mariadb"):
+        return 0
+    return _count_commits(connection, "SESSION")
+
+
+def _count_commits(connection: Connection, scope: Literal["GLOBAL", "SESSION"]) -> int:
+    return int(connection.exec_driver_sql(f"SHOW {scope} STATUS LIKE 'Handler_commit'").one()[1])

@@ -21,6 +21,7 @@ from oslo_db.sqlalchemy import exc_filters
 
 from osc_placement.server import errors
 from osc_placement.server.db import dialects
+from osc_placement.server.db.lookout import Lookout
 from osc_placement.server.db.revision import KEPT
 
 if TYPE_CHECKING:
@@ -88,8 +89,7 @@ class Database:
         """
         self.url = dialects.with_driver(sa.make_url(url))
         self._attempts = max(1, attempts)
-        # the connection that marks are read on, and something that tells it from those before
-        self._lookout: tuple[object, Connection] | None = None
+        self._lookout: Lookout | None = None
         self._inherited: list[object] = []
         self._pid = os.getpid()
         options = options or dialects.EngineOptions()
@@ -170,38 +170,51 @@ class Database:
         with self._turns.get(self._reader, nullcontext()), self._reader.connect() as connection:
             return operation(connection, *args, **kwargs)
 
-    def mark(self) -> object:
-        """Something that is equal to an earlier mark only if nothing has been committed in between.
+    def look(
+        self,
+        known: object,
+        operation: Callable[Concatenate[Connection, P], T],
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> tuple[object, T | None]:
+        """Run ``operation(connection, ...)`` as `read` does, unless nothing was committed since a mark.
 
-        Take it before reading what is to be kept under it. May tell of changes where there are none; a new
-        connection always does. Not for several threads at once.
+        Not for several threads at once.
 
+        :param known: what an earlier look gave, or None
+        :return: the mark to keep with what was read, which is equal to the known one only if nothing has been
+            committed in between; and what was read, None if the mark is the known one. There may be other
+            marks where nothing has changed; a new connection always has another.
         :raises errors.DatabaseUnavailable: there is no connection to be had
         """
         self._forget_parent()
         with _translating(), self._turns.get(self._reader, nullcontext()):
             try:
-                return self._read_mark()
+                return self._look_out(known, operation, *args, **kwargs)
             except db_exc.DBConnectionError:
-                LOG.info("lost the connection that marks are read on, making another")
-            return self._read_mark()
+                LOG.info("lost the connection that changes are watched on, making another")
+            return self._look_out(known, operation, *args, **kwargs)
 
-    def _read_mark(self) -> object:
+    def _look_out(
+        self,
+        known: object,
+        operation: Callable[Concatenate[Connection, P], T],
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> tuple[object, T | None]:
         if self._lookout is None:
             connection = self._reader.connect()
             if not dialects.is_memory(self.url):
                 # it is kept, and not to be missed in the pool
                 connection.detach()
-            self._lookout = (object(), connection)
-        identity, connection = self._lookout
+            self._lookout = Lookout(connection)
+        lookout = self._lookout
         try:
-            mark = dialects.read_mark(connection)
-            connection.rollback()
+            return lookout.look(known, operation, *args, **kwargs)
         except BaseException:
             self._lookout = None
-            connection.close()
+            lookout.close()
             raise
-        return identity, mark
 
     def write(
         self, operation: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs
@@ -259,7 +272,7 @@ class Database:
     def dispose(self) -> None:
         """Close the connections that are idle; later transactions make new ones."""
         if self._lookout is not None:
-            self._lookout[1].close()
+            self._lookout.close()
             self._lookout = None
         for engine in {self._reader, self._writer}:
             engine.dispose()
