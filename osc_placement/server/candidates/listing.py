@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from osc_placement.server.candidates.query import Membership, Traits
 from osc_placement.server.candidates.sets import Mask, slots_in
@@ -12,13 +12,20 @@ from osc_placement.server.candidates.snapshot import Snapshot
 
 def select(
     snapshot: Snapshot, *, membership: Membership, traits: Traits, resources: Mapping[str, int]
-) -> Iterator[int]:
+) -> Iterable[int]:
     """The slots of providers that have the traits and aggregates, and room for all of the resources.
 
     Sets are intersected first; amounts are compared for what is left, at O(1) each.
     """
+    having = _having(snapshot, membership, traits, resources)
+    if not resources:
+        return range(len(snapshot.nodes)) if having == snapshot.everything else slots_in(having)
+    return _with_room(snapshot, slots_in(having), resources)
+
+
+def _with_room(snapshot: Snapshot, slots: Iterable[int], resources: Mapping[str, int]) -> Iterator[int]:
     needs = [(name, snapshot.rooms(name), amount) for name, amount in resources.items()]
-    for slot in slots_in(_having(snapshot, membership, traits, resources)):
+    for slot in slots:
         stocks = snapshot.nodes[slot].stocks
         if all(
             amount <= rooms[slot] and stocks[name].inventory.fits_unit(amount)

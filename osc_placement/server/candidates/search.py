@@ -168,21 +168,19 @@ class _Hosts:
         self._shapes = Shapes(snapshot, request, masks)
         # where a request names its tree, others are not alike
         named = any(group.in_tree for group in request.groups)
+        self._lone = snapshot.bits(snapshot.lone)
         self._closed = snapshot.bits(0 if named else snapshot.closed)
 
     def at(self, root: int) -> Iterator[Found | None]:
         """The candidates at one anchor."""
-        snapshot, request = self._snapshot, self._request
-        if snapshot.lone >> root & 1:
-            yield from _lone_hosts(snapshot, request, (root,))
-            return
-        if self._work.step():
-            yield PAUSED
+        if self._lone[root] == "1":
+            return _lone_hosts(self._snapshot, self._request, (root,))
+        # whether it is time to pause is asked again soon enough
+        self._work.step()
         if self._closed[root] == "1":
             patterns = self._shapes.patterns(root, lambda: self._patterns(root))
-            yield from patterns.at(snapshot.slots_of_tree(root))
-        else:
-            yield from self._search(root)
+            return patterns.at(self._snapshot.slots_of_tree(root))
+        return self._search(root)
 
     def _patterns(self, root: int) -> Patterns:
         slots = self._snapshot.slots_of_tree(root)

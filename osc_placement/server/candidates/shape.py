@@ -15,7 +15,6 @@ devices each has to give, 32 ms instead of 290 (medians).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import count
 from typing import NamedTuple
 
 from osc_placement.server.candidates.combine import PAUSED, Candidate, Line, Work
@@ -65,21 +64,22 @@ class Patterns:
 
     def at(self, slots: Sequence[int]) -> Iterator[Placed | None]:
         """The candidates of the tree with these slots."""
-        known = self._known
-        for number in count():
-            if number < len(known):
-                # finding one counts its own steps
-                self._work.left -= self._cost
-            while number >= len(known):
-                try:
-                    found = next(self._found)
-                except StopIteration:
-                    return
-                if found is PAUSED:
-                    yield PAUSED
-                else:
-                    known.append(Pattern(_renumber(found, self._place.__getitem__)))
-            yield Placed(known[number], slots)
+        known, work, cost = self._known, self._work, self._cost
+        number = 0
+        while True:
+            # there may be more each time: the trees that are alike take turns in finding them
+            while number < len(known):
+                work.left -= cost
+                yield Placed(known[number], slots)
+                number += 1
+            try:
+                found = next(self._found)
+            except StopIteration:
+                return
+            if found is PAUSED:
+                yield PAUSED
+            else:
+                known.append(Pattern(_renumber(found, self._place.__getitem__)))
 
 
 class Shapes:
@@ -101,13 +101,14 @@ class Shapes:
     def patterns(self, root: int, make: Callable[[], Patterns]) -> Patterns:
         """The patterns of a tree that no other lends to, made with ``make`` for the first tree of a shape."""
         outline = self._snapshot.outline(root)
-        if outline not in self._by_outline:
+        patterns = self._by_outline.get(outline)
+        if patterns is None:
             slots = self._snapshot.slots_of_tree(root)
             look = tuple([self._look(kind, slot) for kind, slot in zip(outline, slots, strict=True)])
             if look not in self._by_look:
                 self._by_look[look] = make()
-            self._by_outline[outline] = self._by_look[look]
-        return self._by_outline[outline]
+            self._by_outline[outline] = patterns = self._by_look[look]
+        return patterns
 
     def _look(self, kind: Kind, slot: int) -> object:
         if kind not in self._looks:

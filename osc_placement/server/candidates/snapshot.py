@@ -11,11 +11,14 @@ from __future__ import annotations
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import compress
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakValueDictionary
 
 from osc_placement.server.candidates.node import Node
 from osc_placement.server.candidates.sets import Mask, flags_of, mask_of, slots_in
+
+if TYPE_CHECKING:
+    from datetime import datetime
 
 #: providers with this trait lend their inventory to the members of their aggregates
 SHARING_TRAIT: Final = "MISC_SHARES_VIA_AGGREGATE"
@@ -160,6 +163,7 @@ class Snapshot:
             for slot in slots:
                 memos[key][slot] = None
         self.__dict__["_memos"] = memos
+        self.__dict__.pop("_last_modified", None)
         outlines = dict(self._outlines)
         for slot in slots:
             outlines.pop(self.root_of[slot], None)
@@ -180,6 +184,21 @@ class Snapshot:
     def slot_by_uuid(self) -> Mapping[str, int]:
         """The slot of each provider by its UUID."""
         return {node.uuid: slot for slot, node in enumerate(self.nodes)}
+
+    @cached_property
+    def uuids(self) -> Sequence[str]:
+        """The UUID of each provider, by slot."""
+        return [node.uuid for node in self.nodes]
+
+    def last_modified(self, slots: Collection[int]) -> datetime | None:
+        """When the last of these providers was modified that was; None if none was."""
+        if len(slots) == len(self.nodes):
+            return self._last_modified
+        return _latest(self.nodes[slot] for slot in slots)
+
+    @cached_property
+    def _last_modified(self) -> datetime | None:
+        return _latest(self.nodes)
 
     @cached_property
     def everything(self) -> Mask:
@@ -356,3 +375,7 @@ class Snapshot:
             line.append(parent)
             parent = self.parent_of[parent]
         return line
+
+
+def _latest(nodes: Iterable[Node]) -> datetime | None:
+    return max((node.modified for node in nodes if node.modified is not None), default=None)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Sequence
+from operator import itemgetter
 from typing import Any
 
 from osc_placement import microversion
@@ -20,6 +21,9 @@ from osc_placement.server.candidates.request import CandidateRequest
 from osc_placement.server.candidates.search import Found, expand
 from osc_placement.server.candidates.shape import Pattern, Placed
 from osc_placement.server.candidates.snapshot import Snapshot
+
+#: the text of a pattern, and what picks of a tree's slots those whose UUIDs it is to be filled with
+_Form = tuple[str, Callable[[Sequence[int]], Iterable[int]]]
 
 #: stands where a UUID will; no text of a request can be that
 _HOLE = "\x00"
@@ -44,29 +48,28 @@ class _Requests:
     """Candidates as the bodies of claims."""
 
     def __init__(self, view: Snapshot, wanted: CandidateRequest, version: Version) -> None:
-        self._nodes = view.nodes
+        self._uuids = view.uuids
         self._wanted = wanted
         self._version = version
         self._has_mappings = version >= microversion.MAPPINGS
         # the pieces of text between the UUIDs of a lone host, once there is one
         self._pieces: list[str] | None = None
-        # the texts of patterns, to be filled with the UUIDs of these places
-        self._forms: dict[Pattern, tuple[str, list[int]]] = {}
+        self._forms: dict[Pattern, _Form] = {}
         self._quoted: dict[str, str] = {}
 
     def texts(self, found: Iterable[Found]) -> list[str]:
-        nodes = self._nodes
+        uuid_of = self._uuids.__getitem__
         texts = []
         for item in found:
             if isinstance(item, Placed):
                 pattern, slots = item
-                form, places = self._forms.get(pattern) or self._make_form(pattern)
-                texts.append(form % tuple([nodes[slots[place]].uuid for place in places]))
+                form, pick = self._forms.get(pattern) or self._make_form(pattern)
+                texts.append(form % tuple(map(uuid_of, pick(slots))))
             elif isinstance(item, Candidate):
-                texts.append(self._text(item, lambda slot: nodes[slot].uuid))
+                texts.append(self._text(item, uuid_of))
             else:
                 pieces = self._pieces or self._make_pieces(item)
-                texts.append(nodes[item].uuid.join(pieces))
+                texts.append(uuid_of(item).join(pieces))
         return texts
 
     def _make_pieces(self, slot: int) -> list[str]:
@@ -74,11 +77,13 @@ class _Requests:
         self._pieces = text.split(_HOLE)
         return self._pieces
 
-    def _make_form(self, pattern: Pattern) -> tuple[str, list[int]]:
+    def _make_form(self, pattern: Pattern) -> _Form:
         text = self._text(pattern.candidate, lambda place: f"{_HOLE}{place}{_HOLE}")
         # every other piece is a place
         pieces = text.replace("%", "%%").split(_HOLE)
-        form = "%s".join(pieces[::2]), [int(piece) for piece in pieces[1::2]]
+        # the first twice: of one place alone there would be no tuple
+        places = [int(piece) for piece in pieces[1::2]]
+        form = "%.0s" + "%s".join(pieces[::2]), itemgetter(places[0], *places)
         self._forms[pattern] = form
         return form
 

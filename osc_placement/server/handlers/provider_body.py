@@ -40,16 +40,19 @@ def render_list(view: Snapshot, slots: Iterable[int], version: Version, base: st
     links = tuple(rel for rel, since in LINKS if version >= since)
     memo = view.memo(("listed", base, links, version >= microversion.NESTED_PROVIDERS))
     texts = [memo[slot] or _remember_listed(memo, view, slot, version, base) for slot in slots]
-    return f'{{"resource_providers": [{", ".join(texts)}]}}'.encode()
+    # PERF: the ends go into the join, for each copy of the body of 10,000 providers takes a millisecond
+    texts[:1] = [b'{"resource_providers": [' + b"".join(texts[:1])]
+    texts[-1] += b"]}"
+    return b", ".join(texts)
 
 
-def _remember_listed(memo: list[Any], view: Snapshot, slot: int, version: Version, base: str) -> str:
+def _remember_listed(memo: list[Any], view: Snapshot, slot: int, version: Version, base: str) -> bytes:
     node = view.nodes[slot]
     data: dict[str, Any] = {"uuid": node.uuid, "name": node.name, "generation": node.generation}
     data["links"] = link(base, node.uuid, version)
     if version >= microversion.NESTED_PROVIDERS:
         data |= _place(view, slot)
-    memo[slot] = text = json.dumps(data)
+    memo[slot] = text = json.dumps(data).encode()
     return text
 
 

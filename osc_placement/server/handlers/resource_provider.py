@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from osc_placement import codes, microversion
@@ -54,8 +54,7 @@ def list_providers(request: Request) -> Any:
     request.authorize(policies.PROVIDER_LIST)
     view, slots = _find(request, _parse_filters(request, request.pick(_LIST_SCHEMAS)))
     body = provider_body.render_list(view, slots, request.version, request.link("resource_providers"))
-    modified = [moment for slot in slots if (moment := view.nodes[slot].modified) is not None]
-    return reply_bytes(request, body, modified=max(modified, default=None))
+    return reply_bytes(request, body, modified=view.last_modified(slots))
 
 
 def read_providers(request: Request) -> Any:
@@ -77,7 +76,7 @@ def _parse_want(request: Request) -> tuple[Part, ...]:
     return tuple(part for part in PARTS if part in wanted)
 
 
-def _find(request: Request, filters: provider_list.Filters) -> tuple[Snapshot, list[int]]:
+def _find(request: Request, filters: provider_list.Filters) -> tuple[Snapshot, Sequence[int]]:
     """The snapshot, and the slots of the providers in it that pass the filters."""
     unknown = (
         Answer(errors.ResourceClassNotFound, 400, "Invalid resource class in resources parameter: {error}"),
@@ -89,7 +88,7 @@ def _find(request: Request, filters: provider_list.Filters) -> tuple[Snapshot, l
     view = loaded.snapshot
     slots = select(view, membership=filters.membership, traits=filters.traits, resources=filters.resources)
     if not (filters.name or filters.uuid or filters.in_tree):
-        return view, list(slots)
+        return view, slots if isinstance(slots, range) else list(slots)
     # what is an equal name or UUID is for the database to say: to MariaDB "Blue" is "blue"
     ids = request.database.read(provider_list.find_ids, filters)
     return view, [slot for slot in slots if view.nodes[slot].id in ids]
