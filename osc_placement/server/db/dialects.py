@@ -218,17 +218,23 @@ def is_full(error: BaseException) -> bool:
 
 
 @cache
-def adding_up(dialect_name: str, table: sa.Table) -> sa.Insert:
-    """Insert rows, or add their numbers to the rows that are there; the key is the table's primary key."""
-    keys = [column.name for column in table.primary_key]
+def adding_up(dialect_name: str, table: sa.Table, *, replaced: str) -> sa.Insert:
+    """Insert rows, or add their numbers to the rows that are there; the key is the table's primary key.
+
+    :param replaced: the column whose number takes the place of the one before
+    """
+    added = [column for column in table.c if not column.primary_key and column.name != replaced]
     if dialect_name in ("mysql", "mariadb"):
         insert = mysql.insert(table)
-        added = {c.name: c + insert.inserted[c.name] for c in table.c if c.name not in keys}
-        return insert.on_duplicate_key_update(added)
+        sums = {column.name: column + insert.inserted[column.name] for column in added}
+        return insert.on_duplicate_key_update({**sums, replaced: insert.inserted[replaced]})
     dialect: Any = postgresql if dialect_name == "postgresql" else sqlite
     statement = dialect.insert(table)
-    added = {c.name: c + statement.excluded[c.name] for c in table.c if c.name not in keys}
-    updating: sa.Insert = statement.on_conflict_do_update(index_elements=keys, set_=added)
+    sums = {column.name: column + statement.excluded[column.name] for column in added}
+    updating: sa.Insert = statement.on_conflict_do_update(
+        index_elements=[column.name for column in table.primary_key],
+        set_={**sums, replaced: statement.excluded[replaced]},
+    )
     return updating
 
 

@@ -15,4 +15,6 @@ provider_revisions = sa.Table(
     sa.Column("revision", sa.BigInteger, nullable=False),
     sa.Column("generation_moves", sa.BigInteger, nullable=False),
     sa.Column("consumers", sa.BigInteger, nullable=False),
+    sa.Column("changed_at", sa.BigInteger, nullable=False, server_default="0"),
+    sa.Index("oscp_provider_revisions_changed_at", "changed_at"),
 )

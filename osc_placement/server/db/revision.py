@@ -13,7 +13,9 @@ says
     somebody else's doing;
 ``consumers``
     how many consumers this server created less how many it deleted, each counted at one of the providers it
-    holds something of: how many consumers there are beyond the sum is somebody else's doing.
+    holds something of: how many consumers there are beyond the sum is somebody else's doing;
+``changed_at``
+    when that was last, in microseconds of the clock of whoever made the change: a hint where to look first.
 
 A row per provider, not one for all: writers that claim on different hosts must not wait for each other. Rows
 are written last and by ascending id, below the locks on consumers and providers, so no circle can close.
@@ -21,6 +23,7 @@ are written last and by ascending id, below the locks on consumers and providers
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Final
 
@@ -46,13 +49,15 @@ def record(
     ids = sorted({*moved, *touched})
     if not ids or not conn.get_execution_options().get(KEPT):
         return
+    now = time.time_ns() // 1000
     rows = [
         {
             "provider_id": id_,
             "revision": 1,
             "generation_moves": int(id_ in moved),
             "consumers": consumers if id_ == ids[0] else 0,
+            "changed_at": now,
         }
         for id_ in ids
     ]
-    conn.execute(dialects.adding_up(conn.dialect.name, provider_revisions), rows)
+    conn.execute(dialects.adding_up(conn.dialect.name, provider_revisions, replaced="changed_at"), rows)

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import sqlalchemy as sa
@@ -108,41 +108,52 @@ def read_trait_names(conn: Connection) -> frozenset[str]:
 
 
 _USAGE_KEY: Final = allocations.c.resource_provider_id, allocations.c.resource_class_id
-_USAGE: Final = _Read(
-    sa.select(*_USAGE_KEY, sa.func.sum(allocations.c.used)).group_by(*_USAGE_KEY), _USAGE_KEY[0]
-)
+_USAGE: Final = sa.select(*_USAGE_KEY, sa.func.sum(allocations.c.used)).group_by(*_USAGE_KEY)
 
 
-def read_usage(conn: Connection, ids: Collection[int] | None) -> Usage:
+def read_usage(conn: Connection) -> Usage:
     """How much is used of each inventory, or of what was one."""
-    return {(row[0], row[1]): int(row[2]) for row in _USAGE.run(conn, ids)}
+    return {(row[0], row[1]): int(row[2]) for row in conn.execute(_USAGE)}
 
 
-_STOCKS: Final = _Read(
-    sa.select(
-        inventories.c.resource_provider_id,
-        inventories.c.resource_class_id,
-        *(inventories.c[field] for field in INVENTORY_FIELDS),
-    ).order_by(inventories.c.resource_class_id),
-    inventories.c.resource_provider_id,
+_STOCK_KEY: Final = inventories.c.resource_provider_id, inventories.c.resource_class_id
+_STOCKS: Final = sa.select(*_STOCK_KEY, *(inventories.c[field] for field in INVENTORY_FIELDS)).order_by(
+    _STOCK_KEY[1]
 )
+_STOCKS_AND_USE: Final = _STOCKS.add_columns(
+    sa.select(sa.func.sum(allocations.c.used))
+    .where(_USAGE_KEY[0] == _STOCK_KEY[0], _USAGE_KEY[1] == _STOCK_KEY[1])
+    .scalar_subquery()
+).where(_STOCK_KEY[0].in_(sa.bindparam("ids", expanding=True)))
 
 
 def read_stocks(
-    conn: Connection, ids: Collection[int] | None, class_names: Mapping[int, str], used: Usage
+    conn: Connection, ids: Collection[int] | None, class_names: Mapping[int, str]
 ) -> dict[int, dict[str, Stock]]:
     """Each provider's inventories with what is used of them, by name of class."""
     # PERF: thousands of hosts have the same inventory; one object for all saves memory
     known: dict[tuple[Any, ...], Inventory] = {}
     stocks: dict[int, dict[str, Stock]] = {}
-    for id_, class_id, *fields in _STOCKS.run(conn, ids):
-        values = tuple(fields)
+    for id_, class_id, values, used in _read_stocks(conn, ids):
         if class_id not in class_names:
             # no key keeps a class that is deleted elsewhere at this moment; nobody can ask for it any more
             continue
         inventory = known.get(values) or known.setdefault(values, Inventory(*values))
-        stocks.setdefault(id_, {})[class_names[class_id]] = Stock(inventory, used.get((id_, class_id), 0))
+        stocks.setdefault(id_, {})[class_names[class_id]] = Stock(inventory, used)
     return stocks
+
+
+def _read_stocks(
+    conn: Connection, ids: Collection[int] | None
+) -> Iterator[tuple[int, int, tuple[Any, ...], int]]:
+    if ids is None:
+        # for all of them, the index of allocations is gone through once
+        usage = read_usage(conn)
+        for id_, class_id, *fields in conn.execute(_STOCKS):
+            yield id_, class_id, tuple(fields), usage.get((id_, class_id), 0)
+    else:
+        for id_, class_id, *fields, used in conn.execute(_STOCKS_AND_USE, {"ids": list(ids)}):
+            yield id_, class_id, tuple(fields), int(used or 0)
 
 
 _OF: Final = resource_provider_traits.c

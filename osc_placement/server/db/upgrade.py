@@ -66,7 +66,7 @@ HEAD: Final = PLACEMENT.head
 #: tables of our own, which openstack-placement does not see
 OWN: Final = History(
     directory="own_migrations",
-    revisions=("a1c0f4d2e6b8",),
+    revisions=("a1c0f4d2e6b8", "c7d2e9a4b015"),
     metadata=own_tables.metadata,
     versions=_describe_version_table("oscp_alembic_version"),
 )

@@ -1,0 +1,17 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Remember when each provider was changed last, to look at the last ones first (see `row_changes`)."""
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "c7d2e9a4b015"
+down_revision = "a1c0f4d2e6b8"
+
+
+def upgrade() -> None:
+    # servers of the release before go on without it
+    op.add_column(
+        "oscp_provider_revisions",
+        sa.Column("changed_at", sa.BigInteger, nullable=False, server_default="0"),
+    )
+    op.create_index("oscp_provider_revisions_changed_at", "oscp_provider_revisions", ["changed_at"])

@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which providers' rows are others than those that were read before, finding out with as little as possible.
+
+1. Those that this server changed last are looked at: if they make up all of the difference between the sums
+   of the fingerprints, they are all there is. How they are found need not be right, then: the time of a
+   change is that of the clock of whoever made it, and a transaction may be committed long after it.
+2. Otherwise providers are compared in blocks of ids, by the same sums, and row by row in the blocks that
+   differ.
+
+PERF: with eight clients that claim, the first took 0.6 ms of processor time, where the second took 2.2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import sqlalchemy as sa
+
+from osc_placement.server.db import fingerprint
+from osc_placement.server.db.own_tables import provider_revisions
+from osc_placement.server.db.snapshot_rows import Row, read_rows
+from osc_placement.server.db.tables import resource_providers
+
+if TYPE_CHECKING:
+    from sqlalchemy.engine import Connection
+
+    from osc_placement.server.db.fingerprint import Fingerprint, Numbers
+
+#: providers whose ids differ in the last bits only are one block, in which changes are looked for together
+BLOCK_BITS: Final = 5
+#: with more ids than that in question, reading everything is as cheap, and databases limit parameters
+MANY: Final = 4000
+#: how many of those that were changed last are looked at
+_RECENT: Final = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """The rows of all providers, by id, and their sums by block."""
+
+    by_id: Mapping[int, Row]
+    blocks: Mapping[int, Numbers]
+
+    @classmethod
+    def of(cls, by_id: Mapping[int, Row]) -> Rows:
+        """The rows with their sums."""
+        sums: dict[int, list[int]] = {}
+        for row in by_id.values():
+            block = sums.setdefault(row.id >> BLOCK_BITS, [0] * 5)
+            for index, number in enumerate(_numbers(row)):
+                block[index] += number
+        return cls(by_id, {block: tuple(numbers) for block, numbers in sums.items()})
+
+
+@dataclass(frozen=True, slots=True)
+class RowChanges:
+    """The rows as they are now, the ids of those that are new or others, and of those that are gone."""
+
+    rows: Rows
+    changed: frozenset[int] = frozenset()
+    removed: frozenset[int] = frozenset()
+
+
+def find(
+    conn: Connection, old: Rows, before: Fingerprint, taken: Fingerprint, *, revisions_kept: bool
+) -> RowChanges:
+    """What is another than in rows that were read under the fingerprint ``before``."""
+    if (taken.providers, taken.revisions) == (before.providers, before.revisions):
+        return RowChanges(old)
+    recent = _find_recent(conn, old, before, taken) if revisions_kept else None
+    return recent or _compare_blocks(conn, old, revisions_kept)
+
+
+def _numbers(row: Row) -> Numbers:
+    """What the sums are of: those of the fingerprint, and the revision."""
+    return 1, row.id, row.generation, row.hash, row.revision
+
+
+def _find_recent(conn: Connection, old: Rows, before: Fingerprint, taken: Fingerprint) -> RowChanges | None:
+    """The changes, if they are all to providers known that this server changed of late; None if not."""
+    last = conn.execute(_last_changed).all()
+    ids = [id_ for id_, revision in last if id_ in old.by_id and old.by_id[id_].revision != revision]
+    read = read_rows(conn, ids, revisions_kept=True) if ids else {}
+    differences = {id_: _difference(old.by_id[id_], row) for id_, row in read.items()}
+    total = [sum(numbers) for numbers in zip(*differences.values(), strict=True)]
+    if total != _between(before, taken):
+        return None
+    blocks = dict(old.blocks)
+    for id_, difference in differences.items():
+        block = id_ >> BLOCK_BITS
+        blocks[block] = tuple(map(sum, zip(blocks[block], difference, strict=True)))
+    return RowChanges(Rows({**old.by_id, **read}, blocks), frozenset(read))
+
+
+_last_changed: Final = (
+    sa.select(provider_revisions.c.provider_id, provider_revisions.c.revision)
+    .order_by(provider_revisions.c.changed_at.desc())
+    .limit(_RECENT)
+)
+
+
+def _difference(old: Row, new: Row) -> Numbers:
+    return tuple(b - a for a, b in zip(_numbers(old), _numbers(new), strict=True))
+
+
+def _between(before: Fingerprint, taken: Fingerprint) -> list[int]:
+    """What the sums of all rows have become more, in the order of `_numbers`."""
+    old, new = ((*taken_.providers, taken_.revisions[0]) for taken_ in (before, taken))
+    return [b - a for a, b in zip(old, new, strict=True)]
+
+
+def _compare_blocks(conn: Connection, old: Rows, revisions_kept: bool) -> RowChanges:
+    known, present = old.blocks, _sum_blocks(conn, revisions_kept)
+    differing = {block for block in present.keys() | known.keys() if present.get(block) != known.get(block)}
+    ids = _ids_in(differing) if len(differing) << BLOCK_BITS <= MANY else None
+    read = read_rows(conn, ids, revisions_kept)
+    looked_at: Collection[int] = old.by_id.keys() if ids is None else [id_ for id_ in ids if id_ in old.by_id]
+    removed = frozenset(id_ for id_ in looked_at if id_ not in read)
+    changed = frozenset(id_ for id_, row in read.items() if old.by_id.get(id_) != row)
+    rows = {**old.by_id, **read}
+    for id_ in removed:
+        del rows[id_]
+    return RowChanges(Rows(rows, present), changed, removed)
+
+
+def _ids_in(blocks: Iterable[int]) -> list[int]:
+    return [id_ for block in sorted(blocks) for id_ in range(block << BLOCK_BITS, (block + 1) << BLOCK_BITS)]
+
+
+def _sum_blocks(conn: Connection, revisions_kept: bool) -> dict[int, Numbers]:
+    """The sums of each block of providers."""
+    key = conn.dialect.name
+    if key not in _block_texts:
+        queries = _provider_blocks(conn.dialect), _revision_blocks()
+        _block_texts[key] = [fingerprint.to_text(query, conn.dialect) for query in queries]
+    of_providers, of_revisions = _block_texts[key]
+    sums = {row[0]: [int(number or 0) for number in row[1:]] for row in conn.exec_driver_sql(of_providers)}
+    revisions: dict[int, int] = {}
+    if revisions_kept:
+        revisions = {row[0]: int(row[1]) for row in conn.exec_driver_sql(of_revisions)}
+    return {block: (*numbers, revisions.get(block, 0)) for block, numbers in sums.items()}
+
+
+# PERF: a millisecond and a half of each refresh was the making of these
+_block_texts: dict[str, list[str]] = {}
+
+
+def _provider_blocks(dialect: sa.Dialect) -> sa.Select[Any]:
+    block = resource_providers.c.id.op(">>")(sa.literal_column(str(BLOCK_BITS)))
+    return sa.select(block, *fingerprint.provider_sums(dialect)).group_by(block)
+
+
+def _revision_blocks() -> sa.Select[Any]:
+    own = provider_revisions.c
+    block = own.provider_id.op(">>")(sa.literal_column(str(BLOCK_BITS)))
+    # those of providers that are gone are not of interest
+    present = provider_revisions.join(resource_providers, resource_providers.c.id == own.provider_id)
+    return sa.select(block, sa.func.sum(own.revision)).select_from(present).group_by(block)
