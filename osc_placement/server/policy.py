@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import time
+from typing import TYPE_CHECKING, Final
 
 from oslo_policy import opts as policy_opts
 from oslo_policy import policy as oslo_policy
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
 
     from oslo_config.cfg import ConfigOpts
     from oslo_context.context import RequestContext
+
+#: how long at most the rules of before are in force when a file of them changes
+LOOK_SECONDS: Final = 1.0
 
 
 class Policy:
@@ -41,8 +45,23 @@ class Policy:
             raise errors.Forbidden(rule) from error
 
 
+class _Enforcer(oslo_policy.Enforcer):
+    """Looks for changes of its files once a second, where oslo.policy does so at each question.
+
+    PERF: a look is a dozen system calls, a tenth of a request for candidates.
+    """
+
+    _next_look = 0.0
+
+    def load_rules(self, force_reload: bool = False) -> None:
+        now = time.monotonic()
+        if force_reload or now >= self._next_look:
+            super().load_rules(force_reload)
+            self._next_look = now + LOOK_SECONDS
+
+
 def _make_enforcer(conf: ConfigOpts) -> oslo_policy.Enforcer:
-    enforcer = oslo_policy.Enforcer(conf)
+    enforcer = _Enforcer(conf)
     # the defaults moved to new roles years ago; warning of each at every start helps nobody
     enforcer.suppress_default_change_warnings = True
     enforcer.suppress_deprecation_warnings = True

@@ -5,6 +5,7 @@ import json
 import logging
 import os
 import re
+import time
 
 import pytest
 import webob
@@ -12,7 +13,7 @@ from oslo_config import cfg
 from oslo_context.context import get_current
 
 from osc_placement.server import conf as server_conf
-from osc_placement.server import deploy
+from osc_placement.server import deploy, policy
 
 ORIGIN = "https://dashboard.example"
 ID = "370e0647-88ee-4a72-a9ba-8cf5d1adf41c"
@@ -189,6 +190,8 @@ def test_a_policy_file_is_read_again_when_it_changes(make_application, tmp_path)
         path.write_text(json.dumps({"placement:resource_providers:list": rule}))
         # the time of the file is what is looked at, and two writes may be of one moment
         os.utime(path, (number * 1000, number * 1000))
+        # files are looked at once in a while
+        time.sleep(policy.LOOK_SECONDS)
         assert may_list() == status
     answer = send(application, "GET", "/traits", token="user:project")
     assert (
