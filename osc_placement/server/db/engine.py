@@ -68,6 +68,14 @@ def _translating() -> Iterator[None]:
         raise
 
 
+class _LostBeforeCommit(Exception):
+    """The connection of a transaction broke before its end, so that it changed nothing."""
+
+    def __init__(self, reason: db_exc.DBConnectionError) -> None:
+        super().__init__(str(reason))
+        self.reason = reason
+
+
 class Database:
     """One database, through a pool of connections for reading and one for writing.
 
@@ -224,8 +232,8 @@ class Database:
         The operation locks what it judges before it reads it, so races end as waits. What can still happen,
         a deadlock or a lost Galera certification, undoes the whole transaction and runs the whole of it
         again, after a short random pause; the operation must therefore change nothing but the database.
-        A connection lost on the way is not retried: if it broke during the commit, nobody knows what came
-        of it.
+        A connection that breaks before the commit is replaced once, since nothing was changed: it may have
+        been dead all along. One that breaks during the commit is not: nobody knows what came of it.
 
         :raises errors.DatabaseUnavailable: there is no connection to be had, or it broke
         :raises errors.TooMuchContention: the transaction lost against others ``attempts`` times
@@ -235,21 +243,32 @@ class Database:
         with _translating():
             for pause in self._pauses():
                 try:
-                    return self._run(self._writer, operation, *args, **kwargs)
+                    return self._run_twice(operation, *args, **kwargs)
                 except (db_exc.DBDeadlock, errors.Retry) as error:
                     LOG.debug("transaction lost a race, trying again in %.3f s: %s", pause, error)
                 time.sleep(pause)
         raise errors.TooMuchContention
 
-    def _run(
-        self,
-        engine: Engine,
-        operation: Callable[Concatenate[Connection, P], T],
-        *args: P.args,
-        **kwargs: P.kwargs,
+    def _run_twice(
+        self, operation: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs
     ) -> T:
-        with self._turns.get(engine, nullcontext()), engine.begin() as connection:
-            return operation(connection, *args, **kwargs)
+        try:
+            return self._run(operation, *args, **kwargs)
+        except _LostBeforeCommit:
+            LOG.info("lost a database connection before anything was committed, trying once more")
+        try:
+            return self._run(operation, *args, **kwargs)
+        except _LostBeforeCommit as error:
+            raise error.reason from error
+
+    def _run(
+        self, operation: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        with self._turns.get(self._writer, nullcontext()), self._writer.begin() as connection:
+            try:
+                return operation(connection, *args, **kwargs)
+            except db_exc.DBConnectionError as error:
+                raise _LostBeforeCommit(error) from error
 
     def _pauses(self) -> Iterator[float]:
         longest = FIRST_PAUSE

@@ -20,7 +20,7 @@ import sqlalchemy as sa
 
 from osc_placement.server.db import fingerprint
 from osc_placement.server.db.own_tables import provider_revisions
-from osc_placement.server.db.snapshot_rows import Row, read_rows
+from osc_placement.server.db.snapshot_rows import Row, read_last_changed, read_rows
 from osc_placement.server.db.tables import resource_providers
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ BLOCK_BITS: Final = 5
 #: with more ids than that in question, reading everything is as cheap, and databases limit parameters
 MANY: Final = 4000
 #: how many of those that were changed last are looked at
-_RECENT: Final = 16
+_RECENT: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +80,8 @@ def _numbers(row: Row) -> Numbers:
 
 def _find_recent(conn: Connection, old: Rows, before: Fingerprint, taken: Fingerprint) -> RowChanges | None:
     """The changes, if they are all to providers known that this server changed of late; None if not."""
-    last = conn.execute(_last_changed).all()
-    ids = [id_ for id_, revision in last if id_ in old.by_id and old.by_id[id_].revision != revision]
-    read = read_rows(conn, ids, revisions_kept=True) if ids else {}
+    last = read_last_changed(conn, _RECENT)
+    read = {id_: row for id_, row in last.items() if id_ in old.by_id and old.by_id[id_] != row}
     differences = {id_: _difference(old.by_id[id_], row) for id_, row in read.items()}
     total = [sum(numbers) for numbers in zip(*differences.values(), strict=True)]
     if total != _between(before, taken):
@@ -92,13 +91,6 @@ def _find_recent(conn: Connection, old: Rows, before: Fingerprint, taken: Finger
         block = id_ >> BLOCK_BITS
         blocks[block] = tuple(map(sum, zip(blocks[block], difference, strict=True)))
     return RowChanges(Rows({**old.by_id, **read}, blocks), frozenset(read))
-
-
-_last_changed: Final = (
-    sa.select(provider_revisions.c.provider_id, provider_revisions.c.revision)
-    .order_by(provider_revisions.c.changed_at.desc())
-    .limit(_RECENT)
-)
 
 
 def _difference(old: Row, new: Row) -> Numbers:

@@ -83,7 +83,12 @@ def _select_rows(dialect: sa.Dialect, revisions_kept: bool) -> sa.Select[Any]:
         own = provider_revisions.c
         counted = (sa.func.coalesce(own.revision, 0), sa.func.coalesce(own.generation_moves, 0))
         source = resource_providers.outerjoin(provider_revisions, own.provider_id == columns.id)
-    return sa.select(
+    return sa.select(*_row_columns(dialect), *counted).select_from(source)
+
+
+def _row_columns(dialect: sa.Dialect) -> list[Any]:
+    columns = resource_providers.c
+    return [
         columns.id,
         columns.uuid,
         columns.name,
@@ -92,8 +97,25 @@ def _select_rows(dialect: sa.Dialect, revisions_kept: bool) -> sa.Select[Any]:
         sa.func.coalesce(columns.root_provider_id, columns.id),
         sa.func.coalesce(columns.updated_at, columns.created_at),
         fingerprint.provider_hash(dialect),
-        *counted,
-    ).select_from(source)
+    ]
+
+
+def read_last_changed(conn: Connection, most: int) -> dict[int, Row]:
+    """The rows of the providers that this server changed last, by the clocks of whoever did."""
+    key = conn.dialect.name, most
+    if key not in _last_changed:
+        _last_changed[key] = _select_last_changed(conn.dialect, most)
+    return {row[0]: Row(*row) for row in conn.execute(_last_changed[key])}
+
+
+_last_changed: dict[tuple[str, int], sa.Select[Any]] = {}
+
+
+def _select_last_changed(dialect: sa.Dialect, most: int) -> sa.Select[Any]:
+    own = provider_revisions.c
+    last = sa.select(provider_revisions).order_by(own.changed_at.desc()).limit(most).subquery()
+    columns = [*_row_columns(dialect), last.c.revision, last.c.generation_moves]
+    return sa.select(*columns).join(last, last.c.provider_id == resource_providers.c.id)
 
 
 def read_class_names(conn: Connection) -> dict[int, str]:

@@ -121,13 +121,29 @@ def test_a_connection_that_broke_is_replaced_for_a_read(open_database):
         database.read(Losing(2, db_exc.DBConnectionError()), "again")
 
 
-def test_a_connection_that_broke_ends_a_write(open_database):
+def test_a_connection_that_broke_before_the_commit_is_replaced_for_a_write(open_database):
+    """Nothing was committed, so it may be sent again, whole; but not for ever."""
+    database = open_database()
+    assert database.write(Losing(1, db_exc.DBConnectionError()), "attempt") == 2
+    assert database.read(read_all) == ["attempt 2"]
+    broken = Losing(2, db_exc.DBConnectionError())
+    with pytest.raises(errors.DatabaseUnavailable):
+        database.write(broken, "again")
+    assert broken.attempts == 2
+
+
+def test_a_connection_that_breaks_during_the_commit_ends_a_write(open_database):
     """Whether it was committed nobody knows, so it is not sent again."""
     database = open_database()
-    broken = Losing(1, db_exc.DBConnectionError())
+    written = Losing(0, None)
+
+    @sa.event.listens_for(database.engine, "commit")
+    def lose(connection):
+        raise db_exc.DBConnectionError
+
     with pytest.raises(errors.DatabaseUnavailable):
-        database.write(broken, "attempt")
-    assert broken.attempts == 1
+        database.write(written, "attempt")
+    assert written.attempts == 1
 
 
 def test_a_writer_waits_for_another(open_database):

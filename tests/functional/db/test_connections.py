@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Connections that the database ended while they lay in the pool: nobody notices."""
+
+import pytest
+import sqlalchemy as sa
+
+from osc_placement.server.db import provider
+from osc_placement.server.db.current import Current
+
+#: what lists the connections to a database but for one's own, and what ends one of them
+ENDING = {
+    "mariadb": (
+        "SELECT id FROM information_schema.processlist WHERE db = DATABASE() AND id <> CONNECTION_ID()",
+        "KILL {}",
+    ),
+    "postgresql": (
+        "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()",
+        "SELECT pg_terminate_backend({})",
+    ),
+}
+
+
+@pytest.fixture
+def end_connections(backend, database):
+    """A function that ends all connections to the database; a file has none."""
+
+    def end():
+        engine = sa.create_engine(database.url, poolclass=sa.pool.NullPool)
+        listing, ending = ENDING[backend]
+        with engine.begin() as connection:
+            for id_ in connection.exec_driver_sql(listing).scalars().all():
+                connection.exec_driver_sql(ending.format(id_))
+
+    return end
+
+
+# a file has no connections that somebody else could end
+@pytest.mark.parametrize("backend", list(ENDING), indirect=True)
+def test_reads_and_writes_take_another_connection(database, make_provider, end_connections):
+    item = make_provider(VCPU=8)
+    current = Current(database)
+    assert current.get().snapshot.node(item.id).name == item.name
+    for number in range(3):
+        end_connections()
+        new = f"{item.name}-{number}"
+        database.write(provider.update, item.uuid, {"name": new}, reparenting_allowed=False)
+        end_connections()
+        assert database.read(provider.load, item.uuid).name == new
+        end_connections()
+        assert current.get().snapshot.node(item.id).name == new
