@@ -133,8 +133,6 @@ class Dispatcher:
                 if not self._ready:
                     names.synchronize(self._service.database)
                     _keep_revisions(self._service.database)
-                    # so that no request waits for it
-                    self._service.current.get()
                     self._ready = True
 
     def _try_to_get_ready(self) -> None:

@@ -27,6 +27,11 @@ class Filters:
     traits: Traits = field(default_factory=Traits)
     resources: Mapping[str, int] = field(default_factory=dict)
 
+    @property
+    def names_anything(self) -> bool:
+        """Whether there are traits or classes among them, which have to exist."""
+        return bool(self.traits.names or self.resources)
+
 
 def find_ids(conn: Connection, filters: Filters) -> set[int]:
     """The ids of the providers with this name, this UUID, in this provider's tree; all that is given."""

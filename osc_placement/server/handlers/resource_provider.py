@@ -82,15 +82,20 @@ def _find(request: Request, filters: provider_list.Filters) -> tuple[Snapshot, S
         Answer(errors.ResourceClassNotFound, 400, "Invalid resource class in resources parameter: {error}"),
         Answer(errors.TraitNotFound, 400, 'Invalid trait(s) in "required" parameter: {error}'),
     )
+    ids = None
+    if filters.name or filters.uuid or filters.in_tree:
+        # what is an equal name or UUID is for the database to say: to MariaDB "Blue" is "blue"
+        ids = request.database.read(provider_list.find_ids, filters)
+        if not ids and not filters.names_anything:
+            # PERF: a worker that has just started need not load all the others
+            return Snapshot(()), ()
     loaded = request.current.get()
     with answering(*unknown):
         loaded.check_names(filters.traits.names, filters.resources)
     view = loaded.snapshot
     slots = select(view, membership=filters.membership, traits=filters.traits, resources=filters.resources)
-    if not (filters.name or filters.uuid or filters.in_tree):
+    if ids is None:
         return view, slots if isinstance(slots, range) else list(slots)
-    # what is an equal name or UUID is for the database to say: to MariaDB "Blue" is "blue"
-    ids = request.database.read(provider_list.find_ids, filters)
     return view, [slot for slot in slots if view.nodes[slot].id in ids]
 
 

@@ -259,7 +259,7 @@ def test_a_server_error_tells_nothing_of_the_inside(application, monkeypatch, ca
     def fail(*arguments, **keywords):
         raise sqlite3.InterfaceError("secret")
 
-    monkeypatch.setattr("osc_placement.server.db.engine.Database.mark", fail)
+    monkeypatch.setattr("osc_placement.server.db.engine.Database.look", fail)
     request = webob.Request.blank("/resource_providers", headers={"x-auth-token": "admin"})
     response = request.get_response(application)
     assert response.status_int == 500
