@@ -10,6 +10,7 @@ from typing import Any, Final, TypeVar
 import yaml
 
 from osc_placement.errors import PlacementError
+from osc_placement.state import emit
 from osc_placement.state.document import Document, iterate_plain, parse_document
 from osc_placement.state.node import InvalidDocument, Path
 
@@ -39,7 +40,6 @@ class _DepthLimit:
 # libyaml is ten times faster; PyYAML is built without it on some platforms
 _LOADER: Final[Any] = type("_Loader", (_DepthLimit, getattr(yaml, "CSafeLoader", yaml.SafeLoader)), {})
 _DUMPER: Final[Any] = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
-_WIDTH: Final = 120
 #: how many providers or consumers are text at a time
 _PIECE: Final = 100
 _MERGE: Final = "tag:yaml.org,2002:merge"
@@ -99,9 +99,16 @@ def format_document(document: Document) -> Iterator[str]:
             yield _dump({section: []})
             continue
         yield f"{section}:\n"
-        remaining = chain((first,), values)
-        while piece := list(islice(remaining, _PIECE)):
-            yield _dump(piece)
+        remaining = map(_format_entry, chain((first,), values))
+        while piece := "".join(islice(remaining, _PIECE)):
+            yield piece
+
+
+def _format_entry(entry: dict[str, Any]) -> str:
+    try:
+        return emit.format_entry(entry)
+    except emit.Unusual:
+        return _dump([entry])
 
 
 def _dump(plain: object) -> str:
@@ -111,7 +118,7 @@ def _dump(plain: object) -> str:
             Dumper=_DUMPER,
             sort_keys=False,
             default_flow_style=None,
-            width=_WIDTH,
+            width=emit.WIDTH,
             allow_unicode=True,
         )
     )
