@@ -92,6 +92,7 @@ class PlacementClient(Transport):
         filters: Mapping[str, Any] | None = None,
         *,
         want: Iterable[Part] = PARTS,
+        only_capacity: bool = False,
         concurrency: int = CONCURRENCY,
         on_total: Callable[[int], None] = lambda _total: None,
         on_record: Callable[[object], None] | None = None,
@@ -104,6 +105,8 @@ class PlacementClient(Transport):
         was (``on_record``), in the caller's thread.
 
         :param filters: the arguments of `list_providers`, by name
+        :param only_capacity: whether of inventories nothing is needed but the capacity, which a few requests
+            may tell of all providers; what else an inventory then has is not to be relied on
         :param concurrency: how many requests may be under way at once where there has to be more than one
         """
         at_once = self.read_providers_at_once(filters, want=want)
@@ -112,7 +115,8 @@ class PlacementClient(Transport):
         documents = self.list_providers(**(filters or {}))
         self.allow_concurrency(concurrency)
         reading = Reading(concurrency, on_total, on_record)
-        return map(_record, piecewise.read_pieces(self, documents, _order_parts(want), reading))
+        read = piecewise.read_capacities if only_capacity else piecewise.read_pieces
+        return map(_record, read(self, documents, _order_parts(want), reading))
 
     def read_providers_at_once(
         self, filters: Mapping[str, Any] | None = None, *, want: Iterable[Part] = PARTS

@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reading many providers from a placement that has no bulk read: in as few requests as the API allows.
 
-Inventories and aggregates cost a request for each provider. Usages and traits do not have to: the summaries
-of ``GET /allocation_candidates?resources=VCPU:1`` have them for every provider of every tree in which some
-VCPU is free, and a few such requests, for the classes that most providers have, tell nearly all. Providers
-that no summary has, as those that are full, are asked one by one. The lower half of client.py.
+Inventories and aggregates cost a request for each provider. Usages, traits and capacities do not have to: the
+summaries of ``GET /allocation_candidates?resources=VCPU:1`` have them for every provider of every tree in
+which some VCPU is free, and a few such requests, for the classes that most providers have, tell nearly all.
+Providers that no summary has, as those that are full, are asked one by one. The lower half of client.py.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Final, Protocol
 
 from osc_placement import microversion
@@ -27,6 +28,8 @@ SUMMARIZED: Final[frozenset[Part]] = frozenset(("usages", "traits"))
 MANY: Final = 100
 #: the least part of the providers that a further request for candidates has to be about
 _WORTH_ASKING: Final = 0.05
+#: what one may not ask at once one may yet ask of each
+_REFUSALS: Final = (BadAnswer, Forbidden, NotFound)
 
 
 class Placement(Protocol):
@@ -51,6 +54,12 @@ class Placement(Protocol):
     def allocation_candidates(self, params: Sequence[tuple[str, str]]) -> Document:
         """All that there are."""
 
+    def list_resource_classes(self) -> list[Document]:
+        """All classes."""
+
+    def list_providers(self, *, resources: Mapping[str, int] | None = None) -> list[Document]:
+        """Those with so much free."""
+
 
 def read_pieces(
     client: Placement, documents: Sequence[Document], parts: Sequence[Part], reading: Reading
@@ -63,14 +72,36 @@ def read_pieces(
     read = _read_round(client, documents, [part for part in parts if part not in late], reading)
     if not late:
         return read
-    known = _read_summaries(client, read)
-    rest = [document for document in read if document["uuid"] not in known]
-    asked = {document["uuid"]: document for document in _read_round(client, rest, late, reading)}
-    found = {uuid: {part: summary[part] for part in late} for uuid, summary in known.items()} | asked
-    # what was read in the first round is the older
+    return _complete(client, read, _read_summaries(client, read), late, reading)
+
+
+def read_capacities(
+    client: Placement, documents: Sequence[Document], parts: Sequence[Part], reading: Reading
+) -> list[Document]:
+    """The same with inventories of which only the capacity is right: nothing is reserved, the ratio is 1."""
+    if not _is_worth_it(client, documents, parts):
+        return read_pieces(client, documents, parts, reading)
+    late = [part for part in parts if part == "inventories" or part in SUMMARIZED]
+    read = _read_round(client, documents, [part for part in parts if part not in late], reading)
+    known = _read_summaries_of_free(client, {document["uuid"] for document in read})
+    return _complete(client, read, known, late, reading)
+
+
+def _complete(
+    client: Placement,
+    documents: Sequence[Document],
+    known: Mapping[str, Document],
+    parts: Sequence[Part],
+    reading: Reading,
+) -> list[Document]:
+    """The documents with these parts too, from the summaries, or asked for where there is none."""
+    rest = [document for document in documents if document["uuid"] not in known]
+    asked = {document["uuid"]: document for document in _read_round(client, rest, parts, reading)}
+    found = {uuid: {part: summary[part] for part in parts} for uuid, summary in known.items()} | asked
+    # what was read before is the older
     return [
         document | found[document["uuid"]] | {"generation": document["generation"]}
-        for document in read
+        for document in documents
         if document["uuid"] in found
     ]
 
@@ -132,12 +163,29 @@ def _read_summaries(client: Placement, documents: Sequence[Document]) -> dict[st
     while name := _next_class(documents, known, asked):
         asked.add(name)
         try:
-            answer = client.allocation_candidates([("resources", f"{name}:1")])
-        except (BadAnswer, Forbidden, NotFound):
-            # what one may not ask at once one may yet ask of each
+            known |= _read_class(client, name)
+        except _REFUSALS:
             break
-        known |= {uuid: _to_parts(summary) for uuid, summary in answer["provider_summaries"].items()}
     return known
+
+
+def _read_summaries_of_free(client: Placement, uuids: set[str]) -> dict[str, Document]:
+    """The same, where it is not known who has which class: a list tells who has some of it free."""
+    known: dict[str, Document] = {}
+    with suppress(*_REFUSALS):
+        for name in (document["name"] for document in client.list_resource_classes()):
+            unknown = uuids - known.keys()
+            if not _are_many(len(unknown), len(uuids)):
+                break
+            having = {document["uuid"] for document in client.list_providers(resources={name: 1})}
+            if _are_many(len(unknown & having), len(uuids)):
+                known |= _read_class(client, name)
+    return known
+
+
+def _read_class(client: Placement, name: str) -> dict[str, Document]:
+    answer = client.allocation_candidates([("resources", f"{name}:1")])
+    return {uuid: _to_parts(summary) for uuid, summary in answer["provider_summaries"].items()}
 
 
 def _next_class(documents: Sequence[Document], known: Mapping[str, Document], asked: set[str]) -> str | None:
@@ -145,9 +193,17 @@ def _next_class(documents: Sequence[Document], known: Mapping[str, Document], as
     unknown = [document["inventories"] for document in documents if document["uuid"] not in known]
     numbers = Counter(name for inventories in unknown for name in inventories if name not in asked)
     name, number = max(numbers.items(), key=lambda pair: (pair[1], pair[0]), default=("", 0))
-    return name if number >= max(MANY / 2, _WORTH_ASKING * len(documents)) else None
+    return name if _are_many(number, len(documents)) else None
+
+
+def _are_many(number: int, total: int) -> bool:
+    return number >= max(MANY / 2, _WORTH_ASKING * total)
 
 
 def _to_parts(summary: Document) -> Document:
-    usages = {name: amounts["used"] for name, amounts in summary["resources"].items()}
-    return {"usages": usages, "traits": summary["traits"]}
+    resources: Mapping[str, Mapping[str, int]] = summary["resources"]
+    return {
+        "inventories": {name: {"total": amounts["capacity"]} for name, amounts in resources.items()},
+        "usages": {name: amounts["used"] for name, amounts in resources.items()},
+        "traits": summary["traits"],
+    }

@@ -55,7 +55,7 @@ class TopUsage(base.Lister):
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Any, Any]:
         with show_reading(self.app.stderr, parsed_args.concurrency) as reading:
-            cloud = read_cloud(self.client, STOCKS, reading=reading)
+            cloud = read_cloud(self.client, STOCKS, only_capacity=True, reading=reading)
             _require_class(cloud, parsed_args.resource_class)
             holdings = read_holdings(self.client, cloud, reading)
         by_project = parsed_args.by == "project"

@@ -27,9 +27,13 @@ def read_cloud(
     want: Iterable[Part] = PARTS,
     *,
     trees: Sequence[str] = (),
+    only_capacity: bool = False,
     reading: Reading | None = None,
 ) -> Cloud:
-    """Read all providers, or those of the trees in which these providers are."""
+    """Read all providers, or those of the trees in which these providers are.
+
+    With ``only_capacity`` nothing of an inventory is right but its capacity, which may save requests.
+    """
     reading = reading or Reading()
     conditions: Sequence[Mapping[str, Any]] = [{"in_tree": uuid} for uuid in trees] or [{}]
     records = {
@@ -38,6 +42,7 @@ def read_cloud(
         for record in client.read_providers(
             filters,
             want=want,
+            only_capacity=only_capacity,
             concurrency=reading.concurrency,
             on_total=reading.on_total,
             on_record=reading.on_item,

@@ -116,6 +116,54 @@ def test_candidates_are_asked_for_only_where_they_tell_something(fake, settings,
     assert fake.lines.count("GET /allocation_candidates") == 0
 
 
+@pytest.fixture
+def capacities(fake):
+    """The same, with inventories of which something is reserved; VCPU is free, but for the full one."""
+    fake.on("GET", "/resource_classes", {"resource_classes": [{"name": "DISK_GB"}, {"name": "VCPU"}]})
+    for number in range(NUMBER):
+        inventories = {"VCPU": {"total": 10, "reserved": 2}}
+        path = f"/resource_providers/{uuid(number)}/inventories"
+        fake.on("GET", path, {"inventories": inventories, **generation(number)})
+    free = [
+        {"uuid": uuid(number), "name": f"host{number}", "generation": number}
+        for number in range(NUMBER)
+        if number != FULL
+    ]
+    everybody = [*free, {"uuid": uuid(FULL), "name": "full", "generation": FULL}]
+    fake.on("GET", "/resource_providers", *({"resource_providers": each} for each in (everybody, [], free)))
+    return fake
+
+
+def test_capacities_come_from_the_summaries_too(capacities):
+    """No provider is asked but the one that is full; a class that nobody has is passed over."""
+    records = list(capacities.client().read_providers(want=("inventories", "usages"), only_capacity=True))
+    assert {record.inventories["VCPU"].capacity for record in records} == {8}
+    assert {record.provider.uuid: record.usages["VCPU"] for record in records} == {
+        uuid(number): number % 5 for number in range(NUMBER)
+    }
+    queries = [request.query for request in capacities.asked if request.path == "/allocation_candidates"]
+    assert queries == [[("resources", "VCPU:1")]]
+    assert (count(capacities, "inventories"), count(capacities, "usages")) == (1, 1)
+
+
+def test_capacities_are_asked_for_one_by_one_where_the_summaries_are_refused(capacities):
+    """The result is the same."""
+    capacities.on("GET", "/allocation_candidates", error(403, "not for you"))
+    records = list(capacities.client().read_providers(want=("inventories", "usages"), only_capacity=True))
+    assert {record.inventories["VCPU"].capacity for record in records} == {8}
+    assert count(capacities, "inventories") == NUMBER
+
+
+def test_capacities_beside_what_no_summary_has(capacities):
+    """Aggregates are read of each provider, and all of it comes together."""
+    want = ("inventories", "usages", "aggregates")
+    records = list(capacities.client().read_providers(want=want, only_capacity=True))
+    assert {(record.aggregates, record.inventories["VCPU"].capacity) for record in records} == {
+        (frozenset(), 8)
+    }
+    assert (count(capacities, "inventories"), count(capacities, "aggregates")) == (1, NUMBER)
+
+
 def test_few_providers_are_asked_themselves(fake):
     """Candidates are always those of the whole cloud."""
     few = [{"uuid": uuid(number), "name": f"host{number}", "generation": number} for number in range(3)]

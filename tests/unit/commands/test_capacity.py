@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `resource provider capacity` asks of a large cloud without a bulk read."""
+
+import csv
+import io
+
+import pytest
+
+from osc_placement.commands.capacity import ShowCapacity
+from tests.unit.commands.shell import run
+from tests.unit.test_piecewise import NUMBER, capacities, count, fake
+
+__all__ = ["capacities", "fake"]
+
+EXACT = "-f csv -c provider -c capacity -c reserved"
+FEW = "-f csv -c provider -c capacity -c used"
+
+
+def read(output):
+    """The rows, by the heads of their columns."""
+    return list(csv.DictReader(io.StringIO(output)))
+
+
+def test_without_the_column_of_what_is_reserved_few_requests_do(capacities):
+    """The rows are the same, and only the provider that is full was asked for its inventories."""
+    output, _ = run(ShowCapacity, capacities.client(), FEW)
+    assert [row["capacity"] for row in read(output)] == ["8"] * NUMBER
+    assert count(capacities, "inventories") == 1
+
+
+@pytest.mark.parametrize(
+    "options", ["-f csv", EXACT, f"{FEW} --sort-column Reserved", f"{FEW} --html page.html"]
+)
+def test_what_is_reserved_is_never_guessed(capacities, options, tmp_path, monkeypatch):
+    """By default, chosen, as an order or on a page: every provider is asked."""
+    monkeypatch.chdir(tmp_path)
+    output, _ = run(ShowCapacity, capacities.client(), options)
+    assert {row.get("reserved", "2") for row in read(output)} == {"2"}
+    assert count(capacities, "inventories") == NUMBER
+
+
+def test_projects_are_told_by_capacities(capacities):
+    """There is no such column among those of projects."""
+    output, _ = run(ShowCapacity, capacities.client(api_version="1.37"), "--by project -f csv")
+    assert read(output) == []
+    assert count(capacities, "inventories") == 1
