@@ -9,7 +9,7 @@ from types import SimpleNamespace
 def make(command, client=None):
     """A command in a shell whose cloud is `client`; without one there is no cloud, as in `openstack help`."""
     manager = SimpleNamespace(placement=client, session=object()) if client else SimpleNamespace()
-    streams = {"stdout": io.StringIO(), "stderr": io.StringIO()}
+    streams = {"stdin": io.StringIO(), "stdout": io.StringIO(), "stderr": io.StringIO()}
     return command(SimpleNamespace(client_manager=manager, **streams), None)
 
 
