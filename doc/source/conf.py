@@ -9,7 +9,11 @@ _setup = configparser.ConfigParser()
 _setup.read(pathlib.Path(__file__).parents[2] / "setup.cfg")
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "ext"))
-extensions = ["cliff.sphinxext", "parity_differences"]
+extensions = ["cliff.sphinxext", "parity_differences", "sphinx.ext.autodoc"]
+autodoc_typehints = "none"
+autodoc_member_order = "bysource"
+# that of the library comes with whoever uses it
+autodoc_mock_imports = ["fixtures"]
 autoprogram_cliff_application = "openstack"
 
 project = _setup["metadata"]["name"]

@@ -1,35 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The transcripts and the Python of doc/source/user: run one after another, they do what is written there."""
+"""The Python and the files of the manual: they do, and are, what is written there."""
 
+import json
 import re
-import shutil
 import textwrap
 
-import pytest
 from keystoneauth1.session import Session
 from keystoneauth1.token_endpoint import Token
 
+from osc_placement.batch import execute, journal, plan, select
+from osc_placement.batch.membership import TraitEdit
 from osc_placement.client import PlacementClient
-from tests.functional.test_readme import ROOT, Shell, assert_matches, read_steps
+from osc_placement.state.text import format_document, parse_text
+from tests.functional.test_readme import ROOT
 
-BATCH = (ROOT / "doc/source/user/batch.rst").read_text()
-
-
-@pytest.fixture
-def shell(tmp_path):
-    """A shell in a directory of its own, with the examples."""
-    shutil.copytree(ROOT / "examples", tmp_path / "examples")
-    shell = Shell(tmp_path)
-    yield shell
-    shell.stop()
+SOURCE = ROOT / "doc" / "source"
 
 
-def test_the_batch_page_does_what_is_written_there(shell):
-    """From plan to undo, every command ends well and prints what is shown."""
-    steps = read_steps(BATCH)
-    assert len(steps) > 10
-    for step in steps:
-        assert_matches(step, shell.run(step.command))
+def read_blocks(page, language):
+    """The blocks of a page in a language."""
+    pattern = rf"^\.\. code-block:: {language}\n\n((?:   .*\n|\n)+)"
+    return [
+        textwrap.dedent(block).rstrip("\n") + "\n"
+        for block in re.findall(pattern, (SOURCE / page).read_text(), re.MULTILINE)
+    ]
 
 
 def test_the_python_of_the_batch_page_runs(server_url, monkeypatch, tmp_path, capsys):
@@ -42,10 +36,62 @@ def test_the_python_of_the_batch_page_runs(server_url, monkeypatch, tmp_path, ca
     try:
         client.set_inventories(host, {"VCPU": {"total": 8}}, 0)
         client.set_provider_aggregates(host, [aggregate], 1)
-        block = re.search(r"^\.\. code-block:: python\n\n((?:   .*\n|\n)+)", BATCH, re.MULTILINE)[1]
-        exec(textwrap.dedent(block), {"session": session, "aggregate_uuid": aggregate})
+        (block,) = read_blocks("user/batch.rst", "python")
+        exec(block, {"session": session, "aggregate_uuid": aggregate})
         assert client.show_inventory(host, "VCPU")["allocation_ratio"] == 4.0
         assert capsys.readouterr().out.endswith("compute-docs applied\n")
         assert len([*tmp_path.glob("osc-placement/runs/*.jsonl")]) == 1
     finally:
         client.delete_provider(host)
+
+
+def test_the_python_of_the_testing_page_runs(placement_server, capsys):
+    """A test as it is shown passes, and what the others print is an empty placement."""
+    test, plain, fixture = read_blocks("reference/testing.rst", "python")
+    names = {}
+    exec(test, names)
+    names["test_a_host_is_found"](placement_server)
+    exec(plain, {})
+    exec(fixture, {})
+    empty = "{'resource_providers': []}\n"
+    assert re.fullmatch(rf"{re.escape(empty * 2)}http://127\.0\.0\.1:\d+ 200\n", capsys.readouterr().out)
+
+
+def test_the_state_file_of_its_page_is_one():
+    """It can be read, has every key that is told of, and says again what it said."""
+    (text,) = read_blocks("reference/state-files.rst", "yaml")
+    document = parse_text(text, "the page")
+    written = "".join(format_document(document))
+    assert parse_text(written, "what was written") == document
+    page = (SOURCE / "reference/state-files.rst").read_text()
+    keys = set(re.findall(r"^ *(?:- )?([a-z_]+):", text, re.MULTILINE))
+    assert {key for key in keys if f"``{key}``" not in page} == set()
+
+
+def test_the_journal_of_its_page_is_one(placement_server, tmp_path):
+    """The lines have the keys of those that a run of today writes, and can be read."""
+    (text,) = read_blocks("reference/journals.rst", "json")
+    shown = [json.loads(line) for line in text.splitlines()]
+    (tmp_path / "shown.jsonl").write_text(text)
+    assert journal.read("shown", tmp_path).state == "done"
+
+    client = PlacementClient(placement_server.session)
+    client.create_trait("CUSTOM_GOLD")
+    client.create_provider("compute-1")
+    selection = select.Selection(name="compute-1")
+    edit = TraitEdit("add", frozenset(["CUSTOM_GOLD"]))
+    planned = plan.make_plan(edit, select.read_selected(client, selection, edit.facets))
+    settings = {"atomic": False}
+    run = journal.create(
+        client.endpoint, planned, selection=str(selection), settings=settings, directory=tmp_path
+    )
+    run.end_sitting(execute.execute_plan(client, planned, recorder=run))
+    run.close()
+    written = [json.loads(line) for line in run.path.read_text().splitlines()]
+    assert [keys_of(record) for record in shown] == [keys_of(record) for record in written]
+    assert shown[0]["edit"] == written[0]["edit"]
+
+
+def keys_of(value):
+    """The keys of a document and of those in it."""
+    return {key: keys_of(inner) for key, inner in value.items()} if isinstance(value, dict) else None

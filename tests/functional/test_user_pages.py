@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The transcripts of the user's pages: each page from a server of its own, as README.rst is."""
+"""The transcripts of the pages: each page from a server of its own, as README.rst is."""
 
 import pytest
 
 from tests.functional.test_readme import ROOT, Shell, assert_matches, read_steps
 from tests.functional.test_readme import shell as shell
 
+SOURCE = ROOT / "doc" / "source"
+#: those that need nothing but a server; tests/unit/test_documentation.py knows of the others
 PAGES = [
     page
-    for page in sorted((ROOT / "doc" / "source" / "user").glob("*.rst"))
+    for page in [*sorted((SOURCE / "user").glob("*.rst")), SOURCE / "admin" / "size.rst"]
     if ".. code-block:: console" in page.read_text()
 ]
 
