@@ -231,7 +231,11 @@ _BY_STATUS: dict[int, type[HttpError]] = {
     413: OverLimit,
 }
 #: statuses that mean what they say even when a proxy or an authentication filter sent them
-_TRUSTED_WITHOUT_DOCUMENT = {401: "the token was not accepted", 403: "access was denied"}
+_TRUSTED_WITHOUT_DOCUMENT = {
+    401: "the token was not accepted; check the credentials in use",
+    403: "access was denied; check the credentials in use",
+    413: "the request is larger than the server, or what stands in front of it, takes",
+}
 
 
 def from_answer(method: str, url: str, status: int, reason: str, body: str) -> PlacementError:
@@ -256,7 +260,7 @@ def _make(
         message = last_line(document["detail"]) or reason
         return error(status, message, method=method, url=url, document=document)
     if status in _TRUSTED_WITHOUT_DOCUMENT:
-        message = f"{method} {url}: {_TRUSTED_WITHOUT_DOCUMENT[status]}; check the credentials in use"
+        message = f"{method} {url}: {_TRUSTED_WITHOUT_DOCUMENT[status]}"
         return error(status, message, method=method, url=url)
     return BadAnswer(method, url, status, describe_body(body))
 

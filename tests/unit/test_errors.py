@@ -119,6 +119,8 @@ def test_a_refused_version_says_what_the_server_speaks():
             "token was not accepted",
         ),
         (403, "denied by proxy", errors.Forbidden, "access was denied"),
+        (413, "<html><h1>Request Entity Too Large</h1></html>", errors.OverLimit, "the request is larger than"),
+        (413, "", errors.OverLimit, "the request is larger than"),
     ],
 )
 def test_an_answer_that_is_not_placements_becomes_one_clear_line(status, body, ours, words):
