@@ -259,6 +259,13 @@ def read(run_id: str, directory: pathlib.Path | None = None) -> Run:
         return _parse(path, path.read_bytes(), is_running=_is_locked(path))
 
 
+def read_header(run_id: str, directory: pathlib.Path | None = None) -> Header:
+    """What one run is about, without what it changes."""
+    path = _find(run_id, directory)
+    with _telling(path), path.open("rb") as file:
+        return _parse(path, file.readline()).header
+
+
 def read_all(directory: pathlib.Path | None = None) -> Iterator[Run | JournalError]:
     """All runs, the oldest first; in place of one that cannot be read, why."""
     for path in sorted((directory or state_directory()).glob(f"*{_SUFFIX}")):

@@ -78,8 +78,8 @@ class PlanCommand(base.Lister):
                 "Nothing was changed: without a terminal to confirm on, give --yes to change "
                 "or --dry-run to see the plan"
             )
-        if self.is_atomic(parsed_args) and (parsed_args.canary or parsed_args.throttle):
-            raise UsageError("--atomic changes all at once, which leaves nothing to --canary and --throttle")
+        if self.is_atomic(parsed_args):
+            _check_alone(parsed_args)
 
     def run(self, parsed_args: argparse.Namespace) -> int:
         """Print the rows, then the summary where a person reads it, or something went wrong."""
@@ -153,7 +153,7 @@ class PlanCommand(base.Lister):
             )
         else:
             self._journal.begin(plan)
-        if self.is_attended():
+        if self.is_attended() and not self.is_atomic(parsed_args):
             print(f"Run {self._journal.id}; control file: {self._journal.control}", file=self.app.stderr)
         return self._journal
 
@@ -235,6 +235,17 @@ class PlanCommand(base.Lister):
         print(f"{question} [y/N] ", end="", file=self.app.stderr, flush=True)
         if self.app.stdin.readline().strip().lower() not in ("y", "yes"):
             raise PlacementError("Nothing was changed: not confirmed")
+
+
+def _check_alone(parsed_args: argparse.Namespace) -> None:
+    """Raise UsageError at options that need one change after the other."""
+    options = ("canary", "control", "max_failures", "throttle")
+    given = [f"--{name.replace('_', '-')}" for name in options if getattr(parsed_args, name) not in (None, 0)]
+    if given:
+        verb = "do" if len(given) > 1 else "does"
+        raise UsageError(
+            f"{' and '.join(given)} {verb} not go with --atomic: all is changed at once or nothing is"
+        )
 
 
 def _exit_status(parsed_args: argparse.Namespace, plan: Plan, status: int) -> int:

@@ -75,7 +75,7 @@ class ResumeRun(PlanCommand):
     """Go on with a run that was interrupted or had failures: do what is left of it.
 
     A resource provider that has what was planned is left as it is; one that somebody changed meanwhile is
-    planned again.
+    planned again. What was begun with --atomic goes on so: what is left is changed all at once.
     """
 
     minimum = microversion.MIN
@@ -85,6 +85,13 @@ class ResumeRun(PlanCommand):
         _add_run_argument(parser)
         add_execution(parser, with_atomic=False)
         return parser
+
+    def read_arguments(self, parsed_args: argparse.Namespace) -> None:
+        parsed_args.header = journal.read_header(parsed_args.run)
+        super().read_arguments(parsed_args)
+
+    def is_atomic(self, parsed_args: argparse.Namespace) -> bool:
+        return bool(parsed_args.header.settings.get("atomic"))
 
     def describe_selection(self, parsed_args: argparse.Namespace) -> str:
         return ""
