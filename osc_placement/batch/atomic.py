@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Final
 
 from osc_placement import microversion
@@ -20,7 +19,8 @@ from osc_placement.batch.execute import (
     Recorder,
     pause_after_conflict,
 )
-from osc_placement.batch.plan import Change, Outcome, Plan, Report, Result, plan_change
+from osc_placement.batch.plan import Change, Outcome, Plan, Report, Result, count_providers, plan_change
+from osc_placement.batch.repeat import Repeat
 from osc_placement.batch.select import read_states
 from osc_placement.batch.workers import CONCURRENCY
 from osc_placement.client import Document, PlacementClient
@@ -30,6 +30,7 @@ from osc_placement.errors import (
     Forbidden,
     OverLimit,
     PlacementError,
+    TimedOut,
     UsageError,
 )
 
@@ -50,6 +51,15 @@ class NotRolledBack(PlacementError):
     def __init__(self, reason: Exception) -> None:
         self.reason = reason
         super().__init__(f"was changed, and could not be put back: {reason}")
+
+
+class NotKnown(PlacementError):
+    """The answer to a part was lost, and then it could not be read either."""
+
+    def __init__(self, reason: Exception, part: Sequence[Change]) -> None:
+        self.reason = reason
+        self.part = part
+        super().__init__(f"it is not known whether it was done, as it cannot be read back: {reason}")
 
 
 def check_atomic(plan: Plan, client: PlacementClient) -> None:
@@ -77,7 +87,7 @@ def execute_atomically(
     by_uuid = {outcome.change.uuid: outcome for outcome in run.change(plan.changes)}
     outcomes = tuple(by_uuid.get(step.uuid) or Outcome(step, Result.UNCHANGED) for step in plan.steps)
     for outcome in outcomes:
-        run.recorder.end(outcome)
+        run.end(outcome)
         if on_outcome:
             on_outcome(outcome)
     interrupted = any(outcome.result is Result.SKIPPED for outcome in outcomes)
@@ -98,7 +108,7 @@ class _Run:
         self._client = client
         self._plan = plan
         self._stop = stop
-        self.recorder = recorder
+        self._recorder = recorder
         self._concurrency = concurrency
         self._size = max(1, len(plan.changes))
         #: why it was given up, in a line
@@ -120,6 +130,13 @@ class _Run:
                 return self._give_up(done, changes, error)
         return done
 
+    def end(self, outcome: Outcome) -> None:
+        """Keep how it ended; what is done is done, whether that can be kept or not."""
+        try:
+            self._recorder.end(outcome)
+        except PlacementError as error:
+            self.failure = self.failure or str(error)
+
     def _write(self, part: Sequence[Change]) -> list[Outcome]:
         for attempt in range(1, MAX_ATTEMPTS + 1):
             wanted = [change for change in part if change.facets]
@@ -131,8 +148,8 @@ class _Run:
             except Conflict as conflict:
                 if not conflict.concurrent_update or attempt == MAX_ATTEMPTS:
                     raise
-            except ANSWER_LOST:
-                if not self._is_written(wanted):
+            except ANSWER_LOST as error:
+                if not self._is_written(wanted, part, error):
                     raise
                 return [_applied(change, attempt, _NOTE_LOST) for change in part]
             pause_after_conflict(attempt, self._stop)
@@ -145,7 +162,7 @@ class _Run:
             edit = self._plan.edit_of(change)
             planned = plan_change(edit, subject, state)
             if planned.before != change.before:
-                self.recorder.plan_again(planned)
+                self._recorder.plan_again(planned)
             again.append(planned)
         return again
 
@@ -161,10 +178,13 @@ class _Run:
                 raise reading.error
         return [(reading.subject, reading.state) for reading in readings]
 
-    def _is_written(self, part: Sequence[Change]) -> bool:
-        """Whether it was done, as a transaction is done whole; raises if nobody can tell."""
-        change = part[0]
-        subject, state = self._read([change])[0]
+    def _is_written(self, wanted: Sequence[Change], part: Sequence[Change], error: Exception) -> bool:
+        """Whether it was done, as a transaction is done whole; NotKnown if nobody can tell."""
+        change = wanted[0]
+        try:
+            subject, state = self._read([change])[0]
+        except Exception as unread:  # whatever it is, the answer stays lost
+            raise NotKnown(error, part) from unread
         moved = subject.generation != change.subject.generation
         return moved and holds(state, change.after, change.facets)
 
@@ -172,41 +192,75 @@ class _Run:
         self, done: Sequence[Outcome], changes: Sequence[Change], error: Exception | None
     ) -> list[Outcome]:
         """Put back what was written; the part that failed tells why, the others that they were not done."""
-        failure = self._put_back([outcome.change for outcome in done])
-        result = Result.SKIPPED if error is None else Result.FAILED
+        doubtful = error.part if isinstance(error, NotKnown) else ()
+        begun = [*(outcome.change for outcome in done), *doubtful]
+        # what stands alone is better found out later than put back
+        left, failure = self._put_back(begun) if done else (doubtful, error)
         reason = _explain(error) if error else PlacementError("stopped")
-        self.failure = f"nothing was changed: {reason}" if error and not failure else ""
-        written = [
-            Outcome(outcome.change, Result.FAILED, error=NotRolledBack(failure))
-            if failure
-            else Outcome(outcome.change, result, error=NotDone(reason), note="put back")
-            for outcome in done
-        ]
-        rest = [Outcome(change, result, error=NotDone(reason)) for change in changes[len(done) :]]
-        return [*written, *rest]
+        unknown = {change.uuid for change in doubtful} & {change.uuid for change in left}
+        stuck = {change.uuid for change in left} - unknown
+        if error or left:
+            self.failure = _summarize(len(stuck), len(unknown), reason, failure)
+        result = Result.SKIPPED if error is None else Result.FAILED
+        errors: dict[str, Exception] = dict.fromkeys(stuck, NotRolledBack(failure or reason))
+        errors |= dict.fromkeys(unknown, reason)
+        outcomes = {change.uuid: Outcome(change, result, error=NotDone(reason)) for change in changes}
+        outcomes |= {
+            change.uuid: Outcome(change, Result.FAILED, error=errors[change.uuid])
+            if change.uuid in errors
+            else Outcome(change, result, error=NotDone(reason), note="put back")
+            for change in begun
+        }
+        return list(outcomes.values())
 
-    def _put_back(self, changes: Sequence[Change]) -> Exception | None:
-        wanted = [change for change in changes if change.facets]
+    def _put_back(self, changes: Sequence[Change]) -> tuple[Sequence[Change], Exception | None]:
+        """Undo changes; what is left of them, and why."""
+        left = [change for change in changes if change.facets]
         try:
-            for begin in range(0, len(wanted), self._size):
-                self._put_back_part(wanted[begin : begin + self._size])
+            while left:
+                self._put_back_part(left[: self._size])
+                left = left[self._size :]
         except Exception as error:  # the caller tells of it
-            return error
-        return None
+            return left, error
+        return (), None
 
     def _put_back_part(self, part: Sequence[Change]) -> None:
         for attempt in range(1, MAX_ATTEMPTS + 1):
-            back = [
-                replace(change, subject=subject, before=state, after=change.before)
-                for change, (subject, state) in zip(part, self._read(part), strict=True)
-            ]
+            back = self._plan_back(part)
+            if not back:
+                return
             try:
                 self._client.reshape(reshape_payload(back))
                 return
-            except Conflict as conflict:
-                if not conflict.concurrent_update or attempt == MAX_ATTEMPTS:
+            except (Conflict, *ANSWER_LOST) as error:
+                # the next reading tells what became of a lost answer
+                if attempt == MAX_ATTEMPTS or not _is_worth_another(error):
                     raise
             pause_after_conflict(attempt, threading.Event())
+
+    def _plan_back(self, part: Sequence[Change]) -> list[Change]:
+        """What undoes a part; what others changed since stays."""
+        planned = (
+            plan_change(Repeat("", change.after, change.before), subject, state)
+            for change, (subject, state) in zip(part, self._read(part), strict=True)
+        )
+        return [change for change in planned if change.facets]
+
+
+def _is_worth_another(error: Exception) -> bool:
+    if isinstance(error, Conflict):
+        return error.concurrent_update
+    return not isinstance(error, TimedOut)
+
+
+def _summarize(stuck: int, unknown: int, reason: Exception, failure: Exception | None) -> str:
+    """How it was given up, in a line: what is known and what is not."""
+    if not (stuck or unknown):
+        return f"nothing was changed: {reason}"
+    told = [f"{count_providers(stuck)} changed and not put back: {failure}"] if stuck else []
+    if unknown:
+        told.append(f"for {count_providers(unknown)} {reason}")
+    return "; ".join(told)
 
 
 def _explain(error: Exception) -> Exception:

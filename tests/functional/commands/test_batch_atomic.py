@@ -7,9 +7,11 @@ from keystoneauth1.token_endpoint import Token
 
 from osc_placement.client import PlacementClient
 from tests.functional import servers
-from tests.functional.commands.proxy import proxy_to
+from tests.functional.commands.proxy import DROP, LOSE, proxy_to
 
 RATIO = ("resource", "provider", "batch", "ratio", "set", "VCPU=4", "--atomic", "--yes")
+RUN = ("resource", "provider", "batch", "run")
+HTML = "<html><head><title>413 Request Entity Too Large</title></head></html>"
 
 
 @pytest.fixture(scope="module")
@@ -42,20 +44,134 @@ def test_atomic_changes_all_in_one_request(openstack, rack):
     assert rack.ratios() == {4.0}
 
 
-def test_atomic_goes_in_parts_where_a_request_is_too_large_and_puts_back_on_failure(openstack, rack):
-    """A proxy takes two providers at a time, and the second part fails: all are as they were."""
-    answers = iter([(413, "text/html", ""), None, (500, "text/plain", "broken")])
+class Reshaper:
+    """A proxy's part: so many providers are taken at once, and then these answers are given."""
+
+    def __init__(self, takes, *answers, body=HTML):
+        self.requests = 0
+        self._answers = iter(
+            [*((413, "text/html", body) for _ in range({1: 2, 2: 1, 4: 0}[takes])), *answers]
+        )
+
+    def __call__(self, method, path):
+        if path != "/reshaper":
+            return None
+        self.requests += 1
+        return next(self._answers, None)
+
+
+@pytest.mark.parametrize("body", [HTML, ""], ids=("a page", "nothing"))
+@pytest.mark.parametrize(("takes", "requests"), [(2, 3), (1, 6)])
+def test_atomic_goes_in_parts_where_a_request_is_too_large(openstack, rack, body, takes, requests):
+    """A proxy takes a part of four providers at a time: it goes in parts until all are done."""
+    reshaper = Reshaper(takes, body=body)
+    with proxy_to(openstack.endpoint, reshaper) as endpoint:
+        result = openstack.run(*RATIO, *rack.select, "-f", "json", endpoint=endpoint)
+    assert (result.status, {row["result"] for row in result.json}) == (0, {"applied"})
+    assert (reshaper.requests, rack.ratios()) == (requests, {4.0})
+
+
+def test_atomic_puts_back_the_parts_before_the_one_that_fails(openstack, rack):
+    """The second part fails: all are as they were, and a stranger's change of the first part stays."""
 
     def interfere(method, path):
-        return next(answers, None) if path == "/reshaper" else None
+        answer = reshaper(method, path)
+        if reshaper.requests == 3 and answer is None and path == "/reshaper":
+            document = rack.client.list_inventories(rack.hosts[0])
+            document["inventories"]["VCPU"]["reserved"] = 3
+            generation = document["resource_provider_generation"]
+            rack.client.set_inventories(rack.hosts[0], document["inventories"], generation)
+            return 500, "text/plain", "broken"
+        return answer
+
+    reshaper = Reshaper(2)
+    with proxy_to(openstack.endpoint, interfere) as endpoint:
+        result = openstack.run(*RATIO, *rack.select, "-f", "json", endpoint=endpoint)
+    assert (result.status, {row["result"] for row in result.json}) == (3, {"failed"})
+    assert all("all or nothing" in row["error"] for row in result.json)
+    assert "nothing was changed: POST " in result.err
+    assert rack.ratios() == {16.0}
+    assert {rack.inventory_of(host)["reserved"] for host in rack.hosts} >= {1, 3}
+
+
+def test_atomic_puts_back_through_a_lost_answer(openstack, rack):
+    """The answer to the way back is lost: it is read, and nothing is said that is not so."""
+    reshaper = Reshaper(2, None, (500, "text/plain", "broken"), LOSE)
+    with proxy_to(openstack.endpoint, reshaper) as endpoint:
+        result = openstack.run(*RATIO, *rack.select, "-f", "json", endpoint=endpoint)
+    assert result.status == 3
+    assert "nothing was changed: POST " in result.err
+    assert (reshaper.requests, rack.ratios()) == (4, {16.0})
+
+
+def test_atomic_says_what_it_could_not_put_back(openstack, rack):
+    """Two were changed and stay so, the others never were: each row says its own."""
+    reshaper = Reshaper(2, None, (500, "text/plain", "broken"), (403, "text/plain", ""))
+    with proxy_to(openstack.endpoint, reshaper) as endpoint:
+        result = openstack.run(*RATIO, *rack.select, "-f", "json", endpoint=endpoint)
+    stuck = {row["uuid"] for row in result.json if "could not be put back" in row["error"]}
+    assert result.status == 3
+    assert stuck == {host for host in rack.hosts if rack.inventory_of(host)["allocation_ratio"] == 4.0}
+    assert len(stuck) == 2
+    assert "; 2 resource providers changed and not put back: " in result.err
+    assert "nothing was changed" not in result.err
+
+
+@pytest.mark.parametrize(
+    ("answer", "done"), [(LOSE, True), (DROP, False)], ids=("which was done", "which was not")
+)
+def test_atomic_claims_nothing_that_it_does_not_know(openstack, rack, answer, done):
+    """The answer is lost and nothing can be read: it is said so, and resume and undo find out."""
+    answers = iter([answer])
+    gone = []
+
+    def interfere(method, path):
+        if path == "/reshaper" and (lost := next(answers, None)):
+            gone.append(True)
+            return lost
+        return (502, "text/html", "<html></html>") if gone else None
 
     with proxy_to(openstack.endpoint, interfere) as endpoint:
-        command = (*RATIO, *rack.select, "-f", "json")
-        result = openstack.run(*command, endpoint=endpoint)
-    assert result.status == 3
-    assert {row["result"] for row in result.json} == {"failed"}
-    assert all("all or nothing" in row["error"] for row in result.json)
+        result = openstack.run(*RATIO, *rack.select, "-f", "json", endpoint=endpoint)
+        assert (result.status, {row["result"] for row in result.json}) == (3, {"failed"})
+        assert all("it is not known whether it was done" in row["error"] for row in result.json)
+        assert "for 4 resource providers it is not known whether it was done" in result.err
+        assert "nothing was changed" not in result.err
+        assert rack.ratios() == ({4.0} if done else {16.0})
+        gone.clear()
+        run = openstack.run(*RUN, "list", "-f", "json").json[-1]
+        assert run["state"] == "unfinished"
+        resumed = openstack.run(*RUN, "resume", run["id"], "--yes", "-f", "json", endpoint=endpoint)
+        results = {row["result"] for row in resumed.json}
+        assert (resumed.status, results) == (0, {"unchanged" if done else "applied"})
+        assert openstack.run(*RUN, "list", "-f", "json").json[-1]["state"] == "done"
+        assert rack.ratios() == {4.0}
+        assert openstack.run(*RUN, "undo", run["id"], "--yes", endpoint=endpoint).status == 0
     assert rack.ratios() == {16.0}
+
+
+def test_an_atomic_run_is_resumed_atomically(openstack, rack):
+    """What is left goes in one transaction as well, and its failure changes nothing."""
+    answers = iter([(500, "text/plain", "broken")] * 2)
+    writes = []
+
+    def interfere(method, path):
+        if method in ("PUT", "POST"):
+            writes.append(path)
+            return next(answers, None)
+        return None
+
+    with proxy_to(openstack.endpoint, interfere, bulk_write=True) as endpoint:
+        openstack.run(*RATIO, *rack.select, endpoint=endpoint)
+        run = openstack.run(*RUN, "list", "-f", "json").json[-1]["id"]
+        failed = openstack.run(*RUN, "resume", run, "--yes", endpoint=endpoint)
+        assert (failed.status, rack.ratios()) == (3, {16.0})
+        assert "nothing was changed" in failed.err
+        refused = openstack.run(*RUN, "resume", run, "--yes", "--throttle", "1", endpoint=endpoint)
+        assert refused.status == 1
+        assert refused.err.startswith("--throttle does not go with --atomic")
+        assert openstack.run(*RUN, "resume", run, "--yes", endpoint=endpoint).status == 0
+    assert (writes, rack.ratios()) == (["/reshaper"] * 3, {4.0})
 
 
 def test_atomic_finds_out_what_became_of_a_lost_answer(openstack, rack):
@@ -85,6 +201,21 @@ def test_atomic_is_for_inventories(openstack, rack):
     result = openstack.run(*command, *rack.select)
     assert result.status == 1
     assert result.err == "Only inventories can be changed all or nothing; leave --atomic out\n"
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--canary", "1"), "--canary does"),
+        (("--control", "file"), "--control does"),
+        (("--max-failures", "3", "--throttle", "5"), "--max-failures and --throttle do"),
+    ],
+)
+def test_atomic_takes_no_option_that_it_would_ignore(openstack, rack, options, words):
+    """What steers one change after the other has nothing to steer here."""
+    result = openstack.run(*RATIO, *rack.select, *options)
+    assert (result.status, rack.ratios()) == (1, {16.0})
+    assert result.err == f"{words} not go with --atomic: all is changed at once or nothing is\n"
 
 
 def test_a_conflict_plans_all_again(openstack, rack):
