@@ -10,8 +10,9 @@ A run is one file of JSON Lines, appended to and never rewritten, readable by it
     {"record": "outcome", "uuid": ..., "result": "applied", "generation": 5}
     {"record": "end", "status": 0}                how this sitting ended; a resume appends more of the above
 
-A process may die at any byte: a last line that is torn is as good as not written. Only the file's own writer
-holds a lock on it, so a run that is under way can be told from one that died.
+A process may die at any byte, and a disk be full at any: a last line that is torn is as good as not written,
+and is cut off before the next. Only the file's own writer holds a lock on it, so a run that is under way can
+be told from one that died.
 """
 
 from __future__ import annotations
@@ -25,20 +26,17 @@ import pathlib
 import secrets
 import threading
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import replace
 from typing import Any, Final
 from urllib.parse import urlsplit, urlunsplit
 
-from osc_placement.batch.plan import Change, Edit, Outcome, Plan, Report, Result
-from osc_placement.batch.record import change_from_json, change_to_json, edit_from_json, edit_to_json
-from osc_placement.errors import PlacementError
+from osc_placement.batch.plan import Change, Outcome, Plan, Report
+from osc_placement.batch.record import change_to_json, edit_to_json
+from osc_placement.batch.run import VERSION, Header, JournalError, Run, parse
 
-VERSION: Final = 1
+__all__ = ["Header", "Journal", "JournalError", "Run", "create", "read", "read_all", "read_header", "reopen"]
+
 _SUFFIX: Final = ".jsonl"
-
-
-class JournalError(PlacementError):
-    """A journal cannot be written, found or read."""
 
 
 def state_directory() -> pathlib.Path:
@@ -55,75 +53,6 @@ def identify_server(endpoint: str) -> str:
     return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path.rstrip("/"), "", ""))
 
 
-@dataclass(frozen=True, slots=True)
-class Header:
-    """What a run is about."""
-
-    id: str
-    server: str
-    edit: Edit
-    selection: str = ""
-    started: str = ""
-    undoes: str | None = None
-    settings: Mapping[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Ending:
-    """How it ended for one provider, as far as the journal tells."""
-
-    result: Result
-    generation: int | None = None
-    error: str = ""
-    note: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Run:
-    """A run as its journal tells it, by the UUIDs of providers in the order of the plan.
-
-    ``intents`` has the last plan for each, ``endings`` how it ended, with none where nobody lived to say.
-    """
-
-    header: Header
-    intents: Mapping[str, Change]
-    endings: Mapping[str, Ending]
-    is_planned: bool
-    is_running: bool = False
-    status: int | None = None
-
-    @property
-    def state(self) -> str:
-        """One word for how far it is."""
-        if self.is_running:
-            return "running"
-        if not self.is_planned:
-            return "not begun"
-        if self.pending:
-            return "unfinished"
-        return "done"
-
-    @property
-    def pending(self) -> tuple[Change, ...]:
-        """What is neither applied nor found to need nothing."""
-        finished = {
-            uuid
-            for uuid, ending in self.endings.items()
-            if ending.result in (Result.APPLIED, Result.UNCHANGED)
-        }
-        return tuple(change for uuid, change in self.intents.items() if uuid not in finished)
-
-    @property
-    def applied(self) -> int:
-        """How many providers are known to be changed."""
-        return sum(ending.result is Result.APPLIED for ending in self.endings.values())
-
-    @property
-    def failed(self) -> int:
-        """How many providers failed."""
-        return sum(ending.result is Result.FAILED for ending in self.endings.values())
-
-
 class Journal:
     """The journal of a run that this process executes; a Recorder for any number of threads."""
 
@@ -132,6 +61,8 @@ class Journal:
         self._descriptor = descriptor
         self._lock = threading.Lock()
         self._planned = set(planned)
+        #: where the last whole record ends
+        self._end = os.fstat(descriptor).st_size
 
     @property
     def id(self) -> str:
@@ -161,10 +92,15 @@ class Journal:
         if outcome.change.uuid in self._planned:
             self._append(outcome_to_json(outcome))
 
-    def end_sitting(self, report: Report) -> None:
-        """Keep the exit status; a resume may go on after it."""
-        self._append({"record": "end", "status": report.exit_status, "time": _now()})
-        self._sync()
+    def end_sitting(self, report: Report) -> Report:
+        """Keep the exit status, after which a resume may go on; the report, which tells if it is not kept."""
+        try:
+            self._append({"record": "end", "status": report.exit_status, "time": _now()})
+            self._sync()
+        except JournalError as error:
+            # what was done on the server is done, and to be told all the same
+            return replace(report, halted=report.halted or str(error))
+        return report
 
     def close(self) -> None:
         """Let go of the file; what steered this sitting must not steer the next."""
@@ -174,8 +110,12 @@ class Journal:
 
     def _append(self, *records: Mapping[str, Any]) -> None:
         text = "".join(json.dumps(record, separators=(",", ":")) + "\n" for record in records)
+        data = text.encode()
         with self._lock, _telling(self.path):
-            _write_all(self._descriptor, text.encode())
+            if os.fstat(self._descriptor).st_size > self._end:
+                os.ftruncate(self._descriptor, self._end)
+            _write_all(self._descriptor, data)
+            self._end += len(data)
 
     def _sync(self) -> None:
         with _telling(self.path):
@@ -213,21 +153,26 @@ def create(
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o600)
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     journal = Journal(path, descriptor)
-    journal._append(
-        {
-            "record": "run",
-            "version": VERSION,
-            "id": journal.id,
-            "server": identify_server(server),
-            "edit": edit_to_json(plan.edit),
-            "selection": selection,
-            "started": _format_time(now),
-            "undoes": undoes,
-            "settings": dict(settings or {}),
-        }
-    )
-    journal.begin(plan)
-    _sync_directory(directory)
+    header = {
+        "record": "run",
+        "version": VERSION,
+        "id": journal.id,
+        "server": identify_server(server),
+        "edit": edit_to_json(plan.edit),
+        "selection": selection,
+        "started": _format_time(now),
+        "undoes": undoes,
+        "settings": dict(settings or {}),
+    }
+    try:
+        journal._append(header)
+        journal.begin(plan)
+        _sync_directory(directory)
+    except BaseException:
+        # nothing was written to the server, and nothing will be
+        path.unlink(missing_ok=True)
+        journal.close()
+        raise
     return journal
 
 
@@ -245,7 +190,7 @@ def reopen(run_id: str, directory: pathlib.Path | None = None) -> tuple[Run, Jou
         # what a dead process left half written must not run into the next line
         os.ftruncate(descriptor, content.rfind(b"\n") + 1)
     try:
-        run = _parse(path, content)
+        run = parse(path, content)
         return run, Journal(path, descriptor, run.intents)
     except BaseException:
         os.close(descriptor)
@@ -256,14 +201,14 @@ def read(run_id: str, directory: pathlib.Path | None = None) -> Run:
     """One run."""
     path = _find(run_id, directory)
     with _telling(path):
-        return _parse(path, path.read_bytes(), is_running=_is_locked(path))
+        return parse(path, path.read_bytes(), is_running=_is_locked(path))
 
 
 def read_header(run_id: str, directory: pathlib.Path | None = None) -> Header:
     """What one run is about, without what it changes."""
     path = _find(run_id, directory)
     with _telling(path), path.open("rb") as file:
-        return _parse(path, file.readline()).header
+        return parse(path, file.readline()).header
 
 
 def read_all(directory: pathlib.Path | None = None) -> Iterator[Run | JournalError]:
@@ -290,77 +235,6 @@ def _is_locked(path: pathlib.Path) -> bool:
         except BlockingIOError:
             return True
     return False
-
-
-def _parse(path: pathlib.Path, content: bytes, *, is_running: bool = False) -> Run:
-    """Read a journal; what stands behind the last line end is torn, and never was."""
-    lines = content.split(b"\n")[:-1]
-    reader = _Reader()
-    for number, line in enumerate(lines, 1):
-        try:
-            reader.take(json.loads(line))
-        except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
-            raise JournalError(f"{path} is damaged at line {number}: {error!r}") from error
-    if reader.header is None:
-        raise JournalError(f"{path} has no first line: its run died before it began; nothing was changed")
-    return Run(
-        reader.header, reader.intents, reader.endings, reader.is_planned, is_running, status=reader.status
-    )
-
-
-class _Reader:
-    """What the lines read so far come to."""
-
-    def __init__(self) -> None:
-        self.header: Header | None = None
-        self.intents: dict[str, Change] = {}
-        self.endings: dict[str, Ending] = {}
-        self.is_planned = False
-        self.status: int | None = None
-
-    def take(self, record: Mapping[str, Any]) -> None:
-        """Take one line; a kind that a later version invented is passed over."""
-        take = {
-            "run": self._take_header,
-            "intent": self._take_intent,
-            "planned": self._take_planned,
-            "outcome": self._take_outcome,
-            "end": self._take_end,
-        }.get(record["record"])
-        if take:
-            take(record)
-
-    def _take_header(self, record: Mapping[str, Any]) -> None:
-        if record["version"] > VERSION:
-            raise ValueError(f"version {record['version']} is newer than this osc-placement")
-        self.header = Header(
-            record["id"],
-            record["server"],
-            edit_from_json(record["edit"]),
-            record.get("selection", ""),
-            record.get("started", ""),
-            record.get("undoes"),
-            record.get("settings", {}),
-        )
-
-    def _take_intent(self, record: Mapping[str, Any]) -> None:
-        change = change_from_json(dict(record))
-        self.intents[change.uuid] = change
-        self.endings.pop(change.uuid, None)
-
-    def _take_planned(self, _record: Mapping[str, Any]) -> None:
-        self.is_planned = True
-
-    def _take_outcome(self, record: Mapping[str, Any]) -> None:
-        self.endings[record["uuid"]] = Ending(
-            Result(record["result"]),
-            record.get("generation"),
-            record.get("error", ""),
-            record.get("note", ""),
-        )
-
-    def _take_end(self, record: Mapping[str, Any]) -> None:
-        self.status = record["status"]
 
 
 @contextlib.contextmanager

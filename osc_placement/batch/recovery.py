@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import Final
 
 from osc_placement.batch.difference import describe_difference, holds
-from osc_placement.batch.journal import Run
 from osc_placement.batch.plan import (
     Change,
     Edit,
@@ -22,6 +21,7 @@ from osc_placement.batch.plan import (
 from osc_placement.batch.record import Recorded, edits_of
 from osc_placement.batch.repeat import Repeat
 from osc_placement.batch.room import Overtaken, carry_owner, is_half_written, is_overtaken
+from osc_placement.batch.run import Run
 from osc_placement.errors import PlacementError
 
 #: who reads the facets of some providers or consumers: `select.read_states` with its client

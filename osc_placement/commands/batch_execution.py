@@ -137,7 +137,7 @@ class PlanCommand(base.Lister):
             stop_on_interrupt(self.app.stderr, progress.say) as stop,
         ):
             report = self._write(plan, parsed_args, recorder, stop, progress)
-        recorder.end_sitting(report)
+        report = recorder.end_sitting(report)
         self._closing.append(report.summary)
         self._closing.append(_say_how_to_go_on(recorder, report))
         return report

@@ -111,8 +111,7 @@ def _write(
             gate=gate,
             recorder=record,
         )
-        record.end_sitting(report)
-        return report
+        return record.end_sitting(report)
     finally:
         record.close()
 

@@ -119,7 +119,12 @@ def test_a_refused_version_says_what_the_server_speaks():
             "token was not accepted",
         ),
         (403, "denied by proxy", errors.Forbidden, "access was denied"),
-        (413, "<html><h1>Request Entity Too Large</h1></html>", errors.OverLimit, "the request is larger than"),
+        (
+            413,
+            "<html><h1>Request Entity Too Large</h1></html>",
+            errors.OverLimit,
+            "the request is larger than",
+        ),
         (413, "", errors.OverLimit, "the request is larger than"),
     ],
 )

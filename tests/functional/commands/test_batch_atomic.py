@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """`--atomic`: all providers of a batch in one transaction, or none of them."""
 
+import resource
+import subprocess
+import threading
+
 import pytest
 from keystoneauth1.session import Session
 from keystoneauth1.token_endpoint import Token
@@ -201,6 +205,29 @@ def test_atomic_is_for_inventories(openstack, rack):
     result = openstack.run(*command, *rack.select)
     assert result.status == 1
     assert result.err == "Only inventories can be changed all or nothing; leave --atomic out\n"
+
+
+def test_an_atomic_run_tells_what_it_did_although_the_disk_is_full(openstack, rack):
+    """The journal cannot take the outcomes: the rows say them, and the summary says why it is no success."""
+    started = threading.Event()
+    runs = openstack.home / ".local" / "state" / "osc-placement" / "runs"
+
+    def interfere(method, path):
+        if path == "/reshaper" and started.wait(30):
+            limit = max(runs.glob("*.jsonl")).stat().st_size + 20
+            resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
+
+    with proxy_to(openstack.endpoint, interfere) as endpoint:
+        command = (*RATIO, *rack.select, "-f", "value", "-c", "result")
+        process = openstack.start(*command, endpoint=endpoint, stderr=subprocess.PIPE)
+        started.set()
+        out, err = process.communicate(timeout=30)
+        assert (process.returncode, out) == (3, "applied\n" * 4)
+        assert "4 applied; The journal " in err
+        run = openstack.run(*RUN, "list", "-f", "json").json[-1]
+        assert run["state"] == "unfinished"
+        assert openstack.run(*RUN, "undo", run["id"], "--yes", endpoint=endpoint).status == 0
+    assert rack.ratios() == {16.0}
 
 
 @pytest.mark.parametrize(

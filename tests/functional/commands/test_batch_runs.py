@@ -3,6 +3,7 @@
 
 import json
 import re
+import resource
 import signal
 import stat
 import subprocess
@@ -486,6 +487,35 @@ def test_ctrl_c_says_how_to_go_on_and_resume_does(openstack, rack):
         words = re.search(r"to go on: openstack (resource provider batch run resume \S+);", err)[1]
         result = openstack.run(*words.split(), "--yes", "-f", "json", endpoint=endpoint)
     assert (result.status, len(result.json)) == (0, 3)
+    assert all("COMPUTE_NODE" in rack.traits_of(host) for host in rack.hosts)
+
+
+def test_a_full_disk_stops_a_run_that_tells_what_it_did_and_goes_on_later(openstack, rack):
+    """The journal cannot grow while the first is written: that is told, the rest waits for a resume."""
+    runs = openstack.home / ".local" / "state" / "osc-placement" / "runs"
+    known = set(runs.glob("*.jsonl"))
+    started, limits = threading.Event(), [20]
+
+    def interfere(method, path):
+        if method == "PUT" and limits and started.wait(30):
+            (written,) = set(runs.glob("*.jsonl")) - known
+            limit = written.stat().st_size + limits[0]
+            resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
+
+    with proxy_to(openstack.endpoint, interfere) as endpoint:
+        command = (*ADD, *rack.select, "--yes", "--concurrency", "1", "-f", "json")
+        process = openstack.start(*command, endpoint=endpoint, stderr=subprocess.PIPE)
+        started.set()
+        out, err = process.communicate(timeout=30)
+        results = sorted(row["result"] for row in json.loads(out))
+        assert (process.returncode, results) == (3, ["applied", "skipped", "skipped", "skipped"])
+        assert "stopped: The journal " in err
+        assert err.count("cannot be read or written: File too large") == 1
+        assert last_run(openstack)["state"] == "unfinished"
+        limits.clear()
+        words = re.search(r"to go on: openstack (resource provider batch run resume \S+);", err)[1]
+        assert openstack.run(*words.split(), "--yes", endpoint=endpoint).status == 0
+    assert last_run(openstack)["state"] == "done"
     assert all("COMPUTE_NODE" in rack.traits_of(host) for host in rack.hosts)
 
 

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs on disk: whatever a dead process left is read, gone on with and undone."""
 
+import contextlib
 import fcntl
 import json
+import resource
 import stat
 
 import pytest
@@ -268,6 +270,55 @@ def test_a_disk_that_cannot_be_written_stops_before_the_first_write(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(journal.JournalError, match="cannot be read or written"):
         journal.create(SERVER, plan_for(FakeCloud("a")), directory=tmp_path / "file")
+
+
+@contextlib.contextmanager
+def disk_full_after(path, more):
+    """Let a file grow by so many bytes and no further: the write that does not fit is cut short."""
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (path.stat().st_size + more, limits[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
+
+@pytest.mark.parametrize("more", [0, 1, 40])
+def test_a_record_that_did_not_fit_is_cut_off_before_the_next(tmp_path, more):
+    """The disk is full for a moment: what came before and after is read, and the run goes on."""
+    cloud = FakeCloud("a", "b")
+    plan = plan_for(cloud)
+    recorder = journal.create(SERVER, plan, directory=tmp_path)
+    first, second = (execute.run_change(cloud, change, ADD) for change in plan.changes)
+    with disk_full_after(recorder.path, more), pytest.raises(journal.JournalError, match="File too large"):
+        recorder.end(first)
+    recorder.end(second)
+    recorder.close()
+    assert list(journal.read(recorder.id, tmp_path).endings) == ["b"]
+    assert resume(cloud, tmp_path, recorder.id).counts == {Result.UNCHANGED: 1}
+    assert journal.read(recorder.id, tmp_path).state == "done"
+
+
+def test_a_report_is_told_although_its_end_cannot_be_kept(tmp_path):
+    """What was done is done; the report says that the journal lacks it."""
+    cloud = FakeCloud("a")
+    plan = plan_for(cloud)
+    recorder = journal.create(SERVER, plan, directory=tmp_path)
+    report = execute.execute_plan(cloud, plan, recorder=recorder, concurrency=1)
+    with disk_full_after(recorder.path, 10):
+        told = recorder.end_sitting(report)
+    recorder.close()
+    assert (report.exit_status, told.exit_status, told.outcomes) == (0, 3, report.outcomes)
+    assert told.summary.endswith("cannot be read or written: File too large")
+    assert journal.read(recorder.id, tmp_path).applied == 1
+
+
+def test_a_plan_that_does_not_fit_on_the_disk_leaves_no_run(tmp_path):
+    """Nothing was begun, so there is nothing to list."""
+    (tmp_path / "empty").touch()
+    with disk_full_after(tmp_path / "empty", 300), pytest.raises(journal.JournalError):
+        journal.create(SERVER, plan_for(FakeCloud("a", "b")), directory=tmp_path)
+    assert list(journal.read_all(tmp_path)) == []
 
 
 def test_the_state_directory_is_where_the_xdg_specification_says(monkeypatch, tmp_path):

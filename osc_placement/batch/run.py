@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A run as its journal tells it: what was meant, what was there before, how far it came. Writes nothing."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from osc_placement.batch.plan import Change, Edit, Result
+from osc_placement.batch.record import change_from_json, edit_from_json
+from osc_placement.errors import PlacementError
+
+VERSION: Final = 1
+
+
+class JournalError(PlacementError):
+    """A journal cannot be written, found or read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """What a run is about."""
+
+    id: str
+    server: str
+    edit: Edit
+    selection: str = ""
+    started: str = ""
+    undoes: str | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How it ended for one provider, as far as the journal tells."""
+
+    result: Result
+    generation: int | None = None
+    error: str = ""
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A run as its journal tells it, by the UUIDs of providers in the order of the plan.
+
+    ``intents`` has the last plan for each, ``endings`` how it ended, with none where nobody lived to say.
+    """
+
+    header: Header
+    intents: Mapping[str, Change]
+    endings: Mapping[str, Ending]
+    is_planned: bool
+    is_running: bool = False
+    status: int | None = None
+
+    @property
+    def state(self) -> str:
+        """One word for how far it is."""
+        if self.is_running:
+            return "running"
+        if not self.is_planned:
+            return "not begun"
+        if self.pending:
+            return "unfinished"
+        return "done"
+
+    @property
+    def pending(self) -> tuple[Change, ...]:
+        """What is neither applied nor found to need nothing."""
+        finished = {
+            uuid
+            for uuid, ending in self.endings.items()
+            if ending.result in (Result.APPLIED, Result.UNCHANGED)
+        }
+        return tuple(change for uuid, change in self.intents.items() if uuid not in finished)
+
+    @property
+    def applied(self) -> int:
+        """How many providers are known to be changed."""
+        return sum(ending.result is Result.APPLIED for ending in self.endings.values())
+
+    @property
+    def failed(self) -> int:
+        """How many providers failed."""
+        return sum(ending.result is Result.FAILED for ending in self.endings.values())
+
+
+def parse(path: pathlib.Path, content: bytes, *, is_running: bool = False) -> Run:
+    """Read a journal; what stands behind the last line end is torn, and never was."""
+    lines = content.split(b"\n")[:-1]
+    reader = _Reader()
+    for number, line in enumerate(lines, 1):
+        try:
+            reader.take(json.loads(line))
+        except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+            raise JournalError(f"{path} is damaged at line {number}: {error!r}") from error
+    if reader.header is None:
+        raise JournalError(f"{path} has no first line: its run died before it began; nothing was changed")
+    return Run(
+        reader.header, reader.intents, reader.endings, reader.is_planned, is_running, status=reader.status
+    )
+
+
+class _Reader:
+    """What the lines read so far come to."""
+
+    def __init__(self) -> None:
+        self.header: Header | None = None
+        self.intents: dict[str, Change] = {}
+        self.endings: dict[str, Ending] = {}
+        self.is_planned = False
+        self.status: int | None = None
+
+    def take(self, record: Mapping[str, Any]) -> None:
+        """Take one line; a kind that a later version invented is passed over."""
+        take = {
+            "run": self._take_header,
+            "intent": self._take_intent,
+            "planned": self._take_planned,
+            "outcome": self._take_outcome,
+            "end": self._take_end,
+        }.get(record["record"])
+        if take:
+            take(record)
+
+    def _take_header(self, record: Mapping[str, Any]) -> None:
+        if record["version"] > VERSION:
+            raise ValueError(f"version {record['version']} is newer than this osc-placement")
+        self.header = Header(
+            record["id"],
+            record["server"],
+            edit_from_json(record["edit"]),
+            record.get("selection", ""),
+            record.get("started", ""),
+            record.get("undoes"),
+            record.get("settings", {}),
+        )
+
+    def _take_intent(self, record: Mapping[str, Any]) -> None:
+        change = change_from_json(dict(record))
+        self.intents[change.uuid] = change
+        self.endings.pop(change.uuid, None)
+
+    def _take_planned(self, _record: Mapping[str, Any]) -> None:
+        self.is_planned = True
+
+    def _take_outcome(self, record: Mapping[str, Any]) -> None:
+        self.endings[record["uuid"]] = Ending(
+            Result(record["result"]),
+            record.get("generation"),
+            record.get("error", ""),
+            record.get("note", ""),
+        )
+
+    def _take_end(self, record: Mapping[str, Any]) -> None:
+        self.status = record["status"]
