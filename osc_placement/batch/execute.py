@@ -31,6 +31,7 @@ LOG = logging.getLogger(__name__)
 MAX_ATTEMPTS: Final = 10
 _FIRST_PAUSE: Final = 0.02  # seconds; doubles with every attempt up to
 _LONGEST_PAUSE: Final = 1.0
+_NOT_SEEN: Final = "it was changed, but could not be read back"
 
 
 class Recorder(Protocol):
@@ -185,6 +186,9 @@ class _Run:
         failed = [outcome for outcome in verified if outcome.result is Result.FAILED]
         if failed:
             self._gate.halt(f"stopped because {len(failed)} of {len(verified)} canaries failed")
+        for before, after in zip(outcomes, verified, strict=True):
+            if after is not before:  # what was kept as applied is not
+                self._record(after)
         return verified
 
     def _verify(self, outcome: Outcome) -> Outcome:
@@ -193,7 +197,7 @@ class _Run:
         try:
             _, now = read_state(self._client, outcome.change.subject, outcome.change.facets)
         except Exception as error:  # whatever it is, the canary was not seen alive
-            return replace(outcome, result=Result.FAILED, error=error)
+            return replace(outcome, result=Result.FAILED, error=error, note=_NOT_SEEN)
         if holds(now, outcome.change.after, outcome.change.facets):
             return outcome
         return replace(outcome, result=Result.FAILED, error=NotKept(outcome.change.subject.name))

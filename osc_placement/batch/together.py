@@ -8,21 +8,21 @@ is refused changes nothing; its consumers are then written one by one, so that e
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from osc_placement import microversion
 from osc_placement.batch.execute import Recorder, run_change
 from osc_placement.batch.gate import Gate
 from osc_placement.batch.plan import Change, Consumer, Outcome, Plan, Report, Result
-from osc_placement.batch.workers import CONCURRENCY, map_in_order
+from osc_placement.batch.workers import CONCURRENCY, map_many
 from osc_placement.batch.write import describe_allocations, is_untyped, version_for
 from osc_placement.client import PlacementClient
 from osc_placement.errors import ANSWER_LOST, PlacementError
 
 LOG = logging.getLogger(__name__)
 
-#: consumers of one request
+#: consumers of one request; no more than the failures that are allowed, and one, where these are limited
 SIZE: Final = 50
 
 
@@ -38,20 +38,14 @@ def execute_together(
     """Write what the plan says; the report has an outcome for every consumer, in the order of the plan."""
     client.require(microversion.CONSUMER_GENERATIONS, "a change of allocations")
     client.allow_concurrency(concurrency)
+    size = SIZE if gate.max_failures is None else min(SIZE, gate.max_failures + 1)
     writer = _Writer(client, plan, gate, recorder)
-
-    def tell(outcomes: Iterable[Outcome]) -> None:
-        for outcome in outcomes:
-            if on_outcome:
-                on_outcome(outcome)
-
-    changes = [change for change in plan.changes if change.uuid not in plan.hopeless]
-    groups = map_in_order(writer.write, _group(changes), threads=concurrency, on_result=tell)
-    by_uuid = {outcome.change.uuid: outcome for outcomes in groups for outcome in outcomes}
-    skipped = any(outcome.result is Result.SKIPPED for outcome in by_uuid.values())
+    groups = _group(plan, size)
+    outcomes = map_many(writer.write, groups, threads=concurrency, on_result=on_outcome)
+    by_uuid = {outcome.change.uuid: outcome for outcome in outcomes}
+    skipped = any(outcome.result is Result.SKIPPED for outcome in outcomes)
     interrupted = skipped and gate.stopped and not gate.halted
-    ordered = (by_uuid.get(step.uuid) or _untouched(plan, step) for step in plan.steps)
-    return Report(plan, tuple(ordered), interrupted, gate.halted)
+    return Report(plan, tuple(by_uuid[step.uuid] for step in plan.steps), interrupted, gate.halted)
 
 
 def is_for(plan: Plan) -> bool:
@@ -59,17 +53,19 @@ def is_for(plan: Plan) -> bool:
     return all(isinstance(step.subject, Consumer) for step in plan.steps)
 
 
-def _group(changes: Sequence[Change]) -> list[Sequence[Change]]:
-    """Neighbours on the same providers together, or requests side by side would hinder each other."""
+def _group(plan: Plan, size: int) -> list[Sequence[Change]]:
+    """Neighbours on the same providers together, or requests side by side would hinder each other.
+
+    First come those of which nothing is written.
+    """
+    writable = {change.uuid for change in plan.changes} - plan.hopeless.keys()
+    others = [step for step in plan.steps if step.uuid not in writable]
+    changes = (step for step in plan.steps if step.uuid in writable)
     ordered = sorted(changes, key=lambda change: sorted(change.after.allocations or ()))
     # a request has one version, and consumers without a type need an older one
     kinds = [[change for change in ordered if is_untyped(change) is untyped] for untyped in (False, True)]
-    return [kind[first : first + SIZE] for kind in kinds for first in range(0, len(kind), SIZE)]
-
-
-def _untouched(plan: Plan, step: Change) -> Outcome:
-    error = plan.hopeless.get(step.uuid)
-    return Outcome(step, Result.FAILED if error else Result.UNCHANGED, error=error)
+    groups = [kind[first : first + size] for kind in kinds for first in range(0, len(kind), size)]
+    return [group for group in (others, *groups) if group]
 
 
 class _Writer:
@@ -81,37 +77,46 @@ class _Writer:
         self._gate = gate
         self._recorder = recorder
 
-    def write(self, group: Sequence[Change]) -> list[Outcome]:
-        outcomes = list(self._run(group))
-        for outcome in outcomes:
-            self._record(outcome)
-        return outcomes
-
-    def _run(self, group: Sequence[Change]) -> Iterator[Outcome]:
-        passed, refused = [], []
-        for change in group:
-            reason = self._gate.wait()
-            if reason:
-                refused.append(Outcome(change, Result.SKIPPED, note=reason))
+    def write(self, group: Sequence[Change]) -> Iterator[Outcome]:
+        """Make the changes of a group; each outcome is kept before the next change is begun."""
+        waiting = []
+        for step in group:
+            if step.uuid in self._plan.hopeless:
+                yield self._end(Outcome(step, Result.FAILED, error=self._plan.hopeless[step.uuid]))
+            elif not step.facets:
+                yield self._end(Outcome(step, Result.UNCHANGED))
             else:
-                passed.append(change)
-        yield from refused
-        refusal = None
+                waiting.append(step)
+        while waiting:
+            number, refusal = self._gate.take(len(waiting))
+            now, waiting = waiting[:number], waiting[number:]
+            if refusal:
+                yield from (self._end(Outcome(step, Result.SKIPPED, note=refusal)) for step in now)
+            else:
+                yield from map(self._end, self._run(now))
+
+    def _run(self, changes: Sequence[Change]) -> Iterator[Outcome]:
+        lost = None
         try:
-            if self._is_written(passed):
-                yield from (Outcome(change, Result.APPLIED, attempts=1) for change in passed)
+            if self._is_written(changes):
+                yield from (Outcome(change, Result.APPLIED, attempts=1) for change in changes)
                 return
         except ANSWER_LOST as error:
             # whether it was done, each is asked by itself: writing again would meet what we wrote
-            refusal = error
-        for change in passed:
+            lost = error
+        for change in changes:
+            # what was asked for has to be found out; what was refused may be left
+            refusal = "" if lost or len(changes) == 1 else self._gate.wait()
+            if refusal:
+                yield Outcome(change, Result.SKIPPED, note=refusal)
+                continue
             edit, again = self._plan.edit_of(change), self._recorder.plan_again
-            yield run_change(self._client, change, edit, self._gate.stop, again, refusal)
+            yield run_change(self._client, change, edit, self._gate.stop, again, lost)
 
     def _is_written(self, changes: Sequence[Change]) -> bool:
         """Whether all are written; one of ANSWER_LOST, if that is not known."""
         if len(changes) < 2:
-            return not changes
+            return False
         payloads = {
             change.uuid: describe_allocations(self._client, change, change.subject.generation)
             for change in changes
@@ -125,10 +130,12 @@ class _Writer:
             return False
         return True
 
-    def _record(self, outcome: Outcome) -> None:
+    def _end(self, outcome: Outcome) -> Outcome:
+        """Keep how it ended."""
         try:
             self._recorder.end(outcome)
         except PlacementError as error:  # what cannot be recorded any more is not begun
             self._gate.halt(f"stopped: {error}")
         if outcome.result is Result.FAILED:
             self._gate.count_failure()
+        return outcome

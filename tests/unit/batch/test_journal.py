@@ -272,6 +272,30 @@ def test_a_disk_that_cannot_be_written_stops_before_the_first_write(tmp_path):
         journal.create(SERVER, plan_for(FakeCloud("a")), directory=tmp_path / "file")
 
 
+def test_a_canary_that_was_not_seen_alive_is_kept_as_failed(tmp_path):
+    """The run is unfinished until a resume has seen it; undo takes it back as well."""
+    cloud = FakeCloud("a", "b")
+    plan = plan_for(cloud)
+    recorder = journal.create(SERVER, plan, directory=tmp_path)
+
+    def lose(outcome):
+        cloud.failing[outcome.change.uuid] = OSError("gone")
+
+    report = execute.execute_plan(cloud, plan, recorder=recorder, concurrency=1, canary=1, on_outcome=lose)
+    recorder.end_sitting(report)
+    recorder.close()
+    assert [outcome.result for outcome in report.outcomes] == [Result.FAILED, Result.SKIPPED]
+    assert report.outcomes[0].note == "it was changed, but could not be read back"
+    run = journal.read(recorder.id, tmp_path)
+    assert (run.applied, run.failed, run.state) == (0, 1, "unfinished")
+    assert (run.endings["a"].error, run.endings["a"].note) == ("gone", report.outcomes[0].note)
+    cloud.failing.clear()
+    assert resume(cloud, tmp_path, recorder.id).exit_status == 0
+    assert journal.read(recorder.id, tmp_path).state == "done"
+    assert undo(cloud, tmp_path, recorder.id).exit_status == 0
+    assert traits(cloud) == {"a": [], "b": []}
+
+
 @contextlib.contextmanager
 def disk_full_after(path, more):
     """Let a file grow by so many bytes and no further: the write that does not fit is cut short."""

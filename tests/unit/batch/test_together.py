@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Many consumers in one request, and one by one where that is refused."""
 
+import time
+
 import pytest
 
-from osc_placement.batch import together
+from osc_placement.batch import journal, recovery, together
 from osc_placement.batch.execute import NoRecorder
 from osc_placement.batch.gate import Gate
 from osc_placement.batch.plan import Change, Consumer, Plan, ProviderState
 from osc_placement.batch.record import Recorded
+from osc_placement.batch.select import read_states
 from osc_placement.model import Provider
 from tests.unit.fake_placement import FakePlacement, error
 
@@ -21,11 +24,15 @@ def claim(uuid, after=HELD):
     return Change(Consumer(uuid, None, "p", "u"), ProviderState(allocations={}), after)
 
 
-def run(placement, *changes, gate=None):
+def run(placement, *changes, gate=None, recorder=None, on_outcome=None):
     """Write the changes; how each ended."""
-    plan = Plan(EDIT, changes)
     report = together.execute_together(
-        placement.client(), plan, gate=gate or Gate(), recorder=NoRecorder(), concurrency=1
+        placement.client(),
+        Plan(EDIT, changes),
+        gate=gate or Gate(),
+        recorder=recorder or NoRecorder(),
+        concurrency=1,
+        on_outcome=on_outcome,
     )
     return report, {outcome.change.uuid: str(outcome.result) for outcome in report.outcomes}
 
@@ -100,6 +107,86 @@ def test_stopped_run_skips_what_is_left():
     report, results = run(placement, claim("a"), claim("b"), gate=gate)
     assert set(results.values()) == {"skipped"}
     assert (report.interrupted, report.exit_status, requests(placement)) == (True, 130, [])
+
+
+def test_run_stops_within_a_group_when_too_much_failed():
+    """One failure is allowed: the third of the second group is not tried, nor is any behind it."""
+    gate = Gate(max_failures=1)
+    placement = FakePlacement().on("POST", "/allocations", FULL)
+    for uuid, answer in {"a": (204, ""), "b": FULL, "c": FULL, "d": (204, ""), "e": (204, "")}.items():
+        placement.on("PUT", f"/allocations/{uuid}", answer)
+    report, results = run(placement, *(claim(uuid) for uuid in "abcde"), gate=gate)
+    assert list(results.values()) == ["applied", "failed", "failed", "skipped", "skipped"]
+    assert (report.exit_status, report.halted) == (3, "stopped after more than 1 failures")
+    assert "PUT /allocations/d" not in requests(placement)
+
+
+class Recorder(NoRecorder):
+    """Calls something at each outcome, in the thread that made it."""
+
+    def __init__(self, on_end):
+        self._on_end = on_end
+
+    def end(self, outcome):
+        self._on_end(outcome)
+
+
+def test_stop_leaves_the_rest_of_a_refused_group():
+    """Ctrl-C while a refused group is made one by one: the one under way is the last."""
+    gate = Gate()
+    placement = FakePlacement().on("POST", "/allocations", FULL)
+    placement.on("PUT", "/allocations/a", (204, "")).on("PUT", "/allocations/b", (204, ""))
+    recorder = Recorder(lambda _outcome: gate.stop.set())
+    report, results = run(placement, claim("a"), claim("b"), gate=gate, recorder=recorder)
+    assert results == {"a": "applied", "b": "skipped"}
+    assert report.interrupted
+
+
+def test_rate_holds_between_the_consumers_of_a_group():
+    """What may pass passes at once: nobody waits until all of a group may."""
+    gate = Gate(rate=5)
+    placement = FakePlacement()
+    placement.on("PUT", "/allocations/a", (204, "")).on("PUT", "/allocations/b", (204, ""))
+    told = []
+    begin = time.monotonic()
+    run(
+        placement,
+        *(claim("a"), claim("b")),
+        gate=gate,
+        on_outcome=lambda _outcome: told.append(time.monotonic() - begin),
+    )
+    assert told[0] < 0.15 < told[1]
+
+
+def test_every_outcome_is_kept_before_the_next_is_begun():
+    """Who dies amid a refused group has lost no word about those before."""
+    placement = FakePlacement().on("POST", "/allocations", FULL)
+    placement.on("PUT", "/allocations/a", (204, "")).on("PUT", "/allocations/b", (204, ""))
+    kept = []
+    run(
+        placement,
+        *(claim("a"), claim("b")),
+        recorder=Recorder(lambda outcome: kept.append((outcome.change.uuid, requests(placement)[-1]))),
+    )
+    assert kept == [("a", "PUT /allocations/a"), ("b", "PUT /allocations/b")]
+
+
+def test_resumed_run_is_done_when_what_was_left_is_found_done(tmp_path):
+    """The process died after the request: nothing is written, and the journal is complete."""
+    change = claim("a")
+    journal.create("http://placement", Plan(EDIT, (change,)), directory=tmp_path).close()
+    (path,) = tmp_path.glob("*.jsonl")
+    recorded, recorder = journal.reopen(path.stem, tmp_path)
+    held = {"allocations": {"rp": {"resources": {"VCPU": 1}}}, "project_id": "p", "user_id": "u"}
+    placement = FakePlacement().on("GET", "/allocations/a", {**held, "consumer_generation": 1})
+    client = placement.client()
+    plan = recovery.plan_resume(recorded, lambda subjects, facets: read_states(client, subjects, facets))
+    recorder.begin(plan)
+    report = together.execute_together(client, plan, gate=Gate(), recorder=recorder)
+    recorder.end_sitting(report)
+    recorder.close()
+    assert [str(outcome.result) for outcome in report.outcomes] == ["unchanged"]
+    assert journal.read(path.stem, tmp_path).state == "done"
 
 
 @pytest.mark.parametrize(("subject", "expected"), [(Consumer("c"), True), (Provider("p", "p", 0), False)])
