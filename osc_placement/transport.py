@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """One request to placement: where it goes, in which version, and what its failure means.
 
-The lower half of client.py, which is the only module to use it: nothing here knows what the API can do.
+What client.py and operations.py stand on, and nothing else uses: nothing here knows what the API can do.
 """
 
 from __future__ import annotations

@@ -27,7 +27,8 @@ ARROWS = {
     "errors": ("codes",),
     "syntax": ("errors", "model"),
     "transport": LEAVES,
-    "client": ("piecewise", "transport", "batch.workers", *LEAVES),
+    "operations": ("transport", *LEAVES),
+    "client": ("operations", "piecewise", "transport", "batch.workers", *LEAVES),
     "piecewise": ("batch.workers", *LEAVES),
     # threads and nothing else: a leaf that is kept where it is used most
     "batch.workers": (),
@@ -57,7 +58,8 @@ ARROWS = {
 
 #: what is imported only by those named here, although an arrow would allow others to
 RESERVED = {
-    "transport": ("client",),
+    "transport": ("operations", "client"),
+    "operations": ("client",),
     "piecewise": ("client",),
     "server.testing": ("server.fixture", "server.pytest_plugin"),
     "server.fixture": ("server.testing",),
