@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plans in files: saved to be looked at and carried out later, and refused where the cloud moved since."""
+"""Plans in files: saved to be looked at and carried out later, and refused where the cloud moved since.
+
+A file carries a checksum of what it says, however it is laid out: what was edited is not what was shown.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import pathlib
@@ -66,6 +70,7 @@ def save_plan(path: pathlib.Path, plan: Plan, readings: Iterable[Reading], **abo
         "warnings": list(plan.warnings),
         "steps": [{**change_to_json(change), "usages": usages.get(change.uuid)} for change in plan.changes],
     }
+    document["checksum"] = _sum(document)
     # whole or not at all: a plan that is cut off must not be mistaken for a shorter one
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     try:
@@ -92,11 +97,22 @@ def load_plan(path: pathlib.Path) -> SavedPlan:
     if document.get("version") != VERSION:
         raise BadPlanFile(path, f"its version is {document.get('version')}, not {VERSION}")
     try:
+        if document["checksum"] != _sum(document):
+            raise BadPlanFile(
+                path, "it was edited since --plan-out wrote it; plan again, and choose with --providers-file"
+            )
         return _read_document(document)
     except KeyError as error:
         raise BadPlanFile(path, f"it is damaged, as it has no {error}") from error
     except (TypeError, ValueError, AttributeError) as error:
         raise BadPlanFile(path, f"it is damaged: {error}") from error
+
+
+def _sum(document: Mapping[str, Any]) -> str:
+    """The checksum of all else that a document says."""
+    said = {key: value for key, value in document.items() if key != "checksum"}
+    text = json.dumps(said, sort_keys=True, separators=(",", ":"))
+    return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
 
 
 def _read_document(document: Mapping[str, Any]) -> SavedPlan:

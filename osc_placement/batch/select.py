@@ -13,7 +13,7 @@ from osc_placement.batch.plan import Consumer, Facet, ProviderState, Reading, Su
 from osc_placement.batch.selection import NothingSelected, ProvidersMissing, Selection
 from osc_placement.batch.workers import CONCURRENCY, map_in_order
 from osc_placement.client import Document, PlacementClient
-from osc_placement.errors import PlacementError
+from osc_placement.errors import NotFound, PlacementError
 from osc_placement.model import CUSTOM_PREFIX, Inventory, Part, Provider, ProviderRecord, canonical_uuid
 
 #: up to so many providers are read one by one rather than among all there are
@@ -35,6 +35,19 @@ class UnknownTraits(PlacementError):
         )
         plural = "s" if len(names) > 1 else ""
         super().__init__(f"The server does not know the trait{plural} {', '.join(names)}; {remedy}")
+
+
+class UnknownResourceClass(PlacementError):
+    """The server does not know a resource class."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        remedy = (
+            f"create it first with: openstack resource class create {name}"
+            if name.startswith(CUSTOM_PREFIX)
+            else f"only those named {CUSTOM_PREFIX}... can be created, see: openstack resource class list"
+        )
+        super().__init__(f"The server does not know the resource class {name}; {remedy}")
 
 
 def select_providers(
@@ -257,3 +270,17 @@ def require_traits(client: PlacementClient, names: Iterable[str]) -> None:
     unknown = [name for name in wanted if name not in known]
     if unknown:
         raise UnknownTraits(unknown)
+
+
+def require_resource_classes(
+    client: PlacementClient, readings: Iterable[Reading], names: Iterable[str]
+) -> None:
+    """Raise UnknownResourceClass unless the server knows all names; asks for those that no provider has."""
+    known = {name for reading in readings if reading.state for name in reading.state.inventories or ()}
+    for name in names:
+        if name in known:
+            continue
+        try:
+            client.show_resource_class(name)
+        except NotFound:
+            raise UnknownResourceClass(name) from None

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 import pathlib
+from collections.abc import Iterable
 from dataclasses import replace
 
 from osc_placement import microversion, syntax
@@ -15,8 +16,8 @@ from osc_placement.batch.membership import AggregateEdit, TraitEdit, Verb
 from osc_placement.batch.plan import FACETS, Edit, Facet, Plan, Reading, make_plan
 from osc_placement.batch.saved import save_plan
 from osc_placement.commands import base
-from osc_placement.commands.batch_execution import PlanCommand
-from osc_placement.commands.batch_options import add_execution, add_selectors, read_selection
+from osc_placement.commands.batch_execution import PlanCommand, refuse_steering
+from osc_placement.commands.batch_options import add_execution, add_selectors, read_selection, read_text
 from osc_placement.commands.host_aggregate import AGGREGATE_HELP
 from osc_placement.commands.progress import ProgressBar
 from osc_placement.errors import UsageError
@@ -32,6 +33,7 @@ class BatchCommand(PlanCommand):
         add_execution(parser)
         parser.add_argument(
             "--plan-out",
+            type=read_text,
             metavar="<file>",
             help="Write nothing to the server; save the plan, for: openstack resource provider batch apply",
         )
@@ -53,12 +55,18 @@ class BatchCommand(PlanCommand):
     def check_names(self, parsed_args: argparse.Namespace) -> None:
         """Ask the server whether it knows what the arguments name."""
 
+    def name_classes(self, parsed_args: argparse.Namespace) -> Iterable[str]:
+        """The resource classes that the arguments name."""
+        return ()
+
     def is_harmless(self, parsed_args: argparse.Namespace) -> bool:
         return bool(parsed_args.dry_run or parsed_args.plan_out)
 
     def read_arguments(self, parsed_args: argparse.Namespace) -> None:
         parsed_args.edit = self.read_edit(parsed_args)
         super().read_arguments(parsed_args)
+        if parsed_args.plan_out:
+            refuse_steering(parsed_args, "--plan-out, which carries nothing out: give it to batch apply")
         if parsed_args.providers_file == "-" and not (self.is_harmless(parsed_args) or parsed_args.yes):
             raise UsageError("Nothing was changed: with --providers-file - nobody can be asked; give --yes")
         aggregates = self.aggregates.resolve(parsed_args.aggregate)
@@ -72,6 +80,7 @@ class BatchCommand(PlanCommand):
         edit: Edit = parsed_args.edit
         readings = self._read(parsed_args, edit)
         plan = make_plan(edit, readings)
+        select.require_resource_classes(self.client, readings, self.name_classes(parsed_args))
         if "inventories" in edit.facets:
             plan = self._advise(plan, readings, parsed_args)
         if parsed_args.plan_out:
@@ -235,6 +244,9 @@ class SetInventory(BatchCommand):
             syntax.check_inventories(syntax.parse_inventories(parsed_args.field)), parsed_args.replace
         )
 
+    def name_classes(self, parsed_args: argparse.Namespace) -> Iterable[str]:
+        return tuple(parsed_args.edit.fields)
+
 
 class DeleteInventory(BatchCommand):
     """Take the inventories of resource classes away from all resource providers selected."""
@@ -246,3 +258,6 @@ class DeleteInventory(BatchCommand):
 
     def read_edit(self, parsed_args: argparse.Namespace) -> Edit:
         return InventoryDeletion(tuple(dict.fromkeys(parsed_args.resource_class)))
+
+    def name_classes(self, parsed_args: argparse.Namespace) -> Iterable[str]:
+        return tuple(parsed_args.edit.classes)

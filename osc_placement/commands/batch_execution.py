@@ -30,6 +30,7 @@ from osc_placement.batch.record import facet_to_json
 from osc_placement.batch.recovery import WrongServer
 from osc_placement.commands import base
 from osc_placement.commands.progress import ProgressBar, nothing_changed_on_interrupt, stop_on_interrupt
+from osc_placement.commands.screen import look_for
 from osc_placement.errors import PlacementError, UsageError
 
 PLAN_COLUMNS: Final = ("uuid", "name", "before", "after", "reason")
@@ -79,12 +80,20 @@ class PlanCommand(base.Lister):
                 "or --dry-run to see the plan"
             )
         if self.is_atomic(parsed_args):
-            _check_alone(parsed_args)
+            refuse_steering(parsed_args, "--atomic: all is changed at once or nothing is")
 
     def run(self, parsed_args: argparse.Namespace) -> int:
         """Print the rows, then the summary where a person reads it, or something went wrong."""
         self._closing: list[str] = []
-        status = super().run(parsed_args)
+        try:
+            status = super().run(parsed_args)
+        except BrokenPipeError:
+            raise
+        except Exception:
+            # what was done is done, also where its rows cannot be printed
+            for line in self._closing if self.app.stderr else ():
+                print(line, file=self.app.stderr)
+            raise
         stream = None
         if status not in (EXIT_DONE, _EXIT_CHANGES):
             stream = self.app.stderr
@@ -119,7 +128,8 @@ class PlanCommand(base.Lister):
             atomic.check_atomic(plan, self.client)
         asks = not (self.is_harmless(parsed_args) or parsed_args.yes)
         if plan.changes and asks:
-            self.confirm(format_plan(plan, _ROWS_TO_CONFIRM), f"Change {count_providers(len(plan.changes))}?")
+            text = format_plan(plan, _ROWS_TO_CONFIRM, width=look_for(self.app.stderr).width)
+            self.confirm(text, f"Change {count_providers(len(plan.changes))}?")
         elif self.app.stderr is not None:
             for warning in plan.warnings:
                 print(f"Warning: {warning}", file=self.app.stderr)
@@ -237,15 +247,13 @@ class PlanCommand(base.Lister):
             raise PlacementError("Nothing was changed: not confirmed")
 
 
-def _check_alone(parsed_args: argparse.Namespace) -> None:
-    """Raise UsageError at options that need one change after the other."""
+def refuse_steering(parsed_args: argparse.Namespace, whom: str) -> None:
+    """Raise UsageError at options that steer one change after the other, as they do not go with something."""
     options = ("canary", "control", "max_failures", "throttle")
     given = [f"--{name.replace('_', '-')}" for name in options if getattr(parsed_args, name) not in (None, 0)]
     if given:
         verb = "do" if len(given) > 1 else "does"
-        raise UsageError(
-            f"{' and '.join(given)} {verb} not go with --atomic: all is changed at once or nothing is"
-        )
+        raise UsageError(f"{' and '.join(given)} {verb} not go with {whom}")
 
 
 def _exit_status(parsed_args: argparse.Namespace, plan: Plan, status: int) -> int:
@@ -318,11 +326,11 @@ def _tell_error(outcome: Outcome) -> str:
     return str(outcome.error) if outcome.error else ""
 
 
-def format_plan(plan: Plan, limit: int) -> str:
+def format_plan(plan: Plan, limit: int, *, width: int | None = None) -> str:
     """Write a plan for a person to agree to: at most so many providers, warnings and the summary."""
     from prettytable import PrettyTable
 
-    table = PrettyTable(PLAN_COLUMNS[1:], align="l")
+    table = PrettyTable(PLAN_COLUMNS[1:], align="l", max_table_width=width)
     for step in plan.changes[:limit]:
         table.add_row([str(cell) for cell in _cells(plan, step)[1:]])
     hidden = len(plan.changes) - limit

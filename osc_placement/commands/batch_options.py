@@ -25,6 +25,7 @@ def add_selectors(command: base.PlacementCommand, parser: argparse.ArgumentParse
     )
     group.add_argument(
         "--aggregate",
+        type=read_text,
         metavar="<aggregate>",
         action="append",
         default=[],
@@ -34,6 +35,7 @@ def add_selectors(command: base.PlacementCommand, parser: argparse.ArgumentParse
     command.add_option(
         group,
         "--in-tree",
+        type=read_text,
         metavar="<resource_provider>",
         since=microversion.NESTED_PROVIDERS,
         help="Those in the tree of the resource provider with this name or UUID.",
@@ -41,6 +43,7 @@ def add_selectors(command: base.PlacementCommand, parser: argparse.ArgumentParse
     command.add_option(
         group,
         "--required",
+        type=read_text,
         metavar="<trait>",
         action="append",
         default=[],
@@ -50,6 +53,7 @@ def add_selectors(command: base.PlacementCommand, parser: argparse.ArgumentParse
     command.add_option(
         group,
         "--forbidden",
+        type=read_text,
         metavar="<trait>",
         action="append",
         default=[],
@@ -59,6 +63,7 @@ def add_selectors(command: base.PlacementCommand, parser: argparse.ArgumentParse
     command.add_option(
         group,
         "--resource",
+        type=read_text,
         metavar="<resource_class>=<value>",
         action="append",
         default=[],
@@ -66,7 +71,10 @@ def add_selectors(command: base.PlacementCommand, parser: argparse.ArgumentParse
         help="Those that have room for so much more of a resource class. May be repeated.",
     )
     group.add_argument(
-        "--name", metavar="<pattern>", help="Those whose name matches a pattern as in ``rack1-*``; quote it."
+        "--name",
+        type=read_text,
+        metavar="<pattern>",
+        help="Those whose name matches a pattern as in ``rack1-*``; quote it.",
     )
     command.add_option(
         group,
@@ -77,6 +85,7 @@ def add_selectors(command: base.PlacementCommand, parser: argparse.ArgumentParse
     )
     group.add_argument(
         "--providers-file",
+        type=read_text,
         metavar="<file>",
         help="Those that are named in this file, by name or UUID, one a line; - is standard input.",
     )
@@ -153,6 +162,7 @@ def add_execution(parser: argparse.ArgumentParser, *, with_atomic: bool = True) 
     )
     group.add_argument(
         "--control",
+        type=read_text,
         metavar="<file>",
         help="Control file that is read while it goes, for a line such as 'rate 5', 'rate none', 'pause', "
         "'go' or 'stop' (default: beside the journal of the run)",
@@ -169,9 +179,16 @@ def add_execution(parser: argparse.ArgumentParser, *, with_atomic: bool = True) 
     )
 
 
+def read_text(text: str) -> str:
+    """Read what must not be empty, as ``type=`` of an option: as a variable that is not set would have it."""
+    if not text:
+        raise argparse.ArgumentTypeError("must not be empty")
+    return text
+
+
 def _read_count(text: str) -> int:
     if not text.isdecimal() or int(text) > sys.maxsize:
-        raise argparse.ArgumentTypeError(f"must be a number, not {text!r}")
+        raise argparse.ArgumentTypeError(f"must be a whole number, 0 or more, not {text!r}")
     return int(text)
 
 
@@ -181,5 +198,5 @@ def _read_rate(text: str) -> float:
     except ValueError:
         rate = math.nan
     if not (math.isfinite(rate) and rate > 0):
-        raise argparse.ArgumentTypeError(f"must be a number of changes a second, not {text!r}")
+        raise argparse.ArgumentTypeError(f"must be a number of changes a second, above 0, not {text!r}")
     return rate

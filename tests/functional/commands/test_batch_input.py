@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Batches that are asked for by mistake, and reports that nobody can print: the real command and server."""
+
+import json
+import subprocess
+
+import pytest
+
+from tests.functional.commands.pty_run import run_on_terminal
+
+BATCH = ("resource", "provider", "batch")
+RATIO = (*BATCH, "ratio", "set", "VCPU=4")
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        *("--aggregate", "--in-tree", "--required", "--forbidden", "--resource", "--name"),
+        *("--providers-file", "--plan-out", "--control"),
+    ],
+)
+def test_an_option_that_is_empty_is_refused(openstack, rack, option):
+    """A variable of the shell that is not set neither widens a selection nor makes a plan a run."""
+    result = openstack.run(*RATIO, *rack.select, option, "", "--yes")
+    assert (result.status, result.out, rack.ratios()) == (2, "", {16.0})
+    assert result.err.endswith(f"error: argument {option}: must not be empty\n")
+
+
+@pytest.mark.parametrize("number", ["-1", "1.5", "x", ""])
+@pytest.mark.parametrize("option", ["--canary", "--max-failures"])
+def test_a_count_that_is_none_says_what_it_must_be(openstack, option, number):
+    """-1 is a number, but not one of these."""
+    result = openstack.run(*RATIO, "--all", "--dry-run", f"{option}={number}")
+    assert result.status == 2
+    assert result.err.endswith(f"argument {option}: must be a whole number, 0 or more, not {number!r}\n")
+
+
+@pytest.mark.parametrize(
+    ("verb", "name", "remedy"),
+    [
+        (("set",), "CUSTOM_NOBODYS", "create it first with: openstack resource class create CUSTOM_NOBODYS"),
+        (("set",), "DISK", "only those named CUSTOM_... can be created, see: openstack resource class list"),
+        (
+            ("delete",),
+            "CPU",
+            "only those named CUSTOM_... can be created, see: openstack resource class list",
+        ),
+    ],
+    ids=("custom class", "slip", "deletion"),
+)
+def test_a_resource_class_that_is_none_is_found_before_the_plan_is_shown(openstack, rack, verb, name, remedy):
+    """One line, rather than a failure for each provider, or success where nothing was done."""
+    what = f"{name}=5" if verb == ("set",) else name
+    for how in ("--dry-run", "--yes"):
+        result = openstack.run(*BATCH, "inventory", *verb, what, *rack.select, how)
+        assert (result.status, result.out) == (1, "")
+        assert result.err == f"The server does not know the resource class {name}; {remedy}\n"
+
+
+def test_a_resource_class_that_nobody_has_yet_may_be_set_and_deleted(openstack, rack):
+    """The server knows it, which is enough."""
+    command = (*BATCH, "inventory", "set", "PGPU=2", *rack.select, "--yes")
+    assert openstack.run(*command).status == 0
+    assert {rack.inventory_of(host, "PGPU")["total"] for host in rack.hosts} == {2}
+    command = (*BATCH, "inventory", "delete", "PGPU", *rack.select, "--yes")
+    assert [openstack.run(*command).status for _ in range(2)] == [0, 0]
+
+
+@pytest.mark.parametrize("option", ["--canary=1", "--throttle=5", "--max-failures=1", "--control=file"])
+def test_a_plan_that_is_saved_takes_no_option_that_it_would_forget(openstack, rack, option):
+    """Who wants a canary has to say so when the plan is carried out."""
+    path = openstack.home / "forgets.json"
+    result = openstack.run(*RATIO, *rack.select, "--plan-out", path, option)
+    name = option.partition("=")[0]
+    assert (result.status, path.exists()) == (1, False)
+    words = "does not go with --plan-out, which carries nothing out: give it to batch apply"
+    assert result.err == f"{name} {words}\n"
+
+
+def edit_ratio(document):
+    document["steps"][0]["after"]["inventories"]["VCPU"]["allocation_ratio"] = 5.0
+
+
+def edit_steps(document):
+    document["steps"].append(document["steps"][0])
+
+
+def edit_server(document):
+    document["server"] = "http://elsewhere"
+
+
+@pytest.mark.parametrize("edit", [edit_ratio, edit_steps, edit_server])
+def test_a_plan_that_was_edited_is_not_what_was_shown(openstack, rack, edit):
+    """It is refused whole; laid out otherwise, it is the same plan."""
+    path = openstack.home / "edited.json"
+    openstack.run(*RATIO, *rack.select, "--plan-out", path)
+    document = json.loads(path.read_text())
+    path.write_text(json.dumps(document, indent=4, sort_keys=True))
+    assert openstack.run(*BATCH, "apply", path, "--dry-run").status == 0
+    edit(document)
+    path.write_text(json.dumps(document))
+    result = openstack.run(*BATCH, "apply", path, "--yes")
+    assert (result.status, result.out, rack.ratios()) == (1, "", {16.0})
+    words = "it was edited since --plan-out wrote it; plan again, and choose with --providers-file"
+    assert result.err == f"The plan {path} cannot be used: {words}\n"
+
+
+def test_the_plan_to_agree_to_fits_a_narrow_terminal(openstack, rack):
+    """At 60 columns no line of the table is longer."""
+    shown, status = run_on_terminal(openstack, *RATIO, *rack.select, columns=60, answer="n\n")
+    table = [line for line in shown.splitlines() if line.startswith(("+", "|"))]
+    assert (status, len(table) > 8) == (1, True)
+    assert max(map(len, table)) <= 60
+
+
+def test_rows_that_cannot_be_printed_do_not_hide_what_was_done(openstack, rack):
+    """Standard output is a full disk: what was done, and how to undo it, is on standard error."""
+    with open("/dev/full", "w") as full:
+        process = openstack.start(*RATIO, *rack.select, "--yes", stdout=full, stderr=subprocess.PIPE)
+        _, err = process.communicate(timeout=60)
+    assert (process.returncode > 0, rack.ratios()) == (True, {4.0})
+    summary, how, reason = err.splitlines()
+    assert summary == "ratio set VCPU=4.0: 4 resource providers, 4 applied"
+    assert "; to undo it: openstack resource provider batch run undo " in how
+    assert "No space left on device" in reason
