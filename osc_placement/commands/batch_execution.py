@@ -330,9 +330,11 @@ def format_plan(plan: Plan, limit: int, *, width: int | None = None) -> str:
     """Write a plan for a person to agree to: at most so many providers, warnings and the summary."""
     from prettytable import PrettyTable
 
-    table = PrettyTable(PLAN_COLUMNS[1:], align="l", max_table_width=width)
-    for step in plan.changes[:limit]:
-        table.add_row([str(cell) for cell in _cells(plan, step)[1:]])
+    rows = [[str(cell) for cell in _cells(plan, step)[1:]] for step in plan.changes[:limit]]
+    # a narrow terminal has no room for a column that says nothing
+    number = len(PLAN_COLUMNS) - 1 if any(row[-1] for row in rows) else len(PLAN_COLUMNS) - 2
+    table = PrettyTable(PLAN_COLUMNS[1 : number + 1], align="l", max_table_width=width)
+    table.add_rows([row[:number] for row in rows])
     hidden = len(plan.changes) - limit
     more = [f"... and {hidden} more; --dry-run shows all"] if hidden > 0 else []
     refused = [f"Refused: {error}" for error in plan.refused.values()]
