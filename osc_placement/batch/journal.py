@@ -84,6 +84,7 @@ class Journal:
 
     def plan_again(self, change: Change) -> None:
         """Put a change that replaces the one planned on the disk."""
+        self._planned.add(change.uuid)
         self._append({"record": "intent", **change_to_json(change)})
         self._sync()
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Final
 
 from osc_placement.batch.difference import describe_difference, holds
+from osc_placement.batch.journal import identify_server
 from osc_placement.batch.plan import (
     Change,
     Edit,
@@ -20,6 +21,7 @@ from osc_placement.batch.plan import (
 )
 from osc_placement.batch.record import Recorded, edits_of
 from osc_placement.batch.repeat import Repeat
+from osc_placement.batch.reshape_record import KIND
 from osc_placement.batch.room import Overtaken, carry_owner, is_half_written, is_overtaken
 from osc_placement.batch.run import Run
 from osc_placement.errors import PlacementError
@@ -27,6 +29,7 @@ from osc_placement.errors import PlacementError
 #: who reads the facets of some providers or consumers: `select.read_states` with its client
 ReadStates = Callable[[Sequence[Subject], Sequence[Facet]], Sequence[Reading]]
 FOUND_DONE: Final = "was done already"
+FOUND_BACK: Final = "is as it was before"
 
 
 class WrongServer(PlacementError):
@@ -51,8 +54,28 @@ class ChangedSince(PlacementError):
         )
 
 
+class OtherKind(PlacementError):
+    """A run is of a kind that is done and undone otherwise."""
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        super().__init__(
+            f"Run {run.header.id} is a {run.header.kind}; go on with it, or undo it, with: "
+            "openstack resource provider batch run"
+        )
+
+
+def check_server(recorded: str, endpoint: str) -> None:
+    """Raise WrongServer unless the server that something was planned for has this address."""
+    used = identify_server(endpoint)
+    if recorded != used:
+        raise WrongServer(recorded, used)
+
+
 def plan_resume(run: Run, read: ReadStates) -> Plan:
     """Plan what is left of a run; a provider that has what was planned comes with nothing to change."""
+    if run.header.kind == KIND:
+        raise OtherKind(run)
     if not run.is_planned:
         raise PlacementError(
             f"Run {run.header.id} died before its first write, so nothing was changed; "
@@ -90,6 +113,8 @@ def _resume_step(change: Change, edit: Edit, subject: Subject, state: ProviderSt
 
 def plan_undo(run: Run, read: ReadStates, *, force: bool = False) -> Plan:
     """Plan the way back; a provider that somebody changed since is refused unless ``force``."""
+    if run.header.kind == KIND:
+        raise OtherKind(run)
     # a failure may have been written too, and whoever died could not say
     changes = list(run.intents.values()) if run.is_planned else []
     steps, unreadable, refused = [], {}, {}
@@ -110,7 +135,7 @@ def _undo_step(
     change: Change, subject: Subject, state: ProviderState, *, force: bool
 ) -> tuple[Change, PlacementError | None]:
     if holds(state, change.before, change.facets):
-        return Change(subject, state, state, "is as it was before"), None
+        return Change(subject, state, state, FOUND_BACK), None
     if holds(state, change.after, change.facets) or is_half_written(change, state):
         values = {facet: getattr(change.before, facet) for facet in change.facets}
         return Change(subject, state, replace(state, **values)), None

@@ -353,7 +353,8 @@ def plan_undo(
         for name in given.keys() | before[uuid].keys():
             if now.get(name) != given.get(name):
                 raise ReshapeRefused(
-                    f"The inventory of {name} on {world.name(uuid)} was changed since; it cannot be undone"
+                    f"The inventory of {name} on {world.name(uuid)} was changed since; this reshape can "
+                    "neither be undone nor gone on with"
                 )
             now.pop(name, None)
         inventories[uuid] = now | dict(before[uuid])

@@ -3,16 +3,21 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from osc_placement import microversion
-from osc_placement.batch.execute import MAX_ATTEMPTS, pause_after_conflict
-from osc_placement.batch.reshape import Consumer, ReshapePlan, World
+from osc_placement.batch.execute import MAX_ATTEMPTS, Recorder, pause_after_conflict
+from osc_placement.batch.holdings import MayNotReshape
+from osc_placement.batch.plan import Change, Outcome, Plan, Report, Result
+from osc_placement.batch.reshape import Consumer, ReshapePlan, World, plan_undo
+from osc_placement.batch.reshape_record import Undo, changes_of, plan_steps, undo_of
 from osc_placement.batch.workers import CONCURRENCY, map_in_order
 from osc_placement.client import PlacementClient
-from osc_placement.errors import Conflict
+from osc_placement.errors import ANSWER_LOST, Conflict, Forbidden, PlacementError
 from osc_placement.microversion import Version
 from osc_placement.model import Inventory, Provider
 
@@ -79,6 +84,14 @@ def _version(client: PlacementClient) -> Version:
     return min(client.version, microversion.REPARENTING)
 
 
+class NotKnown(PlacementError):
+    """The answer was lost, and then nothing could be read either."""
+
+    def __init__(self, reason: Exception) -> None:
+        self.reason = reason
+        super().__init__(f"it is not known whether it was done, as it cannot be read back: {reason}")
+
+
 def run_reshape(
     client: PlacementClient,
     plan: ReshapePlan,
@@ -98,6 +111,102 @@ def run_reshape(
         except Conflict as conflict:
             if not conflict.concurrent_update or attempt == MAX_ATTEMPTS:
                 raise
+        except ANSWER_LOST as error:
+            if not _is_done(plan, read, error):
+                raise
+            return plan
         pause_after_conflict(attempt, threading.Event())
         plan = make_plan(read())
     raise AssertionError("the last attempt returns or raises")
+
+
+def _is_done(plan: ReshapePlan, read: Callable[[], World], error: Exception) -> bool:
+    try:
+        world = read()
+    except Exception as unread:  # whatever it is, the answer stays lost
+        raise NotKnown(error) from unread
+    return undo_of(changes_of(plan)).turn().is_done(world)
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A reshape to carry out: its plan, and how to make it again when somebody else was faster."""
+
+    title: str
+    plan: ReshapePlan
+    read: Callable[[], World]
+    make_plan: Planner
+
+    @property
+    def steps(self) -> Plan:
+        """The plan as that of a run."""
+        return plan_steps(self.title, changes_of(self.plan))
+
+
+def plan_return(client: PlacementClient, undo: Undo, title: str) -> Task | None:
+    """Plan the way back of a reshape, or to it; None if it is made already."""
+    read = functools.partial(read_world, client, undo.providers, undo.classes)
+
+    def make_plan(world: World) -> ReshapePlan:
+        return plan_undo(world, undo.before, undo.after, undo.transfers)
+
+    world = read()
+    return None if undo.is_done(world) else Task(title, make_plan(world), read, make_plan)
+
+
+def execute_reshape(
+    client: PlacementClient, task: Task, recorder: Recorder, on_write: Callable[[], None] = lambda: None
+) -> tuple[ReshapePlan, Report]:
+    """Carry a task out; the plan that was, and an outcome for each provider and consumer.
+
+    ``on_write`` is called before a request that may write.
+    """
+    run = _Run(task, recorder, on_write)
+    error: Exception | None = None
+    try:
+        run_reshape(client, task.plan, task.read, task.make_plan, run.begin)
+    except Forbidden as failure:
+        error = MayNotReshape(failure)
+    except Exception as failure:  # the report tells of it
+        error = failure
+    return run.plan, run.end(error)
+
+
+class _Run:
+    """What is kept of a reshape while it is carried out."""
+
+    def __init__(self, task: Task, recorder: Recorder, on_write: Callable[[], None]) -> None:
+        self.plan = task.plan
+        self._title = task.title
+        self._recorder = recorder
+        self._on_write = on_write
+        self._steps = {change.uuid: change for change in changes_of(task.plan)}
+
+    def begin(self, plan: ReshapePlan) -> None:
+        """Keep a plan that is about to be sent; what it leaves out of an earlier one is not changed."""
+        if plan is not self.plan:
+            self.plan = plan
+            nothing = (Change(step.subject, step.before, step.before) for step in self._steps.values())
+            self._steps = {change.uuid: change for change in (*nothing, *changes_of(plan))}
+            for change in self._steps.values():
+                self._recorder.plan_again(change)
+        self._on_write()
+
+    def end(self, error: Exception | None) -> Report:
+        """Keep how it ended, for all alike."""
+        outcomes = tuple(_end(change, error) for change in self._steps.values())
+        halted = ""
+        if error:
+            halted = str(error) if isinstance(error, NotKnown) else f"nothing was changed: {error}"
+        for outcome in outcomes:
+            try:
+                self._recorder.end(outcome)
+            except PlacementError as failure:  # what is done is done
+                halted = halted or str(failure)
+        return Report(plan_steps(self._title, self._steps.values()), outcomes, halted=halted)
+
+
+def _end(change: Change, error: Exception | None) -> Outcome:
+    if not change.facets:
+        return Outcome(change, Result.UNCHANGED)
+    return Outcome(change, Result.FAILED if error else Result.APPLIED, 1, error=error)

@@ -32,6 +32,11 @@ class Header:
     undoes: str | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
 
+    @property
+    def kind(self) -> str:
+        """What kind of run it is, if it is none of a batch."""
+        return str(self.settings.get("kind", ""))
+
 
 @dataclass(frozen=True, slots=True)
 class Ending:

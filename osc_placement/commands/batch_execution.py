@@ -27,7 +27,9 @@ from osc_placement.batch.plan import (
     count_providers,
 )
 from osc_placement.batch.record import facet_to_json
-from osc_placement.batch.recovery import WrongServer
+from osc_placement.batch.recovery import check_server
+from osc_placement.batch.reshape_record import KIND
+from osc_placement.batch.reshape_run import Task, execute_reshape
 from osc_placement.commands import base
 from osc_placement.commands.progress import ProgressBar, nothing_changed_on_interrupt, stop_on_interrupt
 from osc_placement.commands.screen import look_for
@@ -56,6 +58,8 @@ class PlanCommand(base.Lister):
     _undoes: str | None = None
     #: the journal to go on with, of a run that is resumed
     _journal: journal.Journal | None = None
+    #: what is done in place of the changes of the plan one by one
+    _reshape: Task | None = None
 
     def make_plan(self, parsed_args: argparse.Namespace) -> Plan:
         """Make the plan; no write."""
@@ -80,7 +84,7 @@ class PlanCommand(base.Lister):
                 "or --dry-run to see the plan"
             )
         if self.is_atomic(parsed_args):
-            refuse_steering(parsed_args, "--atomic: all is changed at once or nothing is")
+            refuse_steering(parsed_args, "what is changed at once or not at all")
 
     def run(self, parsed_args: argparse.Namespace) -> int:
         """Print the rows, then the summary where a person reads it, or something went wrong."""
@@ -124,7 +128,7 @@ class PlanCommand(base.Lister):
 
     def _agree_on_plan(self, parsed_args: argparse.Namespace) -> Plan:
         plan = self.make_plan(parsed_args)
-        if self.is_atomic(parsed_args):
+        if self.is_atomic(parsed_args) and self._reshape is None:
             atomic.check_atomic(plan, self.client)
         asks = not (self.is_harmless(parsed_args) or parsed_args.yes)
         if plan.changes and asks:
@@ -159,7 +163,10 @@ class PlanCommand(base.Lister):
                 plan,
                 selection=self.describe_selection(parsed_args),
                 undoes=self._undoes,
-                settings={"atomic": self.is_atomic(parsed_args)},
+                settings={
+                    "atomic": self.is_atomic(parsed_args),
+                    **({"kind": KIND} if self._reshape else {}),
+                },
             )
         else:
             self._journal.begin(plan)
@@ -175,6 +182,8 @@ class PlanCommand(base.Lister):
         stop: Any,
         progress: ProgressBar,
     ) -> Report:
+        if self._reshape is not None:
+            return execute_reshape(self.client, self._reshape, recorder)[1]
         if self.is_atomic(parsed_args):
             return atomic.execute_atomically(
                 self.client,
@@ -231,9 +240,7 @@ class PlanCommand(base.Lister):
 
     def require_server(self, recorded: str) -> None:
         """Raise WrongServer unless this is the server that something was planned for."""
-        used = journal.identify_server(self.client.endpoint)
-        if used != recorded:
-            raise WrongServer(recorded, used)
+        check_server(recorded, self.client.endpoint)
 
     def is_attended(self) -> bool:
         """Whether somebody can be asked; a stream that was closed is None."""

@@ -10,7 +10,9 @@ from typing import Any, Final
 from osc_placement import microversion
 from osc_placement.batch import journal, recovery
 from osc_placement.batch.difference import describe_difference
-from osc_placement.batch.plan import EXIT_PARTIAL, Plan
+from osc_placement.batch.plan import EXIT_PARTIAL, Change, Plan
+from osc_placement.batch.reshape_record import KIND, plan_steps, undo_of
+from osc_placement.batch.reshape_run import plan_return
 from osc_placement.commands import base
 from osc_placement.commands.batch_execution import PlanCommand, read_with
 from osc_placement.commands.batch_options import add_execution
@@ -102,7 +104,20 @@ class ResumeRun(PlanCommand):
         else:
             run, self._journal = journal.reopen(parsed_args.run)
         self.require_server(run.header.server)
+        if run.header.kind == KIND:
+            return self._plan_reshape(run)
         return recovery.plan_resume(run, read_with(self, parsed_args))
+
+    def _plan_reshape(self, run: journal.Run) -> Plan:
+        """It was done, or it is to be done: there is nothing between."""
+        title = run.header.edit.title
+        intents = run.intents.values()
+        self._reshape = plan_return(self.client, undo_of(intents).turn(), title) if run.pending else None
+        if self._reshape is not None:
+            return self._reshape.steps
+        pending = run.pending
+        done = (Change(step.subject, step.after, step.after, recovery.FOUND_DONE) for step in pending)
+        return plan_steps(title, done)
 
 
 class UndoRun(PlanCommand):
@@ -110,6 +125,7 @@ class UndoRun(PlanCommand):
 
     One that somebody changed since, in what the run changed, is refused and says what is different; --force
     takes back what the run did and keeps what others did. An undo is a run and can be undone itself.
+    A reshape goes back in one transaction, or not at all.
     """
 
     minimum = microversion.MIN
@@ -125,6 +141,13 @@ class UndoRun(PlanCommand):
         )
         return parser
 
+    def read_arguments(self, parsed_args: argparse.Namespace) -> None:
+        parsed_args.header = journal.read_header(parsed_args.run)
+        super().read_arguments(parsed_args)
+
+    def is_atomic(self, parsed_args: argparse.Namespace) -> bool:
+        return bool(parsed_args.atomic or parsed_args.header.kind == KIND)
+
     def describe_selection(self, parsed_args: argparse.Namespace) -> str:
         return f"changed by run {parsed_args.run}"
 
@@ -134,7 +157,19 @@ class UndoRun(PlanCommand):
             raise journal.JournalError(f"Run {parsed_args.run} is under way in another process")
         self.require_server(run.header.server)
         self._undoes = run.header.id
+        if run.header.kind == KIND:
+            return self._plan_reshape(run)
         return recovery.plan_undo(run, read_with(self, parsed_args), force=parsed_args.force)
+
+    def _plan_reshape(self, run: journal.Run) -> Plan:
+        """All of it goes back in one transaction; what somebody changed since cannot be forced."""
+        title = f"undo of {run.header.id} ({run.header.edit.title})"
+        intents = run.intents.values() if run.is_planned else ()
+        self._reshape = plan_return(self.client, undo_of(intents), title)
+        if self._reshape is not None:
+            return self._reshape.steps
+        back = (Change(step.subject, step.before, step.before, recovery.FOUND_BACK) for step in intents)
+        return plan_steps(title, back)
 
 
 def _add_run_argument(parser: argparse.ArgumentParser) -> None:

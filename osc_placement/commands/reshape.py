@@ -9,9 +9,12 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final, TextIO
 
 from osc_placement import microversion
-from osc_placement.batch.reshape import Inventories, Move, ReshapePlan, World, plan_reshape, plan_undo
-from osc_placement.batch.reshape_run import Planner, read_world, run_reshape
-from osc_placement.batch.reshape_undo import Undo, find_path, new_path, read_undo, undo_of, write_undo
+from osc_placement.batch import journal
+from osc_placement.batch.holdings import MayNotReshape
+from osc_placement.batch.recovery import check_server
+from osc_placement.batch.reshape import Inventories, Move, ReshapePlan, World, plan_reshape
+from osc_placement.batch.reshape_record import KIND, describe_moves, undo_of
+from osc_placement.batch.reshape_run import NotKnown, Task, execute_reshape, plan_return, read_world
 from osc_placement.commands import base
 from osc_placement.commands.progress import WriteWatch, nothing_changed_on_interrupt
 from osc_placement.commands.reshape_moves import (
@@ -23,14 +26,15 @@ from osc_placement.commands.reshape_moves import (
 )
 from osc_placement.commands.screen import look_for, write_lines
 from osc_placement.commands.state import STANDARD_STREAM, read_file
-from osc_placement.errors import Forbidden, HttpError, PlacementError, UsageError
+from osc_placement.errors import PlacementError, UsageError
 from osc_placement.model import Provider, canonical_uuid
 from osc_placement.report.cloud import Cloud, Node, Stock
 from osc_placement.report.tree import draw_trees
 
 COLUMNS: Final = ("what", "resource_class", "amount", "from", "to")
 INVENTORY: Final = "inventory"
-_POLICY: Final = "placement:reshaper:reshape"
+#: how many providers the list of runs names
+_FEW: Final = 3
 
 
 class Reshape(base.Lister):
@@ -42,7 +46,8 @@ class Reshape(base.Lister):
 
     Placement lets only the role ``service`` do this, unless its policy file says otherwise.
 
-    The way back is kept in a file: --undo takes the file or its ID, which is printed at the end.
+    It is a run like those of batch commands, with a journal, and its ID is printed at the end: openstack
+    resource provider batch run list, show, resume and undo take it; --undo here shows the trees as well.
 
     For example: openstack resource provider reshape --from compute-1 --to compute-1-gpu0 --resource VGPU=4
     """
@@ -54,8 +59,8 @@ class Reshape(base.Lister):
         _add_moves(parser)
         parser.add_argument(
             "--undo",
-            metavar="<file_or_id>",
-            help="Undo an earlier reshape, as far as nobody has changed since what it did",
+            metavar="<run>",
+            help="Undo the reshape with this ID, as far as nobody has changed since what it did",
         )
         parser.add_argument("--dry-run", action="store_true", help="Write nothing; show what would move")
         parser.add_argument(
@@ -73,7 +78,7 @@ class Reshape(base.Lister):
         if parsed_args.undo:
             if parsed_args.pins:
                 raise UsageError("--consumer does not go with --undo")
-            parsed_args.undo = read_undo(find_path(parsed_args.undo))
+            parsed_args.undo = _read_run(parsed_args.undo)
         elif parsed_args.file:
             source = "standard input" if parsed_args.file == STANDARD_STREAM else parsed_args.file
             parsed_args.moves = read_moves(read_file(parsed_args.file, source), source)
@@ -95,26 +100,19 @@ class Reshape(base.Lister):
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Any, Any]:
         with nothing_changed_on_interrupt(self.app.stderr):
-            read, make_plan = self._prepare(parsed_args)
-            plan = make_plan(read())
+            task = self._prepare(parsed_args)
             asks = not (parsed_args.dry_run or parsed_args.yes)
             if asks or parsed_args.formatter == self.formatter_default:
-                _show_trees(plan, self.app.stderr if asks else self.app.stdout)
+                _show_trees(task.plan, self.app.stderr if asks else self.app.stdout)
             if asks:
-                self._confirm(plan)
-        if not parsed_args.dry_run:
-            plan = self._execute(plan, read, make_plan)
+                self._confirm(task.plan)
+        plan = task.plan if parsed_args.dry_run else self._execute(task, parsed_args.undo)
         return COLUMNS, list(plan_rows(plan))
 
-    def _prepare(self, parsed_args: argparse.Namespace) -> tuple[Any, Planner]:
-        """How to read what there is, and how to make a plan of it."""
+    def _prepare(self, parsed_args: argparse.Namespace) -> Task:
+        """Plan it, with all that is needed to plan it again."""
         if parsed_args.undo:
-            undo: Undo = parsed_args.undo
-            classes = {uuid: frozenset(held) for uuid, held in undo.after.items()}
-            return (
-                functools.partial(read_world, self.client, undo.providers, classes),
-                lambda world: plan_undo(world, undo.before, undo.after, undo.transfers),
-            )
+            return self._prepare_undo(parsed_args.undo)
         resolve = functools.cache(lambda text: canonical_uuid(base.resolve_provider(self.client, text)))
         moves = [_resolve_move(move, resolve) for move in parsed_args.moves]
         pins = {canonical_uuid(one): resolve(provider) for one, provider in parsed_args.pins.items()}
@@ -122,40 +120,42 @@ class Reshape(base.Lister):
         concerned: dict[str, frozenset[str]] = {}
         for move in moves:
             concerned[move.source] = concerned.get(move.source, frozenset()) | {move.resource_class}
-        return (
-            functools.partial(read_world, self.client, tuple(providers), concerned),
-            lambda world: plan_reshape(world, moves, pins),
+        read = functools.partial(read_world, self.client, tuple(providers), concerned)
+        plan = plan_reshape(read(), moves, pins)
+        return Task(describe_moves(plan), plan, read, lambda world: plan_reshape(world, moves, pins))
+
+    def _prepare_undo(self, run: journal.Run) -> Task:
+        check_server(run.header.server, self.client.endpoint)
+        title = f"undo of {run.header.id} ({run.header.edit.title})"
+        task = plan_return(self.client, undo_of(run.intents.values()), title)
+        if task is None:
+            raise PlacementError(f"Nothing was changed: all is as it was before run {run.header.id}")
+        return task
+
+    def _execute(self, task: Task, undone: journal.Run | None) -> ReshapePlan:
+        root = next(iter(task.plan.world.providers))
+        recorder = journal.create(
+            self.client.endpoint,
+            task.steps,
+            selection=_name_providers(task.plan.world),
+            undoes=undone.header.id if undone else None,
+            settings={"kind": KIND, "atomic": True},
         )
-
-    def _execute(self, plan: ReshapePlan, read: Any, make_plan: Planner) -> ReshapePlan:
-        root = next(iter(plan.world.providers))
-        with WriteWatch(self.app.stderr, f"openstack resource provider tree {root}") as watch:
-            write = self._write if plan.moves else self._undo
-            return write(plan, read, make_plan, watch)
-
-    def _write(self, plan: ReshapePlan, read: Any, make_plan: Planner, watch: WriteWatch) -> ReshapePlan:
-        path = new_path()
-
-        def before_write(plan: ReshapePlan) -> None:
-            write_undo(path, undo_of(plan))
-            watch.begin()
-
         try:
-            done = run_reshape(self.client, plan, read, make_plan, before_write)
-        except HttpError as error:
-            if int(error.code) < 500:
-                path.unlink(missing_ok=True)
-            raise _explain(error) from error
-        self._last_line = f"Done. To undo it: openstack resource provider reshape --undo {path.stem}"
-        return done
-
-    def _undo(self, plan: ReshapePlan, read: Any, make_plan: Planner, watch: WriteWatch) -> ReshapePlan:
-        try:
-            done = run_reshape(self.client, plan, read, make_plan, lambda _plan: watch.begin())
-        except HttpError as error:
-            raise _explain(error) from error
-        self._last_line = "Undone."
-        return done
+            with WriteWatch(self.app.stderr, f"openstack resource provider tree {root}") as watch:
+                plan, report = execute_reshape(self.client, task, recorder, watch.begin)
+            report = recorder.end_sitting(report)
+        finally:
+            recorder.close()
+        error = report.outcomes[0].error
+        if error is not None:
+            raise _explain(error, recorder.id) from error
+        if report.halted and self.app.stderr is not None:
+            print(report.halted, file=self.app.stderr)
+        self.exit_status = report.exit_status
+        done = "Undone" if undone else "Done"
+        self._last_line = f"{done}. To undo it: openstack resource provider reshape --undo {recorder.id}"
+        return plan
 
     def _is_attended(self) -> bool:
         """Whether somebody can be asked; a stream that was closed is None."""
@@ -169,14 +169,30 @@ class Reshape(base.Lister):
             raise PlacementError("Nothing was changed: not confirmed")
 
 
-def _explain(error: HttpError) -> PlacementError:
-    """The error with what to do about it; placement keeps this one route from administrators."""
-    if not isinstance(error, Forbidden):
-        return error
-    return PlacementError(
-        f"Nothing was changed: {error}; by default only the role 'service' may reshape: use the credentials "
-        f"of a service such as nova, or set {_POLICY} to rule:admin_or_service_api in placement's policy.yaml"
-    )
+def _read_run(run_id: str) -> journal.Run:
+    run = journal.read(run_id)
+    if run.header.kind != KIND:
+        raise UsageError(
+            f"Run {run_id} is no reshape; undo it with: openstack resource provider batch run undo {run_id}"
+        )
+    if run.is_running:
+        raise journal.JournalError(f"Run {run_id} is under way in another process")
+    return run
+
+
+def _name_providers(world: World) -> str:
+    names = [provider.name for provider in world.providers.values()]
+    more = f" and {len(names) - _FEW} more" if len(names) > _FEW else ""
+    return ", ".join(names[:_FEW]) + more
+
+
+def _explain(error: Exception, run_id: str) -> Exception:
+    """The error with what is known of what it left behind."""
+    if isinstance(error, NotKnown):
+        return PlacementError(
+            f"{error}; to find out: openstack resource provider batch run resume {run_id} --dry-run"
+        )
+    return PlacementError(f"Nothing was changed: {error}") if isinstance(error, MayNotReshape) else error
 
 
 def _add_moves(parser: argparse.ArgumentParser) -> None:

@@ -72,7 +72,7 @@ def resume(client: PlacementClient, run_id: str, execution: Execution) -> Run:
     """Go on with a run that was stopped, in its own journal."""
     run, record = journal.reopen(run_id, execution.directory)
     try:
-        _check_server(client, run)
+        recovery.check_server(run.header.server, client.endpoint)
         plan = recovery.plan_resume(run, _reader(client, execution))
         record.begin(plan)
     except BaseException:
@@ -86,7 +86,7 @@ def undo(client: PlacementClient, run_id: str, execution: Execution, *, force: b
     run = journal.read(run_id, execution.directory)
     if run.is_running:
         raise journal.JournalError(f"Run {run_id} is under way in another process")
-    _check_server(client, run)
+    recovery.check_server(run.header.server, client.endpoint)
     plan = recovery.plan_undo(run, _reader(client, execution), force=force)
     record = journal.create(client.endpoint, plan, undoes=run_id, directory=execution.directory)
     return Run(_write(client, plan, execution, record), record.id)
@@ -120,9 +120,3 @@ def _reader(client: PlacementClient, execution: Execution) -> recovery.ReadState
     return lambda subjects, facets: select.read_states(
         client, subjects, facets, concurrency=execution.concurrency
     )
-
-
-def _check_server(client: PlacementClient, run: journal.Run) -> None:
-    used = journal.identify_server(client.endpoint)
-    if run.header.server != used:
-        raise recovery.WrongServer(run.header.server, used)

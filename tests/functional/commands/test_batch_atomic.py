@@ -173,7 +173,7 @@ def test_an_atomic_run_is_resumed_atomically(openstack, rack):
         assert "nothing was changed" in failed.err
         refused = openstack.run(*RUN, "resume", run, "--yes", "--throttle", "1", endpoint=endpoint)
         assert refused.status == 1
-        assert refused.err.startswith("--throttle does not go with --atomic")
+        assert refused.err.startswith("--throttle does not go with what is changed at once or not at all")
         assert openstack.run(*RUN, "resume", run, "--yes", endpoint=endpoint).status == 0
     assert (writes, rack.ratios()) == (["/reshaper"] * 3, {4.0})
 
@@ -242,7 +242,7 @@ def test_atomic_takes_no_option_that_it_would_ignore(openstack, rack, options, w
     """What steers one change after the other has nothing to steer here."""
     result = openstack.run(*RATIO, *rack.select, *options)
     assert (result.status, rack.ratios()) == (1, {16.0})
-    assert result.err == f"{words} not go with --atomic: all is changed at once or nothing is\n"
+    assert result.err == f"{words} not go with what is changed at once or not at all\n"
 
 
 def test_a_conflict_plans_all_again(openstack, rack):

@@ -53,7 +53,6 @@ FILES = {
     "apply": (*PROVIDER, "apply", "--file"),
     "reshape": (*PROVIDER, "reshape", "--yes", "--file"),
     "allocation apply": (*PROVIDER, "allocation", "apply", "--file"),
-    "undo": (*PROVIDER, "reshape", "--yes", "--undo"),
     "batch apply": (*PROVIDER, "batch", "apply", "--yes"),
     "providers": (*PROVIDER, "batch", "trait", "add", "HW_CPU_X86_AVX", "--yes", "--providers-file"),
 }
