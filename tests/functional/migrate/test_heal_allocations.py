@@ -239,7 +239,7 @@ def test_what_cannot_begin_is_one_line(cloud, migrate, arguments, text):
 
 def test_long_table_is_cut(cloud, add_host, migrate, migrate_json, monkeypatch):
     """Of very many rows a table has the first, and says how many there are; JSON has all."""
-    monkeypatch.setattr("osc_placement.migrate.commands._MOST_ROWS", 2)
+    monkeypatch.setattr("osc_placement.migrate.showing._MOST_ROWS", 2)
     add_host("h1")
     uuids = {cloud.add_instance("h1") for _ in range(3)}
     document, _ = migrate_json("allocations", "--dry-run")

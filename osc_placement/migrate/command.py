@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What every command of ``placement-migrate`` is given: whom to ask, how to write, what was asked for."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from osc_placement.migrate import tables
+from osc_placement.migrate.base import Assessment, Context, Migration
+from osc_placement.migrate.runner import Execution
+from osc_placement.migrate.settings import Settings
+
+
+@dataclass(frozen=True)
+class Command:
+    """What a command needs to run: whom to ask, how to write, and its options."""
+
+    settings: Settings
+    execution: Execution
+    options: argparse.Namespace
+
+    def assess(self, migration: Migration) -> tuple[Context, Assessment]:
+        """Compare nova with placement."""
+        client = self.settings.open_client()
+        source = self.settings.open_source()
+        try:
+            concurrency = self.execution.concurrency
+            context = Context(source, client, concurrency, self.settings.open_ironic)
+            return context, migration.assess(context)
+        finally:
+            source.close()
+
+    def show(self, document: Mapping[str, Any], text: Sequence[str]) -> None:
+        """Print the document, or the text that says the same to people."""
+        if self.options.format == "json":
+            print(tables.format_json(document))
+            return
+        for line in filter(None, text):
+            print(line)

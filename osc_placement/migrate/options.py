@@ -1,0 +1,328 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command line of ``placement-migrate``: which command has which options, and what each of them means."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any, Final
+
+from osc_placement.batch.workers import CONCURRENCY
+from osc_placement.migrate import commands, run_commands
+from osc_placement.migrate.notifications import TOPIC
+from osc_placement.migrate.option_values import read_count, read_rate, read_seconds, reader
+from osc_placement.migrate.shard import WHOLE, parse_shard
+
+Subparsers = Any
+
+EXIT_STATUSES: Final = (
+    "Exit status: 0 all is as it should be, or the plan was shown; 1 nothing was done, the reason is on "
+    "stderr; 2 the command line is wrong; 3 something failed or was left alone, the output says what and "
+    "why; 4 something of nova or Ironic could not be read, and what depends on it was left alone; 130 "
+    "interrupted. "
+    "With --nova-exit-codes those of nova-manage, see the documentation."
+)
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """The command line of ``placement-migrate``."""
+    parser = argparse.ArgumentParser(
+        prog="placement-migrate",
+        description="Bring placement in line with what nova knows. It asks no questions; --dry-run shows.",
+        epilog=EXIT_STATUSES,
+    )
+    _add_access(parser)
+    subparsers = parser.add_subparsers(metavar="COMMAND", required=True)
+    _add_aggregates(subparsers)
+    _add_status(subparsers)
+    _add_allocations(subparsers)
+    _add_ratios(subparsers)
+    _add_baremetal(subparsers)
+    _add_audit(subparsers)
+    _add_online_data_migrations(subparsers)
+    _add_runs(subparsers)
+    return parser
+
+
+def _add_access(parser: argparse.ArgumentParser) -> None:
+    access = parser.add_argument_group("access to nova and placement")
+    access.add_argument(
+        "--config-file",
+        metavar="<file>",
+        action="append",
+        default=[],
+        help="nova.conf; may be given several times, the last wins (default: where nova looks for it)",
+    )
+    access.add_argument(
+        "--nova-api-db", metavar="<url>", help="Nova's API database, in place of [api_database]/connection"
+    )
+    access.add_argument(
+        "--source",
+        choices=("db", "api"),
+        default="db",
+        help="Where nova's facts come from: its databases (default), or its REST API",
+    )
+    access.add_argument(
+        "--nova-endpoint",
+        metavar="<url>",
+        help="With --source api: nova's API itself, in place of that in the service catalog",
+    )
+    access.add_argument(
+        "--nova-token", metavar="<token>", default="admin", help="The token for --nova-endpoint"
+    )
+    access.add_argument(
+        "--os-cloud", metavar="<name>", help="A cloud of clouds.yaml, in place of [placement] in nova.conf"
+    )
+    access.add_argument(
+        "--placement-endpoint", metavar="<url>", help="Placement itself, in place of [placement] in nova.conf"
+    )
+    access.add_argument(
+        "--placement-token", metavar="<token>", default="admin", help="The token for --placement-endpoint"
+    )
+    access.add_argument(
+        "--ironic-endpoint",
+        metavar="<url>",
+        help="Ironic itself, in place of [ironic] in nova.conf; without --os-cloud nobody logs in there",
+    )
+
+
+def _add_execution(parser: argparse.ArgumentParser) -> None:
+    execution = parser.add_argument_group("execution")
+    execution.add_argument("--dry-run", action="store_true", help="Show what would be done, and do nothing")
+    execution.add_argument(
+        "--max-count", metavar="<number>", type=reader(read_count), help="Change at most so many"
+    )
+    execution.add_argument(
+        "--max-failures",
+        metavar="<number>",
+        type=reader(read_count),
+        help="Stop after more failures than these",
+    )
+    execution.add_argument(
+        "--throttle", metavar="<rate>", type=reader(read_rate), default=0.0, help="Writes a second at most"
+    )
+    _add_concurrency(execution)
+    _add_format(parser)
+    parser.add_argument(
+        "--nova-exit-codes",
+        action="store_true",
+        help="End with the exit codes of nova-manage, for its scripts",
+    )
+
+
+def _add_concurrency(parser: argparse._ActionsContainer) -> None:
+    parser.add_argument(
+        "--concurrency",
+        metavar="<number>",
+        type=reader(read_count),
+        default=CONCURRENCY,
+        help=f"How many requests to have under way at once (default: {CONCURRENCY})",
+    )
+    parser.add_argument(
+        "--shard",
+        metavar="<I/N>",
+        type=reader(parse_shard),
+        default=WHOLE,
+        help="Only part I of N of the hosts, so that N processes share the work",
+    )
+
+
+def _add_format(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("-f", "--format", choices=("table", "json"), default="table", help="How to print")
+
+
+def _add_aggregates(subparsers: Subparsers) -> None:
+    parser = subparsers.add_parser(
+        "aggregates",
+        help="mirror nova's host aggregates to aggregates of resource providers",
+        description="Put the resource provider of every compute node into the aggregates of its host. "
+        "What stands in the way of one host does not stop the others.",
+        epilog=EXIT_STATUSES,
+    )
+    parser.add_argument(
+        "--host", metavar="<host>", action="append", default=[], help="Only this host; may be repeated"
+    )
+    parser.add_argument(
+        "--aggregate",
+        metavar="<aggregate>",
+        action="append",
+        default=[],
+        help="Only this host aggregate, by name or UUID; may be repeated",
+    )
+    parser.add_argument(
+        "--prune",
+        action="store_true",
+        help="Take providers out of nova's aggregates that their hosts are not in",
+    )
+    parser.add_argument(
+        "--prune-foreign",
+        action="store_true",
+        help="With --prune's work, take them out of aggregates that nova does not know, too",
+    )
+    parser.add_argument(
+        "--follow",
+        action="store_true",
+        help="Go on mirroring what changes, until SIGINT or SIGTERM; then the exit status is 0",
+    )
+    parser.add_argument(
+        "--interval",
+        metavar="<seconds>",
+        type=reader(read_seconds),
+        default=60.0,
+        help="With --follow: seconds between two comparisons (default: 60)",
+    )
+    parser.add_argument(
+        "--notifications",
+        metavar="<url>",
+        nargs="?",
+        const="",
+        help="With --follow: compare at once when nova tells of a change, too; the URL is that of the "
+        "message broker, by default what nova.conf says",
+    )
+    parser.add_argument(
+        "--notifications-topic",
+        metavar="<topic>",
+        default=TOPIC,
+        help=f"The topic of nova's versioned notifications (default: {TOPIC})",
+    )
+    _add_execution(parser)
+    parser.set_defaults(run=commands.mirror_aggregates, nova_failure=255)
+
+
+def _add_status(subparsers: Subparsers) -> None:
+    parser = subparsers.add_parser(
+        "status",
+        help="say whether the caching scheduler can be left",
+        description="Compare what every instance holds with what nova's scheduler would claim for it.",
+        epilog="Exit status: 0 the caching scheduler can be left, 3 it cannot yet, 4 nobody can say, as "
+        "something of nova could not be read, 1 nothing could be compared, 2 the command line is wrong.",
+    )
+    _add_concurrency(parser)
+    _add_format(parser)
+    parser.set_defaults(run=commands.show_status)
+
+
+def _add_allocations(subparsers: Subparsers) -> None:
+    parser = subparsers.add_parser(
+        "allocations",
+        help="give instances without allocations those that nova's scheduler would have made",
+        description="Make the allocations of instances that hold nothing, from their embedded flavors. "
+        "Afterwards everything is looked at again, and one sentence says whether that was all.",
+        epilog=EXIT_STATUSES,
+    )
+    parser.add_argument(
+        "--instance",
+        metavar="<uuid>",
+        action="append",
+        default=[],
+        help="Only this instance; may be repeated",
+    )
+    parser.add_argument(
+        "--host", metavar="<host>", action="append", default=[], help="Only on this host; may be repeated"
+    )
+    _add_execution(parser)
+    parser.set_defaults(run=commands.heal_allocations, nova_failure=255)
+
+
+def _add_ratios(subparsers: Subparsers) -> None:
+    parser = subparsers.add_parser(
+        "ratios",
+        help="carry allocation ratios from the metadata of host aggregates to the inventories",
+        description="Set the allocation ratios that host aggregates have in cpu_allocation_ratio, "
+        "ram_allocation_ratio and disk_allocation_ratio on the inventories of their hosts.",
+        epilog=EXIT_STATUSES,
+    )
+    parser.add_argument(
+        "--host", metavar="<host>", action="append", default=[], help="Only this host; may be repeated"
+    )
+    parser.add_argument(
+        "--conflict", choices=("min", "max"), help="What counts where the aggregates of a host disagree"
+    )
+    _add_execution(parser)
+    parser.set_defaults(run=commands.carry_ratios, nova_failure=255)
+
+
+def _add_baremetal(subparsers: Subparsers) -> None:
+    parser = subparsers.add_parser(
+        "baremetal",
+        help="move bare metal nodes from sizes to their custom resource classes",
+        description="Give the provider of every node of Ironic its resource class, move what its instance "
+        "holds to it, and take the inventories of VCPU, MEMORY_MB and DISK_GB away where nobody holds them. "
+        "Flavors that ask for sizes still are listed with the command that mends them.",
+        epilog=EXIT_STATUSES,
+    )
+    parser.add_argument(
+        "--host", metavar="<host>", action="append", default=[], help="Only of this host; may be repeated"
+    )
+    parser.add_argument(
+        "--node",
+        metavar="<node>",
+        action="append",
+        default=[],
+        help="Only this node, by its UUID in Ironic; may be repeated",
+    )
+    _add_execution(parser)
+    parser.set_defaults(run=commands.move_baremetal, nova_failure=255)
+
+
+def _add_online_data_migrations(subparsers: Subparsers) -> None:
+    parser = subparsers.add_parser(
+        "online_data_migrations",
+        help="run aggregates, ratios, baremetal and allocations, in this order",
+        description="Run aggregates, ratios, baremetal and allocations, in this order. What is done already "
+        "is not done again, so it may be stopped and repeated at will.",
+        epilog="Exit status, as nova-manage's: 0 nothing is left to do; 1 more is left for the next run; 2 "
+        "some could not be done, and no more can; 255 nothing was done, the reason is on stderr.",
+    )
+    parser.add_argument(
+        "--max-count", metavar="<number>", type=reader(read_count), help="Change at most so many, in all"
+    )
+    parser.add_argument(
+        "--throttle", metavar="<rate>", type=reader(read_rate), default=0.0, help="Writes a second at most"
+    )
+    _add_concurrency(parser)
+    _add_format(parser)
+    parser.set_defaults(run=commands.run_all, nova_exit_codes=True, nova_failure=255)
+
+
+def _add_audit(subparsers: Subparsers) -> None:
+    parser = subparsers.add_parser(
+        "audit",
+        help="find orphaned allocations, and what else does not fit together",
+        description="Find allocations that belong to no instance and no migration of nova, or are on a host "
+        "that their instance is not on; and whatever else differs. Nothing is removed unless --delete is "
+        "given, nor while anything of nova cannot be read.",
+        epilog=EXIT_STATUSES,
+    )
+    parser.add_argument("--delete", action="store_true", help="Remove the orphaned allocations")
+    parser.add_argument(
+        "--resource-provider",
+        metavar="<provider>",
+        action="append",
+        default=[],
+        help="Remove only what is held of this provider, by name or UUID; may be repeated",
+    )
+    _add_execution(parser)
+    parser.set_defaults(run=commands.audit, nova_failure=1)
+
+
+def _add_runs(subparsers: Subparsers) -> None:
+    parser = subparsers.add_parser(
+        "runs",
+        help="list, show, resume and undo what was done",
+        description="What was done, from its journals.",
+    )
+    actions = parser.add_subparsers(metavar="ACTION", required=True)
+    action = actions.add_parser("list", help="all runs, the oldest first")
+    _add_format(action)
+    action.set_defaults(run=run_commands.list_runs)
+    for name, run, text in (
+        ("show", run_commands.show_run, "what one run changed"),
+        ("resume", run_commands.resume_run, "go on with a run that was stopped"),
+        ("undo", run_commands.undo_run, "put back what a run changed, unless somebody changed it since"),
+    ):
+        action = actions.add_parser(name, help=text)
+        action.add_argument("run_id", metavar="<run>", help="The id of the run")
+        if name == "undo":
+            action.add_argument("--force", action="store_true", help="Even where somebody changed it since")
+        _add_format(action)
+        action.set_defaults(run=run)
