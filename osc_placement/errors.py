@@ -23,6 +23,7 @@ from __future__ import annotations
 import html
 import json
 import re
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from osc_lib import exceptions as osc
@@ -81,12 +82,13 @@ class NameNotFound(PlacementError):
 class EndpointMissing(PlacementError):
     """The service catalog names no endpoint for placement."""
 
-    def __init__(self, service_type: str, region: str | None, interface: str | None) -> None:
+    def __init__(self, service_type: str, region: str | None, interface: str | Sequence[str] | None) -> None:
         self.service_type = service_type
         self.region = region
         self.interface = interface
+        kinds = [interface or "public"] if isinstance(interface, str | None) else interface
         super().__init__(
-            f"The service catalog has no {interface or 'public'} endpoint of type {service_type!r} in "
+            f"The service catalog has no {' or '.join(kinds)} endpoint of type {service_type!r} in "
             f"{f'region {region}' if region else 'any region'}; register one, or choose another "
             "with --os-region-name and --os-interface"
         )
@@ -114,7 +116,7 @@ class TimedOut(Unreachable):
         text = (
             f"{method} {url} got no answer within {seconds:g} seconds; what it asked for may be done or not"
         )
-        self.args = (f"{text}. --os-placement-timeout allows more time",)
+        self.args = (f"{text}. --os-placement-timeout, of placement-migrate --timeout, allows more time",)
 
 
 class BadAnswer(PlacementError):

@@ -43,7 +43,7 @@ class Transport:
         *,
         service_type: str = "placement",
         region_name: str | None = None,
-        interface: str | None = None,
+        interface: str | list[str] | None = None,
         api_version: str = NEGOTIATE,
         endpoint: str | None = None,
         timeout: float | None = None,
@@ -55,7 +55,8 @@ class Transport:
         self._region_name = region_name
         self._interface = interface
         self._endpoint = endpoint
-        self._timeout = timeout
+        #: seconds to wait for an answer, where that was said
+        self.timeout = timeout
         self._version = None if api_version == NEGOTIATE else microversion.parse(api_version)
         #: whether the version in use is for the client to choose
         self.negotiates = self._version is None
@@ -142,7 +143,7 @@ class Transport:
 
     def _send(self, method: str, path: str, **options: Any) -> requests.Response:
         url = self.endpoint + path
-        timeout = self._timeout or self._session.timeout or PATIENCE
+        timeout = self.timeout or self._session.timeout or PATIENCE
         try:
             response = self._session.request(url, method, raise_exc=False, timeout=timeout, **options)
         except keystone.ConnectionError as failure:

@@ -158,24 +158,26 @@ def _assess(command: base.PlacementCommand, migration: Migration, concurrency: i
     manager: Any = command.app.client_manager
 
     def open_ironic() -> BareMetalSource:
-        return _open_ironic(manager)
+        return _open_ironic(manager, command.client.timeout)
 
     api = NovaApi(
         manager.session,
         endpoint=manager._cli_options.get_endpoint("compute"),
         region_name=manager.region_name,
         interface=manager.interface,
+        timeout=command.client.timeout,
     )
     return migration.assess(Context(ApiSource(api), command.client, concurrency, open_ironic))
 
 
-def _open_ironic(manager: Any) -> BareMetalSource:
+def _open_ironic(manager: Any, timeout: float | None) -> BareMetalSource:
     from keystoneauth1.adapter import Adapter
 
     from osc_placement.migrate.sources.ironic import IronicSource
+    from osc_placement.migrate.sources.waiting import limit_waiting
 
     adapter = Adapter(
-        manager.session,
+        limit_waiting(manager.session, timeout),
         service_type=_BARE_METAL,
         endpoint_override=manager._cli_options.get_endpoint(_BARE_METAL),
         region_name=manager.region_name,

@@ -47,6 +47,7 @@ def _settings(options: argparse.Namespace) -> Settings:
         options.source,
         options.nova_endpoint,
         options.nova_token,
+        options.timeout,
     )
 
 

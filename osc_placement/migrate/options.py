@@ -83,6 +83,13 @@ def _add_access(parser: argparse.ArgumentParser) -> None:
         metavar="<url>",
         help="Ironic itself, in place of [ironic] in nova.conf; without --os-cloud nobody logs in there",
     )
+    access.add_argument(
+        "--timeout",
+        metavar="<seconds>",
+        type=reader(read_seconds),
+        help="How long to wait for each answer of placement, nova's API or Ironic (default: 600, or what "
+        "[placement]/timeout and [ironic]/timeout say)",
+    )
 
 
 def _add_execution(parser: argparse.ArgumentParser) -> None:

@@ -22,16 +22,27 @@ from osc_placement.migrate.sources.base import ClosableSource, Unreadable
 from osc_placement.migrate.sources.ironic import LABEL, IronicSource
 from osc_placement.migrate.sources.nova_api import ApiSource
 from osc_placement.migrate.sources.rest import NovaApi
+from osc_placement.migrate.sources.waiting import limit_waiting
 
 _PLACEMENT = "placement"
 _IRONIC = "ironic"
 _BARE_METAL = "baremetal"
-#: seconds that an Ironic without any configuration has for an answer
-_PATIENCE = 60
+_COMPUTE = "compute"
+#: the endpoints that nova tries, in this order, where [placement]/valid_interfaces does not say
+_INTERFACES = ["internal", "public"]
 
 
 class Misconfigured(PlacementError):
     """The configuration does not say what is needed."""
+
+
+@dataclass(frozen=True)
+class _Access:
+    """How to reach a service; of several interfaces, the first that the catalog has."""
+
+    session: Session
+    region: str | None
+    interface: str | list[str] | None
 
 
 @dataclass(frozen=True)
@@ -47,6 +58,7 @@ class Settings:
     source: str = "db"
     nova_endpoint: str | None = None
     nova_token: str | None = None
+    timeout: float | None = None
 
     def open_source(self) -> ClosableSource:
         """Nova's databases, or its API."""
@@ -56,13 +68,11 @@ class Settings:
         """Nova's API: where the command line says, in the cloud, or in the catalog of placement's user."""
         if self.nova_endpoint:
             auth = Token(self.nova_endpoint, self.nova_token or "")
-            return ApiSource(NovaApi(Session(auth=auth), endpoint=self.nova_endpoint))
+            session = self._wait_in(Session(auth=auth))
+            return ApiSource(NovaApi(session, endpoint=self.nova_endpoint))
         try:
-            if self.cloud:
-                region = _open_region(self.cloud)
-                return ApiSource(NovaApi(region.get_session(), region_name=region.region_name))
-            group = self._conf.placement
-            return ApiSource(NovaApi(self._nova_session(), region_name=group.region_name))
+            access = self._find_cloud(_COMPUTE) if self.cloud else self._find_nova()
+            return ApiSource(NovaApi(access.session, region_name=access.region, interface=access.interface))
         except keystone.ClientException as error:
             raise Misconfigured(f"The access to nova cannot be set up: {error}") from error
 
@@ -81,9 +91,10 @@ class Settings:
     def open_client(self) -> PlacementClient:
         """Placement: where the command line says, or else nova.conf."""
         if self.placement_endpoint:
-            return PlacementClient(Session(auth=Token(self.placement_endpoint, self.placement_token or "")))
+            auth = Token(self.placement_endpoint, self.placement_token or "")
+            return PlacementClient(self._wait_in(Session(auth=auth)))
         try:
-            return self._cloud_client(self.cloud) if self.cloud else self._nova_client()
+            return self._cloud_client() if self.cloud else self._nova_client()
         except keystone.ClientException as error:
             raise Misconfigured(f"The access to placement cannot be set up: {error}") from error
 
@@ -93,20 +104,35 @@ class Settings:
         Unreadable, if what they say does not do.
         """
         if self.ironic_endpoint and not self.cloud:
-            session = Session(auth=NoAuth(endpoint=self.ironic_endpoint), timeout=_PATIENCE)
+            session = self._wait_in(Session(auth=NoAuth(endpoint=self.ironic_endpoint)))
             return IronicSource(Adapter(session))
         try:
-            adapter = self._cloud_ironic(self.cloud) if self.cloud else self._nova_ironic()
+            adapter = self._cloud_ironic() if self.cloud else self._nova_ironic()
         except keystone.ClientException as error:
             raise Unreadable(LABEL, f"the access to it cannot be set up: {error}") from error
         return IronicSource(adapter) if adapter else None
 
-    def _cloud_ironic(self, name: str) -> Adapter:
-        region = _open_region(name)
+    def _wait_in(self, session: Session) -> Session:
+        return limit_waiting(session, self.timeout)
+
+    def _find_cloud(self, service: str) -> _Access:
+        """The way to a service of a cloud of clouds.yaml."""
+        region = _open_region(self.cloud or "")
+        session = self._wait_in(region.get_session())
+        return _Access(session, region.get_region_name(service), region.get_interface(service))
+
+    def _find_nova(self) -> _Access:
+        """The way to nova's API of placement's user, whose endpoints are of the same kind."""
+        group = self._conf.placement
+        return _Access(self._nova_session(), group.region_name, _interfaces(group))
+
+    def _cloud_ironic(self) -> Adapter:
+        access = self._find_cloud(_BARE_METAL)
         return Adapter(
-            region.get_session(),
+            access.session,
             service_type=_BARE_METAL,
-            region_name=region.region_name,
+            region_name=access.region,
+            interface=access.interface,
             endpoint_override=self.ironic_endpoint,
         )
 
@@ -119,16 +145,16 @@ class Settings:
             return None
         session = loading.load_session_from_conf_options(conf, _IRONIC, auth=auth)
         return Adapter(
-            session,
+            self._wait_in(session),
             service_type=conf.ironic.service_type or _BARE_METAL,
             region_name=conf.ironic.region_name,
-            interface=(conf.ironic.valid_interfaces or [None])[0],
+            interface=_interfaces(conf.ironic),
             endpoint_override=conf.ironic.endpoint_override,
         )
 
-    def _cloud_client(self, name: str) -> PlacementClient:
-        region = _open_region(name)
-        return PlacementClient(region.get_session(), region_name=region.region_name)
+    def _cloud_client(self) -> PlacementClient:
+        access = self._find_cloud(_PLACEMENT)
+        return PlacementClient(access.session, region_name=access.region, interface=access.interface)
 
     def _nova_client(self) -> PlacementClient:
         group = self._conf.placement
@@ -136,7 +162,7 @@ class Settings:
             self._nova_session(),
             service_type=group.service_type or "placement",
             region_name=group.region_name,
-            interface=(group.valid_interfaces or [None])[0],
+            interface=_interfaces(group),
             endpoint=group.endpoint_override,
         )
 
@@ -145,8 +171,7 @@ class Settings:
         auth = loading.load_auth_from_conf_options(conf, _PLACEMENT)
         if auth is None:
             raise Misconfigured(f"{self._files} has no [placement]/auth_type, so nobody can log in")
-        session: Session = loading.load_session_from_conf_options(conf, _PLACEMENT, auth=auth)
-        return session
+        return self._wait_in(loading.load_session_from_conf_options(conf, _PLACEMENT, auth=auth))
 
     @property
     def _files(self) -> str:
@@ -172,6 +197,11 @@ class Settings:
         except cfg.Error as error:
             raise Misconfigured(" ".join(str(error).split())) from error
         return conf
+
+
+def _interfaces(group: Any) -> list[str]:
+    """The kinds of endpoint that nova would try, from its configuration for a service."""
+    return [group.interface] if group.interface else list(group.valid_interfaces or _INTERFACES)
 
 
 def _open_region(name: str) -> Any:

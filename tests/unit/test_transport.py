@@ -176,7 +176,7 @@ def test_a_server_that_never_answers_is_one_clear_line():
             PlacementClient(Session(auth=Token(url, "t")), timeout=0.1).list_providers()
     assert str(caught.value) == (
         f"GET {url}/ got no answer within 0.1 seconds; what it asked for may be done or not. "
-        "--os-placement-timeout allows more time"
+        "--os-placement-timeout, of placement-migrate --timeout, allows more time"
     )
 
 

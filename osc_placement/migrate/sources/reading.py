@@ -17,6 +17,10 @@ from osc_placement.migrate.sources.base import Unreadable
 PAGE: Final = 1000
 #: seconds that a database server has to accept a connection
 _PATIENCE: Final = 10
+#: seconds that it has for an answer, by drivers that can be told so: a network that swallows everything
+#: must not hold a run up for ever
+_READ_PATIENCE: Final = 600
+_CAN_WAIT: Final = ("pymysql", "mysqldb")
 
 #: how a session is made to refuse writes
 _READ_ONLY: Final[Mapping[str, str]] = {
@@ -94,14 +98,21 @@ def _connect(url: str, label: str) -> Engine:
         parsed = make_url(url)
         dialect = parsed.get_backend_name()
         _require_file(parsed, label)
-        options = {} if dialect == "sqlite" else {"connect_args": {"connect_timeout": _PATIENCE}}
-        engine = sa.create_engine(parsed, pool_pre_ping=True, **options)
+        engine = sa.create_engine(parsed, pool_pre_ping=True, connect_args=_limits(parsed))
     except (sa.exc.SQLAlchemyError, ValueError) as error:
         raise Unreadable(label, f"its connection is not a database URL: {_reason(error)}") from error
     except ImportError as error:
         raise Unreadable(label, f"the driver of {parsed.drivername} is not installed: {error}") from error
     _refuse_writes(engine, _READ_ONLY.get(dialect))
     return engine
+
+
+def _limits(url: sa.URL) -> dict[str, int]:
+    """How long to wait, as the driver wants to be told."""
+    if url.get_backend_name() == "sqlite":
+        return {}
+    reading = {"read_timeout": _READ_PATIENCE} if url.get_driver_name() in _CAN_WAIT else {}
+    return {"connect_timeout": _PATIENCE, **reading}
 
 
 def _require_file(url: sa.URL, label: str) -> None:

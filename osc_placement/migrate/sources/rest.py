@@ -12,6 +12,7 @@ from keystoneauth1.adapter import Adapter
 from keystoneauth1.session import Session
 
 from osc_placement.migrate.sources.base import Unreadable
+from osc_placement.migrate.sources.waiting import limit_waiting
 
 SUBJECT: Final = "nova's API"
 #: items of one page; nova gives fewer if its [api]/max_limit says so
@@ -40,10 +41,11 @@ class NovaApi:
         *,
         endpoint: str | None = None,
         region_name: str | None = None,
-        interface: str | None = None,
+        interface: str | list[str] | None = None,
+        timeout: float | None = None,
     ) -> None:
         self._adapter = Adapter(
-            session,
+            limit_waiting(session, timeout),
             service_type="compute",
             endpoint_override=endpoint,
             region_name=region_name,

@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The way to the services: which endpoints of the catalog, and how long to wait there for an answer."""
+
+import contextlib
+import json
+import socket
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from osc_placement.errors import TimedOut
+from osc_placement.migrate.settings import Settings
+from osc_placement.migrate.sources import reading, rest
+from osc_placement.migrate.sources.base import Unreadable
+
+INTERFACES = ("public", "internal", "admin")
+SERVICES = ("placement", "compute", "baremetal")
+
+
+class Identity(BaseHTTPRequestHandler):
+    """As much of Keystone as logging in takes; the address of an endpoint says what it is."""
+
+    def do_GET(self):
+        version = {"id": "v3.14", "status": "stable", "links": [{"rel": "self", "href": self._url("/v3")}]}
+        self._answer({"version": version}, {})
+
+    def do_POST(self):
+        self.rfile.read(int(self.headers["Content-Length"]))
+        catalog = [
+            {"type": service, "name": service, "endpoints": [self._endpoint(service, kind) for kind in kinds]}
+            for service, kinds in self.server.catalog.items()
+        ]
+        token = {"methods": ["password"], "expires_at": "2999-01-01T00:00:00.000000Z", "catalog": catalog}
+        user = {"id": "u", "name": "u", "domain": {"id": "default", "name": "Default"}}
+        self._answer({"token": {**token, "user": user, "issued_at": "2026-01-01T00:00:00.000000Z"}}, {}, 201)
+
+    def _endpoint(self, service, interface):
+        url = f"http://{service}.{interface}.example.net"
+        return {"id": url, "interface": interface, "region": "one", "region_id": "one", "url": url}
+
+    def _url(self, path):
+        return f"http://127.0.0.1:{self.server.server_port}{path}"
+
+    def _answer(self, document, headers, status=200):
+        self.send_response(status)
+        body = json.dumps(document).encode()
+        for name, value in {"X-Subject-Token": "t", "Content-Length": str(len(body)), **headers}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_arguments):
+        """Say nothing."""
+
+
+@pytest.fixture
+def identity():
+    """A catalog with every service behind every kind of endpoint."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Identity)
+    server.catalog = dict.fromkeys(SERVICES, INTERFACES)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield server
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.fixture
+def configure(identity, tmp_path):
+    """A function that writes a nova.conf with these lines more for both services; the settings of it."""
+
+    def write(more=""):
+        auth = (
+            f"auth_type = password\nauth_url = http://127.0.0.1:{identity.server_port}/v3\nusername = u\n"
+            "password = p\nuser_domain_id = default\nproject_name = p\nproject_domain_id = default\n"
+        )
+        path = tmp_path / "nova.conf"
+        path.write_text("".join(f"[{group}]\n{auth}{more}\n" for group in ("placement", "ironic")))
+        return Settings((str(path),))
+
+    return write
+
+
+def endpoints(settings):
+    """Where placement, Ironic and nova's API are taken to be."""
+    nova = settings._open_api()._api._adapter.get_endpoint()
+    return settings.open_client().endpoint, settings.open_ironic()._adapter.get_endpoint(), nova
+
+
+@pytest.mark.parametrize(
+    ("more", "kind"),
+    [
+        ("", "internal"),
+        ("valid_interfaces = public", "public"),
+        ("valid_interfaces = admin,public", "admin"),
+        ("interface = admin", "admin"),
+    ],
+)
+def test_endpoints_are_those_that_nova_takes(configure, more, kind):
+    """Internal ones before public ones, unless nova.conf says otherwise."""
+    expected = [f"http://{service}.{kind}.example.net" for service in ("placement", "baremetal", "compute")]
+    assert list(endpoints(configure(more))) == expected
+
+
+def test_second_choice_is_taken_where_the_first_is_missing(configure, identity):
+    """A catalog without internal endpoints has public ones."""
+    identity.catalog = dict.fromkeys(SERVICES, ("public",))
+    assert endpoints(configure())[0] == "http://placement.public.example.net"
+
+
+# openstacksdk has words about other libraries
+@pytest.mark.filterwarnings("ignore::Warning")
+@pytest.mark.parametrize(("interface", "kind"), [(None, "public"), ("internal", "internal")])
+def test_cloud_says_which_endpoints(identity, tmp_path, monkeypatch, interface, kind):
+    """The interface of a cloud in clouds.yaml is that of all services."""
+    auth = {"auth_url": f"http://127.0.0.1:{identity.server_port}/v3", "username": "u", "password": "p"}
+    auth |= {"user_domain_id": "default", "project_name": "p", "project_domain_id": "default"}
+    cloud = {"auth": auth, "region_name": "one", **({"interface": interface} if interface else {})}
+    path = tmp_path / "clouds.yaml"
+    path.write_text(json.dumps({"clouds": {"c": cloud}}))
+    monkeypatch.setenv("OS_CLIENT_CONFIG_FILE", str(path))
+    expected = [f"http://{service}.{kind}.example.net" for service in ("placement", "baremetal", "compute")]
+    assert list(endpoints(Settings(cloud="c"))) == expected
+
+
+@pytest.fixture
+def silent():
+    """The URL of a server that takes a request and never answers."""
+    with contextlib.closing(socket.create_server(("127.0.0.1", 0))) as listening:
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+
+
+def test_silence_is_not_waited_out(silent, monkeypatch):
+    """Nobody who never answers holds a run up: neither nova nor Ironic nor placement."""
+    began = time.monotonic()
+    access = {"placement_endpoint": silent, "nova_endpoint": silent, "ironic_endpoint": silent}
+    settings = Settings(**access, nova_token="t", placement_token="t", source="api", timeout=0.2)
+    with pytest.raises(Unreadable, match=r"nova's API: .* the service is unavailable"):
+        settings.open_source().list_aggregates()
+    monkeypatch.setattr(rest.NovaApi, "newest", (2, 98))
+    with pytest.raises(Unreadable, match=r"nova's API: .* timed out"):
+        settings.open_source().list_aggregates()
+    with pytest.raises(Unreadable, match=r"Ironic: .* timed out"):
+        settings.open_ironic().list_nodes()
+    with pytest.raises(TimedOut, match=r"within 0\.2 seconds; .*--timeout, allows more time"):
+        settings.open_client().list_providers()
+    assert time.monotonic() - began < 10
+
+
+def test_configured_patience_counts_unless_another_is_given(configure):
+    """[placement]/timeout is for nova's API too; 600 seconds where nobody says anything."""
+    assert configure()._open_api()._api._adapter.session.timeout == 600
+    patient = configure("timeout = 7")
+    assert patient._open_api()._api._adapter.session.timeout == 7
+    assert patient.open_ironic()._adapter.session.timeout == 7
+    assert Settings(patient.config_files, timeout=3)._open_api()._api._adapter.session.timeout == 3
+
+
+def test_database_is_not_waited_for_for_ever(silent, monkeypatch):
+    """A database server that accepts and says nothing is unreadable in the end."""
+    monkeypatch.setattr(reading, "_READ_PATIENCE", 1)
+    settings = Settings(api_database=f"mysql+pymysql://u:p@{silent.removeprefix('http://')}/nova_api")
+    with pytest.raises(Unreadable, match=r"nova's API database: .*timed out"):
+        settings.open_source().list_aggregates()
