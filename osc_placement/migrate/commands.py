@@ -7,12 +7,11 @@ import argparse
 import logging
 import sys
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
+from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import Final
 
-from osc_placement.batch.plan import EXIT_DONE, EXIT_PARTIAL, Result
-from osc_placement.migrate import nova_statuses, readiness, registry, tables
+from osc_placement.batch.plan import EXIT_DONE, EXIT_PARTIAL
+from osc_placement.migrate import nova_statuses, readiness, tables
 from osc_placement.migrate.audit import Audit
 from osc_placement.migrate.base import (
     EXIT_UNKNOWN,
@@ -31,7 +30,7 @@ from osc_placement.migrate.move_baremetal import MoveBaremetal
 from osc_placement.migrate.notifications import Bell, listening
 from osc_placement.migrate.runner import Run
 from osc_placement.migrate.shard import WHOLE
-from osc_placement.migrate.showing import carry_out, run_or_show
+from osc_placement.migrate.showing import run_or_show
 
 EXIT_NOTHING_DONE: Final = 1
 
@@ -75,7 +74,7 @@ def _follow(command: Command, migration: Migration) -> int:
 
     stop, interval = command.execution.stop, command.options.interval
     bell = Bell(stop)
-    with _hearing(command, bell):
+    with suppress(KeyboardInterrupt), _hearing(command, bell):
         follow(look, act, interval=interval, stop=stop, wait=bell.wait)
     return EXIT_DONE
 
@@ -98,9 +97,7 @@ def heal_allocations(command: Command) -> int:
     migration = HealAllocations(frozenset(options.instance), frozenset(options.host), options.shard)
     context, assessment = command.assess(migration)
     run = run_or_show(command, context, assessment)
-    if run is None:
-        return _status(assessment, run)
-    if run.id and options.format == "table":
+    if run and run.id and options.format == "table":
         print(_judge_whole(options, lambda: readiness.describe_readiness(command.assess(migration)[1])))
     return nova_statuses.of_heal(assessment, run) if options.nova_exit_codes else _status(assessment, run)
 
@@ -149,7 +146,7 @@ def audit(command: Command) -> int:
     run = run_or_show(command, context, assessment)
     orphans = len(assessment.plan.changes)
     if options.nova_exit_codes:
-        return nova_statuses.of_audit(orphans, run)
+        return nova_statuses.of_audit(assessment, run)
     status = _status(assessment, run)
     return EXIT_PARTIAL if status == EXIT_DONE and orphans and not options.delete else status
 
@@ -172,34 +169,6 @@ def move_baremetal(command: Command) -> int:
         after = command.assess(migration)[1] if run and run.id else assessment
         print(_judge_whole(options, lambda: readiness.describe_bare_metal(after)))
     return _status(assessment, run)
-
-
-def run_all(command: Command) -> int:
-    """``placement-migrate online_data_migrations``: all of them in order, with nova-manage's table."""
-    left_to_do = command.options.max_count
-    rows, findings, is_more, is_failed = [], [], False, False
-    for migration in registry.ALL:
-        context, assessment = command.assess(migration)
-        execution = replace(command.execution, max_count=left_to_do)
-        run = carry_out(context, assessment, execution)
-        done = run.report.counts[Result.APPLIED]
-        left_to_do = None if left_to_do is None else left_to_do - done
-        is_more = is_more or bool(run.left) or run.report.interrupted
-        is_failed = is_failed or bool(run.report.counts[Result.FAILED] or assessment.findings)
-        findings += [tables.finding_row(each) for each in assessment.findings]
-        needed = len(assessment.plan.changes) + len(assessment.findings)
-        rows.append({"Migration": migration.name, "Total Needed": needed, "Completed": done})
-    lines = [f"Left alone: {row['subject']}: {row['text']}" for row in findings]
-    command.show(
-        {"migrations": rows, "findings": findings},
-        [*lines, tables.format_table(("Migration", "Total Needed", "Completed"), rows)],
-    )
-    return _MORE if is_more else _SOME_FAILED if is_failed else EXIT_DONE
-
-
-#: of online_data_migrations, as those of nova-manage
-_MORE: Final = 1
-_SOME_FAILED: Final = 2
 
 
 def _status(assessment: Assessment, run: Run | None) -> int:

@@ -4,14 +4,15 @@
 from __future__ import annotations
 
 import argparse
+import os
 import signal
 import sys
-import threading
 from collections.abc import Sequence
 from typing import Final
 
 from keystoneauth1 import exceptions as keystone
 
+from osc_placement.batch.plan import EXIT_INTERRUPTED
 from osc_placement.batch.workers import CONCURRENCY
 from osc_placement.errors import PlacementError
 from osc_placement.migrate import commands
@@ -20,7 +21,8 @@ from osc_placement.migrate.options import make_parser
 from osc_placement.migrate.runner import Execution
 from osc_placement.migrate.settings import Settings
 
-_INTERRUPTED: Final = 130
+#: as the shell says of a program that SIGPIPE ended, which is what most do
+EXIT_CLOSED_PIPE: Final = 128 + signal.SIGPIPE
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -28,11 +30,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = make_parser().parse_args(arguments)
     try:
         status: int = options.run(Command(_settings(options), _execution(options), options))
+        sys.stdout.flush()
     except (PlacementError, keystone.ClientException) as error:
         print(f"placement-migrate: {' '.join(str(error).split())}", file=sys.stderr)
         return commands.failure_status(options)
+    except BrokenPipeError:
+        # what is left in the buffer has nowhere to go, and Python would complain of it at the end
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_CLOSED_PIPE
     except KeyboardInterrupt:
-        return _INTERRUPTED
+        print("placement-migrate: interrupted", file=sys.stderr)
+        return EXIT_INTERRUPTED
     return status
 
 
@@ -52,23 +60,27 @@ def _settings(options: argparse.Namespace) -> Settings:
 
 
 def _execution(options: argparse.Namespace) -> Execution:
-    return Execution(
+    execution = Execution(
         concurrency=getattr(options, "concurrency", CONCURRENCY),
         rate=getattr(options, "throttle", 0.0),
         max_count=getattr(options, "max_count", None),
         max_failures=getattr(options, "max_failures", None),
-        stop=_stop_on_signals(),
     )
+    _stop_on_signals(execution)
+    return execution
 
 
-def _stop_on_signals() -> threading.Event:
-    """An event that the first SIGINT or SIGTERM sets; what is under way is finished, the second ends all."""
-    stop = threading.Event()
+def _stop_on_signals(execution: Execution) -> None:
+    """Let SIGINT and SIGTERM end a command: at once, but writes that are under way are finished first.
 
-    def ask(number: int, _frame: object) -> None:
-        signal.signal(number, signal.SIG_DFL)
-        stop.set()
+    The second of either does not wait for them.
+    """
+
+    def ask(_number: int, _frame: object) -> None:
+        is_first = not execution.stop.is_set()
+        execution.stop.set()
+        if not (is_first and execution.writing.is_set()):
+            raise KeyboardInterrupt
 
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, ask)
-    return stop

@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The exit statuses of nova-manage, for ``--nova-exit-codes``. Pure."""
+"""The exit statuses of nova-manage, for ``--nova-exit-codes``. Pure.
+
+An interrupted command ends with 130, as nova-manage does at SIGINT: none of its own statuses says so.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Final
 
-from osc_placement.batch.plan import EXIT_DONE, Result
+from osc_placement.batch.plan import EXIT_DONE, EXIT_INTERRUPTED, Result
 from osc_placement.errors import Conflict
 from osc_placement.migrate.base import Assessment, Trouble
 from osc_placement.migrate.runner import Run
@@ -33,6 +36,8 @@ _HEAL_FAILS: Final = (
 
 def of_sync(assessment: Assessment, run: Run | None) -> int:
     """Of `nova-manage placement sync_aggregates`."""
+    if run is not None and run.report.interrupted:
+        return EXIT_INTERRUPTED
     errors = [outcome.error for outcome in run.report.outcomes if outcome.error] if run else []
     if errors:
         return _CONFLICT if isinstance(errors[0], Conflict) else _REFUSED
@@ -40,23 +45,30 @@ def of_sync(assessment: Assessment, run: Run | None) -> int:
     return next((code for trouble, code in _SYNC.items() if trouble in troubles), EXIT_DONE)
 
 
-def of_heal(assessment: Assessment, run: Run) -> int:
+def of_heal(assessment: Assessment, run: Run | None) -> int:
     """Of `nova-manage placement heal_allocations`."""
-    if run.report.counts[Result.FAILED]:
+    if run is not None and run.report.interrupted:
+        return EXIT_INTERRUPTED
+    if run is not None and run.report.counts[Result.FAILED]:
         return 3
-    if any(finding.trouble is Trouble.NO_COMPUTE_NODE for finding in assessment.findings):
+    troubles = {finding.trouble for finding in assessment.findings}
+    if Trouble.NO_COMPUTE_NODE in troubles:
         return 2
-    if any(finding.trouble in _HEAL_FAILS for finding in assessment.findings):
+    if troubles.intersection(_HEAL_FAILS):
         return 3
-    if run.left:
+    if run is not None and run.left:
         return 1
-    return EXIT_DONE if run.id else 4
+    return EXIT_DONE if assessment.plan.changes else 4
 
 
-def of_audit(orphans: int, run: Run | None) -> int:
+def of_audit(assessment: Assessment, run: Run | None) -> int:
     """Of `nova-manage placement audit`: 0 no orphans, 3 found, 4 all deleted, 1 failed."""
-    if not orphans:
+    if any(finding.trouble is Trouble.UNKNOWN for finding in assessment.findings):
+        return 1
+    if not assessment.plan.changes:
         return EXIT_DONE
     if run is None:
         return 3
+    if run.report.interrupted:
+        return EXIT_INTERRUPTED
     return 1 if run.report.counts[Result.FAILED] or run.left else 4

@@ -7,7 +7,7 @@ import argparse
 from typing import Any, Final
 
 from osc_placement.batch.workers import CONCURRENCY
-from osc_placement.migrate import commands, run_commands
+from osc_placement.migrate import all_commands, commands, run_commands
 from osc_placement.migrate.notifications import TOPIC
 from osc_placement.migrate.option_values import read_count, read_rate, read_seconds, reader
 from osc_placement.migrate.shard import WHOLE, parse_shard
@@ -278,7 +278,8 @@ def _add_online_data_migrations(subparsers: Subparsers) -> None:
         description="Run aggregates, ratios, baremetal and allocations, in this order. What is done already "
         "is not done again, so it may be stopped and repeated at will.",
         epilog="Exit status, as nova-manage's: 0 nothing is left to do; 1 more is left for the next run; 2 "
-        "some could not be done, and no more can; 255 nothing was done, the reason is on stderr.",
+        "some could not be done, and no more can; 130 interrupted; 255 nothing was done, the reason is on "
+        "stderr.",
     )
     parser.add_argument(
         "--max-count", metavar="<number>", type=reader(read_count), help="Change at most so many, in all"
@@ -288,7 +289,7 @@ def _add_online_data_migrations(subparsers: Subparsers) -> None:
     )
     _add_concurrency(parser)
     _add_format(parser)
-    parser.set_defaults(run=commands.run_all, nova_exit_codes=True, nova_failure=255)
+    parser.set_defaults(run=all_commands.run_all, nova_exit_codes=True, nova_failure=255)
 
 
 def _add_audit(subparsers: Subparsers) -> None:

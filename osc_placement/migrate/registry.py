@@ -17,7 +17,18 @@ from osc_placement.migrate.carry_ratios import CarryRatios
 from osc_placement.migrate.heal_allocations import HealAllocations
 from osc_placement.migrate.mirror_aggregates import MirrorAggregates
 from osc_placement.migrate.move_baremetal import MoveBaremetal
+from osc_placement.migrate.shard import WHOLE, Shard
 
-ALL: Final[tuple[Migration, ...]] = (MirrorAggregates(), CarryRatios(), MoveBaremetal(), HealAllocations())
+
+def make_all(shard: Shard = WHOLE) -> tuple[Migration, ...]:
+    """The migrations, of a part of the hosts."""
+    return (
+        MirrorAggregates(shard=shard),
+        CarryRatios(shard=shard),
+        MoveBaremetal(shard=shard),
+        HealAllocations(shard=shard),
+    )
+
+
 #: whatever can be asked for by its name
-BY_NAME: Final[Mapping[str, Migration]] = {migration.name: migration for migration in (*ALL, Audit())}
+BY_NAME: Final[Mapping[str, Migration]] = {migration.name: migration for migration in (*make_all(), Audit())}

@@ -28,6 +28,8 @@ class Execution:
     max_failures: int | None = None
     directory: pathlib.Path | None = None
     stop: threading.Event = field(default_factory=threading.Event)
+    #: set while something is being written, which `stop` ends in good order
+    writing: threading.Event = field(default_factory=threading.Event)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +102,7 @@ def _write(
     on_outcome: Callable[[Outcome], None] | None = None,
 ) -> Report:
     gate = Gate(rate=execution.rate, control=record.control, max_failures=execution.max_failures)
+    execution.writing.set()
     try:
         gate.stop_with(execution.stop)
         execute = execute_together if is_for(plan) else execute_plan
@@ -113,6 +116,7 @@ def _write(
         )
         return record.end_sitting(report)
     finally:
+        execution.writing.clear()
         record.close()
 
 

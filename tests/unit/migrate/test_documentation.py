@@ -9,6 +9,7 @@ import pytest
 
 from osc_placement.batch.plan import EXIT_DONE, EXIT_INTERRUPTED, EXIT_PARTIAL
 from osc_placement.migrate.base import EXIT_UNKNOWN
+from osc_placement.migrate.main import EXIT_CLOSED_PIPE
 from osc_placement.migrate.options import make_parser
 
 PAGE = (pathlib.Path(__file__).parents[3] / "doc/source/cli/placement-migrate.rst").read_text()
@@ -46,4 +47,4 @@ def test_options_are_documented(path):
 def test_exit_statuses_are_documented():
     """The table has every status that a command ends with."""
     statuses = {int(number) for number in re.findall(r"^   \* - (\d+)$", PAGE, re.MULTILINE)}
-    assert {EXIT_DONE, 1, 2, EXIT_PARTIAL, EXIT_UNKNOWN, EXIT_INTERRUPTED} == statuses
+    assert {EXIT_DONE, 1, 2, EXIT_PARTIAL, EXIT_UNKNOWN, EXIT_INTERRUPTED, EXIT_CLOSED_PIPE} == statuses

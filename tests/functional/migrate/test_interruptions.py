@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`placement-migrate` stopped by a signal: in good order while it writes, at once while it reads."""
+
+import contextlib
+import json
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+import pytest
+
+from tests.functional.migrate.nova_databases import new_uuid
+from tests.functional.migrate.placement import CLAIM, held_by, hold
+from tests.functional.servers import make_environment
+
+# what differs between databases is tested with the source
+pytestmark = pytest.mark.parametrize("nova_databases", ["sqlite"], indirect=True)
+
+PROGRAM = "from osc_placement.migrate.main import main; raise SystemExit(main())"
+INSTANCES = 8
+
+
+@pytest.fixture
+def start(client, nova_conf, tmp_path):
+    """A function that starts `placement-migrate`; what is still running in the end is killed."""
+    with contextlib.ExitStack() as running:
+
+        def run(*arguments):
+            process = subprocess.Popen(
+                [sys.executable, "-c", PROGRAM, "--config-file", str(nova_conf), *arguments],
+                env=make_environment(XDG_STATE_HOME=str(tmp_path / "state")),
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+            running.callback(end, process)
+            return process
+
+        yield run
+
+
+def end(process):
+    """Kill a process, and close what it was read from."""
+    process.kill()
+    process.communicate()
+
+
+def wait_until(condition):
+    """Wait for something that another process does, a minute at most."""
+    give_up = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < give_up
+        time.sleep(0.02)
+
+
+@pytest.fixture
+def stop_writing(tmp_path):
+    """A function that sends a signal while a run is writing, and waits for the end; what was printed."""
+
+    def stop(process, number):
+        wait_until(lambda: any(tmp_path.glob("state/osc-placement/runs/*.jsonl")))
+        time.sleep(2.5)  # of the writes, one may begin each second
+        process.send_signal(number)
+        return process.communicate(timeout=30)
+
+    return stop
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("allocations",),
+        ("allocations", "--nova-exit-codes"),
+        ("online_data_migrations",),
+    ],
+)
+def test_interrupted_healing_says_so(
+    cloud, client, add_host, start, stop_writing, migrate, arguments, number
+):
+    """What is done is told and what is not is left for the next run, in the status too."""
+    node = add_host("h1")
+    uuids = [cloud.add_instance("h1") for _ in range(INSTANCES)]
+    process = start(*arguments, "--throttle", "1")
+    out, _ = stop_writing(process, number)
+    done = [uuid for uuid in uuids if held_by(client, uuid)]
+    assert (process.returncode, 0 < len(done) < INSTANCES) == (130, True)
+    told = f"| heal_allocations  | {INSTANCES}            | {len(done)}  " if "online" in arguments[0] else ""
+    assert (told or f"{len(done)} applied") in out
+    assert migrate("allocations").returncode == 0
+    assert [held_by(client, uuid) for uuid in uuids] == [{node: CLAIM}] * INSTANCES
+
+
+def test_interrupted_removal_is_not_all_removed(client, add_host, start, stop_writing):
+    """Nova-manage's 4 is for all orphans removed, and an interrupted audit has removed some."""
+    node = add_host("h1")
+    orphans = [new_uuid() for _ in range(INSTANCES)]
+    for orphan in orphans:
+        hold(client, orphan, {node: CLAIM})
+    process = start("audit", "--delete", "--nova-exit-codes", "--throttle", "1")
+    stop_writing(process, signal.SIGTERM)
+    left = [orphan for orphan in orphans if held_by(client, orphan)]
+    assert (process.returncode, 0 < len(left) < INSTANCES) == (130, True)
+
+
+@pytest.mark.parametrize("arguments", [("status",), ("aggregates",), ("online_data_migrations",)])
+def test_reading_ends_at_once(nova_databases, start, arguments):
+    """While nothing is written nobody has to wait, not even for an answer that never comes."""
+    with contextlib.closing(socket.create_server(("127.0.0.1", 0))) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        process = start("--placement-endpoint", url, *arguments)
+        connection, _ = silent.accept()
+        began = time.monotonic()
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=30)
+        connection.close()
+    assert (process.returncode, time.monotonic() - began < 5) == (130, True)
+    assert "Traceback" not in err
+
+
+def test_closed_pipe_is_no_traceback(cloud, add_host, start):
+    """Whoever stops reading the output, as `head` does, gets no traceback for it."""
+    add_host("h1")
+    for _ in range(INSTANCES):
+        cloud.add_instance("h1")
+    process = start("status")
+    process.stdout.close()
+    process.stdout = None
+    assert process.stderr.read() == ""
+    assert process.wait() == 141
+
+
+def test_unreadable_cell_is_no_proof_for_nova_manages_codes(cloud, add_host, migrate_json):
+    """With --nova-exit-codes an audit that could not read everything does not say that there are none."""
+    add_host("h1")
+    cloud.update(
+        "api", "UPDATE cell_mappings SET database_connection = 'sqlite:////no/x' WHERE name = 'cell2'"
+    )
+    assert migrate_json("audit", "--nova-exit-codes")[1] == 1
+
+
+@pytest.mark.parametrize(("instances", "status"), [(1, 0), (0, 4)])
+def test_dry_run_has_nova_manages_codes(cloud, add_host, migrate, instances, status):
+    """As with nova-manage, a dry run says whether there is something to heal."""
+    add_host("h1")
+    for _ in range(instances):
+        cloud.add_instance("h1")
+    done = migrate("allocations", "--dry-run", "--nova-exit-codes", "-f", "json")
+    assert (len(json.loads(done.stdout)["rows"]), done.returncode) == (instances, status)
