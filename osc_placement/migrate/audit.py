@@ -28,6 +28,7 @@ from osc_placement.migrate.facts import Instance
 from osc_placement.migrate.heal_allocations import Healer
 from osc_placement.migrate.hosts import Hosts, read_hosts
 from osc_placement.migrate.landscape import SHARING, Landscape, read_landscape
+from osc_placement.migrate.shard import WHOLE, Shard
 from osc_placement.migrate.sources.base import Source, Unreadable
 
 NAME: Final = "audit"
@@ -39,9 +40,14 @@ _COMPUTE_CLASSES: Final = frozenset(("VCPU", "PCPU", "MEMORY_MB"))
 
 @dataclass(frozen=True, slots=True)
 class Audit:
-    """The migration; ``providers`` (names or UUIDs) narrows what is removed, empty means all."""
+    """The migration; ``providers`` (names or UUIDs) narrows what is removed, empty means all.
+
+    A shard is one of consumers, nodes and providers, and of what is told: everything is read all the same,
+    for only who knows all of nova knows whom it does not have.
+    """
 
     providers: frozenset[str] = frozenset()
+    shard: Shard = WHOLE
     name: str = NAME
 
     def assess(self, context: Context) -> Assessment:
@@ -56,7 +62,9 @@ class Audit:
             again = read_nova(context.source, landscape)
             nova.unreadable += again.unreadable
             suspects = _in_both(suspects, again.find_suspects(chosen))
+        suspects = {uuid: providers for uuid, providers in suspects.items() if self.shard.has(uuid)}
         findings = [*nova.findings, *_compare_providers(nova.hosts, landscape, complete=nova.is_complete)]
+        findings = [finding for finding in findings if self._tells(finding)]
         if not nova.is_complete:
             return Assessment(_plan([]), (*findings, *_undecided(suspects)))
         consumers = [Consumer(uuid) for uuid in suspects]
@@ -68,6 +76,10 @@ class Audit:
             if reading.state is None
         ]
         return Assessment(_plan(changes), (*findings, *failed), landscape.names)
+
+    def _tells(self, finding: Finding) -> bool:
+        """Whether a finding is of this part; what could not be read is everybody's."""
+        return finding.trouble is Trouble.UNKNOWN or self.shard.has(finding.subject)
 
     def _choose(self, landscape: Landscape) -> frozenset[str]:
         """The providers whose allocations may be removed."""

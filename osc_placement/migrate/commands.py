@@ -141,7 +141,7 @@ def show_status(command: Command) -> int:
 def audit(command: Command) -> int:
     """``placement-migrate audit``."""
     options = command.options
-    context, assessment = command.assess(Audit(frozenset(options.resource_provider)))
+    context, assessment = command.assess(Audit(frozenset(options.resource_provider), options.shard))
     options.dry_run = options.dry_run or not options.delete
     run = run_or_show(command, context, assessment)
     orphans = len(assessment.plan.changes)

@@ -153,6 +153,39 @@ def test_exit_codes_of_nova_manage(orphaned, migrate, arguments, status):
         assert migrate("audit", "--nova-exit-codes").returncode == 0
 
 
+def test_parts_are_the_whole(cloud, client, add_host, migrate_json):
+    """Each orphan and each finding is in one part, and a part removes its own and no more."""
+    node = add_host("h1")
+    orphans = {new_uuid() for _ in range(12)}
+    for uuid in orphans:
+        hold(client, uuid, {node: CLAIM})
+    missing = {cloud.add_instance("h1") for _ in range(12)}
+    right = cloud.add_instance("h1")
+    hold(client, right, {node: CLAIM})
+    parts = [migrate_json("audit", "--shard", f"{number}/2")[0] for number in (1, 2)]
+    found = [[row["uuid"] for row in part["rows"]] for part in parts]
+    assert all(found)
+    assert sorted(found[0] + found[1]) == sorted(orphans)
+    told = [[row["subject"].removeprefix("instance ") for row in part["findings"]] for part in parts]
+    assert all(told)
+    assert sorted(told[0] + told[1]) == sorted(missing)
+    document, _ = migrate_json("audit", "--delete", "--shard", "1/2")
+    assert [row["uuid"] for row in document["rows"]] == found[0]
+    assert {uuid for uuid in orphans if held_by(client, uuid)} == set(found[1])
+    assert held_by(client, right) == {node: CLAIM}
+
+
+def test_unreadable_cell_is_in_every_part(orphaned, cloud, client, migrate):
+    """No part removes anything while a cell cannot be read."""
+    cloud.update(
+        "api", "UPDATE cell_mappings SET database_connection = 'sqlite:////no/x' WHERE name = 'cell2'"
+    )
+    for number in (1, 2):
+        done = migrate("audit", "--delete", "--shard", f"{number}/2")
+        assert (done.returncode, "cell cell2: there is no file" in done.stdout) == (4, True)
+    assert held_by(client, orphaned["lost"]) == {orphaned["h2"]: CLAIM}
+
+
 def test_unknown_provider_is_one_line(orphaned, migrate):
     """A provider that placement does not have is a mistake of the command line."""
     done = migrate("audit", "--resource-provider", "nobody")

@@ -70,6 +70,20 @@ def test_bounded_runs_get_to_the_end(unmigrated, migrate_json):
     assert counts(document)["heal_allocations"] == (0, 0)
 
 
+def test_parts_are_the_whole(unmigrated, client, migrate_json):
+    """Every host is in one of the parts, for all migrations; a part that is done says 0."""
+    done = []
+    for number in (1, 2, 3):
+        document, status = migrate_json("online_data_migrations", "--shard", f"{number}/3")
+        assert status == 0
+        assert all(needed == made for needed, made in counts(document).values())
+        done.append({name: made for name, (_, made) in counts(document).items()})
+    assert max(part["heal_allocations"] for part in done) < 20
+    for name, total in (("mirror_aggregates", 2), ("carry_ratios", 2), ("heal_allocations", 20)):
+        assert sum(part[name] for part in done) == total
+    assert migrate_json("online_data_migrations")[0]["migrations"][-1]["Total Needed"] == 0
+
+
 def test_what_cannot_be_done_ends_with_2(unmigrated, cloud, migrate_json):
     """What is left alone is needed and not completed, and everything else is done."""
     cloud.add_instance("h0", flavor="{")
