@@ -20,7 +20,7 @@ from osc_placement.batch.plan import Change, Edit, Plan, ProviderState, plan_cha
 from osc_placement.batch.record import Recorded
 from osc_placement.migrate.base import Assessment, Context, Finding, Trouble
 from osc_placement.migrate.facts import ComputeNode, HostAggregate
-from osc_placement.migrate.hosts import Hosts, find_provider, read_hosts
+from osc_placement.migrate.hosts import Hosts, find_provider, find_strangers, read_hosts
 from osc_placement.migrate.shard import WHOLE, Shard
 from osc_placement.model import MAX_RATIO, ProviderRecord
 
@@ -59,7 +59,10 @@ class CarryRatios:
         self, aggregates: Iterable[HostAggregate], hosts: Hosts, records: Mapping[str, ProviderRecord]
     ) -> Assessment:
         """Compare the metadata with the inventories, by UUID of the provider. Pure."""
-        findings = [] if self.hosts else list(hosts.findings)
+        aggregates = list(aggregates)
+        members = {host for aggregate in aggregates for host in aggregate.hosts}
+        strangers = find_strangers(hosts, self.hosts, members)
+        findings = strangers if self.hosts else list(hosts.findings)
         said = _collect(aggregates, findings)
         steps: list[Change] = []
         edits: dict[str, Edit] = {}

@@ -6,11 +6,12 @@ from __future__ import annotations
 import argparse
 import logging
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import Final
 
 from osc_placement.batch.plan import EXIT_DONE, EXIT_PARTIAL
+from osc_placement.errors import UsageError
 from osc_placement.migrate import nova_statuses, readiness, tables
 from osc_placement.migrate.audit import Audit
 from osc_placement.migrate.base import (
@@ -31,15 +32,17 @@ from osc_placement.migrate.notifications import Bell, listening
 from osc_placement.migrate.runner import Run
 from osc_placement.migrate.shard import WHOLE
 from osc_placement.migrate.showing import run_or_show
+from osc_placement.model import canonical_uuid
 
 EXIT_NOTHING_DONE: Final = 1
 
 
-def failure_status(options: argparse.Namespace) -> int:
+def failure_status(options: argparse.Namespace, error: Exception) -> int:
     """What a command ends with that did nothing, because it could not begin."""
-    if getattr(options, "nova_exit_codes", False):
-        return int(options.nova_failure)
-    return EXIT_NOTHING_DONE
+    if not getattr(options, "nova_exit_codes", False):
+        return EXIT_NOTHING_DONE
+    is_wrong_name = isinstance(error, UsageError)
+    return int(options.nova_invalid if is_wrong_name and "nova_invalid" in options else options.nova_failure)
 
 
 def mirror_aggregates(command: Command) -> int:
@@ -94,7 +97,7 @@ def _hearing(command: Command, bell: Bell) -> AbstractContextManager[None]:
 def heal_allocations(command: Command) -> int:
     """``placement-migrate allocations``: heal, look again, and say whether it is enough."""
     options = command.options
-    migration = HealAllocations(frozenset(options.instance), frozenset(options.host), options.shard)
+    migration = HealAllocations(_uuids(options.instance), frozenset(options.host), options.shard)
     context, assessment = command.assess(migration)
     run = run_or_show(command, context, assessment)
     if run and run.id and options.format == "table":
@@ -162,13 +165,17 @@ def carry_ratios(command: Command) -> int:
 def move_baremetal(command: Command) -> int:
     """``placement-migrate baremetal``: move, look again, and say whether it is enough."""
     options = command.options
-    migration = MoveBaremetal(frozenset(options.host), frozenset(options.node), options.shard)
+    migration = MoveBaremetal(frozenset(options.host), _uuids(options.node), options.shard)
     context, assessment = command.assess(migration)
     run = run_or_show(command, context, assessment)
     if options.format == "table":
         after = command.assess(migration)[1] if run and run.id else assessment
         print(_judge_whole(options, lambda: readiness.describe_bare_metal(after)))
     return _status(assessment, run)
+
+
+def _uuids(names: Iterable[str]) -> frozenset[str]:
+    return frozenset(map(canonical_uuid, names))
 
 
 def _status(assessment: Assessment, run: Run | None) -> int:

@@ -19,7 +19,7 @@ from osc_placement.migrate.bare_metal import claim_of_node
 from osc_placement.migrate.base import Assessment, Context, Finding, Trouble
 from osc_placement.migrate.facts import Cell, ComputeNode, Instance, MigrationRecord
 from osc_placement.migrate.flavor import NoClaim, claim_of
-from osc_placement.migrate.hosts import Hosts, read_hosts
+from osc_placement.migrate.hosts import Hosts, find_strangers, judge_strangers, read_hosts
 from osc_placement.migrate.landscape import Claims, Landscape, Owner, read_landscape, sum_claims
 from osc_placement.migrate.owners import find_wrong_owners
 from osc_placement.migrate.placing import Ambiguous, Ledger, OverCapacity, Unplaceable
@@ -47,31 +47,41 @@ class HealAllocations:
         hosts = read_hosts(context.source)
         landscape = read_landscape(context.client, context.concurrency)
         healer = Healer(hosts, landscape)
-        findings = list(hosts.findings)
+        findings = [*hosts.findings, *find_strangers(hosts, self.hosts)]
         notes: list[str] = []
+        seen: set[str] = set()
         for cell in hosts.cells:
             if cell.uuid not in hosts.unknown:
                 try:
                     moves = context.source.list_migrations(cell)
-                    healer.judge_all(self._choose(context.source, cell), _moving(moves))
+                    healer.judge_all(self._choose(context.source, cell, seen), _moving(moves))
                     notes += (_describe_move(move, landscape) for move in moves)
                 except Unreadable as error:
                     findings.append(Finding(Trouble.UNKNOWN, error.subject, error.reason))
-        wrong, unread = find_wrong_owners(context, healer.owners, landscape)
+        is_complete = not any(finding.trouble is Trouble.UNKNOWN for finding in findings)
+        missing = sorted(self.instances - seen)
+        findings += judge_strangers("instance", missing, is_complete=is_complete)
+        wrong, unread = find_wrong_owners(context, healer.owners, healer.busy, landscape)
         changes = (*healer.changes, *wrong)
         edit = Recorded("allocations of instances", ("allocations", "owner"))
         plan = Plan(edit, changes, edits=edits_of(edit, changes))
         return Assessment(plan, (*findings, *healer.findings, *unread), landscape.names, notes=notes)
 
-    def _choose(self, source: Source, cell: Cell) -> Iterator[Instance]:
+    def _choose(self, source: Source, cell: Cell, seen: set[str]) -> Iterator[Instance]:
+        """The instances to judge; of those asked for by name, ``seen`` gets the ones that are there."""
         for instance in source.iterate_instances(cell):
-            host = instance.host
-            if not host or not self.shard.has(host):
+            if instance.uuid in self.instances:
+                seen.add(instance.uuid)
+            elif self.instances:
                 continue
-            if (not self.instances or instance.uuid in self.instances) and (
-                not self.hosts or host in self.hosts
-            ):
+            if self._is_on_chosen_host(instance):
                 yield instance
+
+    def _is_on_chosen_host(self, instance: Instance) -> bool:
+        host = instance.host
+        if not host:
+            return instance.uuid in self.instances and self.shard.has("")
+        return self.shard.has(host) and (not self.hosts or host in self.hosts)
 
 
 def _moving(moves: Iterable[MigrationRecord]) -> frozenset[str]:
@@ -101,6 +111,8 @@ class Healer:
         self._claims: dict[Hashable, dict[str, int] | NoClaim] = {}
         self.changes: list[Change] = []
         self.findings: list[Finding] = []
+        #: by instance that holds something and is in a task, the task
+        self.busy: dict[str, str] = {}
         #: by instance that holds something, its project and user
         self.owners: dict[str, Owner] = {}
         #: by instance, the providers of hosts that it is not on
@@ -118,7 +130,12 @@ class Healer:
         if held and instance.project_id and instance.user_id:
             self.owners[instance.uuid] = (sys.intern(instance.project_id), sys.intern(instance.user_id))
         if instance.task_state:
-            return None if held else _finding(Trouble.BUSY, instance, f"it is {instance.task_state}")
+            if held:
+                self.busy[instance.uuid] = instance.task_state
+                return None
+            return _finding(Trouble.BUSY, instance, f"it is {instance.task_state}")
+        if not instance.host:
+            return _finding(Trouble.NO_COMPUTE_NODE, instance, "it is on no host, so it is to hold nothing")
         node = self._nodes.get((instance.host or "", instance.node or ""))
         if node is None or node.uuid is None:
             text = f"there is no compute node {instance.node} on host {instance.host}"

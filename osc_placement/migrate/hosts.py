@@ -4,9 +4,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from osc_placement.errors import UsageError
 from osc_placement.migrate.base import Finding, Trouble
 from osc_placement.migrate.facts import Cell, ComputeNode
 from osc_placement.migrate.sources.base import Source, Unreadable
@@ -57,6 +58,23 @@ def read_hosts(source: Source) -> Hosts:
         except Unreadable as error:
             unknown[cell.uuid] = error
     return Hosts(cells, {host: tuple(found) for host, found in nodes.items()}, cell_of, unknown)
+
+
+def find_strangers(hosts: Hosts, asked: Collection[str], known: Collection[str] = ()) -> list[Finding]:
+    """The hosts that were asked for and that nova does not seem to have; ``known`` are more that it has.
+
+    UsageError if it certainly does not have them; a cell that cannot be read may.
+    """
+    missing = sorted(set(asked).difference(hosts.nodes, hosts.cell_of, known))
+    return judge_strangers("host", missing, is_complete=not hosts.unknown)
+
+
+def judge_strangers(kind: str, missing: Sequence[str], *, is_complete: bool) -> list[Finding]:
+    """What to say of names that were asked for and not found; UsageError if all of nova was looked at."""
+    if missing and is_complete:
+        raise UsageError(f"Nova has no {kind} {', '.join(missing)}")
+    text = "nobody knows whether nova has it, as not all of nova can be read"
+    return [Finding(Trouble.UNKNOWN, f"{kind} {name}", text) for name in missing]
 
 
 def find_provider(

@@ -33,7 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
     except (PlacementError, keystone.ClientException) as error:
         print(f"placement-migrate: {' '.join(str(error).split())}", file=sys.stderr)
-        return commands.failure_status(options)
+        return commands.failure_status(options, error)
     except BrokenPipeError:
         # what is left in the buffer has nowhere to go, and Python would complain of it at the end
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -18,7 +18,7 @@ from osc_placement.batch.record import Recorded, edits_of
 from osc_placement.errors import UsageError
 from osc_placement.migrate.base import Assessment, Context, Finding
 from osc_placement.migrate.facts import HostAggregate
-from osc_placement.migrate.hosts import Hosts, find_provider, read_hosts
+from osc_placement.migrate.hosts import Hosts, find_provider, find_strangers, read_hosts
 from osc_placement.migrate.shard import WHOLE, Shard
 from osc_placement.model import ProviderRecord
 
@@ -52,7 +52,9 @@ class MirrorAggregates:
         chosen = self._choose(known)
         wanted = _wanted(chosen)
         removable = _Removable(self, {aggregate.uuid for aggregate in chosen}, {each.uuid for each in known})
-        findings = [] if self.hosts else list(hosts.findings)
+        members = {host for aggregate in known for host in aggregate.hosts}
+        strangers = find_strangers(hosts, self.hosts, members)
+        findings = strangers if self.hosts else list(hosts.findings)
         steps = []
         for host in sorted(self._hosts(wanted, hosts)):
             if trouble := hosts.find_trouble(host):

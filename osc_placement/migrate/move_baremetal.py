@@ -21,7 +21,6 @@ from typing import Final
 from osc_placement import microversion
 from osc_placement.batch.plan import Change, Plan, ProviderState, describe_owner, plan_change
 from osc_placement.batch.record import Recorded
-from osc_placement.errors import UsageError
 from osc_placement.migrate.bare_metal import (
     FACETS,
     SIZES,
@@ -33,7 +32,7 @@ from osc_placement.migrate.bare_metal import (
 from osc_placement.migrate.bare_metal_flavors import FlavorUse, judge_flavors
 from osc_placement.migrate.base import Assessment, Context, Finding, Trouble
 from osc_placement.migrate.facts import ComputeNode, Instance, IronicNode
-from osc_placement.migrate.hosts import Hosts, find_provider, read_hosts
+from osc_placement.migrate.hosts import Hosts, find_provider, find_strangers, judge_strangers, read_hosts
 from osc_placement.migrate.landscape import Landscape, read_landscape
 from osc_placement.migrate.shard import WHOLE, Shard
 from osc_placement.migrate.sources.base import Source, Unreadable
@@ -60,15 +59,15 @@ class MoveBaremetal:
         hosts = read_hosts(context.source)
         metal = {node.name for node in hosts.all_nodes() if node.is_bare_metal}
         missing = sorted(self.nodes - metal)
-        if missing and not hosts.unknown:
-            raise UsageError(f"Nova has no bare metal node {', '.join(missing)}")
+        strangers = judge_strangers("bare metal node", missing, is_complete=not hosts.unknown)
+        strangers += find_strangers(hosts, self.hosts)
         if not metal:
-            return Assessment(_plan([]), tuple(hosts.findings))
+            return Assessment(_plan([]), (*hosts.findings, *strangers))
         context.client.require(microversion.RESHAPER, "a move of bare metal nodes")
         builds = context.source.list_requested_builds()
         landscape = read_landscape(context.client, context.concurrency)
         residents = read_residents(context.source, hosts)
-        findings = [*hosts.findings, *residents.unreadable.values()]
+        findings = [*hosts.findings, *strangers, *residents.unreadable.values()]
         try:
             ironic = read_ironic(context)
         except Unreadable as error:

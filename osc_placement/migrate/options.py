@@ -227,7 +227,7 @@ def _add_allocations(subparsers: Subparsers) -> None:
         "--host", metavar="<host>", action="append", default=[], help="Only on this host; may be repeated"
     )
     _add_execution(parser)
-    parser.set_defaults(run=commands.heal_allocations, nova_failure=255)
+    parser.set_defaults(run=commands.heal_allocations, nova_failure=255, nova_invalid=127)
 
 
 def _add_ratios(subparsers: Subparsers) -> None:
@@ -310,7 +310,7 @@ def _add_audit(subparsers: Subparsers) -> None:
         help="Remove only what is held of this provider, by name or UUID; may be repeated",
     )
     _add_execution(parser)
-    parser.set_defaults(run=commands.audit, nova_failure=1)
+    parser.set_defaults(run=commands.audit, nova_failure=1, nova_invalid=127)
 
 
 def _add_runs(subparsers: Subparsers) -> None:

@@ -21,9 +21,13 @@ from osc_placement.migrate.landscape import Holdings, Landscape, Owner, iterate_
 
 
 def find_wrong_owners(
-    context: Context, owners: Mapping[str, Owner], landscape: Landscape
+    context: Context, owners: Mapping[str, Owner], busy: Mapping[str, str], landscape: Landscape
 ) -> tuple[list[Change], list[Finding]]:
-    """Changes that give consumers to their owners, and the consumers that could not be read."""
+    """Changes that give consumers to their owners, and the consumers that are left alone.
+
+    Those are the ones that cannot be read, and the ``busy``, by task: whoever moves or rebuilds an instance
+    writes what it holds, and its owner with that.
+    """
     if landscape.owners:
         suspects = [uuid for uuid, owner in owners.items() if landscape.owners.get(uuid) != owner]
     else:
@@ -39,7 +43,12 @@ def find_wrong_owners(
             findings.append(Finding(Trouble.UNKNOWN, f"instance {uuid}", str(reading.error)))
             continue
         owner = describe_owner(*owners[uuid])
-        if reading.state.owner not in (None, owner):
+        if reading.state.owner in (None, owner):
+            continue
+        if uuid in busy:
+            text = f"it is {busy[uuid]}, and what it holds is of another project or user"
+            findings.append(Finding(Trouble.BUSY, f"instance {uuid}", text))
+        else:
             changes.append(Change(reading.subject, reading.state, replace(reading.state, owner=owner)))
     return changes, findings
 

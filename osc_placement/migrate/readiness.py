@@ -20,7 +20,7 @@ _WORDS: Final[Mapping[Trouble, str]] = {
     Trouble.NO_CLAIM: "with a flavor that tells no claim",
     Trouble.OVER_CAPACITY: "beyond the capacity of the host",
     Trouble.AMBIGUOUS: "that could hold several things",
-    Trouble.BUSY: "without allocations, in a task",
+    Trouble.BUSY: "in a task",
     Trouble.WRONG_AMOUNT: "with wrong amounts",
     Trouble.WRONG_HOST: "with allocations on a wrong host",
     Trouble.DOUBLED: "with allocations on two hosts",

@@ -3,6 +3,7 @@
 
 import pytest
 
+from osc_placement.migrate import runner
 from osc_placement.model import Inventory
 from tests.functional.migrate import nova_databases as nova
 from tests.functional.migrate.cloud import PROJECT, USER
@@ -133,6 +134,86 @@ def test_consumer_of_another_owner_is_given_back(cloud, client, add_host, migrat
     assert migrate_json("status")[0]["ready"]
     assert migrate("runs", "undo", document["run"]).returncode == 0
     assert client.list_allocations(wrong)["project_id"] == PROJECT
+
+
+def test_owner_of_an_instance_in_a_task_is_left_alone(cloud, client, add_host, migrate_json):
+    """Whoever moves an instance writes what it holds; it is reported, and healed when the task is over."""
+    h1 = add_host("h1")
+    busy = cloud.add_instance("h1", project_id="c" * 32, task_state="migrating")
+    right = cloud.add_instance("h1", task_state="migrating")
+    for instance in (busy, right):
+        hold(client, instance, {h1: CLAIM})
+    document, status = migrate_json("allocations")
+    (finding,) = document["findings"]
+    assert (finding["subject"], finding["trouble"]) == (f"instance {busy}", "in a task")
+    assert finding["text"] == "it is migrating, and what it holds is of another project or user"
+    assert (document["rows"], status) == ([], 3)
+    assert client.list_allocations(busy)["project_id"] == PROJECT
+    assert migrate_json("status")[0]["sentence"].endswith(": 1 in a task.")
+    cloud.update("cell1", "UPDATE instances SET task_state = NULL")
+    assert migrate_json("allocations")[1] == 0
+    assert client.list_allocations(busy)["project_id"] == "c" * 32
+
+
+@pytest.fixture
+def meanwhile(monkeypatch):
+    """A function that has something happen after everything was looked at, and before it is written."""
+
+    def happen(action):
+        carry_out = runner.carry_out
+
+        def act_first(*arguments):
+            action()
+            return carry_out(*arguments)
+
+        monkeypatch.setattr(runner, "carry_out", act_first)
+
+    return happen
+
+
+def test_what_others_claim_meanwhile_stays(cloud, client, add_host, migrate_json, meanwhile):
+    """An instance that got its allocations between the look and the write keeps those, and is reported."""
+    h1, h2 = add_host("h1"), add_host("h2")
+    raced, alone = cloud.add_instance("h1"), cloud.add_instance("h1")
+    meanwhile(lambda: hold(client, raced, {h2: {"VCPU": 1}}))
+    document, status = migrate_json("allocations")
+    rows = {row["uuid"]: row for row in document["rows"]}
+    assert (rows[raced]["result"], rows[alone]["result"], status) == ("failed", "applied", 3)
+    assert "holds something else since it was looked at" in rows[raced]["error"]
+    assert held_by(client, raced) == {h2: {"VCPU": 1}}
+    assert held_by(client, alone) == {h1: CLAIM}
+
+
+def test_what_others_gave_as_planned_is_no_failure(cloud, client, add_host, migrate_json, meanwhile):
+    """Where somebody else made the same allocations meanwhile there is nothing left to do."""
+    h1 = add_host("h1")
+    raced = cloud.add_instance("h1")
+    meanwhile(lambda: hold(client, raced, {h1: CLAIM}))
+    document, status = migrate_json("allocations")
+    assert (document["rows"], status) == ([], 0)
+    assert client.list_allocations(raced)["consumer_generation"] == 1
+
+
+def test_amounts_of_meanwhile_survive_a_change_of_owner(cloud, client, add_host, migrate_json, meanwhile):
+    """A consumer that is given back is read again when somebody else wrote it: his amounts, our owner."""
+    h1, h2 = add_host("h1"), add_host("h2")
+    moved = cloud.add_instance("h1", project_id="c" * 32)
+    hold(client, moved, {h1: CLAIM})
+    meanwhile(lambda: hold(client, moved, {h2: CLAIM}, client.list_allocations(moved)["consumer_generation"]))
+    assert migrate_json("allocations")[1] == 0
+    assert held_by(client, moved) == {h2: CLAIM}
+    assert client.list_allocations(moved)["project_id"] == "c" * 32
+
+
+def test_instance_without_host_is_told_if_it_was_asked_for(cloud, add_host, migrate_json):
+    """Who names an instance learns that there is nothing to heal, and why."""
+    add_host("h1")
+    shelved = cloud.add_instance(None, vm_state="shelved_offloaded")
+    document, status = migrate_json("allocations", "--instance", shelved.upper())
+    assert [finding["subject"] for finding in document["findings"]] == [f"instance {shelved}"]
+    assert "it is on no host" in document["findings"][0]["text"]
+    assert (document["rows"], status) == ([], 3)
+    assert migrate_json("allocations")[1] == 0
 
 
 def test_classes_of_ports_and_devices_are_right(cloud, client, add_host, migrate_json):

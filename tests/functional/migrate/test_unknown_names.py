@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Names on the command line of `placement-migrate` that nova does not have: nobody takes them for done."""
+
+import pytest
+
+from tests.functional.migrate.cloud import IRONIC
+from tests.functional.migrate.nova_databases import new_uuid
+
+# what differs between databases is tested with the source
+pytestmark = pytest.mark.parametrize("nova_databases", ["sqlite"], indirect=True)
+
+UNKNOWN = new_uuid()
+COMMANDS = [
+    ("aggregates", "--host", "h9", "host h9"),
+    ("aggregates", "--aggregate", "rack9", "host aggregate rack9"),
+    ("ratios", "--host", "h9", "host h9"),
+    ("baremetal", "--host", "h9", "host h9"),
+    ("baremetal", "--node", UNKNOWN, f"bare metal node {UNKNOWN}"),
+    ("allocations", "--host", "h9", "host h9"),
+    ("allocations", "--instance", UNKNOWN, f"instance {UNKNOWN}"),
+]
+#: without those who ask the API database, which knows all there is
+OF_CELLS = [each for each in COMMANDS if each[1] != "--aggregate"]
+
+
+@pytest.fixture
+def asked(cloud, add_host):
+    """A cloud in which the other names on the command line are known."""
+    add_host("h1")
+    add_host("metal", "cell2", nodes=[new_uuid()], hypervisor_type=IRONIC)
+    cloud.add_aggregate("rack", ["h1"])
+    return cloud
+
+
+@pytest.mark.parametrize(("command", "option", "name", "text"), COMMANDS)
+def test_unknown_name_is_one_line(asked, migrate, command, option, name, text):
+    """Nothing is done, not even for a name that is known; the status says so, and the line who it is."""
+    known = ["--host", "h1"] if option == "--host" else []
+    done = migrate(command, *known, option, name)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == f"placement-migrate: Nova has no {text}\n"
+
+
+@pytest.mark.parametrize(
+    ("command", "status"),
+    [("aggregates", 255), ("allocations", 127)],
+)
+def test_unknown_name_has_nova_manages_code(asked, migrate, command, status):
+    """With --nova-exit-codes it is that of invalid input, where nova-manage has one."""
+    assert migrate(command, "--host", "h9", "--nova-exit-codes").returncode == status
+
+
+@pytest.mark.parametrize(("command", "option", "name", "text"), OF_CELLS)
+def test_name_may_be_where_nobody_can_look(asked, migrate, command, option, name, text):
+    """While a cell cannot be read nobody knows what is in it."""
+    asked.update(
+        "api", "UPDATE cell_mappings SET database_connection = 'sqlite:////no/x' WHERE name = 'cell1'"
+    )
+    done = migrate(command, option, name)
+    assert done.returncode == 4
+    assert f"{text}: nobody knows whether nova has it" in done.stdout
+
+
+def test_host_that_only_an_aggregate_names_is_known(asked, migrate):
+    """It is there for nova, and what is wrong with it is said."""
+    asked.add_aggregate("old", ["gone"])
+    done = migrate("aggregates", "--host", "gone")
+    assert (done.returncode, "host gone: it is mapped to no cell" in done.stdout) == (3, True)
