@@ -23,27 +23,38 @@ _SIZES: Final = ("VCPU", "MEMORY_MB", "DISK_GB")
 
 @dataclass
 class FlavorUse:
-    """Where the instances of each flavor are: on nodes of which classes, and whether elsewhere.
+    """Where the instances of each flavor are: on nodes of which classes or of none known, and elsewhere.
 
     Flavors go by their name, which never changes.
     """
 
     classes: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+    unsure: set[str] = field(default_factory=set)
     elsewhere: set[str] = field(default_factory=set)
     is_complete: bool = True
 
-    def note(self, instance: Instance, resource_class: str | None) -> None:
-        """Note where an instance is: on a node of this class, or on none (None)."""
+    def note_metal(self, instance: Instance, resource_class: str | None) -> None:
+        """Note an instance on a node of this class, or of one that nobody knows (None)."""
         if instance.flavor is None or not instance.flavor.name:
             return
         if resource_class is None:
-            self.elsewhere.add(instance.flavor.name)
+            self.unsure.add(instance.flavor.name)
         else:
             self.classes[instance.flavor.name].add(resource_class)
 
+    def note_elsewhere(self, instance: Instance) -> None:
+        """Note an instance on no node of bare metal."""
+        if instance.flavor is not None and instance.flavor.name:
+            self.elsewhere.add(instance.flavor.name)
 
-def judge_flavors(flavors: Iterable[Flavor], use: FlavorUse, classes: Collection[str]) -> Iterator[Finding]:
-    """What is to be done about flavors; ``classes`` are those of the nodes."""
+
+def judge_flavors(
+    flavors: Iterable[Flavor], use: FlavorUse, classes: Collection[str], chosen: Collection[str]
+) -> Iterator[Finding]:
+    """What is to be done about flavors; ``classes`` are those of all nodes.
+
+    Of flavors for none of the ``chosen`` classes nothing is said.
+    """
     for flavor in flavors:
         try:
             asked = resources_of(flavor)
@@ -54,7 +65,7 @@ def judge_flavors(flavors: Iterable[Flavor], use: FlavorUse, classes: Collection
         is_done = (
             len(named) == 1 and all(asked[name] == 1 for name in named) and not asked.keys() & set(_SIZES)
         )
-        if wanted and not is_done:
+        if wanted.intersection(chosen) and not is_done:
             yield _judge(flavor, asked, sorted(wanted), use)
 
 
@@ -66,6 +77,9 @@ def _judge(flavor: Flavor, asked: Mapping[str, int], wanted: list[str], use: Fla
     is_named = wanted[0] in asked
     if not is_named and flavor.name in use.elsewhere:
         text = f"virtual machines are made of it too; make another for nodes of {wanted[0]}"
+        return Finding(Trouble.AMBIGUOUS, subject, text)
+    if not is_named and flavor.name in use.unsure:
+        text = f"nodes of {wanted[0]} are made of it, and others too whose class nobody knows"
         return Finding(Trouble.AMBIGUOUS, subject, text)
     if not is_named and not use.is_complete:
         text = f"nodes of {wanted[0]} are made of it, and nobody knows whether virtual machines are too"

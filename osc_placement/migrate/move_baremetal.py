@@ -74,10 +74,13 @@ class MoveBaremetal:
             text = f"{error.reason}; bare metal nodes are left alone"
             return Assessment(_plan([]), (*findings, Finding(Trouble.UNKNOWN, error.subject, text)))
         judge = Judge(hosts, landscape, residents, ironic, builds)
-        for node in hosts.all_nodes():
-            if node.is_bare_metal and self._has(node):
-                judge.judge(node)
-        judge.findings += judge_flavors(context.source.list_flavors(), residents.use, judge.classes)
+        # of all nodes, or the advice on a flavor would be right for the chosen ones and wrong for the others
+        found = [(node, judge.survey(node)) for node in hosts.all_nodes() if node.is_bare_metal]
+        for node, surveyed in found:
+            if self._has(node):
+                judge.judge(node, surveyed)
+        advice = judge_flavors(context.source.list_flavors(), residents.use, judge.classes, judge.chosen)
+        judge.findings += advice
         return Assessment(
             _plan(judge.steps), (*findings, *judge.findings), landscape.names, _new_classes(judge.steps)
         )
@@ -124,7 +127,7 @@ def read_residents(source: Source, hosts: Hosts) -> Residents:
                 if instance.node in metal:
                     residents.by_node[instance.node or ""].append(instance)
                 elif instance.host:
-                    residents.use.note(instance, None)
+                    residents.use.note_elsewhere(instance)
         except Unreadable as error:
             residents.unreadable[cell.uuid] = Finding(Trouble.UNKNOWN, error.subject, error.reason)
     residents.use.is_complete = not (hosts.unknown or residents.unreadable)
@@ -135,6 +138,10 @@ def read_ironic(context: Context) -> dict[str, IronicNode] | None:
     """The nodes of Ironic by UUID; None if nothing says how to reach it, Unreadable if it does not answer."""
     source = context.open_ironic()
     return None if source is None else {node.uuid: node for node in source.list_nodes()}
+
+
+#: the provider of a node, and its resource class
+Surveyed = tuple[ProviderRecord, str]
 
 
 class Judge:
@@ -156,25 +163,38 @@ class Judge:
         self._holders = _invert(landscape)
         self.steps: list[tuple[Change, NodeEdit]] = []
         self.findings: list[Finding] = []
-        #: of all nodes that have one
+        #: of all nodes that have one, and of those that were judged
         self.classes: set[str] = set()
+        self.chosen: set[str] = set()
 
-    def judge(self, node: ComputeNode) -> None:
-        """Plan what a node needs, or report why it is left alone."""
+    def survey(self, node: ComputeNode) -> Surveyed | Finding | None:
+        """The provider and class of a node, or why it has none; None where its cell is reported already."""
         if self._hosts.cell_of.get(node.host) in self._residents.unreadable:
-            return  # its cell is reported
+            return None
+        surveyed = self._survey(node)
+        name = None if isinstance(surveyed, Finding) else surveyed[1]
+        if name:
+            self.classes.add(name)
+        for instance in self._residents.by_node.get(node.name, ()):
+            self._residents.use.note_metal(instance, name)
+        return surveyed
+
+    def _survey(self, node: ComputeNode) -> Surveyed | Finding:
         record = find_provider(node.host, node, self._landscape.records)
         if isinstance(record, Finding):
-            self.findings.append(record)
-            return
+            return record
         resource_class = self._find_class(node, record)
-        if isinstance(resource_class, Finding):
-            self.findings.append(resource_class)
+        return resource_class if isinstance(resource_class, Finding) else (record, resource_class)
+
+    def judge(self, node: ComputeNode, surveyed: Surveyed | Finding | None) -> None:
+        """Plan what a node needs, or report why it is left alone."""
+        if surveyed is None:
             return
-        self.classes.add(resource_class)
-        for instance in self._residents.by_node.get(node.name, ()):
-            self._residents.use.note(instance, resource_class)
-        change, edit = self._plan(node, record, resource_class)
+        if isinstance(surveyed, Finding):
+            self.findings.append(surveyed)
+            return
+        self.chosen.add(surveyed[1])
+        change, edit = self._plan(node, *surveyed)
         troubles = list(self._object(node, change, edit)) if change.facets else []
         self.findings += troubles
         if not troubles:

@@ -366,6 +366,29 @@ def test_selected_nodes_alone_are_moved(ironic, add_nodes, client, migrate):
     assert moved == {two}
 
 
+def test_advice_on_flavors_knows_the_nodes_that_are_not_asked_for(
+    ironic, add_nodes, cloud, migrate, migrate_json
+):
+    """A flavor for nodes of two classes is not set for one of them, and readiness is nobody's of a part."""
+    gold, silver, other = ironic.add_node("gold"), ironic.add_node("silver"), ironic.add_node("other")
+    add_nodes(gold)
+    add_nodes(silver, other, host="metal2")
+    both, theirs = add_flavor(cloud, "both"), add_flavor(cloud, "theirs")
+    for node, host, flavor in ((gold, "metal1", both), (silver, "metal2", both), (other, "metal2", theirs)):
+        instance = cloud.add_instance(host, node=node, flavor=flavor)
+        ironic.deploy(node, instance)
+    narrowed = (("--host", "metal1"), ("--node", gold))
+    for arguments in narrowed:
+        document, status = migrate_json("baremetal", "--dry-run", *arguments)
+        trouble, text = findings_of(document)["flavor both"]
+        assert (trouble, "CUSTOM_GOLD, CUSTOM_SILVER" in text, status) == ("ambiguous", True, 3)
+        assert "flavor theirs" not in findings_of(document)
+        assert (
+            migrate("baremetal", *arguments).stdout.splitlines()[-1].startswith("Only a part was looked at")
+        )
+    assert "flavor theirs" in findings_of(migrate_json("baremetal", "--dry-run")[0])
+
+
 def test_cloud_without_bare_metal_asks_no_ironic(add_host, nova_conf, migrate):
     """An Ironic that is away is nobody's concern where nova has no node of it."""
     add_host("kvm1")

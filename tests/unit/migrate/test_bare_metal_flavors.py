@@ -17,15 +17,19 @@ def flavor(name="f", **extra_specs):
 
 
 def use(*classes, is_complete=True):
-    """The use of the flavor f by an instance on a node of each class; None is a virtual machine."""
+    """The use of the flavor f on nodes of these classes; None is a virtual machine, "?" any node."""
     used = FlavorUse(is_complete=is_complete)
     for each in classes:
-        used.note(Instance("i", "p", "u", "h", "n", flavor=flavor()), each)
+        instance = Instance("i", "p", "u", "h", "n", flavor=flavor())
+        if each is None:
+            used.note_elsewhere(instance)
+        else:
+            used.note_metal(instance, None if each == "?" else each)
     return used
 
 
-def judge(one, used):
-    return [(str(finding.trouble), finding.text) for finding in judge_flavors([one], used, CLASSES)]
+def judge(one, used, chosen=CLASSES):
+    return [(str(finding.trouble), finding.text) for finding in judge_flavors([one], used, CLASSES, chosen)]
 
 
 @pytest.mark.parametrize(
@@ -36,6 +40,8 @@ def judge(one, used):
         (flavor(), use("CUSTOM_X"), "flavor asks for sizes"),
         (flavor(), use("CUSTOM_X", None), "ambiguous"),
         (flavor(), use("CUSTOM_X", "CUSTOM_Y"), "ambiguous"),
+        (flavor(), use("CUSTOM_X", "?"), "ambiguous"),
+        (flavor(), use("?"), None),
         (flavor(), use("CUSTOM_X", is_complete=False), "unknown"),
         (flavor(**{"resources:CUSTOM_X": "1"}), use(None, is_complete=False), "flavor asks for sizes"),
         (flavor(**{"resources:CUSTOM_X": "1", "resources:CUSTOM_Y": "1"}), use(), "ambiguous"),
@@ -67,3 +73,10 @@ def test_numbered_group_is_for_people():
     one = flavor(**{"resources:CUSTOM_X": "1", "resources1:VCPU": "2"}, **SIZELESS)
     ((_, text),) = judge(one, use())
     assert "numbered groups" in text
+
+
+def test_flavor_of_other_nodes_is_not_spoken_of():
+    """Who asks for some nodes hears of the flavors for these."""
+    one = flavor(**{"resources:CUSTOM_X": "1"})
+    assert judge(one, use(), {"CUSTOM_Y"}) == []
+    assert [kind for kind, _ in judge(one, use(), {"CUSTOM_X"})] == ["flavor asks for sizes"]
