@@ -57,11 +57,12 @@ class Audit:
         chosen = self._choose(landscape)
         nova = read_nova(context.source, landscape)
         suspects = nova.find_suspects(chosen)
-        if suspects and not context.source.is_exhaustive:
+        if suspects and nova.is_complete and not context.source.is_exhaustive:
             # what was left out once without a word was most likely there a moment later
             again = read_nova(context.source, landscape)
-            nova.unreadable += again.unreadable
+            nova.unreadable += [*again.hosts.findings, *again.unreadable]
             suspects = _in_both(suspects, again.find_suspects(chosen))
+            nova.unreadable += _clear(suspects, nova.known, context.source)
         suspects = {uuid: providers for uuid, providers in suspects.items() if self.shard.has(uuid)}
         findings = [*nova.findings, *_compare_providers(nova.hosts, landscape, complete=nova.is_complete)]
         findings = [finding for finding in findings if self._tells(finding)]
@@ -183,6 +184,16 @@ def _in_both(
 ) -> dict[str, frozenset[str]]:
     both = {consumer: first[consumer] & second[consumer] for consumer in first.keys() & second.keys()}
     return {consumer: providers for consumer, providers in both.items() if providers}
+
+
+def _clear(suspects: dict[str, frozenset[str]], known: Collection[str], source: Source) -> list[Finding]:
+    """Take out of the suspects whom nova shows if asked for him alone; what could not be asked."""
+    try:
+        for uuid in source.find_instances(suspects.keys() - known):
+            del suspects[uuid]
+    except Unreadable as error:
+        return [Finding(Trouble.UNKNOWN, error.subject, error.reason)]
+    return []
 
 
 def _undecided(suspects: Mapping[str, Collection[str]]) -> list[Finding]:

@@ -7,7 +7,7 @@ leaves its hosts and consumers alone, for unknown is never the same as absent.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Protocol
 
 from osc_placement.errors import PlacementError
@@ -58,6 +58,9 @@ class Source(Protocol):
 
     def list_requested_builds(self) -> frozenset[str]:
         """UUIDs of instances that are being scheduled and may be in no cell yet."""
+
+    def find_instances(self, uuids: Collection[str]) -> frozenset[str]:
+        """Of instances that no list has shown, those that are there if each is asked for by itself."""
 
     def list_flavors(self) -> list[Flavor]:
         """The flavors that instances may be booted with, disabled ones included."""

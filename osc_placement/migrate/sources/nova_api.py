@@ -8,7 +8,7 @@ is such a cell. Hosts without nova-compute's record of itself have no hypervisor
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Final
 
@@ -39,7 +39,8 @@ _ALL: Final[Mapping[str, str]] = {
     "sort_dir": "asc",
 }
 _SERVER_ERROR: Final = 500
-_GONE: Final = (400, 404)
+_NOT_FOUND: Final = 404
+_GONE: Final = (400, _NOT_FOUND)
 
 
 class ApiSource:
@@ -162,6 +163,21 @@ class ApiSource:
             else:
                 servers.append(found)
         return servers
+
+    def find_instances(self, uuids: Collection[str]) -> frozenset[str]:
+        """Those that nova shows one by one: it then finds the cell of each, and knows if that is away."""
+
+        def find(uuid: str) -> str | None:
+            try:
+                self._api.get(f"/servers/{uuid}", "server", None, _DOWN_CELLS)
+            except Refused as error:
+                if error.status == _NOT_FOUND:
+                    return None
+                raise
+            return uuid
+
+        found = map_in_order(find, list(uuids), threads=CONCURRENCY)
+        return frozenset(uuid for uuid in found if uuid)
 
     def _read_instance(self, server: Document) -> Instance:
         if not is_undecided(server):

@@ -241,6 +241,52 @@ def test_nova_before_2_69_leaves_doubt(cloud, add_host, client, migrate, nova_ur
     assert held_by(client, orphan) == {node: CLAIM}
 
 
+@pytest.fixture
+def leave_out(monkeypatch):
+    """A function that makes nova's lists of servers leave some out without a word, as of a slow cell."""
+    page = rest.NovaApi.page
+
+    def leave(*uuids):
+        def page_without(self, path, *arguments):
+            items, more = page(self, path, *arguments)
+            return [item for item in items if item.get("id") not in uuids], more
+
+        monkeypatch.setattr(rest.NovaApi, "page", page_without)
+
+    return leave
+
+
+def test_list_is_no_proof_of_absence(cloud, add_host, client, migrate, nova_url, leave_out):
+    """Whom no list shows and nova knows is no orphan; whom it does not know either way is removed."""
+    node = add_host("h1")
+    left_out, orphan = cloud.add_instance("h1"), new_uuid()
+    for uuid in (left_out, orphan):
+        hold(client, uuid, {node: CLAIM})
+    leave_out(left_out)
+    done = migrate("--source", "api", "--nova-endpoint", nova_url, "audit", "--delete")
+    assert done.returncode == 0
+    assert (held_by(client, left_out), held_by(client, orphan)) == ({node: CLAIM}, {})
+
+
+def test_who_cannot_be_asked_for_is_no_orphan(cloud, add_host, client, migrate, nova_url, monkeypatch):
+    """Where nova fails to say whether it has one, none is removed."""
+    node = add_host("h1")
+    orphans = [new_uuid() for _ in range(3)]
+    for uuid in orphans:
+        hold(client, uuid, {node: CLAIM})
+    get = rest.NovaApi.get
+
+    def fail(self, path, *arguments):
+        if path.endswith(orphans[1]):
+            raise rest.Refused(path, 500, "nova is not well")
+        return get(self, path, *arguments)
+
+    monkeypatch.setattr(rest.NovaApi, "get", fail)
+    done = migrate("--source", "api", "--nova-endpoint", nova_url, "audit", "--delete")
+    assert (done.returncode, "nova is not well" in done.stdout) == (4, True)
+    assert all(held_by(client, uuid) for uuid in orphans)
+
+
 @pytest.mark.parametrize(
     ("url", "reason"),
     [
