@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The options of ``placement.conf``: groups, names, types and defaults are openstack-placement's.
 
+What it does not have is in groups that it does not have, and does not mind.
+
 `register_opts` puts them on a ConfigOpts of the caller's, `load` makes one as a WSGI container or a command
 needs it. There is no configuration that is global to the process: a conf is an argument everywhere.
 """
@@ -33,6 +35,9 @@ PLACEMENT_DATABASE = cfg.OptGroup(
 )
 PLACEMENT = cfg.OptGroup("placement", title="Service", help="How requests are answered.")
 API = cfg.OptGroup("api", title="API", help="Who may talk to the API.")
+METRICS = cfg.OptGroup(
+    "metrics", title="Metrics", help="What monitoring is told. openstack-placement has no such group."
+)
 WORKAROUNDS = cfg.OptGroup(
     "workarounds", title="Workarounds", help="Switches of openstack-placement for problems it had."
 )
@@ -154,6 +159,22 @@ API_OPTS = [
     ),
 ]
 
+METRICS_OPTS = [
+    cfg.BoolOpt(
+        "public",
+        default=False,
+        help="Answer GET /-/metrics without a token. It tells what the cloud has and what is used, so let "
+        "nobody but the monitoring reach it then. Otherwise it takes a token that may list providers, "
+        "inventories, usages and aggregates.",
+    ),
+    cfg.BoolOpt(
+        "by_provider",
+        default=False,
+        help="Tell in GET /-/metrics what each provider has and what is used of it, beside the sums of "
+        "classes and aggregates: four series for each provider and class.",
+    ),
+]
+
 WORKAROUND_OPTS = [
     cfg.BoolOpt(
         "optimize_for_wide_provider_trees",
@@ -166,6 +187,7 @@ _OWN_OPTS: Mapping[cfg.OptGroup, Sequence[cfg.Opt]] = {
     PLACEMENT_DATABASE: DATABASE_OPTS,
     PLACEMENT: PLACEMENT_OPTS,
     API: API_OPTS,
+    METRICS: METRICS_OPTS,
     WORKAROUNDS: WORKAROUND_OPTS,
 }
 

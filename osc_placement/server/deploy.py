@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import logging
 import re
-import threading
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -20,16 +19,22 @@ from oslo_context.context import RequestContext
 from osc_placement import microversion
 from osc_placement.microversion import Version
 from osc_placement.server import auth, errors, http, routes
-from osc_placement.server.db import names, upgrade
+from osc_placement.server.cloud_metrics import CloudMetrics
+from osc_placement.server.db import upgrade
 from osc_placement.server.db.current import Current
 from osc_placement.server.db.engine import Database
+from osc_placement.server.health import Health
+from osc_placement.server.metrics import Metrics
 from osc_placement.server.policy import Policy
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
     from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
     from oslo_config.cfg import ConfigOpts
+
+    from osc_placement.server.candidates.node import Node
+    from osc_placement.server.observer import Observer
 
 LOG = logging.getLogger(__name__)
 
@@ -56,7 +61,18 @@ def loadapp(conf: ConfigOpts, project_name: str | None = None) -> WSGIApplicatio
 
 def make_application(conf: ConfigOpts, database: Database) -> WSGIApplication:
     """The application on a database that the caller has opened, and will close."""
-    return _pipeline(http.Service(conf, database, Policy(conf), Current(database)))
+    metrics = Metrics()
+    database.tell(metrics)
+    current = Current(database)
+    current.observer = metrics
+    health = Health(database, current)
+
+    def read_nodes() -> Sequence[Node]:
+        health.get_ready()
+        return current.get().snapshot.nodes
+
+    cloud = CloudMetrics(read_nodes, metrics.directory, by_provider=conf.metrics.by_provider)
+    return _pipeline(http.Service(conf, database, Policy(conf), current, health, metrics, cloud))
 
 
 def _pipeline(service: http.Service) -> WSGIApplication:
@@ -67,15 +83,16 @@ def _pipeline(service: http.Service) -> WSGIApplication:
     unexpected error is answered with the microversion's headers already decided.
     """
     conf = service.conf
+    public = _list_public_paths(conf)
     versions = [str(version) for version in microversion.ALL]
     application: WSGIApplication = Dispatcher(service)
     application = MicroversionMiddleware(application, http.SERVICE_TYPE, versions, _format_negotiation_error)
     application = FaultWrapper(application)
-    application = auth.Context(application)
+    application = auth.Context(application, public)
     if conf.api.auth_strategy == "noauth2":
-        application = auth.NoAuth(application)
+        application = auth.NoAuth(application, public)
     else:
-        application = auth.keystone(application, conf)
+        application = auth.keystone(application, conf, public)
     if conf.cors.allowed_origin:
         from oslo_middleware import CORS
 
@@ -83,12 +100,18 @@ def _pipeline(service: http.Service) -> WSGIApplication:
     # what Keystone's middleware stumbles over, such as a catalog without Keystone, is no more of the client's
     # business than what the handlers do
     application = FaultWrapper(application)
-    application = RequestLog(application)
+    application = RequestLog(application, service.metrics)
     if conf.oslo_middleware.enable_proxy_headers_parsing:
         from oslo_middleware import HTTPProxyToWSGI
 
         application = HTTPProxyToWSGI(application, conf)
     return application
+
+
+def _list_public_paths(conf: ConfigOpts) -> frozenset[str]:
+    """The paths that are answered without a token; the root may be spelled without its slash."""
+    public = {"", *(path for path, methods in routes.ROUTES.items() if routes.is_public(methods))}
+    return frozenset(public | {"/-/metrics"} if conf.metrics.public else public)
 
 
 def _format_negotiation_error(**parts: Any) -> dict[str, Any]:
@@ -100,14 +123,14 @@ class Dispatcher:
 
     def __init__(self, service: http.Service) -> None:
         self._service = service
-        self._starting = threading.Lock()
-        self._ready = False
         self._try_to_get_ready()
 
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         try:
             response = self._answer(environ)
         except errors.PlacementError as error:
+            if error.status == 409:
+                self._service.metrics.conflicted(error.code)
             response = http.error_response(error)
             if not error.varies:
                 # raised through the microversion middleware, which then leaves out "vary"
@@ -119,43 +142,21 @@ class Dispatcher:
         web = webob.Request(environ)
         _check_content(environ)
         endpoint, parameters = routes.find(_path(environ), web.method)
+        environ[http.ENV_ROUTE] = endpoint.path
         version = Version(*environ[http.ENV_MICROVERSION])
         _check_endpoint(endpoint, web, version)
         if endpoint.needs_database:
-            self._get_ready()
+            self._service.health.get_ready()
         request = http.Request(web, version, parameters, environ[http.ENV_CONTEXT], self._service)
         return endpoint.handler(request)
 
-    def _get_ready(self) -> None:
-        """Bring what every request relies on into the database, once, as soon as it can be reached."""
-        if not self._ready:
-            with self._starting:
-                if not self._ready:
-                    names.synchronize(self._service.database)
-                    _keep_revisions(self._service.database)
-                    self._ready = True
-
     def _try_to_get_ready(self) -> None:
         try:
-            self._get_ready()
+            self._service.health.get_ready()
+        except errors.SchemaUnfit as error:
+            LOG.error("answering 503 until that is done: %s", error)
         except errors.Unavailable:
             LOG.warning("the database cannot be reached; answering 503 until it can")
-
-
-def _keep_revisions(database: Database) -> None:
-    """Make the tables of our own where they are not there yet, if that is allowed.
-
-    Speed depends on them and, on a cluster, that no moves of providers on two nodes make a loop.
-    """
-    try:
-        upgrade.upgrade_own(database)
-    except upgrade.SchemaError as error:
-        LOG.warning(
-            "cannot make the tables of its own, so what others change is read more slowly, and nodes of a "
-            "cluster do not notice each other's moves of providers; "
-            "'placement-server db sync' makes them, with an account that may: %s",
-            error,
-        )
 
 
 def _check_content(environ: WSGIEnvironment) -> None:
@@ -206,14 +207,15 @@ class FaultWrapper:
 
 
 class RequestLog:
-    """Gives each request its id, and logs one line when it is answered.
+    """Gives each request its id, and counts it and logs one line when it is answered.
 
     A caller that is itself a service sends the id of what it was asked to do, so that the logs of all that
     had a part in it can be brought together; it is the "global" id of the context, and of log lines.
     """
 
-    def __init__(self, application: WSGIApplication) -> None:
+    def __init__(self, application: WSGIApplication, observer: Observer) -> None:
         self._application = application
+        self._observer = observer
 
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         if _REQUEST_ID.fullmatch(inbound := environ.get("HTTP_X_OPENSTACK_REQUEST_ID", "")):
@@ -228,11 +230,25 @@ class RequestLog:
 
         def start(status: str, headers: list[tuple[str, str]], exc_info: Any = None) -> Any:
             headers.append(("x-openstack-request-id", request_id))
+            seconds = time.monotonic() - started
+            _count_request(self._observer, environ, status, seconds)
             if LOG.isEnabledFor(logging.INFO):
-                _log_request(environ, status, headers, time.monotonic() - started)
+                _log_request(environ, status, headers, seconds)
             return start_response(status, headers, exc_info)
 
         return self._application(environ, start)
+
+
+def _count_request(observer: Observer, environ: WSGIEnvironment, status: str, seconds: float) -> None:
+    version = environ.get(http.ENV_MICROVERSION)
+    observer.answered(
+        environ["REQUEST_METHOD"],
+        # what was refused before, such as for want of a token, was for no endpoint
+        environ.get(http.ENV_ROUTE, ""),
+        status[:3],
+        "" if version is None else str(version),
+        seconds,
+    )
 
 
 def _log_request(

@@ -32,6 +32,7 @@
     ├── Unavailable                     503
     │   ├── DatabaseUnavailable
     │   ├── DatabaseFull
+    │   ├── SchemaUnfit
     │   └── TooMuchContention
     ├── Forbidden                       403, without "vary"
     │   └── WrongScope
@@ -307,6 +308,13 @@ class DatabaseFull(Unavailable):
 
     def __init__(self) -> None:
         super().__init__("The database has no room left; nothing was changed. Tell the operator.")
+
+
+class SchemaUnfit(Unavailable):
+    """The tables are not those that are needed; the operator has been told what to do."""
+
+    def __init__(self, fault: str) -> None:
+        super().__init__(f"The service cannot be used yet. {fault}.")
 
 
 class TooMuchContention(Unavailable):

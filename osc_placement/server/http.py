@@ -31,14 +31,19 @@ if TYPE_CHECKING:
     from oslo_config.cfg import ConfigOpts
     from oslo_context.context import RequestContext
 
+    from osc_placement.server.cloud_metrics import CloudMetrics
     from osc_placement.server.db.current import Current
     from osc_placement.server.db.engine import Database
+    from osc_placement.server.health import Health
+    from osc_placement.server.metrics import Metrics
     from osc_placement.server.policy import Policy
 
 SERVICE_TYPE = "placement"
 ENV_MICROVERSION = "placement.microversion"
 ENV_REQUEST_ID = "openstack.request_id"
 ENV_CONTEXT = "placement.context"
+#: the path of the endpoint that a request was for, as the url table has it
+ENV_ROUTE = "placement.route"
 
 JSON = "application/json"
 
@@ -53,6 +58,9 @@ class Service:
     database: Database
     policy: Policy
     current: Current
+    health: Health
+    metrics: Metrics
+    cloud: CloudMetrics
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,6 +247,14 @@ def reply_bytes(request: Request, body: bytes, *, status: int = 200, modified: d
         conditional_response=False,
     )
     stamp(request, response, modified)
+    return response
+
+
+def reply_text(request: Request, body: bytes, content_type: str) -> Any:
+    """Answer with something that is not JSON."""
+    response = webob.Response(body=body, conditional_response=False)
+    response.headers["Content-Type"] = content_type
+    stamp(request, response, None)
     return response
 
 

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from osc_placement import microversion
@@ -15,7 +15,9 @@ from osc_placement.server.handlers import (
     aggregate,
     allocation,
     allocation_candidate,
+    health,
     inventory,
+    metrics,
     provider_changes,
     reshaper,
     resource_class,
@@ -43,6 +45,10 @@ class Endpoint:
     gives_json: bool = False
     #: no request is answered before the standard names are in the database, but by those who do not ask it
     needs_database: bool = True
+    #: asked without a token
+    is_public: bool = False
+    #: its own place in the table
+    path: str = ""
 
 
 def _get(handler: Handler, since: Version = microversion.MIN) -> Endpoint:
@@ -53,8 +59,12 @@ def _send(handler: Handler, since: Version = microversion.MIN) -> Endpoint:
     return Endpoint(handler, since, takes_json=True)
 
 
-ROUTES: Mapping[str, Mapping[str, Endpoint]] = {
-    "/": {"GET": Endpoint(root.show_versions, needs_database=False)},
+def _probe(handler: Handler) -> Endpoint:
+    return Endpoint(handler, needs_database=False, is_public=True)
+
+
+_TABLE: Mapping[str, Mapping[str, Endpoint]] = {
+    "/": {"GET": _probe(root.show_versions)},
     "/resource_classes": {
         "GET": _get(resource_class.list_resource_classes, microversion.RESOURCE_CLASSES),
         "POST": _send(resource_class.create_resource_class, microversion.RESOURCE_CLASSES),
@@ -116,6 +126,9 @@ ROUTES: Mapping[str, Mapping[str, Endpoint]] = {
             gives_json=True,
         ),
     },
+    "/-/healthz": {"GET": _probe(health.show_life)},
+    "/-/readyz": {"GET": _probe(health.show_readiness)},
+    "/-/metrics": {"GET": Endpoint(metrics.show_metrics, needs_database=False)},
     "/reshaper": {"POST": _send(reshaper.reshape, microversion.RESHAPER)},
     "/traits": {"GET": _get(trait.list_traits, microversion.TRAITS)},
     "/traits/{name}": {
@@ -126,11 +139,21 @@ ROUTES: Mapping[str, Mapping[str, Endpoint]] = {
     "/usages": {"GET": _get(usage.show_total_usages, microversion.TOTAL_USAGES)},
 }
 
+ROUTES: Mapping[str, Mapping[str, Endpoint]] = {
+    path: {method: replace(endpoint, path=path) for method, endpoint in methods.items()}
+    for path, methods in _TABLE.items()
+}
+
 # the table by the segments of its paths, so that a request is matched in a few dictionary look-ups
 _BY_LENGTH: dict[int, list[tuple[tuple[str, ...], Mapping[str, Endpoint]]]] = {}
 for _path, _methods in ROUTES.items():
     _segments = tuple(_path.strip("/").split("/"))
     _BY_LENGTH.setdefault(len(_segments), []).append((_segments, _methods))
+
+
+def is_public(methods: Mapping[str, Endpoint]) -> bool:
+    """Whether a path is for everybody."""
+    return all(endpoint.is_public for endpoint in methods.values())
 
 
 def find(path: str, method: str) -> tuple[Endpoint, dict[str, str]]:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from gunicorn.app.base import BaseApplication
 from oslo_log import log as oslo_log
 
-from osc_placement.server import clouds_yaml, deploy, readiness
+from osc_placement.server import clouds_yaml, deploy, metrics, metrics_directory, readiness
 from osc_placement.server import conf as configuration
 from osc_placement.server.db import dialects, names, upgrade
 from osc_placement.server.opening import (
@@ -46,7 +46,6 @@ KEEP_ALIVE = 65
 GRACE = 30
 #: bytes of a request line, the most that gunicorn can be told: lists of aggregates make long ones
 LONGEST_REQUEST_LINE = 8190
-SHARED_MEMORY = "/dev/shm"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,18 +76,17 @@ def serve(options: Options) -> None:
     address: tuple[str, int] = listener.getsockname()[:2]
     url = readiness.format_url(options.host, address[1])
     cloud = _prepare_clouds_yaml(options, conf, url)
-    with contextlib.nullcontext() if options.verbose else muted():
-        _prepare_database(conf)
-        if is_configured:
-            _try_to_load(conf)
-    if cloud is not None:
-        cloud.write()
-    # gunicorn closes the descriptor; whoever else thinks it his own would close one that came later
-    _run(
-        _Gunicorn(
-            conf, options, listener.detach(), readiness.Announcement(conf, options.workers, address, url)
-        )
-    )
+    _check_metrics_directory()
+    with metrics_directory.provided(metrics.DIRECTORY_VARIABLE) as directory:
+        with contextlib.nullcontext() if options.verbose else muted():
+            _prepare_database(conf)
+            if is_configured:
+                _try_to_load(conf, directory)
+        if cloud is not None:
+            cloud.write()
+        announcement = readiness.Announcement(conf, options.workers, address, url)
+        # gunicorn closes the descriptor; whoever else thinks it his own would close one that came later
+        _run(_Gunicorn(conf, options, listener.detach(), announcement))
 
 
 def _set_up_logging(conf: ConfigOpts, options: Options, *, quiet: bool) -> None:
@@ -142,6 +140,13 @@ def _listen(host: str, port: int) -> socket.socket:
     return listener
 
 
+def _check_metrics_directory() -> None:
+    try:
+        metrics.find_directory()
+    except metrics.CannotCount as error:
+        raise CannotRun(str(error)) from error
+
+
 def _prepare_database(conf: ConfigOpts) -> None:
     """Bring schema and standard names up to date once, before there are workers to do it side by side."""
     database = open_database(conf)
@@ -154,7 +159,7 @@ def _prepare_database(conf: ConfigOpts) -> None:
         names.synchronize(database)
 
 
-def _try_to_load(conf: ConfigOpts) -> None:
+def _try_to_load(conf: ConfigOpts, directory: Path) -> None:
     """Make the application and forget it: what its workers would fail at, one after another, is said once."""
     try:
         deploy.loadapp(conf)
@@ -165,6 +170,7 @@ def _try_to_load(conf: ConfigOpts) -> None:
         ) from error
     # its connections must be closed before there are workers that would inherit them
     gc.collect()
+    metrics_directory.forget_this_process(directory)
 
 
 def _prepare_clouds_yaml(options: Options, conf: ConfigOpts, url: str) -> clouds_yaml.Change | None:
@@ -224,7 +230,7 @@ class _Gunicorn(BaseApplication):  # type: ignore[misc]  # it has no annotations
             "graceful_timeout": GRACE,
             "limit_request_line": LONGEST_REQUEST_LINE,
             # a heartbeat that waits for a slow disk is taken for a worker that hangs
-            "worker_tmp_dir": SHARED_MEMORY if os.access(SHARED_MEMORY, os.W_OK | os.X_OK) else None,
+            "worker_tmp_dir": metrics_directory.find_memory(),
             "loglevel": "info" if self._options.verbose else "error",
             "proc_name": "placement-server",
             "control_socket_disable": True,

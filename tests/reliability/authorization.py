@@ -28,6 +28,12 @@ OWN_ROUTES = {
         policies.PROVIDER_TRAIT_LIST,
         policies.AGGREGATE_LIST,
     ),
+    "GET /-/metrics": (
+        policies.PROVIDER_LIST,
+        policies.INVENTORY_LIST,
+        policies.PROVIDER_USAGES,
+        policies.AGGREGATE_LIST,
+    ),
     # one of them lets a caller in, each of them change its part; the defaults are the same for all
     "POST /-/providers": (
         policies.INVENTORY_UPDATE,
@@ -60,8 +66,16 @@ def make_configuration(*, new_defaults, connection="sqlite://"):
 def list_operations():
     """Every operation of the API that is not for everybody, as ``METHOD /path``."""
     return [
-        f"{method} {path}" for path, methods in routes.ROUTES.items() if path != "/" for method in methods
+        f"{method} {path}"
+        for path, methods in routes.ROUTES.items()
+        for method, endpoint in methods.items()
+        if not endpoint.is_public
     ]
+
+
+def list_public_paths():
+    """The paths that are for everybody."""
+    return [path for path, methods in routes.ROUTES.items() if routes.is_public(methods)]
 
 
 def find_rules():

@@ -49,8 +49,8 @@ def test_the_application_lets_in_whom_the_table_names_and_nobody_else(expected, 
     assert answers == expected[generation]
 
 
-def test_without_a_token_only_the_root_is_shown(tmp_path):
-    """Every operation of every path answers 401 before it looks at anything else."""
+def test_without_a_token_only_what_is_public_is_shown(tmp_path):
+    """Every other operation of every path answers 401 before it looks at anything else."""
     conf = authorization.make_configuration(
         new_defaults=True, connection=f"sqlite:///{tmp_path}/placement.db"
     )
@@ -59,7 +59,9 @@ def test_without_a_token_only_the_root_is_shown(tmp_path):
         method, _, path = operation.partition(" ")
         request = webob.Request.blank(path.format_map(authorization.VALUES), method=method)
         assert request.get_response(application).status_int == 401, operation
-    assert webob.Request.blank("/").get_response(application).status_int == 200
+    assert authorization.list_public_paths() == ["/", "/-/healthz", "/-/readyz"]
+    for path in authorization.list_public_paths():
+        assert webob.Request.blank(path).get_response(application).status_int == 200, path
 
 
 def wrong_url(backend):

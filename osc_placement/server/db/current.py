@@ -24,9 +24,11 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from typing import TYPE_CHECKING
 
 from osc_placement.server.db import snapshot
+from osc_placement.server.observer import Observer
 
 if TYPE_CHECKING:
     from sqlalchemy.engine import Connection
@@ -43,6 +45,7 @@ class Current:
     def __init__(self, database: Database) -> None:
         """Load nothing yet."""
         self._database = database
+        self.observer = Observer()
         self._change = threading.Condition()
         self._running = False
         # how many looks at the database have begun, and the number of the last that succeeded
@@ -76,6 +79,7 @@ class Current:
             assert loaded is not None, "the first look has no mark to know"
             with self._change:
                 self._loaded, self._mark, self._done = loaded, mark, number
+            self.observer.looked()
             return loaded
         finally:
             with self._change:
@@ -84,6 +88,10 @@ class Current:
 
     def _read(self, conn: Connection, old: Loaded | None) -> Loaded:
         kept = self._database.revisions_kept
+        begun = time.perf_counter()
         if old is None:
-            return snapshot.load(conn, revisions_kept=kept)
-        return snapshot.refresh(conn, old, revisions_kept=kept)
+            loaded = snapshot.load(conn, revisions_kept=kept)
+        else:
+            loaded = snapshot.refresh(conn, old, revisions_kept=kept)
+        self.observer.refreshed(time.perf_counter() - begun, whole=old is None)
+        return loaded

@@ -20,9 +20,10 @@ from oslo_db import exception as db_exc
 from oslo_db.sqlalchemy import exc_filters
 
 from osc_placement.server import errors
-from osc_placement.server.db import dialects
+from osc_placement.server.db import dialects, pools
 from osc_placement.server.db.lookout import Lookout
 from osc_placement.server.db.revision import KEPT
+from osc_placement.server.observer import Observer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -97,6 +98,7 @@ class Database:
         """
         self.url = dialects.with_driver(sa.make_url(url))
         self._attempts = max(1, attempts)
+        self.observer = Observer()
         self._lookout: Lookout | None = None
         self._inherited: list[object] = []
         self._pid = os.getpid()
@@ -137,6 +139,13 @@ class Database:
         # one name for the drivers' errors: duplicate, deadlock (Galera's lost certification), disconnection
         exc_filters.register_engine(engine)
         return engine
+
+    def tell(self, observer: Observer) -> None:
+        """Tell an observer of lost races, and of the connections of each pool."""
+        self.observer = observer
+        pools.watch(self._reader, "read", observer)
+        if self._writer is not self._reader:
+            pools.watch(self._writer, "write", observer)
 
     def keep_revisions(self) -> None:
         """Let writes count their changes (see `revision`), now that the table is there."""
@@ -246,7 +255,9 @@ class Database:
                     return self._run_twice(operation, *args, **kwargs)
                 except (db_exc.DBDeadlock, errors.Retry) as error:
                     LOG.debug("transaction lost a race, trying again in %.3f s: %s", pause, error)
+                    self.observer.lost_race()
                 time.sleep(pause)
+        self.observer.gave_up()
         raise errors.TooMuchContention
 
     def _run_twice(

@@ -157,17 +157,21 @@ def check(database: Database) -> None:
 
     :raises SchemaError: it is absent or too old
     """
+    if fault := find_fault(database):
+        raise SchemaError(fault)
     current = version(database)
-    if current == HEAD:
-        return
-    if current in PLACEMENT.revisions:
-        raise SchemaError(
-            f"The schema is at version {current}, and {HEAD} is needed: run 'placement-server db sync'"
-        )
-    if current is not None:
+    if current not in (HEAD, None):
         LOG.warning("the schema is at version %s, which is newer than %s or not ours", current, HEAD)
-    elif not database.read(_has_tables):
-        raise SchemaError("It has no tables of placement: run 'placement-server db sync'")
+
+
+def find_fault(database: Database) -> str | None:
+    """Why the schema cannot be worked with, if that is so, and what to do."""
+    current = version(database)
+    if current in PLACEMENT.revisions[:-1]:
+        return f"The schema is at version {current}, and {HEAD} is needed: run 'placement-server db sync'"
+    if current is None and not database.read(_has_tables):
+        return "It has no tables of placement: run 'placement-server db sync'"
+    return None
 
 
 def _has_tables(connection: Connection) -> bool:

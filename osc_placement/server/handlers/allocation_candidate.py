@@ -54,6 +54,7 @@ def list_candidates(request: Request) -> Any:
     placement = request.service.conf.placement
     shuffle = random.shuffle if placement.randomize_allocation_candidates else None
     found = list(islice(search(view, wanted, work, shuffle=shuffle), bound + is_ours))
+    request.service.metrics.searched(min(len(found), bound), whole=not (work.is_over or len(found) > bound))
     if work.is_over or len(found) > bound:
         LOG.warning(
             "there are more candidates than the %d found: %s; ask for fewer groups or set a limit",

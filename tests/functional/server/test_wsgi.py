@@ -3,19 +3,13 @@
 
 import contextlib
 import os
-import pathlib
-import socket
 import subprocess
 import sys
-import time
 
 import pytest
 import requests
 
-from tests.functional import servers
-
-GUNICORN = pathlib.Path(sys.executable).with_name("gunicorn")
-APPLICATION = "osc_placement.server.wsgi:application"
+from tests.functional import containers
 
 
 def write_conf(directory, *lines):
@@ -26,27 +20,8 @@ def write_conf(directory, *lines):
 @contextlib.contextmanager
 def serving(directory, *arguments):
     """A container that serves the application as configured in a directory; its URL."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    command = [GUNICORN, "--bind", f"127.0.0.1:{port}", "--workers", "2", *arguments, APPLICATION]
-    environment = servers.make_environment(OS_PLACEMENT_CONFIG_DIR=str(directory))
-    with (directory / "container.log").open("w") as log:
-        process = subprocess.Popen(command, cwd=directory, env=environment, stdout=log, stderr=log)
-    try:
-        _await(process, port, directory / "container.log")
-        yield f"http://127.0.0.1:{port}"
-    finally:
-        process.terminate()
-        process.wait()
-
-
-def _await(process, port, log):
-    while process.poll() is None:
-        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port)):
-            return
-        time.sleep(0.05)
-    raise AssertionError(log.read_text())
+    with containers.serving(directory, *arguments) as (url, _):
+        yield url
 
 
 @pytest.mark.parametrize("arguments", [(), ("--preload",), ("--worker-class", "gthread", "--threads", "4")])

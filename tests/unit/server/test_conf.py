@@ -49,6 +49,8 @@ def test_options_are_the_references():
     wanted = {key: normalize(value) for key, value in describe(theirs).items()}
     # where each of the two is installed
     del ours["DEFAULT", "pybasedir"], wanted["DEFAULT", "pybasedir"]
+    # what the reference does not have is in groups that it does not have
+    ours = {(group, name): value for (group, name), value in ours.items() if group != "metrics"}
     assert ours == wanted
     for group, name in (("api", "auth_strategy"), ("placement", "allocation_candidates_generation_strategy")):
         choices = [conf._groups[group]._opts[name]["opt"].type.choices for conf in (make_conf(), theirs)]

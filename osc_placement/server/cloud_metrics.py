@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the providers have and what is used of it, for Prometheus: by class, by aggregate, and by provider.
+
+It is made of the snapshot, and kept for a second, by all workers together where they share a directory: so
+the database has one question a second of it at most, however many ask how often.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import logging
+import os
+import sys
+import threading
+import time
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from osc_placement.server import errors
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from osc_placement.server.candidates.node import Node, Stock
+
+LOG = logging.getLogger(__name__)
+
+#: seconds that what was told once is told again
+FRESH: Final = 1.0
+TEXT_FILE: Final = "cloud.txt"
+LOCK_FILE: Final = "cloud.lock"
+
+
+class CloudMetrics:
+    """The text about one cloud, made anew at most once a second."""
+
+    def __init__(
+        self, read_nodes: Callable[[], Sequence[Node]], directory: Path | None, *, by_provider: bool
+    ) -> None:
+        """Make nothing yet.
+
+        :param read_nodes: gives the providers of now, or raises `errors.Unavailable`
+        :param directory: what all workers share, if there are several
+        """
+        self._read_nodes = read_nodes
+        self._directory = directory
+        self._by_provider = by_provider
+        self._turn = threading.Lock()
+        self._made: tuple[float, bytes] | None = None
+
+    def get(self) -> bytes:
+        """The text, of a second ago at the oldest; without the database, that it is not there."""
+        with self._turn:
+            if self._made is None or not 0 <= time.time() - self._made[0] < FRESH:
+                self._made = self._make() if self._directory is None else self._share(self._directory)
+            return self._made[1]
+
+    def _share(self, directory: Path) -> tuple[float, bytes]:
+        """The text that another worker has just made, or made for all."""
+        path = directory / TEXT_FILE
+        with _locked(directory / LOCK_FILE):
+            with contextlib.suppress(FileNotFoundError):
+                moment = path.stat().st_mtime
+                if 0 <= time.time() - moment < FRESH:
+                    return moment, path.read_bytes()
+            moment, text = self._make()
+            draft = path.with_suffix(".new")
+            draft.write_bytes(text)
+            os.utime(draft, (moment, moment))
+            draft.replace(path)
+        return moment, text
+
+    def _make(self) -> tuple[float, bytes]:
+        try:
+            nodes = self._read_nodes()
+        except errors.Unavailable as error:
+            LOG.warning("the metrics of the cloud are left out: %s", error)
+            lines = _family("database_up", "Whether the database answers.", [({}, 0)])
+        else:
+            lines = _describe(nodes, by_provider=self._by_provider)
+        return time.time(), "".join(lines).encode()
+
+
+@contextlib.contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+class _Sums(NamedTuple):
+    """What there is in all of one class."""
+
+    inventory: int = 0
+    reserved: int = 0
+    capacity: int = 0
+    used: int = 0
+
+    def plus(self, stock: Stock) -> _Sums:
+        inventory = stock.inventory
+        return _Sums(
+            self.inventory + inventory.total,
+            self.reserved + inventory.reserved,
+            self.capacity + inventory.capacity,
+            self.used + stock.used,
+        )
+
+
+_TEXTS: Final[Mapping[str, str]] = {
+    # its total; but names that end with _total are those of counters
+    "inventory": "What there is of a resource class",
+    "reserved": "What is kept from allocations",
+    "capacity": "What may be allocated, by what is not reserved and the allocation ratio,",
+    "used": "What is allocated",
+}
+
+
+def _describe(nodes: Sequence[Node], *, by_provider: bool) -> Iterator[str]:
+    yield from _family("database_up", "Whether the database answers.", [({}, 1)])
+    yield from _family("providers", "Resource providers.", [({}, len(nodes))])
+    by_class: dict[str, _Sums] = {}
+    by_aggregate: dict[tuple[str, str], _Sums] = {}
+    members: dict[str, int] = {}
+    for node in nodes:
+        for aggregate in node.aggregates:
+            members[aggregate] = members.get(aggregate, 0) + 1
+        for name, stock in node.stocks.items():
+            by_class[name] = by_class.get(name, _Sums()).plus(stock)
+            for aggregate in node.aggregates:
+                key = aggregate, name
+                by_aggregate[key] = by_aggregate.get(key, _Sums()).plus(stock)
+    counts = [({"aggregate": name}, count) for name, count in sorted(members.items())]
+    yield from _family("aggregate_providers", "Resource providers in an aggregate.", counts)
+    yield from _sums(
+        "resource", "", [({"resource_class": name}, by_class[name]) for name in sorted(by_class)]
+    )
+    labelled = [
+        ({"aggregate": aggregate, "resource_class": name}, by_aggregate[aggregate, name])
+        for aggregate, name in sorted(by_aggregate)
+    ]
+    yield from _sums("aggregate", " in an aggregate", labelled)
+    if by_provider:
+        yield from _describe_providers(nodes)
+
+
+def _describe_providers(nodes: Sequence[Node]) -> Iterator[str]:
+    stocks = [
+        ({"provider": node.name, "uuid": node.uuid, "resource_class": name}, stock)
+        for node in nodes
+        for name, stock in node.stocks.items()
+    ]
+    yield from _sums(
+        "provider", " at a provider", [(labels, _Sums().plus(stock)) for labels, stock in stocks]
+    )
+
+
+def _sums(prefix: str, where: str, sums: Sequence[tuple[Mapping[str, str], _Sums]]) -> Iterator[str]:
+    for index, (field, text) in enumerate(_TEXTS.items()):
+        yield from _family(
+            f"{prefix}_{field}", f"{text}{where}.", ((labels, sums_[index]) for labels, sums_ in sums)
+        )
+
+
+def _family(name: str, text: str, samples: Iterable[tuple[Mapping[str, str], int]]) -> Iterator[str]:
+    """A gauge as Prometheus reads it; the text of one that has no samples says what there could be."""
+    yield f"# HELP placement_{name} {text}\n# TYPE placement_{name} gauge\n"
+    for labels, value in samples:
+        inner = ",".join([f'{key}="{_escape(label)}"' for key, label in labels.items()])
+        yield (
+            f"placement_{name}{{{inner}}} {_format(value)}\n"
+            if inner
+            else f"placement_{name} {_format(value)}\n"
+        )
+
+
+def _escape(label: str) -> str:
+    return label.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
+
+
+def _format(value: int) -> str:
+    """A number; ratios may be so large that a capacity is beyond what Prometheus can hold."""
+    if abs(value) > sys.float_info.max:
+        return "+Inf" if value > 0 else "-Inf"
+    return str(value)

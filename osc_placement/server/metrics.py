@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the server counts of its own work, in the text format of Prometheus.
+
+The worker processes of one service count into files of one directory, so that each of them can tell what all
+did: that is prometheus_client's multiprocess mode. It is on where the environment names the directory, which
+``placement-server serve`` does by itself; a process that serves alone keeps its numbers in memory.
+
+PERF: a request costs 5 µs here, for the children of each metric are looked up in dictionaries of our own;
+``tests/functional/server/test_metrics.py`` holds it below 20.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from osc_placement.server.observer import Observer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable
+
+#: where prometheus_client looks for the directory, when it is imported for the first time
+DIRECTORY_VARIABLE: Final = "PROMETHEUS_MULTIPROC_DIR"
+CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+
+#: seconds, as upper ends of the buckets of requests: from what a snapshot answers to what clients give up on
+LATENCIES: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
+#: how many candidates one search gave
+CANDIDATES: Final = (0, 1, 10, 100, 1000, 10_000, 50_000)
+#: methods by their name; a client may invent others, each of which would be a series
+METHODS: Final = frozenset(("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"))
+OTHER: Final = "other"
+
+
+class CannotCount(Exception):
+    """The directory for the numbers of all processes is none; the text says so."""
+
+
+class Metrics(Observer):
+    """The numbers of one application, which any thread may add to."""
+
+    def __init__(self) -> None:
+        """Begin at nothing; :raises CannotCount: what the environment names as directory cannot be used."""
+        self.directory = find_directory()
+        # it decides when it is imported where numbers are kept, and serve names the directory first
+        import prometheus_client
+
+        self._registry = prometheus_client.CollectorRegistry(auto_describe=False)
+        self._children: dict[Hashable, Any] = {}
+        self._define(prometheus_client)
+
+    def _define(self, library: Any) -> None:
+        def counter(name: str, text: str, *labels: str) -> Any:
+            return library.Counter(f"placement_{name}", text, labels, registry=self._registry)
+
+        def histogram(name: str, text: str, labels: tuple[str, ...], buckets: tuple[float, ...]) -> Any:
+            return library.Histogram(
+                f"placement_{name}", text, labels, registry=self._registry, buckets=buckets
+            )
+
+        def gauge(name: str, text: str, mode: str, *labels: str) -> Any:
+            return library.Gauge(
+                f"placement_{name}", text, labels, registry=self._registry, multiprocess_mode=mode
+            )
+
+        self._requests = counter("requests", "Answers given.", "method", "route", "status", "microversion")
+        self._latencies = histogram(
+            "request_seconds", "Seconds to the beginning of an answer.", ("method", "route"), LATENCIES
+        )
+        self._conflicts = counter("conflicts", "Writes refused with 409, by error code.", "code")
+        self._candidates = histogram("candidates", "Candidates that a search gave.", (), CANDIDATES)
+        self._bounded = counter("searches_bounded", "Searches of candidates that ended at a bound.")
+        self._races = counter("races_lost", "Transactions undone by others, and tried again up to a bound.")
+        self._given_up = counter("transactions_given_up", "Transactions that lost as many races as they may.")
+        self._looks = counter("snapshot_looks", "Looks whether the snapshot is true.")
+        self._refreshes = histogram(
+            "snapshot_refresh_seconds", "Seconds of reading the snapshot anew.", ("extent",), LATENCIES
+        )
+        self._true_at = gauge(
+            "snapshot_timestamp_seconds", "When the oldest snapshot of a worker was last true.", "livemin"
+        )
+        connections = "Connections to the database, open and in use, by pool."
+        self._pools = gauge("pool_connections", connections, "livesum", "pool", "state")
+
+    def _child(self, metric: Any, *labels: str) -> Any:
+        key = (metric, labels)
+        child = self._children.get(key)
+        if child is None:
+            child = self._children[key] = metric.labels(*labels)
+        return child
+
+    def answered(self, method: str, route: str, status: str, version: str, seconds: float) -> None:
+        """Count a request."""
+        if method not in METHODS:
+            method = OTHER
+        self._child(self._requests, method, route, status, version).inc()
+        self._child(self._latencies, method, route).observe(seconds)
+
+    def conflicted(self, code: str) -> None:
+        """Count a refused write."""
+        self._child(self._conflicts, code).inc()
+
+    def searched(self, found: int, *, whole: bool) -> None:
+        """Count the candidates of a search."""
+        self._candidates.observe(found)
+        if not whole:
+            self._bounded.inc()
+
+    def lost_race(self) -> None:
+        """Count a transaction that was undone."""
+        self._races.inc()
+
+    def gave_up(self) -> None:
+        """Count a transaction that is not tried again."""
+        self._given_up.inc()
+
+    def looked(self) -> None:
+        """Count a look, and remember when it was."""
+        self._looks.inc()
+        self._true_at.set(time.time())
+
+    def refreshed(self, seconds: float, *, whole: bool) -> None:
+        """Count a refresh."""
+        self._child(self._refreshes, "whole" if whole else "changes").observe(seconds)
+
+    def pool_changed(self, pool: str, *, opened: int = 0, taken: int = 0) -> None:
+        """Keep account of the connections."""
+        if opened:
+            self._child(self._pools, pool, "open").inc(opened)
+        if taken:
+            self._child(self._pools, pool, "in_use").inc(taken)
+
+    def render(self) -> bytes:
+        """All numbers, of all processes that share a directory, as text."""
+        import prometheus_client
+        from prometheus_client import multiprocess
+
+        registry = self._registry
+        if self.directory is not None:
+            _forget_the_dead(self.directory, multiprocess.mark_process_dead)
+            registry = prometheus_client.CollectorRegistry()
+            collect: Any = multiprocess.MultiProcessCollector
+            collect(registry, str(self.directory))
+        return prometheus_client.generate_latest(registry)
+
+
+def find_directory() -> Path | None:
+    """The directory that processes share, made if it is not there; None for a process by itself.
+
+    :raises CannotCount: it cannot be made or written to
+    """
+    name = os.environ.get(DIRECTORY_VARIABLE)
+    if not name:
+        return None
+    directory = Path(name)
+    try:
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise CannotCount(
+            f"{DIRECTORY_VARIABLE} is {name}, which cannot be made: {error.strerror}"
+        ) from error
+    if not os.access(directory, os.W_OK | os.X_OK):
+        raise CannotCount(
+            f"{DIRECTORY_VARIABLE} is {name}, which cannot be written to; name a directory of this user's"
+        )
+    return directory
+
+
+def _forget_the_dead(directory: Path, forget: Callable[[int, str], object]) -> None:
+    """Leave out what is true of living processes only, such as their connections, of those that ended."""
+    for path in directory.glob("gauge_live*_*.db"):
+        pid = int(path.stem.rpartition("_")[2])
+        try:
+            os.kill(pid, 0)
+        except ProcessLookupError:
+            # another worker may be at it
+            with contextlib.suppress(FileNotFoundError):
+                forget(pid, str(directory))
+        except PermissionError:
+            # somebody else's by now
+            forget(pid, str(directory))

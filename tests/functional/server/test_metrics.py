@@ -1,0 +1,457 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`/-/metrics`: what is counted, by all processes together, and what it costs."""
+
+import contextlib
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+import uuid
+
+import pytest
+import requests
+import sqlalchemy as sa
+import webob
+from prometheus_client.parser import text_string_to_metric_families
+
+from osc_placement.server import deploy, errors, metrics_directory
+from osc_placement.server.db import tables
+from osc_placement.server.db.engine import Database
+from osc_placement.server.testing import make_conf
+from tests.functional import containers, servers
+from tests.functional.server.test_health import write_conf
+
+ADMIN = {"X-Auth-Token": "admin", "OpenStack-API-Version": "placement 1.39"}
+MEMORY = pathlib.Path(metrics_directory.find_memory() or "/nonexistent")
+RACK, ROW = str(uuid.uuid4()), str(uuid.uuid4())
+
+
+def parse(text):
+    """The samples of a scrape: values by name and labels; what is no such text fails."""
+    return {
+        (sample.name, frozenset(sample.labels.items())): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+
+class Scraped(dict):
+    """The samples of one scrape."""
+
+    def get(self, name, **labels):
+        """The value of a series; None if there is none."""
+        return super().get((f"placement_{name}", frozenset(labels.items())))
+
+
+def scrape(url, headers=ADMIN):
+    """What a service tells now."""
+    answer = requests.get(f"{url}/-/metrics", headers=headers, timeout=30)
+    assert answer.status_code == 200, answer.text
+    assert answer.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
+    return Scraped(parse(answer.text))
+
+
+@contextlib.contextmanager
+def serving(way, directory):
+    """The URL of the service, with several processes, as configured in a directory."""
+    if way == "serve":
+        with servers.running(directory, "--config-file", directory / "placement.conf") as server:
+            yield server.url
+    else:
+        shared = str(directory / "metrics")
+        with containers.serving(directory, container=way, PROMETHEUS_MULTIPROC_DIR=shared) as (url, _):
+            yield url
+
+
+@pytest.mark.parametrize("way", ["serve", "gunicorn", "uwsgi"])
+def test_whoever_is_asked_tells_what_all_processes_did(way, tmp_path):
+    """Requests over connections of their own reach several processes; every scrape has them all."""
+    connection = f"sqlite:///{tmp_path}/placement.db\nsync_on_startup = true"
+    write_conf(tmp_path, connection)
+    with serving(way, tmp_path) as url:
+        for _ in range(40):
+            requests.get(f"{url}/traits/CUSTOM_NOT_THERE", headers=ADMIN, timeout=30)
+        labels = {"method": "GET", "route": "/traits/{name}"}
+        for _ in range(10):
+            scraped = scrape(url)
+            assert scraped.get("requests_total", status="404", microversion="1.39", **labels) == 40
+            assert scraped.get("request_seconds_count", **labels) == 40
+            assert scraped.get("database_up") == 1
+    assert not list(MEMORY.glob("placement-metrics-*"))
+
+
+def test_processes_that_count_for_themselves_say_so(tmp_path):
+    """A number of one of several processes, which may be of another one next time, is none."""
+    write_conf(tmp_path, f"sqlite:///{tmp_path}/placement.db\nsync_on_startup = true")
+    with containers.serving(tmp_path) as (url, _):
+        answer = requests.get(f"{url}/-/metrics", headers=ADMIN, timeout=30)
+    assert answer.status_code == 503
+    assert "PROMETHEUS_MULTIPROC_DIR" in answer.json()["errors"][0]["detail"]
+
+
+def test_a_directory_that_is_none_is_named(tmp_path):
+    """The server does not start, and says in one line why."""
+    (tmp_path / "file").touch()
+    environment = servers.make_environment(PROMETHEUS_MULTIPROC_DIR="file/metrics")
+    command = [servers.PROGRAM, "serve", "--port", "0"]
+    done = subprocess.run(
+        command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False, timeout=60
+    )
+    assert (done.returncode, done.stdout) == (1, "")
+    line = "PROMETHEUS_MULTIPROC_DIR is file/metrics, which cannot be made: Not a directory"
+    assert done.stderr == f"placement-server: {line}\n"
+
+
+def find_workers(server):
+    """The ids of the processes that a server has made."""
+    children = pathlib.Path(f"/proc/{server.process.pid}/task/{server.process.pid}/children")
+    if not children.exists():
+        pytest.skip("this system does not list the children of a process")
+    return [int(word) for word in children.read_text().split()]
+
+
+def test_what_a_dead_process_did_is_counted_and_its_connections_are_not(tmp_path):
+    """A counter never goes back; what a process had open is gone with it."""
+    with servers.launched(tmp_path, "--workers", 1) as server:
+        for _ in range(5):
+            requests.get(f"{server.url}/usages", headers=ADMIN, timeout=30)
+        (worker,) = find_workers(server)
+        os.kill(worker, signal.SIGKILL)
+        scraped = scrape(server.url)
+        labels = {"method": "GET", "route": "/usages", "status": "400", "microversion": "1.39"}
+        assert scraped.get("requests_total", **labels) == 5
+        assert scraped.get("pool_connections", pool="read", state="open") == 1
+        assert server.stop() == 0
+
+
+def test_what_a_killed_server_left_is_taken_away_by_the_next(tmp_path):
+    """Its directory goes when no process of it is left; that of a server that runs stays."""
+    if not MEMORY.is_dir():
+        pytest.skip("this system has no directory in memory")
+    before = set(MEMORY.glob("placement-metrics-*"))
+    with servers.launched(tmp_path) as server:
+        workers = find_workers(server)
+        (left,) = set(MEMORY.glob("placement-metrics-*")) - before
+        server.process.kill()
+        server.process.wait()
+        for worker in workers:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(worker, signal.SIGKILL)
+    assert left.is_dir()
+    with servers.running(tmp_path) as first, servers.running(tmp_path) as second:
+        assert not left.exists()
+        for server in (first, second):
+            assert scrape(server.url).get("providers") == 0
+
+
+@pytest.fixture
+def database(tmp_path):
+    """An up-to-date database."""
+    opened = Database(f"sqlite:///{tmp_path}/placement.db")
+    deploy.upgrade.upgrade(opened)
+    yield opened
+    opened.dispose()
+
+
+@pytest.fixture
+def make_application(database):
+    """A function that makes an application without authentication, with options of [metrics]."""
+
+    def make(**options):
+        conf = make_conf()
+        conf.set_override("auth_strategy", "noauth2", group="api")
+        for name, value in options.items():
+            conf.set_override(name, value, group="metrics")
+        return deploy.make_application(conf, database)
+
+    return make
+
+
+def send(application, method, path, body=None, **headers):
+    """The answer to a request of an administrator."""
+    request = webob.Request.blank(path, method=method, headers={**ADMIN, **headers})
+    if body is not None:
+        request.body, request.content_type = json.dumps(body).encode(), "application/json"
+    return request.get_response(application)
+
+
+def read(application):
+    """What an application tells."""
+    answer = send(application, "GET", "/-/metrics")
+    assert answer.status_int == 200
+    return Scraped(parse(answer.text))
+
+
+def make_host(application, name, *aggregates, vcpu=8):
+    """A provider in aggregates, with VCPU of a ratio of 2; its UUID."""
+    created = send(application, "POST", "/resource_providers", {"name": name}).json
+    path = f"/resource_providers/{created['uuid']}"
+    inventory = {"VCPU": {"total": vcpu, "reserved": 1, "allocation_ratio": 2.0}}
+    body = {"resource_provider_generation": 0, "inventories": inventory}
+    assert send(application, "PUT", f"{path}/inventories", body).status_int == 200
+    body = {"resource_provider_generation": 1, "aggregates": list(aggregates)}
+    assert send(application, "PUT", f"{path}/aggregates", body).status_int == 200
+    return created["uuid"]
+
+
+def claim(application, host, amount, generation=None):
+    """Have a new consumer hold VCPU of a host."""
+    body = {
+        "allocations": {host: {"resources": {"VCPU": amount}}},
+        "project_id": "p",
+        "user_id": "u",
+        "consumer_generation": generation,
+        "consumer_type": "INSTANCE",
+    }
+    return send(application, "PUT", f"/allocations/{uuid.uuid4()}", body)
+
+
+def test_what_the_cloud_has_is_summed(make_application):
+    """By class, and by aggregate and class; a host in two aggregates counts in both."""
+    application = make_application()
+    host = make_host(application, "one", RACK, ROW)
+    make_host(application, "two", RACK)
+    make_host(application, "three")
+    assert claim(application, host, 5).status_int == 204
+    scraped = read(application)
+    assert scraped.get("providers") == 3
+    assert scraped.get("aggregate_providers", aggregate=RACK) == 2
+    sums = {"inventory": 8, "reserved": 1, "capacity": 14}
+    for name, one in sums.items():
+        assert scraped.get(f"resource_{name}", resource_class="VCPU") == 3 * one
+        assert scraped.get(f"aggregate_{name}", aggregate=RACK, resource_class="VCPU") == 2 * one
+        assert scraped.get(f"aggregate_{name}", aggregate=ROW, resource_class="VCPU") == one
+    assert scraped.get("resource_used", resource_class="VCPU") == 5
+    assert scraped.get("aggregate_used", aggregate=ROW, resource_class="VCPU") == 5
+    assert not any(name.startswith("placement_provider_") for name, _ in scraped)
+
+
+def test_each_provider_is_told_if_asked_for(make_application):
+    """With by_provider, whatever its name has in it."""
+    application = make_application(by_provider=True)
+    name = 'a "host"\\ of\nmine'
+    host = make_host(application, name)
+    labels = {"provider": name, "uuid": host, "resource_class": "VCPU"}
+    scraped = read(application)
+    assert scraped.get("provider_capacity", **labels) == 14
+    assert scraped.get("provider_used", **labels) == 0
+
+
+def test_a_capacity_without_end_is_one(database, make_application):
+    """A ratio beyond reason, which somebody else wrote, makes no text that cannot be read."""
+    application = make_application()
+    make_host(application, "one")
+    boast = sa.update(tables.inventories).values(allocation_ratio=1e308)
+    database.write(lambda conn: conn.execute(boast).rowcount)
+    application = make_application()
+    assert read(application).get("resource_capacity", resource_class="VCPU") == float("inf")
+
+
+def test_conflicts_and_searches_are_counted(make_application):
+    """By error code, and by how many candidates there were."""
+    application = make_application()
+    host = make_host(application, "one")
+    make_host(application, "two")
+    assert claim(application, host, 99).status_int == 409
+    assert claim(application, host, 1, generation=7).status_int == 409
+    for limit in ("", "&limit=1"):
+        answer = send(application, "GET", f"/allocation_candidates?resources=VCPU:1{limit}")
+        assert answer.status_int == 200
+    scraped = read(application)
+    assert scraped.get("conflicts_total", code="placement.undefined_code") == 1
+    assert scraped.get("conflicts_total", code="placement.concurrent_update") == 1
+    assert scraped.get("candidates_count") == 2
+    assert scraped.get("candidates_sum") == 3
+    assert scraped.get("searches_bounded_total") == 0
+    assert scraped.get("snapshot_refresh_seconds_count", extent="whole") == 1
+    assert scraped.get("snapshot_refresh_seconds_count", extent="changes") >= 1
+    assert time.time() - scraped.get("snapshot_timestamp_seconds") < 60
+
+
+def test_lost_races_are_counted(database, make_application):
+    """Each by itself, and those after which a transaction is given up."""
+    application = make_application()
+    attempts = []
+
+    def lose(_connection, times):
+        attempts.append(1)
+        if len(attempts) <= times:
+            raise errors.Retry
+
+    database.write(lose, 3)
+    with pytest.raises(errors.TooMuchContention):
+        database.write(lose, 1000)
+    scraped = read(application)
+    assert scraped.get("races_lost_total") == 13
+    assert scraped.get("transactions_given_up_total") == 1
+
+
+def test_connections_are_counted_while_they_are_used(database, make_application):
+    """One that is lost, or kept out of the pool, is no longer the pool's."""
+    application = make_application()
+    read(application)
+    pool = {"pool": "write"}
+
+    def look(_connection):
+        return read(application).get("pool_connections", state="in_use", **pool)
+
+    assert database.write(look) == 1
+    after = read(application)
+    assert after.get("pool_connections", state="in_use", **pool) == 0
+    assert after.get("pool_connections", state="open", **pool) == 1
+    database.dispose()
+    assert read(application).get("pool_connections", state="open", **pool) == 0
+
+
+def test_a_path_that_is_none_makes_no_series_of_its_own(make_application):
+    """Whoever asks for many different things does not fill the memory of the monitoring."""
+    application = make_application()
+    for number in range(5):
+        send(application, f"M{number}", f"/nothing/{number}")
+        send(application, "GET", f"/traits/CUSTOM_{number}", **{"OpenStack-API-Version": "placement 1.99"})
+    series = [dict(labels) for name, labels in read(application) if name == "placement_requests_total"]
+    assert {(one["method"], one["route"], one["status"]) for one in series} == {
+        ("other", "", "404"),
+        ("GET", "", "406"),
+    }
+
+
+def test_a_scrape_takes_a_token_unless_told_otherwise(make_application):
+    """By default that of somebody who may read all of it by other requests."""
+    guarded, public = make_application(), make_application(public=True)
+    scrape_ = webob.Request.blank("/-/metrics")
+    assert scrape_.get_response(guarded).status_int == 401
+    assert scrape_.get_response(public).status_int == 200
+    anybody = webob.Request.blank("/-/metrics", headers={"X-Auth-Token": "somebody"})
+    assert anybody.get_response(guarded).status_int == 403
+    assert anybody.get_response(public).status_int == 200
+    assert webob.Request.blank("/traits").get_response(public).status_int == 401
+
+
+def test_without_the_database_there_is_what_was_counted():
+    """Monitoring goes on, and learns that the database does not answer."""
+    database = Database("mysql+pymysql://nobody@127.0.0.1:1/placement")
+    conf = make_conf()
+    conf.set_override("auth_strategy", "noauth2", group="api")
+    application = deploy.make_application(conf, database)
+    send(application, "GET", "/traits")
+    scraped = read(application)
+    assert scraped.get("database_up") == 0
+    assert scraped.get("providers") is None
+    labels = {"method": "GET", "route": "/traits", "status": "503", "microversion": "1.39"}
+    assert scraped.get("requests_total", **labels) == 1
+
+
+PROVIDERS = 10_000
+CLASSES = 3
+
+
+def fill(database):
+    """Write ten thousand hosts in a hundred aggregates, with three classes each."""
+
+    def write(conn):
+        numbers = range(1, PROVIDERS + 1)
+        conn.execute(
+            sa.insert(tables.resource_providers),
+            [
+                {"id": n, "uuid": str(uuid.UUID(int=n)), "name": f"h{n}", "root_provider_id": n}
+                for n in numbers
+            ],
+        )
+        conn.execute(
+            sa.insert(tables.placement_aggregates),
+            [{"id": n, "uuid": str(uuid.UUID(int=n))} for n in range(1, 101)],
+        )
+        conn.execute(
+            sa.insert(tables.resource_provider_aggregates),
+            [{"resource_provider_id": n, "aggregate_id": n % 100 + 1} for n in numbers],
+        )
+        stock = {
+            "total": 64,
+            "reserved": 2,
+            "min_unit": 1,
+            "max_unit": 64,
+            "step_size": 1,
+            "allocation_ratio": 4,
+        }
+        conn.execute(
+            sa.insert(tables.inventories),
+            [
+                {"resource_provider_id": n, "resource_class_id": class_id, **stock}
+                for n in numbers
+                for class_id in range(CLASSES)
+            ],
+        )
+
+    database.write(write)
+
+
+def count_reads(database):
+    """A list that grows with each statement that is sent to a database from now on."""
+    statements = []
+    for engine in {database._reader, database._writer}:
+        sa.event.listen(engine, "before_cursor_execute", lambda *given: statements.append(given[2]))
+    return statements
+
+
+@pytest.mark.parametrize("by_provider", [False, True])
+def test_a_scrape_of_ten_thousand_hosts_takes_less_than_a_second(database, make_application, by_provider):
+    """And twenty of them ask the database no more often than once a second."""
+    fill(database)
+    application = make_application(by_provider=by_provider)
+    answer = send(application, "GET", "/-/metrics")
+    scraped = Scraped(parse(answer.text))
+    assert scraped.get("resource_capacity", resource_class="VCPU") == PROVIDERS * 62 * 4
+    assert scraped.get("aggregate_providers", aggregate=str(uuid.UUID(int=1))) == PROVIDERS / 100
+    time.sleep(1.1)
+    statements = count_reads(database)
+    begun = time.perf_counter()
+    send(application, "GET", "/-/metrics")
+    assert time.perf_counter() - begun < 1
+    of_one = len(statements)
+    assert of_one
+    begun = time.perf_counter()
+    for _ in range(20):
+        send(application, "GET", "/-/metrics")
+    seconds = time.perf_counter() - begun
+    assert len(statements) <= of_one * (1 + int(seconds + 1))
+
+
+def test_workers_share_the_question_to_the_database(tmp_path):
+    """Forty scrapes of two workers within a second or two look at the database that many times."""
+    with servers.running(tmp_path) as server:
+        scrape(server.url)
+        time.sleep(1.1)
+        before = scrape(server.url).get("snapshot_looks_total")
+        begun = time.monotonic()
+        for _ in range(40):
+            last = scrape(server.url).get("snapshot_looks_total")
+        assert last - before <= time.monotonic() - begun + 2
+
+
+COUNT = """
+import time
+from osc_placement.server.metrics import Metrics
+metrics = Metrics()
+def count(times):
+    begun = time.perf_counter()
+    for _ in range(times):
+        metrics.answered("GET", "/traits", "200", "1.39", 0.003)
+        metrics.looked()
+        metrics.pool_changed("read", taken=1)
+        metrics.pool_changed("read", taken=-1)
+    return (time.perf_counter() - begun) / times
+print(min(count(5000) for _ in range(10)))
+"""
+
+
+def test_counting_costs_a_request_less_than_20_microseconds(tmp_path):
+    """With files that processes share, which is the slower way."""
+    environment = servers.make_environment(PROMETHEUS_MULTIPROC_DIR=str(tmp_path / "metrics"))
+    done = subprocess.run(
+        [sys.executable, "-c", COUNT], env=environment, capture_output=True, text=True, check=True
+    )
+    assert float(done.stdout) < 20e-6
