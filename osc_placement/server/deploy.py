@@ -258,13 +258,15 @@ def _log_request(
     if environ.get("QUERY_STRING"):
         uri += "?" + environ["QUERY_STRING"]
     length = next((value for name, value in headers if name.lower() == "content-length"), "-")
-    LOG.info(
-        '%s "%s %s" status: %s len: %s microversion: %s time: %.6f',
-        environ.get("REMOTE_ADDR", "-"),
-        environ["REQUEST_METHOD"],
-        uri,
-        status.split(None, 1)[0],
-        length,
-        environ.get(http.ENV_MICROVERSION, "-"),
-        seconds,
-    )
+    facts = {
+        "remote_address": environ.get("REMOTE_ADDR", "-"),
+        "method": environ["REQUEST_METHOD"],
+        "uri": uri,
+        "status": status.split(None, 1)[0],
+        "length": length,
+        "microversion": str(environ.get(http.ENV_MICROVERSION, "-")),
+        "seconds": round(seconds, 6),
+    }
+    text = '%s "%s %s" status: %s len: %s microversion: %s time: %.6f'
+    # where oslo.log writes JSON, the facts are there by their names as well
+    LOG.info(text, *facts.values(), extra={"extra": facts})

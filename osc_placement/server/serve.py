@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gunicorn.app.base import BaseApplication
+from gunicorn.glogging import Logger
 from oslo_log import log as oslo_log
 
 from osc_placement.server import clouds_yaml, deploy, metrics, metrics_directory, readiness
@@ -68,10 +69,8 @@ def serve(options: Options) -> None:
 
     :raises CannotRun: it cannot begin
     """
-    is_configured = options.sources.is_configured
-    conf = (read_configuration if is_configured else improvise_configuration)(options.sources)
-    _check_exposure(conf, options)
-    _set_up_logging(conf, options, quiet=not is_configured)
+    conf = _read(options)
+    _set_up_logging(conf, options)
     listener = _listen(options.host, options.port)
     address: tuple[str, int] = listener.getsockname()[:2]
     url = readiness.format_url(options.host, address[1])
@@ -80,16 +79,24 @@ def serve(options: Options) -> None:
     with metrics_directory.provided(metrics.DIRECTORY_VARIABLE) as directory:
         with contextlib.nullcontext() if options.verbose else muted():
             _prepare_database(conf)
-            if is_configured:
+            if options.sources.is_configured:
                 _try_to_load(conf, directory)
         if cloud is not None:
             cloud.write()
         announcement = readiness.Announcement(conf, options.workers, address, url)
         # gunicorn closes the descriptor; whoever else thinks it his own would close one that came later
-        _run(_Gunicorn(conf, options, listener.detach(), announcement))
+        _run(_Gunicorn(conf, options, listener.detach(), directory, announcement))
 
 
-def _set_up_logging(conf: ConfigOpts, options: Options, *, quiet: bool) -> None:
+def _read(options: Options) -> ConfigOpts:
+    """The configuration, which may be served with; :raises CannotRun: there is none such."""
+    read = read_configuration if options.sources.is_configured else improvise_configuration
+    conf = read(options.sources)
+    _check_exposure(conf, options)
+    return conf
+
+
+def _set_up_logging(conf: ConfigOpts, options: Options) -> None:
     """Log as configured; where nothing is, nothing but what went wrong, and what was asked for."""
     if not (conf.log_file or conf.log_dir or conf.use_syslog or conf.use_journal):
         # it would be stdout, which is for the line that says that the server is ready
@@ -98,7 +105,7 @@ def _set_up_logging(conf: ConfigOpts, options: Options, *, quiet: bool) -> None:
     own = logging.getLogger("osc_placement")
     if options.verbose:
         own.setLevel(logging.DEBUG)
-    elif quiet:
+    elif not options.sources.is_configured:
         own.setLevel(logging.WARNING)
     if options.log_requests or options.verbose:
         logging.getLogger(deploy.__name__).setLevel(logging.INFO)
@@ -202,14 +209,36 @@ def _close_file(conf: ConfigOpts) -> None:
             upgrade.version(database)
 
 
+def _forget_log_levels(conf: ConfigOpts) -> None:
+    """Take back what a configuration says of single loggers: the next may say nothing of them."""
+    for pair in conf.default_log_levels:
+        logging.getLogger(pair.partition("=")[0]).setLevel(logging.NOTSET)
+
+
+class _Log(Logger):  # type: ignore[misc]  # it has no annotations
+    """What gunicorn has to say, where everything else is logged, and in the same form."""
+
+    def setup(self, cfg: Any) -> None:
+        """Leave the handlers to oslo.log."""
+        super().setup(cfg)
+        self.error_log.handlers.clear()
+        self.error_log.propagate = True
+
+
 class _Gunicorn(BaseApplication):  # type: ignore[misc]  # it has no annotations
     """gunicorn, with its settings made here and an application of its own in every worker."""
 
     def __init__(
-        self, conf: ConfigOpts, options: Options, descriptor: int, announcement: readiness.Announcement
+        self,
+        conf: ConfigOpts,
+        options: Options,
+        descriptor: int,
+        directory: Path,
+        announcement: readiness.Announcement,
     ) -> None:
         self.conf = conf
         self._options = options
+        self._directory = directory
         self._descriptor = descriptor
         self._announcement = announcement
         super().__init__()
@@ -231,6 +260,7 @@ class _Gunicorn(BaseApplication):  # type: ignore[misc]  # it has no annotations
             "limit_request_line": LONGEST_REQUEST_LINE,
             # a heartbeat that waits for a slow disk is taken for a worker that hangs
             "worker_tmp_dir": metrics_directory.find_memory(),
+            "logger_class": _Log,
             "loglevel": "info" if self._options.verbose else "error",
             "proc_name": "placement-server",
             "control_socket_disable": True,
@@ -239,8 +269,25 @@ class _Gunicorn(BaseApplication):  # type: ignore[misc]  # it has no annotations
         }
 
     def reload(self) -> None:
-        """Read the configuration again, for the workers that SIGHUP starts in place of the old ones."""
-        self.conf.reload_config_files()
+        """Read the configuration again, for the workers that SIGHUP starts in place of the old ones.
+
+        One that cannot be served with is refused as at the start, but the server goes on with the one it has.
+        """
+        refusal = None
+        try:
+            conf = _read(self._options)
+            with muted():
+                _prepare_database(conf)
+                _try_to_load(conf, self._directory)
+        except CannotRun as error:
+            refusal = error
+        else:
+            _forget_log_levels(self.conf)
+            self.conf = conf
+            _set_up_logging(conf, self._options)
+        if refusal is not None:
+            # here, and not above, where oslo.log would add what it was raised for
+            LOG.error("the configuration has not been read again: %s", refusal)
         super().reload()
 
     def load(self) -> WSGIApplication:
