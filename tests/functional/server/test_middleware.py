@@ -126,7 +126,7 @@ def contexts(make_application, monkeypatch):
     application = make_application()
     found = []
 
-    def log(*arguments):
+    def log(*arguments, **kwargs):
         found.append(get_current())
 
     monkeypatch.setattr(deploy.LOG, "info", log)
