@@ -28,11 +28,23 @@ CHECK_FAILED = 255
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status."""
     options = _make_parser().parse_args(arguments)
-    from osc_placement.server.opening import CannotRun
+    try:
+        from osc_placement.server.opening import CannotRun
 
+        status: int = _run(options, CannotRun)
+    except ModuleNotFoundError as error:
+        print(
+            f"placement-server: {error.name} is not installed: run pip install 'osc-placement[server]'",
+            file=sys.stderr,
+        )
+        return getattr(options, "failure", 1)
+    return status
+
+
+def _run(options: argparse.Namespace, refusal: type[Exception]) -> int:
     try:
         status: int = options.run(options)
-    except CannotRun as error:
+    except refusal as error:
         print(f"placement-server: {error}", file=sys.stderr)
         return getattr(options, "failure", 1)
     except KeyboardInterrupt:

@@ -1,0 +1,327 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The files under `etc/` and the Containerfile: run where that can be done, and read where it cannot."""
+
+import ast
+import configparser
+import json
+import os
+import pathlib
+import re
+import shlex
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+import pytest
+import requests
+
+from osc_placement.migrate.main import make_parser as make_migrate_parser
+from osc_placement.server import conf as configuration
+from osc_placement.server.main import _make_parser as make_server_parser
+from tests.functional import containers, servers
+from tests.functional.packaging.conftest import ROOT
+
+ETC = ROOT / "etc"
+UNITS = sorted((ETC / "systemd").glob("*.service"))
+ADMIN = {"X-Auth-Token": "admin", "OpenStack-API-Version": "placement 1.20"}
+
+
+def test_the_configuration_is_one(tmp_path):
+    """placement.conf is read, and names no option that there is not."""
+    path = ETC / "placement.conf"
+    conf = configuration.load(config_files=[str(path)], config_dirs=[])
+    assert conf.api.auth_strategy == "keystone"
+    assert conf.metrics.public
+    text = configparser.ConfigParser()
+    text.read(path)
+    for group in set(text.sections()) - {"keystone_authtoken"}:
+        for name in text[group]:
+            assert name in conf[group], f"[{group}] {name}"
+
+
+def read_unit(path):
+    """The settings of a unit, by section and name."""
+    unit = configparser.ConfigParser(strict=False, interpolation=None)
+    unit.optionxform = str
+    unit.read(path)
+    return unit
+
+
+@pytest.mark.parametrize("path", UNITS, ids=lambda path: path.name)
+def test_systemd_takes_the_unit(path, tmp_path):
+    """`systemd-analyze verify` finds nothing to say, with the programs where they are here."""
+    if not shutil.which("systemd-analyze"):
+        pytest.skip("systemd-analyze is not installed")
+    text = path.read_text().replace("/usr/local/bin/", f"{pathlib.Path(sys.executable).parent}/")
+    # the account is the operator's to make
+    text = re.sub("^User=.*$", "User=root", text, flags=re.MULTILINE)
+    unit = tmp_path / path.name
+    unit.write_text(text)
+    others = [tmp_path / other.name for other in UNITS if other != path]
+    for other in others:
+        other.write_text("[Service]\nExecStart=/bin/true\n")
+    done = subprocess.run(
+        ["systemd-analyze", "verify", "--man=no", unit], capture_output=True, text=True, check=False
+    )
+    said = [line for line in done.stderr.splitlines() if path.name in line]
+    assert said == [], done.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "make_parser"),
+    [("placement-server", make_server_parser), ("placement-mirror", make_migrate_parser)],
+)
+def test_the_command_of_a_unit_is_one(name, make_parser):
+    """The program knows each option."""
+    unit = read_unit(ETC / "systemd" / f"{name}.service")
+    _, *arguments = shlex.split(unit["Service"]["ExecStart"])
+    make_parser().parse_args(arguments)
+
+
+def list_server_arguments(directory):
+    """What the unit of the server gives it, with files and port of a test."""
+    unit = read_unit(ETC / "systemd" / "placement-server.service")
+    _, action, *arguments = shlex.split(unit["Service"]["ExecStart"])
+    assert action == "serve"
+    port = arguments.index("--port")
+    del arguments[port : port + 2]
+    return [
+        argument.replace("/etc/placement/placement.conf", str(directory / "placement.conf"))
+        for argument in arguments
+    ]
+
+
+def write_conf(directory):
+    """A placement.conf without authentication."""
+    (directory / "placement.conf").write_text(
+        f"[placement_database]\nconnection = sqlite:///{directory}/placement.db\nsync_on_startup = true\n"
+        "[api]\nauth_strategy = noauth2\n"
+    )
+
+
+def test_the_unit_of_the_server_serves(tmp_path):
+    """Its command line starts the server, its reload and its end leave nothing undone."""
+    write_conf(tmp_path)
+    unit = read_unit(ETC / "systemd" / "placement-server.service")["Service"]
+    assert unit["ExecReload"] == "/bin/kill -HUP $MAINPID"
+    with servers.running(tmp_path, *list_server_arguments(tmp_path)) as server:
+        assert server.facts.endswith(f"noauth2, {4} workers")
+        server.process.send_signal(signal.SIGHUP)
+        check_service(server.url)
+
+
+def check_service(url):
+    """It is ready, answers the API, and tells what all processes counted."""
+    assert requests.get(f"{url}/-/readyz", timeout=30).json() == {"status": "ready"}
+    for number in range(20):
+        requests.get(f"{url}/resource_providers?name=h{number}", headers=ADMIN, timeout=30).raise_for_status()
+    text = requests.get(f"{url}/-/metrics", headers=ADMIN, timeout=30).text
+    (line,) = re.findall(
+        r'^placement_requests_total{.*route="/resource_providers".*} (\S+)$', text, re.MULTILINE
+    )
+    assert float(line) == 20
+
+
+def place(name, directory, port):
+    """A file of etc/ with the paths and the port of a test."""
+    text = (ETC / name).read_text()
+    for there, here in (
+        ("/etc/placement", directory),
+        ("/run/placement", directory / "run"),
+        ("127.0.0.1:8778", f"127.0.0.1:{port}"),
+    ):
+        assert there in text, f"{name} does not have {there}"
+        text = text.replace(there, str(here))
+    path = directory / name
+    path.write_text(text)
+    return path
+
+
+def make_command(name, path):
+    """The command line that the head of the file gives, with the file of a test."""
+    if name == "uwsgi.ini":
+        return [containers.find_uwsgi(), "--home", sys.prefix, "--ini", path]
+    return [containers.GUNICORN, "--config", path]
+
+
+@pytest.mark.parametrize("name", ["uwsgi.ini", "gunicorn.conf.py"])
+def test_a_container_serves_as_configured(name, tmp_path):
+    """It serves, and at SIGTERM it answers what has begun before it ends."""
+    write_conf(tmp_path)
+    port = containers.find_port()
+    command = make_command(name, place(name, tmp_path, port))
+    with containers.running(command, tmp_path, servers.make_environment(), port) as process:
+        check_service(f"http://127.0.0.1:{port}")
+        with socket.create_connection(("127.0.0.1", port)) as client:
+            body = b'{"name": "late"}'
+            head = "POST /resource_providers HTTP/1.1\r\nHost: placement\r\nX-Auth-Token: admin\r\n"
+            client.sendall(
+                f"{head}OpenStack-API-Version: placement 1.20\r\nContent-Type: application/json\r\n"
+                f"Content-Length: {len(body)}\r\n\r\n".encode()
+                + body[:4]
+            )
+            time.sleep(0.5)
+            process.terminate()
+            time.sleep(0.5)
+            client.sendall(body[4:])
+            client.settimeout(30)
+            answer = client.recv(1000)
+        assert answer.split(b" ")[1] == b"200", answer
+        process.wait(40)
+    assert "Traceback" not in (tmp_path / "container.log").read_text()
+
+
+NGINX = ETC / "nginx" / "placement.conf"
+
+
+#: where nginx would keep what does not fit into memory
+TEMPORARY = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+
+
+@pytest.fixture
+def nginx(tmp_path):
+    """A function that returns the command of nginx, with etc/'s file and a certificate of a test."""
+    directories = [os.environ["PATH"], "/usr/sbin", "/usr/local/sbin"]
+    program = shutil.which("nginx", path=":".join(directories))
+    if not program or not shutil.which("openssl"):
+        pytest.skip("nginx or openssl is not installed")
+    key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
+    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=placement"]
+    subprocess.run([*command, "-keyout", key, "-out", certificate], check=True, capture_output=True)
+
+    def make(port, service):
+        text = NGINX.read_text()
+        for there, here in (
+            ("/etc/ssl/placement", str(tmp_path)),
+            ("listen 443", f"listen 127.0.0.1:{port}"),
+            ("server 127.0.0.1:8778", f"server {service}"),
+        ):
+            assert there in text, there
+            text = text.replace(there, here)
+        (tmp_path / "placement.conf").write_text(text)
+        places = "".join(f" {name}_temp_path {tmp_path}/{name};\n" for name in TEMPORARY)
+        main = tmp_path / "nginx.conf"
+        main.write_text(
+            f"daemon off;\npid {tmp_path}/nginx.pid;\nevents {{}}\n"
+            f"http {{\n access_log off;\n{places} include {tmp_path}/placement.conf;\n}}\n"
+        )
+        return [program, "-e", tmp_path / "error.log", "-p", tmp_path, "-c", main]
+
+    return make
+
+
+@pytest.mark.filterwarnings("ignore:Unverified HTTPS request")
+def test_nginx_passes_on_what_it_is_to(nginx, tmp_path):
+    """TLS ends there, locations are those of the client, and metrics are for the monitoring only."""
+    port = containers.find_port()
+    environment = servers.make_environment(
+        OS_OSLO_MIDDLEWARE__ENABLE_PROXY_HEADERS_PARSING="true", OS_METRICS__PUBLIC="true"
+    )
+    (tmp_path / "server").mkdir()
+    with servers.running(tmp_path / "server", environment=environment) as server:
+        command = nginx(port, server.url.removeprefix("http://"))
+        subprocess.run([*command, "-t"], check=True, capture_output=True)
+        with (
+            containers.running(command, tmp_path, servers.make_environment(), port),
+            requests.Session() as session,
+        ):
+            session.verify, session.trust_env = False, False
+            url = f"https://127.0.0.1:{port}"
+            created = post(session, f"{url}/resource_providers")
+            assert created.headers["location"].startswith("https://127.0.0.1")
+            assert session.get(f"{url}/-/readyz").json() == {"status": "ready"}
+            assert session.get(f"{url}/-/metrics").status_code == 403
+            assert requests.get(f"{server.url}/-/metrics", timeout=30).status_code == 200
+
+
+def post(session, url):
+    """Create a provider."""
+    answer = session.post(url, json={"name": "host"}, headers=ADMIN)
+    answer.raise_for_status()
+    return answer
+
+
+def test_the_configuration_of_nginx_can_be_read():
+    """Its blocks close, its statements end, and it sends to where the service listens."""
+    text = re.sub(r"#.*", "", NGINX.read_text())
+    depth = 0
+    for statement in re.split(r"(?<=[;{}])", text):
+        statement = statement.strip()
+        assert not statement or statement[-1] in ";{}", statement
+        depth += statement.endswith("{") - statement.endswith("}")
+        assert depth >= 0
+    assert depth == 0
+    assert re.search(r"server 127\.0\.0\.1:8778;", text)
+    (block,) = re.findall(r"location = /-/metrics {(.*?)}", text, re.DOTALL)
+    assert "deny all;" in block
+
+
+def read_containerfile():
+    """Its instructions: name and the rest, with continued lines joined."""
+    text = re.sub(r"(?m)^#.*\n", "", (ROOT / "Containerfile").read_text()).replace("\\\n", " ")
+    return [tuple(line.split(None, 1)) for line in text.splitlines() if line.strip()]
+
+
+def test_the_containerfile_copies_what_there_is():
+    """Each source of a COPY is in the tree, or in a stage before; the extras exist."""
+    stages = {
+        rest.split(" AS ")[1] for name, rest in read_containerfile() if name == "FROM" and " AS " in rest
+    }
+    for name, rest in read_containerfile():
+        if name != "COPY":
+            continue
+        words = rest.split()
+        if words[0].startswith("--from="):
+            assert words[0].removeprefix("--from=") in stages
+            continue
+        assert [word for word in words[:-1] if not (ROOT / word).exists()] == []
+    (extras,) = re.findall(r"/source\[([\w,]+)\]", (ROOT / "Containerfile").read_text())
+    config = configparser.ConfigParser()
+    config.read(ROOT / "setup.cfg")
+    assert set(extras.split(",")) <= set(config["options.extras_require"])
+
+
+def test_what_the_image_is_built_of_is_enough(tmp_path):
+    """The files that are copied into the first stage make the wheel that is installed there."""
+    sources = [
+        rest.split()[:-1] for name, rest in read_containerfile() if name == "COPY" and "--from" not in rest
+    ]
+    for name in [name for words in sources for name in words]:
+        path = ROOT / name
+        if path.is_dir():
+            shutil.copytree(path, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy(path, tmp_path)
+    build = "from setuptools import build_meta; print(build_meta.build_wheel('dist'))"
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", build],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_image_serves(tmp_path):
+    """Its entry point with its command starts the server, and its health check passes."""
+    instructions = dict(read_containerfile())
+    (program,), arguments = json.loads(instructions["ENTRYPOINT"]), json.loads(instructions["CMD"])
+    assert program == "placement-server"
+    assert arguments[0] == "serve"
+    write_conf(tmp_path)
+    arguments = [word.replace("/etc/placement", str(tmp_path)) for word in arguments[1:]]
+    check = json.loads(instructions["HEALTHCHECK"].partition("CMD ")[2])
+    assert check[:2] == ["python", "-c"]
+    ast.parse(check[2])
+    with servers.running(tmp_path, *arguments, "--insecure") as server:
+        code = check[2].replace("http://127.0.0.1:8778", server.url)
+        assert code != check[2]
+        subprocess.run([sys.executable, "-c", code], check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", check[2].replace("8778", "1")], capture_output=True, check=False
+    )
+    assert done.returncode != 0
