@@ -9,7 +9,14 @@ _setup = configparser.ConfigParser()
 _setup.read(pathlib.Path(__file__).parents[2] / "setup.cfg")
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "ext"))
-extensions = ["cliff.sphinxext", "parity_differences", "sphinx.ext.autodoc"]
+extensions = [
+    "cliff.sphinxext",
+    "oslo_config.sphinxext",
+    "oslo_policy.sphinxext",
+    "parity_differences",
+    "rest_api",
+    "sphinx.ext.autodoc",
+]
 autodoc_typehints = "none"
 autodoc_member_order = "bysource"
 # that of the library comes with whoever uses it

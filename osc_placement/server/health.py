@@ -59,8 +59,6 @@ class Health:
             raise errors.SchemaUnfit(fault)
         names.synchronize(self._database)
         _keep_revisions(self._database)
-        # so that no request waits for it
-        self._current.get()
 
     def find_fault(self) -> Fault | None:
         """What stands in the way of answering, if anything does.

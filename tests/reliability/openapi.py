@@ -94,9 +94,13 @@ def _describe_operation(operation):
     described = {
         "operationId": endpoint.handler.__name__,
         "description": (endpoint.handler.__doc__ or "").strip(),
+        # the key by which other OpenStack projects tell the first microversion
+        "x-openstack": {"min-ver": str(endpoint.since)},
         "parameters": [*_list_path_parameters(operation), *_list_query_parameters(operation), _version()],
         "responses": {"default": {"description": "What the description says, or an error."}},
     }
+    if endpoint.is_public:
+        described["security"] = []
     if operation in BODIES:
         content = {"application/json": {"schema": BODIES[operation]}}
         described["requestBody"] = {"required": True, "content": content}
