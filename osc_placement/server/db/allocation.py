@@ -20,6 +20,7 @@ import sqlalchemy as sa
 from osc_placement.model import INVENTORY_FIELDS, Inventory, canonical_uuid
 from osc_placement.server import errors
 from osc_placement.server.db import consumer, names, provider, revision
+from osc_placement.server.db.portions import split
 from osc_placement.server.db.tables import (
     allocations,
     consumer_types,
@@ -154,7 +155,7 @@ _delete = sa.delete(allocations).where(allocations.c.consumer_id.in_(sa.bindpara
 
 
 def _delete_of(conn: Connection, consumer_uuids: Collection[str]) -> int:
-    return conn.execute(_delete, {"uuids": sorted(consumer_uuids)}).rowcount
+    return sum(conn.execute(_delete, {"uuids": uuids}).rowcount for uuids in split(sorted(consumer_uuids)))
 
 
 def replace(conn: Connection, claims: Sequence[Claim]) -> None:
@@ -238,10 +239,9 @@ _used_by = sa.select(
 def _held_by(conn: Connection, consumer_uuids: Collection[str]) -> dict[str, Counter[Key]]:
     """What consumers hold now, by consumer."""
     held: dict[str, Counter[Key]] = {}
-    if not consumer_uuids:
-        return held
-    for uuid, provider_id, class_id, used in conn.execute(_used_by, {"uuids": sorted(consumer_uuids)}):
-        held.setdefault(canonical_uuid(uuid), Counter())[provider_id, class_id] += used
+    for uuids in split(sorted(consumer_uuids)):
+        for uuid, provider_id, class_id, used in conn.execute(_used_by, {"uuids": uuids}):
+            held.setdefault(canonical_uuid(uuid), Counter())[provider_id, class_id] += used
     return held
 
 
@@ -351,9 +351,10 @@ _stock_and_use = sa.select(
 def _stock(conn: Connection, keys: Iterable[Key]) -> tuple[dict[Key, Inventory], dict[Key, int]]:
     """What these providers have of these classes, and how much of it is used."""
     provider_ids, class_ids = map(set, zip(*keys, strict=True))
-    ids = {"provider_ids": sorted(provider_ids), "class_ids": sorted(class_ids)}
     stock, used = {}, {}
-    for provider_id, class_id, amount, *fields in conn.execute(_stock_and_use, ids):
-        stock[provider_id, class_id] = Inventory(*fields)
-        used[provider_id, class_id] = int(amount or 0)
+    for portion in split(sorted(provider_ids)):
+        ids = {"provider_ids": portion, "class_ids": sorted(class_ids)}
+        for provider_id, class_id, amount, *fields in conn.execute(_stock_and_use, ids):
+            stock[provider_id, class_id] = Inventory(*fields)
+            used[provider_id, class_id] = int(amount or 0)
     return stock, used

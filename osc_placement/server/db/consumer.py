@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING
+from itertools import chain
+from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 from oslo_db import exception as db_exc
@@ -13,6 +14,7 @@ from oslo_db import exception as db_exc
 from osc_placement.model import canonical_uuid
 from osc_placement.server import errors
 from osc_placement.server.db import names
+from osc_placement.server.db.portions import SIZE, split
 from osc_placement.server.db.tables import consumer_types, consumers, projects, users
 
 if TYPE_CHECKING:
@@ -46,7 +48,7 @@ class Locked:
     owner: OwnerIds
 
 
-_lock = (
+_select_locking = (
     sa.select(
         consumers.c.id,
         consumers.c.uuid,
@@ -55,15 +57,22 @@ _lock = (
         consumers.c.user_id,
         consumers.c.consumer_type_id,
     )
-    .where(consumers.c.uuid.in_(sa.bindparam("uuids", expanding=True)))
     .order_by(consumers.c.id)
     .with_for_update()
 )
+_lock_named = _select_locking.where(consumers.c.uuid.in_(sa.bindparam("uuids", expanding=True)))
+_lock_by_ids = _select_locking.where(consumers.c.id.in_(sa.bindparam("ids", expanding=True)))
 
 
 def lock(conn: Connection, uuids: Collection[str]) -> dict[str, Locked]:
     """Lock the consumers that exist of these, by ascending id, and return them by UUID."""
-    rows = conn.execute(_lock, {"uuids": sorted(set(uuids))})
+    wanted = sorted(set(uuids))
+    if len(wanted) <= SIZE:
+        rows: Iterable[Any] = conn.execute(_lock_named, {"uuids": wanted})
+    else:
+        # in portions by UUID they would be locked in another order than others take
+        ids = sorted(names.find_ids(conn, consumers, "uuid", wanted).values())
+        rows = chain.from_iterable(conn.execute(_lock_by_ids, {"ids": portion}) for portion in split(ids))
     # other servers may have stored capitals, which to MariaDB are the same
     return {canonical_uuid(row.uuid): Locked(row.id, row.generation, OwnerIds(*row[3:])) for row in rows}
 
@@ -136,9 +145,9 @@ _advance = (
 
 
 def _advance_generations(conn: Connection, present: Sequence[Locked]) -> None:
-    seen = [(consumer.id, consumer.generation) for consumer in present]
-    if seen and conn.execute(_advance, {"ids": [id_ for id_, _ in seen], "seen": seen}).rowcount != len(seen):
-        raise errors.Retry
+    for seen in split([(consumer.id, consumer.generation) for consumer in present]):
+        if conn.execute(_advance, {"ids": [id_ for id_, _ in seen], "seen": seen}).rowcount != len(seen):
+            raise errors.Retry
 
 
 def _change_owner(conn: Connection, present: Locked, owner: OwnerIds) -> None:
@@ -153,5 +162,5 @@ _delete = sa.delete(consumers).where(consumers.c.id.in_(sa.bindparam("ids", expa
 
 def delete(conn: Connection, present: Sequence[Locked]) -> None:
     """Forget consumers that hold nothing any more."""
-    if present:
-        conn.execute(_delete, {"ids": sorted(consumer.id for consumer in present)})
+    for ids in split(sorted(consumer.id for consumer in present)):
+        conn.execute(_delete, {"ids": ids})

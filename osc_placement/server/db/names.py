@@ -19,6 +19,7 @@ from oslo_db import exception as db_exc
 
 from osc_placement.server import errors
 from osc_placement.server.db import dialects, tables
+from osc_placement.server.db.portions import split
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -139,12 +140,12 @@ class Known:
 
 
 def find_known(conn: Connection, wanted: Wanted) -> Known:
-    """Look for names in several tables, each with the column that has them, in one statement."""
-    given = {key: values for key, values in wanted.items() if values}
+    """Look for names in several tables, each with the column that has them, portion by portion."""
+    portions = {key: split(sorted(set(values))) for key, values in wanted.items()}
     ids: dict[str, dict[str, int]] = {}
-    if given:
-        values = {table.name: sorted(set(values)) for (table, _), values in given.items()}
-        for table_name, value, id_ in conn.execute(_look_up(tuple(given)), values):
+    while values := {key: portion for key, rest in portions.items() if (portion := next(rest, None))}:
+        parameters = {table.name: portion for (table, _), portion in values.items()}
+        for table_name, value, id_ in conn.execute(_look_up(tuple(values)), parameters):
             ids.setdefault(table_name, {})[value] = id_
     return Known(ids)
 

@@ -13,6 +13,7 @@ from oslo_db import exception as db_exc
 
 from osc_placement.server import errors
 from osc_placement.server.db import association, provider
+from osc_placement.server.db.portions import split
 from osc_placement.server.db.tables import resource_provider_traits, traits
 
 if TYPE_CHECKING:
@@ -127,7 +128,11 @@ def replace(
     :raises errors.TraitNotFound: some names are no traits; its ``name`` lists them
     """
     locked = provider.lock(conn, uuid, generation=generation)
-    wanted = [Trait(*row) for row in conn.execute(_select_named, {"names": sorted(set(names))})]
+    wanted = [
+        Trait(*row)
+        for portion in split(sorted(set(names)))
+        for row in conn.execute(_select_named, {"names": portion})
+    ]
     if unknown := set(names) - {trait.name for trait in wanted}:
         raise errors.TraitNotFound(", ".join(sorted(unknown)))
     if not association.TRAITS.replace(conn, {locked.id: {trait.id for trait in wanted}}):

@@ -132,6 +132,20 @@ def test_consumers_of_one_request_are_judged_together(database, make_provider, o
         database.write(allocation.replace, grown)
 
 
+def test_a_request_may_be_about_any_number_of_consumers(database, make_provider, owner):
+    """PostgreSQL gave up at some thousands; what the last request deletes is all that there was."""
+    number = 8_000
+    item = make_provider(VCPU=2 * number)
+    uuids = [str(uuid.uuid4()) for _ in range(number)]
+    for generation_, amount in ((None, 1), (1, 2), (2, 0)):
+        resources = {item.uuid: {"VCPU": amount}} if amount else {}
+        claims = [Claim(uuid_, owner, resources, generation_, checked=True) for uuid_ in uuids]
+        database.write(allocation.replace, claims)
+        _, used = database.read(inventory.usages, item.uuid)
+        assert used == {"VCPU": amount * number}
+    assert database.read(load_consumer, uuids[-1]) is None
+
+
 def test_a_consumer_that_was_stored_in_capitals_is_found_where_they_mean_the_same(
     database, backend, make_provider, claim
 ):
