@@ -12,7 +12,7 @@ from osc_placement.batch.workers import Reading
 from osc_placement.commands import base
 from osc_placement.commands.concurrency import add_concurrency_option
 from osc_placement.commands.flavor import find_flavor
-from osc_placement.commands.reading import show_reading
+from osc_placement.commands.reading import require_classes, show_reading
 from osc_placement.commands.state import replace_file
 from osc_placement.errors import UsageError
 from osc_placement.model import Part
@@ -89,7 +89,7 @@ class ShowCapacity(base.Lister):
     def _report(self, parsed_args: argparse.Namespace) -> tuple[Cloud, Rows]:
         with show_reading(self.app.stderr, parsed_args.concurrency) as reading:
             if parsed_args.want:
-                return self._report_fits(parsed_args.want, reading)
+                return self._report_fits(parsed_args.want, reading, is_typed=bool(parsed_args.fit))
             want: tuple[Part, ...] = STOCKS
             if parsed_args.by == "aggregate":
                 want = (*STOCKS, "aggregates")
@@ -108,9 +108,12 @@ class ShowCapacity(base.Lister):
         values = [(uuid, names.get(uuid, ""), *amounts) for uuid, *amounts in rows.values]
         return Rows(rows.title, (key, "name", *others), values)
 
-    def _report_fits(self, want: Want, reading: Reading) -> tuple[Cloud, Rows]:
+    def _report_fits(self, want: Want, reading: Reading, *, is_typed: bool) -> tuple[Cloud, Rows]:
         parts: tuple[Part, ...] = (*STOCKS, "traits") if want.required | want.forbidden else STOCKS
-        cloud = read_sharing(self.client, read_cloud(self.client, parts, reading=reading))
+        cloud = read_cloud(self.client, parts, reading=reading)
+        if is_typed:
+            require_classes(cloud, want.amounts)
+        cloud = read_sharing(self.client, cloud)
         return cloud, fit_rows(want, count_fits(cloud, want))
 
 

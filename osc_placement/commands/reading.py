@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import TextIO
 
 from osc_placement.batch.workers import Reading
 from osc_placement.commands.progress import ProgressBar
+from osc_placement.errors import PlacementError
+from osc_placement.report.cloud import Cloud
 
 
 @contextmanager
@@ -26,3 +28,12 @@ def show_reading(stream: TextIO, concurrency: int, title: str = "Reading") -> It
                 bar.advance(item)
 
         yield Reading(concurrency, begin, advance)
+
+
+def require_classes(cloud: Cloud, names: Iterable[str]) -> None:
+    """Raise PlacementError at a class that no provider has, which is most often a slip."""
+    for name in names:
+        if name not in cloud.classes:
+            raise PlacementError(
+                f"No resource provider has {name}; there is {', '.join(cloud.classes) or 'nothing'}"
+            )

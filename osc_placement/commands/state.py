@@ -21,7 +21,7 @@ from osc_placement.errors import PlacementError
 from osc_placement.state import read, write
 from osc_placement.state.description import describe_plan
 from osc_placement.state.plan import ApplyPlan, Kind, plan_apply
-from osc_placement.state.selection import Selection, select_document
+from osc_placement.state.selection import NoTreeSelected, Selection, select_document
 from osc_placement.state.text import format_document, parse_text
 
 STANDARD_STREAM: Final = "-"
@@ -154,6 +154,9 @@ class ApplyState(_StateCommand):
             current = read.read_current(
                 self.client, document, prune=parsed_args.prune, selection=selection, reading=reading
             )
+        if selection and not (document.providers or current.leftover.providers):
+            where = "of the file or the server" if parsed_args.prune else "of the file"
+            raise NoTreeSelected(selection, where)
         return plan_apply(document, current)
 
     def _execute(self, plan: ApplyPlan, concurrency: int) -> write.ApplyReport:

@@ -9,9 +9,8 @@ from typing import Any, Final
 from osc_placement import microversion, syntax
 from osc_placement.commands import base
 from osc_placement.commands.concurrency import add_concurrency_option
-from osc_placement.commands.reading import show_reading
-from osc_placement.errors import PlacementError, UsageError
-from osc_placement.report.cloud import Cloud
+from osc_placement.commands.reading import require_classes, show_reading
+from osc_placement.errors import UsageError
 from osc_placement.report.holdings import Holding, class_capacities, rank, sum_by_project
 from osc_placement.report.read import STOCKS, read_cloud, read_holdings
 
@@ -56,7 +55,8 @@ class TopUsage(base.Lister):
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Any, Any]:
         with show_reading(self.app.stderr, parsed_args.concurrency) as reading:
             cloud = read_cloud(self.client, STOCKS, only_capacity=True, reading=reading)
-            _require_class(cloud, parsed_args.resource_class)
+            if parsed_args.resource_class is not None:
+                require_classes(cloud, [parsed_args.resource_class])
             holdings = read_holdings(self.client, cloud, reading)
         by_project = parsed_args.by == "project"
         holders = sum_by_project(holdings) if by_project else [(holding, 1) for holding in holdings]
@@ -79,13 +79,6 @@ class TopUsage(base.Lister):
             )
             for one in shown
         ]
-
-
-def _require_class(cloud: Cloud, resource_class: str | None) -> None:
-    if resource_class is not None and resource_class not in cloud.classes:
-        raise PlacementError(
-            f"No resource provider has {resource_class}; there is {', '.join(cloud.classes) or 'nothing'}"
-        )
 
 
 def _amounts(holding: Holding) -> str:

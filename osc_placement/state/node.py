@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any, Final, NoReturn
 
 from osc_placement import syntax
 from osc_placement.errors import PlacementError
 from osc_placement.model import MAX_AMOUNT, MAX_RATIO, canonical_uuid
 
+#: how much of a value an error shows; what is no state file at all is one long text to YAML
+_SHOWN: Final = 80
 #: keys and list positions that lead to a place
 Path = tuple[str | int, ...]
 
@@ -116,4 +118,8 @@ class Node:
 
     def _fail_kind(self, wanted: str) -> NoReturn:
         kinds = {dict: "a mapping", list: "a list", type(None): "empty"}
-        self.fail(f"must be {wanted}, not {kinds.get(type(self.value)) or repr(self.value)}")
+        self.fail(f"must be {wanted}, not {kinds.get(type(self.value)) or _abbreviate(repr(self.value))}")
+
+
+def _abbreviate(text: str) -> str:
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."

@@ -28,7 +28,7 @@ from osc_placement.state.plan import (
     match_providers,
     only,
 )
-from osc_placement.state.selection import Selection, select_providers
+from osc_placement.state.selection import NoTreeSelected, Selection, select_providers
 
 #: how the API calls the type of a consumer that was given none
 _UNKNOWN_TYPE: Final = "unknown"
@@ -44,7 +44,7 @@ def read_document(
     """Read what all providers hold, or those of some trees, with their allocations.
 
     Of all trees, with all custom classes and traits; of some, with those that they have, and without
-    consumers that have something elsewhere too.
+    consumers that have something elsewhere too. NoTreeSelected if there are none.
     """
     selection, reading = selection or Selection(), reading or Reading()
     client.require(microversion.NESTED_PROVIDERS)
@@ -56,6 +56,8 @@ def read_document(
         for provider in select_providers(selection, (record.provider for record in records), members)
     }
     records = [record for record in records if record.provider.uuid in names]
+    if selection and not records:
+        raise NoTreeSelected(selection, "on the server")
     consumers = _read_all_consumers(client, records, reading)
     if selection:
         consumers = {

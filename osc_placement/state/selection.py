@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
+from osc_placement.errors import PlacementError
 from osc_placement.model import Provider
 from osc_placement.state.document import Document, path_from_root
 
@@ -28,6 +29,20 @@ class Selection:
         """Whether a tree is selected whose root has this name."""
         named = not self.names or any(fnmatchcase(root, pattern) for pattern in self.names)
         return named and (is_member or not self.aggregates)
+
+
+class NoTreeSelected(PlacementError):
+    """No tree meets the conditions, so that a pattern or a UUID is probably mistyped."""
+
+    def __init__(self, selection: Selection, where: str) -> None:
+        self.selection = selection
+        named = f"a root named like {' or '.join(selection.names)}" if selection.names else ""
+        member = f"a provider in aggregate {' or '.join(sorted(selection.aggregates))}"
+        conditions = [text for text in (named, member if selection.aggregates else "") if text]
+        super().__init__(
+            f"No tree {where} has {' and '.join(conditions)}; see what there is with: openstack resource "
+            "provider tree --brief"
+        )
 
 
 def select_providers(

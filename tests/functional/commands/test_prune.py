@@ -10,6 +10,7 @@ from tests.functional import servers
 from tests.functional.commands.proxy import proxy_to
 
 APPLY = ("resource", "provider", "apply", "-f", "-")
+UNKNOWN = "aaaaaaaa-ffff-4000-8000-000000000000"
 EXPORT = ("resource", "provider", "export")
 OWNER = {"project_id": "p", "user_id": "u", "consumer_type": "INSTANCE", "consumer_generation": None}
 
@@ -130,6 +131,22 @@ def test_a_part_is_exported_and_pruned_and_the_rest_left_alone(openstack, cloud,
     assert cloud.names() == ["r1-disk", "r1-host", "r2-disk", "r2-host"]
     nothing = openstack.run(*APPLY, "--prune", *options, text=openstack.run(*EXPORT).out)
     assert nothing.out.startswith("Nothing to do: ")
+
+
+@pytest.mark.parametrize(
+    "options", [("--name", "r3-*"), ("--aggregate", UNKNOWN), ("--name", "r3-*", "--prune")]
+)
+def test_a_part_that_is_nowhere_is_a_slip(openstack, cloud, options):
+    """An export of nothing would be pruned to nothing elsewhere; an apply of nothing would seem done."""
+    whole = openstack.run(*EXPORT).out
+    applied = openstack.run(*APPLY, *options, text=whole)
+    assert (applied.status, applied.out) == (1, "")
+    assert applied.err.startswith("No tree of the file ")
+    if "--prune" not in options:
+        exported = openstack.run(*EXPORT, *options)
+        assert (exported.status, exported.out) == (1, "")
+        assert exported.err.startswith("No tree on the server has ")
+        assert exported.err.count("\n") == 1
 
 
 def test_a_consumer_of_two_parts_belongs_to_neither(openstack, cloud):

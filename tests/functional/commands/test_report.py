@@ -145,6 +145,7 @@ def test_without_unicode_a_tree_is_drawn_in_ascii(openstack, cloud):
         ((*CAPACITY, "--fit", "VCPU=x"), "Amount of VCPU must be a whole number"),
         ((*CAPACITY, "--fit", "VCPU=1,VCPU=2"), "VCPU is given twice"),
         ((*CAPACITY, "--fit", ""), "must be of the form"),
+        ((*CAPACITY, "--fit", "PGPU=1"), "No resource provider has PGPU; there is "),
         ((*CAPACITY, "--fit", "VCPU=1", "--by", "class"), "--by does not go with it"),
         ((*TOP, "--limit", "-1"), "--limit must be at least 0"),
         ((*TOP, "--resource-class", "PGPU"), "No resource provider has PGPU"),
