@@ -129,7 +129,9 @@ class ApplyState(_StateCommand):
 
     def read_arguments(self, parsed_args: argparse.Namespace) -> None:
         parsed_args.source = "standard input" if parsed_args.file == STANDARD_STREAM else parsed_args.file
-        parsed_args.document = parse_text(read_file(parsed_args.file, parsed_args.source), parsed_args.source)
+        with nothing_changed_on_interrupt(self.app.stderr):
+            text = read_file(parsed_args.file, parsed_args.source)
+            parsed_args.document = parse_text(text, parsed_args.source)
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         with nothing_changed_on_interrupt(self.app.stderr):

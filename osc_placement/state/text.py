@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from itertools import chain, islice
 from typing import Any, Final, TypeVar
 
@@ -74,11 +76,12 @@ def parse_yaml(text: str, source: str, parse: Callable[[Any], Parsed]) -> Parsed
     """Read any YAML file; what ``parse`` finds wrong (InvalidDocument) gets the line it is on."""
     root: yaml.Node | None = None
     try:
-        loader = _LOADER(text)
-        root = loader.get_single_node()
-        _check_keys_once(root, source)
-        _check_size(root, source)
-        return parse(None if root is None else loader.construct_document(root))
+        with _no_collection():
+            loader = _LOADER(text)
+            root = loader.get_single_node()
+            _check_keys_once(root, source)
+            _check_size(root, source)
+            return parse(None if root is None else loader.construct_document(root))
     except InvalidDocument as error:
         raise UnreadableText(source, _find_line(root, error.path), str(error)) from error
     except yaml.MarkedYAMLError as error:
@@ -87,6 +90,22 @@ def parse_yaml(text: str, source: str, parse: Callable[[Any], Parsed]) -> Parsed
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         problem = " ".join(str(error).split())
         raise UnreadableText(source, None, f"not YAML: {problem}") from error
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Do not look for garbage meanwhile.
+
+    PERF: objects by the hundred thousand come and stay, and to look through them again and again for cycles,
+    of which there are none, takes as long as to make them.
+    """
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def format_document(document: Document) -> Iterator[str]:

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """YAML to document and back, and the words and line of every mistake."""
 
+import contextlib
+import gc
 import pathlib
 import subprocess
 import sys
@@ -34,6 +36,14 @@ def test_equal_documents_give_equal_text(document):
     """Reading and writing again gives the same bytes, so files can be compared."""
     text = "".join(format_document(document))
     assert "".join(format_document(parse_text(text, "file"))) == text
+
+
+@pytest.mark.parametrize("text", ["{}", "providers: }"])
+def test_reading_leaves_the_collector_of_garbage_as_it_was(text):
+    """It is off while a file is read, whatever comes of that."""
+    with contextlib.suppress(UnreadableText):
+        parse_text(text, "file")
+    assert gc.isenabled()
 
 
 @pytest.mark.parametrize("text", ["", "\n", "# a comment\n", "---\n"])
