@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A reshape as the changes of a run, and back: nothing of it is lost on the way."""
+
+import pytest
+
+from osc_placement import microversion
+from osc_placement.batch import journal, recovery
+from osc_placement.batch.plan import Change, Consumer, ProviderState, Result
+from osc_placement.batch.reshape import plan_reshape, plan_undo
+from osc_placement.batch.reshape_record import KIND, changes_of, describe_moves, undo_of
+from osc_placement.batch.reshape_run import Task, execute_reshape
+from osc_placement.model import Inventory
+from tests.unit.batch.cloud import conflict
+from tests.unit.batch.test_reshape import make_world, vgpu
+
+SERVER = "http://placement.test"
+
+
+class FakeServer:
+    """Answers reshapes with these, an exception or nothing, and keeps what was asked."""
+
+    version = microversion.MAX
+
+    def __init__(self, *answers):
+        self.asked = []
+        self._answers = list(answers)
+
+    def reshape(self, payload, _version):
+        self.asked.append(payload)
+        answer = self._answers.pop(0) if self._answers else None
+        if answer:
+            raise answer
+
+
+def test_a_plan_comes_back_from_its_changes():
+    """The inventories of the classes that move, and what moves with them; their way back undoes them."""
+    world = make_world({"a": Inventory(8), "b": None, "c": Inventory(2)}, {"a": {"c1": 3, "c2": 2}})
+    plan = plan_reshape(world, [vgpu("a", "b", 4), vgpu("a", "c", 4)])
+    undo = undo_of(changes_of(plan))
+    assert undo.before == world.inventories
+    assert undo.after == plan.inventories
+    assert sorted(undo.transfers, key=str) == sorted(plan.transfers, key=str)
+    assert undo.turn().turn() == undo
+    assert (undo.is_done(world), undo.turn().is_done(world)) == (True, False)
+
+
+def test_other_classes_of_a_provider_are_not_what_was_moved():
+    """What somebody does to these later is no reason to refuse an undo."""
+    world = make_world({"a": {"VGPU": Inventory(4), "VCPU": Inventory(8)}, "b": {"VCPU": Inventory(1)}})
+    undo = undo_of(changes_of(plan_reshape(world, [vgpu("a", "b", 4)])))
+    assert (set(undo.before["a"]), set(undo.before["b"])) == ({"VGPU"}, set())
+    assert (set(undo.after["a"]), set(undo.after["b"])) == (set(), {"VGPU"})
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ({"a": {"X": 3}, "b": {"X": 1}}, {"c": {"X": 4}}),
+        ({"a": {"X": 3, "Y": 1}}, {"b": {"X": 2}, "c": {"X": 1, "Y": 1}}),
+        ({"a": {"X": 3}, "b": {"X": 2}}, {"c": {"X": 4}, "d": {"X": 1}}),
+    ],
+)
+def test_transfers_add_up_however_they_are_paired(before, after):
+    """What each provider gave and got of each class is what the states say."""
+    consumer = Consumer("c1")
+    change = Change(consumer, ProviderState(allocations=before), ProviderState(allocations=after))
+    held = {(uuid, name): amount for uuid, amounts in before.items() for name, amount in amounts.items()}
+    for one in undo_of([change]).transfers:
+        for uuid, amount in ((one.source, -one.amount), (one.target, one.amount)):
+            held[uuid, one.resource_class] = held.get((uuid, one.resource_class), 0) + amount
+    wanted = {(uuid, name): amount for uuid, amounts in after.items() for name, amount in amounts.items()}
+    assert {key: amount for key, amount in held.items() if amount} == wanted
+
+
+def test_the_moves_are_told_in_a_line():
+    """Two of them by name, the others by their number."""
+    world = make_world({"a": Inventory(8), "b": None, "c": None, "d": None})
+    moves = [vgpu("a", target, 2) for target in "bcd"]
+    assert describe_moves(plan_reshape(world, moves[:1])) == "reshape VGPU=2 from a to b"
+    words = "reshape VGPU=2 from a to b, VGPU=2 from a to c, 1 more"
+    assert describe_moves(plan_reshape(world, moves)) == words
+
+
+def recorded(directory, server, world, later):
+    """A reshape of all that `a` has to `b`, which finds another world when it reads again."""
+
+    def make_plan(now):
+        return plan_reshape(now, [vgpu("a", "b", 8)])
+
+    task = Task("reshape", make_plan(world), lambda: later, make_plan)
+    recorder = journal.create(SERVER, task.steps, directory=directory, settings={"kind": KIND})
+    _, report = execute_reshape(server, task, recorder)
+    recorder.end_sitting(report)
+    recorder.close()
+    return report, journal.read(recorder.id, directory)
+
+
+def test_the_journal_has_the_plan_that_was_carried_out(tmp_path):
+    """A consumer went and another came between reading and writing: undo knows of the second alone."""
+    world = make_world({"a": Inventory(8), "b": None}, {"a": {"went": 3}})
+    later = make_world({"a": Inventory(8), "b": None}, {"a": {"came": 2}})
+    server = FakeServer(conflict())
+    report, run = recorded(tmp_path, server, world, later)
+    assert [set(asked["allocations"]) for asked in server.asked] == [{"went"}, {"came"}]
+    assert (report.exit_status, run.state) == (0, "done")
+    assert {outcome.change.uuid: str(outcome.result) for outcome in report.outcomes} == {
+        "a": "applied",
+        "b": "applied",
+        "went": "unchanged",
+        "came": "applied",
+    }
+    assert [one.consumer for one in undo_of(run.intents.values()).transfers] == ["came"]
+
+
+def test_a_refusal_is_kept_for_all_alike(tmp_path):
+    """Nothing was changed, and the run says why."""
+    world = make_world({"a": Inventory(8), "b": None}, {"a": {"c1": 3}})
+    refusal = conflict()
+    refusal.document = {"code": "placement.undefined_code"}
+    report, run = recorded(tmp_path, FakeServer(refusal), world, world)
+    assert {outcome.result for outcome in report.outcomes} == {Result.FAILED}
+    assert report.halted.startswith("nothing was changed: ")
+    assert (report.exit_status, run.state, run.failed) == (3, "unfinished", 3)
+
+
+def test_one_by_one_a_reshape_is_neither_undone_nor_gone_on_with(tmp_path):
+    """What would break it into its parts refuses it, as the migration tool's undo does."""
+    world = make_world({"a": Inventory(8), "b": None})
+    _, run = recorded(tmp_path, FakeServer(), world, world)
+    for plan in (recovery.plan_undo, recovery.plan_resume):
+        with pytest.raises(recovery.OtherKind, match=f"Run {run.header.id} is a reshape; .*batch run$"):
+            plan(run, lambda *_: [])
+
+
+def test_its_undo_is_planned_from_its_journal(tmp_path):
+    """Read back from the disk it says the same."""
+    world = make_world({"a": Inventory(8), "b": None}, {"a": {"c1": 3}})
+    _, run = recorded(tmp_path, FakeServer(), world, world)
+    now = make_world({"a": {}, "b": Inventory(8)}, {"b": {"c1": 3}})
+    undo = undo_of(run.intents.values())
+    back = plan_undo(now, undo.before, undo.after, undo.transfers)
+    assert back.inventories == {"a": {"VGPU": Inventory(8)}, "b": {}}
+    assert back.amounts_of("c1") == {"a": {"VGPU": 3}}
