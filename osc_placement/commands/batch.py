@@ -7,6 +7,7 @@ import argparse
 import pathlib
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import ClassVar
 
 from osc_placement import microversion, syntax
 from osc_placement.batch import journal, select
@@ -26,6 +27,9 @@ from osc_placement.errors import UsageError
 class BatchCommand(PlanCommand):
     """A change of all resource providers selected, planned and then carried out."""
 
+    #: whether it may leave less than is allocated
+    can_overcommit: ClassVar[bool] = True
+
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
         self.add_edit_arguments(parser)
@@ -37,11 +41,12 @@ class BatchCommand(PlanCommand):
             metavar="<file>",
             help="Write nothing to the server; save the plan, for: openstack resource provider batch apply",
         )
-        parser.add_argument(
-            "--allow-overcommitted",
-            action="store_true",
-            help="Change resource providers also where less would be left than is allocated",
-        )
+        if self.can_overcommit:
+            parser.add_argument(
+                "--allow-overcommitted",
+                action="store_true",
+                help="Change resource providers also where less would be left than is allocated",
+            )
         return parser
 
     def add_edit_arguments(self, parser: argparse.ArgumentParser) -> None:
@@ -140,6 +145,7 @@ class BatchTrait(BatchCommand):
     """A change of the traits of all resource providers selected."""
 
     minimum = microversion.TRAITS
+    can_overcommit = False
     verb: Verb
 
     def add_edit_arguments(self, parser: argparse.ArgumentParser) -> None:
@@ -173,6 +179,7 @@ class SetTrait(BatchTrait):
 class BatchAggregate(BatchCommand):
     """A change of the aggregates that all resource providers selected are members of."""
 
+    can_overcommit = False
     verb: Verb
 
     def add_edit_arguments(self, parser: argparse.ArgumentParser) -> None:

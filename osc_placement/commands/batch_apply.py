@@ -7,6 +7,7 @@ import argparse
 import pathlib
 
 from osc_placement.batch import saved, select
+from osc_placement.batch.advice import advise
 from osc_placement.batch.plan import FACETS, Plan, count_providers
 from osc_placement.commands.batch_execution import PlanCommand
 from osc_placement.commands.batch_options import add_execution
@@ -39,6 +40,11 @@ class ApplyPlanFile(PlanCommand):
             action="store_true",
             help="Plan those resource providers again that moved since, and carry the others out as planned",
         )
+        parser.add_argument(
+            "--allow-overcommitted",
+            action="store_true",
+            help="Change those planned again also where less would be left than is allocated by now",
+        )
         add_execution(parser)
         return parser
 
@@ -65,7 +71,11 @@ class ApplyPlanFile(PlanCommand):
         moves = saved.find_moves(plan, readings)
         if moves and not parsed_args.replan:
             self._offer_to_replan(moves, parsed_args)
-        return saved.plan_saved(plan, moves)
+        usages = {move.step.uuid: move.now.usages for move in moves if move.now.usages is not None}
+        # what did not move was judged when it was planned
+        return advise(
+            saved.plan_saved(plan, moves), usages, allow_overcommitted=parsed_args.allow_overcommitted
+        )
 
     def _offer_to_replan(self, moves: list[saved.Move], parsed_args: argparse.Namespace) -> None:
         told = "\n".join(f"{move.step.subject.name} ({move.step.uuid}): {move.what}" for move in moves)

@@ -77,6 +77,14 @@ def test_a_plan_that_is_saved_takes_no_option_that_it_would_forget(openstack, ra
     assert result.err == f"{name} {words}\n"
 
 
+@pytest.mark.parametrize("what", [("trait", "add", "COMPUTE_NODE"), ("aggregate", "add", "rack")])
+def test_what_overcommits_nothing_is_not_allowed_to(openstack, what):
+    """An option that would be ignored is none."""
+    result = openstack.run(*BATCH, *what, "--all", "--dry-run", "--allow-overcommitted")
+    assert result.status == 2
+    assert "unrecognized arguments: --allow-overcommitted" in result.err
+
+
 def edit_ratio(document):
     document["steps"][0]["after"]["inventories"]["VCPU"]["allocation_ratio"] = 5.0
 

@@ -274,6 +274,25 @@ def test_a_saved_plan_says_what_moved_and_plans_that_again(openstack, rack):
         rack.client.delete_allocations(consumer)
 
 
+def test_what_is_planned_again_may_not_put_a_provider_over_capacity(openstack, rack):
+    """Somebody claimed more than will be left, since: that provider is refused, unless it is allowed."""
+    path, busy = openstack.home / "busy.json", rack.hosts[2]
+    openstack.run(*RATIO, "VCPU=1", *rack.select, "--plan-out", path)
+    consumer = claim(rack, busy, 8)
+    command = (*BATCH, "apply", path, "--yes", "--replan", "-f", "json")
+    try:
+        result = openstack.run(*command)
+        rows = {row["uuid"]: row for row in result.json}
+        assert (result.status, rows[busy]["result"]) == (3, "failed")
+        assert "VCPU would be over capacity by 1: 8 allocated, 7 left" in rows[busy]["error"]
+        assert rack.inventory_of(busy)["allocation_ratio"] == 16.0
+        assert rack.inventory_of(rack.hosts[0])["allocation_ratio"] == 1.0
+        assert openstack.run(*command, "--allow-overcommitted").status == 0
+        assert rack.ratios() == {1.0}
+    finally:
+        rack.client.delete_allocations(consumer)
+
+
 @pytest.mark.parametrize(
     ("answer", "ratios", "status"),
     [("y\ny\n", {4.0}, 0), ("y\nn\n", {16.0}, 1), ("n\n", {16.0}, 1)],
