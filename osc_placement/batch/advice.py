@@ -100,7 +100,12 @@ def advise(
         *_overwritten(plan),
         *_children_without(plan),
     ]
-    return replace(plan, refused={**plan.refused, **refused}, warnings=(*plan.warnings, *warnings))
+    return replace(
+        plan,
+        refused={**plan.refused, **refused},
+        warnings=(*plan.warnings, *warnings),
+        keeps_capacity=not allow_overcommitted,
+    )
 
 
 def _wanted_classes(plan: Plan) -> list[str]:

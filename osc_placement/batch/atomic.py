@@ -21,7 +21,7 @@ from osc_placement.batch.execute import (
 )
 from osc_placement.batch.plan import Change, Outcome, Plan, Report, Result, count_providers, plan_change
 from osc_placement.batch.repeat import Repeat
-from osc_placement.batch.select import read_states
+from osc_placement.batch.select import read_states, require_capacity
 from osc_placement.batch.workers import CONCURRENCY
 from osc_placement.client import Document, PlacementClient
 from osc_placement.errors import (
@@ -161,6 +161,8 @@ class _Run:
         for change, (subject, state) in zip(part, self._read(part), strict=True):
             edit = self._plan.edit_of(change)
             planned = plan_change(edit, subject, state)
+            if self._plan.keeps_capacity:
+                require_capacity(self._client, planned)
             if planned.before != change.before:
                 self._recorder.plan_again(planned)
             again.append(planned)

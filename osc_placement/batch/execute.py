@@ -20,7 +20,7 @@ from osc_placement.batch.gate import Gate
 from osc_placement.batch.plan import Change, Edit, Outcome, Plan, Report, Result, plan_change
 from osc_placement.batch.portion import choose_size, write_portion
 from osc_placement.batch.room import Overtaken, carry_owner, is_half_written, is_overtaken, is_written
-from osc_placement.batch.select import read_state
+from osc_placement.batch.select import read_state, require_capacity
 from osc_placement.batch.workers import CONCURRENCY, map_many
 from osc_placement.batch.write import write_change
 from osc_placement.client import PlacementClient
@@ -163,9 +163,15 @@ class _Run:
             step,
             self._plan.edit_of(step),
             self._gate.stop,
-            self._recorder.plan_again,
+            self._plan_again,
             refusal,
         )
+
+    def _plan_again(self, change: Change) -> None:
+        """Keep a change that replaces the one planned, if it may."""
+        if self._plan.keeps_capacity:
+            require_capacity(self._client, change)
+        self._recorder.plan_again(change)
 
     def _end(self, outcome: Outcome) -> Outcome:
         """Keep how it ended."""

@@ -135,7 +135,8 @@ class Plan:
 
     ``steps`` has an entry for every provider; ``unreadable`` holds, by UUID, why some could not be read, and
     ``refused`` why some must not be changed. ``edits`` has those of the steps that have their own.
-    ``warnings`` is what an expert would say before it is carried out.
+    ``warnings`` is what an expert would say before it is carried out. With ``keeps_capacity`` what is planned
+    again must not leave less than is allocated by then.
     """
 
     edit: Edit
@@ -144,6 +145,7 @@ class Plan:
     refused: Mapping[str, Exception] = field(default_factory=dict)
     edits: Mapping[str, Edit] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
+    keeps_capacity: bool = False
 
     @property
     def hopeless(self) -> Mapping[str, Exception]:

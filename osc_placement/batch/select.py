@@ -8,8 +8,9 @@ from dataclasses import replace
 from typing import Any, Final, overload
 
 from osc_placement import microversion
+from osc_placement.batch.advice import Overcommitted, find_excesses, is_shrinking
 from osc_placement.batch.holdings import read_holdings
-from osc_placement.batch.plan import Consumer, Facet, ProviderState, Reading, Subject, describe_owner
+from osc_placement.batch.plan import Change, Consumer, Facet, ProviderState, Reading, Subject, describe_owner
 from osc_placement.batch.selection import NothingSelected, ProvidersMissing, Selection
 from osc_placement.batch.workers import CONCURRENCY, map_in_order
 from osc_placement.client import Document, PlacementClient
@@ -284,3 +285,11 @@ def require_resource_classes(
             client.show_resource_class(name)
         except NotFound:
             raise UnknownResourceClass(name) from None
+
+
+def require_capacity(client: PlacementClient, change: Change) -> None:
+    """Raise Overcommitted if a change leaves less than is allocated; asks only where it leaves less."""
+    if is_shrinking(change):
+        excesses = find_excesses(change, client.provider_usages(change.uuid))
+        if excesses:
+            raise Overcommitted(change.subject.name, excesses)

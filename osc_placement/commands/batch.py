@@ -11,14 +11,19 @@ from typing import ClassVar
 
 from osc_placement import microversion, syntax
 from osc_placement.batch import journal, select
-from osc_placement.batch.advice import advise, is_shrinking
 from osc_placement.batch.inventory import InventoryDeletion, InventoryEdit, RatioEdit
 from osc_placement.batch.membership import AggregateEdit, TraitEdit, Verb
 from osc_placement.batch.plan import FACETS, Edit, Facet, Plan, Reading, make_plan
 from osc_placement.batch.saved import save_plan
 from osc_placement.commands import base
 from osc_placement.commands.batch_execution import PlanCommand, refuse_steering
-from osc_placement.commands.batch_options import add_execution, add_selectors, read_selection, read_text
+from osc_placement.commands.batch_options import (
+    add_execution,
+    add_overcommit,
+    add_selectors,
+    read_selection,
+    read_text,
+)
 from osc_placement.commands.host_aggregate import AGGREGATE_HELP
 from osc_placement.commands.progress import ProgressBar
 from osc_placement.errors import UsageError
@@ -42,10 +47,8 @@ class BatchCommand(PlanCommand):
             help="Write nothing to the server; save the plan, for: openstack resource provider batch apply",
         )
         if self.can_overcommit:
-            parser.add_argument(
-                "--allow-overcommitted",
-                action="store_true",
-                help="Change resource providers also where less would be left than is allocated",
+            add_overcommit(
+                parser, "Change resource providers also where less would be left than is allocated"
             )
         return parser
 
@@ -87,7 +90,7 @@ class BatchCommand(PlanCommand):
         plan = make_plan(edit, readings)
         select.require_resource_classes(self.client, readings, self.name_classes(parsed_args))
         if "inventories" in edit.facets:
-            plan = self._advise(plan, readings, parsed_args)
+            plan = self.judge(plan, readings, parsed_args, aggregates=parsed_args.selection.aggregates)
         if parsed_args.plan_out:
             save_plan(
                 pathlib.Path(parsed_args.plan_out),
@@ -118,19 +121,6 @@ class BatchCommand(PlanCommand):
         if parsed_args.plan_out:
             return select.read_usages(self.client, readings, concurrency=parsed_args.concurrency)
         return readings
-
-    def _advise(self, plan: Plan, readings: list[Reading], parsed_args: argparse.Namespace) -> Plan:
-        shrinking = {step.uuid for step in plan.changes if is_shrinking(step)}
-        concerned = [reading for reading in readings if reading.subject.uuid in shrinking]
-        known = select.read_usages(self.client, concerned, concurrency=parsed_args.concurrency)
-        unknown = {reading.subject.uuid: reading.error for reading in known if reading.error is not None}
-        plan = replace(plan, unreadable={**plan.unreadable, **unknown})
-        return advise(
-            plan,
-            {reading.subject.uuid: reading.usages for reading in known if reading.usages is not None},
-            aggregates=parsed_args.selection.aggregates,
-            allow_overcommitted=parsed_args.allow_overcommitted,
-        )
 
 
 def _facets_to_read(parsed_args: argparse.Namespace, edit: Edit) -> tuple[Facet, ...]:

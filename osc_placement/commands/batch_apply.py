@@ -10,7 +10,7 @@ from osc_placement.batch import saved, select
 from osc_placement.batch.advice import advise
 from osc_placement.batch.plan import FACETS, Plan, count_providers
 from osc_placement.commands.batch_execution import PlanCommand
-from osc_placement.commands.batch_options import add_execution
+from osc_placement.commands.batch_options import add_execution, add_overcommit
 from osc_placement.errors import PlacementError
 
 
@@ -40,10 +40,8 @@ class ApplyPlanFile(PlanCommand):
             action="store_true",
             help="Plan those resource providers again that moved since, and carry the others out as planned",
         )
-        parser.add_argument(
-            "--allow-overcommitted",
-            action="store_true",
-            help="Change those planned again also where less would be left than is allocated by now",
+        add_overcommit(
+            parser, "Change those planned again also where less would be left than is allocated by now"
         )
         add_execution(parser)
         return parser

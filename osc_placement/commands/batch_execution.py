@@ -5,13 +5,15 @@ from __future__ import annotations
 
 import argparse
 import pathlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from cliff.columns import FormattableColumn
 
 from osc_placement import microversion
 from osc_placement.batch import atomic, execute, journal, select, together
+from osc_placement.batch.advice import advise, is_shrinking
 from osc_placement.batch.difference import describe_difference
 from osc_placement.batch.gate import Gate
 from osc_placement.batch.plan import (
@@ -165,6 +167,7 @@ class PlanCommand(base.Lister):
                 undoes=self._undoes,
                 settings={
                     "atomic": self.is_atomic(parsed_args),
+                    "keeps_capacity": plan.keeps_capacity,
                     **({"kind": KIND} if self._reshape else {}),
                 },
             )
@@ -237,6 +240,26 @@ class PlanCommand(base.Lister):
                 concurrency=parsed_args.concurrency,
                 on_reading=progress.advance,
             )
+
+    def judge(
+        self,
+        plan: Plan,
+        readings: Sequence[Reading],
+        parsed_args: argparse.Namespace,
+        *,
+        aggregates: Sequence[str] = (),
+    ) -> Plan:
+        """The plan with what an expert says of it; usages are asked for where less will be left."""
+        shrinking = {step.uuid for step in plan.changes if is_shrinking(step)}
+        concerned = [reading for reading in readings if reading.subject.uuid in shrinking]
+        known = select.read_usages(self.client, concerned, concurrency=parsed_args.concurrency)
+        unknown = {reading.subject.uuid: reading.error for reading in known if reading.error is not None}
+        return advise(
+            replace(plan, unreadable={**plan.unreadable, **unknown}),
+            {reading.subject.uuid: reading.usages for reading in known if reading.usages is not None},
+            aggregates=aggregates,
+            allow_overcommitted=parsed_args.allow_overcommitted,
+        )
 
     def require_server(self, recorded: str) -> None:
         """Raise WrongServer unless this is the server that something was planned for."""

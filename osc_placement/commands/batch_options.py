@@ -179,6 +179,11 @@ def add_execution(parser: argparse.ArgumentParser, *, with_atomic: bool = True) 
     )
 
 
+def add_overcommit(parser: argparse.ArgumentParser, help: str) -> None:
+    """Add the option that lets a provider have less than is allocated."""
+    parser.add_argument("--allow-overcommitted", action="store_true", help=help)
+
+
 def read_text(text: str) -> str:
     """Read what must not be empty, as ``type=`` of an option: as a variable that is not set would have it."""
     if not text:

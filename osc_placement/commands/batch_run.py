@@ -10,12 +10,12 @@ from typing import Any, Final
 from osc_placement import microversion
 from osc_placement.batch import journal, recovery
 from osc_placement.batch.difference import describe_difference
-from osc_placement.batch.plan import EXIT_PARTIAL, Change, Plan
+from osc_placement.batch.plan import EXIT_PARTIAL, Change, Plan, Reading
 from osc_placement.batch.reshape_record import KIND, plan_steps, undo_of
 from osc_placement.batch.reshape_run import plan_return
 from osc_placement.commands import base
 from osc_placement.commands.batch_execution import PlanCommand, read_with
-from osc_placement.commands.batch_options import add_execution
+from osc_placement.commands.batch_options import add_execution, add_overcommit
 
 _LIST_COLUMNS: Final = ("id", "state", "what", "selection", "changes", "applied", "failed", "server")
 _SHOW_COLUMNS: Final = ("uuid", "name", "before", "after", "result", "error")
@@ -86,6 +86,11 @@ class ResumeRun(PlanCommand):
         parser = super().get_parser(prog_name)
         _add_run_argument(parser)
         add_execution(parser, with_atomic=False)
+        add_overcommit(
+            parser,
+            "Change resource providers also where less would be left than is allocated by now; a run that "
+            "was begun with this option goes on so",
+        )
         return parser
 
     def read_arguments(self, parsed_args: argparse.Namespace) -> None:
@@ -106,7 +111,11 @@ class ResumeRun(PlanCommand):
         self.require_server(run.header.server)
         if run.header.kind == KIND:
             return self._plan_reshape(run)
-        return recovery.plan_resume(run, read_with(self, parsed_args))
+        plan = recovery.plan_resume(run, read_with(self, parsed_args))
+        if not run.header.settings.get("keeps_capacity"):
+            return plan
+        readings = [Reading(step.subject, step.before) for step in plan.changes]
+        return self.judge(plan, readings, parsed_args)
 
     def _plan_reshape(self, run: journal.Run) -> Plan:
         """It was done, or it is to be done: there is nothing between."""

@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Batches that would leave less than is allocated, whenever that comes about: the real command and server."""
+
+import pytest
+from keystoneauth1.session import Session
+from keystoneauth1.token_endpoint import Token
+
+from osc_placement.client import PlacementClient
+from tests.functional import servers
+from tests.functional.commands.proxy import proxy_to
+from tests.functional.commands.test_batch_runs import claim
+
+BATCH = ("resource", "provider", "batch")
+RATIO = (*BATCH, "ratio", "set")
+RUN = (*BATCH, "run")
+OVER = "VCPU would be over capacity by 1: 8 allocated, 7 left"
+
+
+@pytest.fixture(scope="module")
+def endpoint(tmp_path_factory):
+    """A server that lets administrators reshape, for --atomic."""
+    directory = tmp_path_factory.mktemp("capacity")
+    (directory / "policy.yaml").write_text('"placement:reshaper:reshape": "rule:admin_or_service_api"\n')
+    environment = servers.make_environment(OS_OSLO_POLICY__POLICY_FILE=str(directory / "policy.yaml"))
+    with servers.running(directory, environment=environment) as server:
+        yield server.url
+
+
+@pytest.fixture(scope="module")
+def client(endpoint):
+    return PlacementClient(Session(auth=Token(endpoint, "admin")))
+
+
+class Claimer:
+    """A proxy's part: somebody claims before the first write arrives."""
+
+    def __init__(self, rack, host):
+        self.consumer = None
+        self._rack = rack
+        self._host = host
+
+    def __call__(self, method, path):
+        if method in ("PUT", "POST") and self.consumer is None:
+            self.consumer = claim(self._rack, self._host, 8)
+
+    def close(self):
+        if self.consumer:
+            self._rack.client.delete_allocations(self.consumer)
+
+
+@pytest.fixture
+def claimer(rack):
+    made = Claimer(rack, rack.hosts[2])
+    yield made
+    made.close()
+
+
+def test_a_provider_over_capacity_is_refused_unless_allowed(openstack, rack):
+    """By how much is told; the other providers are changed."""
+    host = rack.hosts[2]
+    consumer = claim(rack, host, 8)
+    try:
+        command = (*RATIO, "VCPU=1", *rack.select, "--yes", "-f", "json")
+        result = openstack.run(*command)
+        rows = {row["uuid"]: row for row in result.json}
+        assert result.status == 3
+        assert rows[host]["result"] == "failed"
+        assert "VCPU would be over capacity by 1: 8 allocated, 7 left" in rows[host]["error"]
+        assert rack.inventory_of(host)["allocation_ratio"] == 16.0
+        assert rack.inventory_of(rack.hosts[0])["allocation_ratio"] == 1.0
+        allowed = openstack.run(*command, "--allow-overcommitted")
+        assert allowed.status == 0
+        assert "VCPU would be over capacity by 1: 8 allocated, 7 left" in allowed.err
+        assert rack.inventory_of(host)["allocation_ratio"] == 1.0
+    finally:
+        rack.client.delete_allocations(consumer)
+
+
+def test_what_is_planned_again_may_not_put_a_provider_over_capacity(openstack, rack):
+    """Somebody claimed more than will be left, since: that provider is refused, unless it is allowed."""
+    path, busy = openstack.home / "busy.json", rack.hosts[2]
+    openstack.run(*RATIO, "VCPU=1", *rack.select, "--plan-out", path)
+    consumer = claim(rack, busy, 8)
+    command = (*BATCH, "apply", path, "--yes", "--replan", "-f", "json")
+    try:
+        result = openstack.run(*command)
+        rows = {row["uuid"]: row for row in result.json}
+        assert (result.status, rows[busy]["result"]) == (3, "failed")
+        assert "VCPU would be over capacity by 1: 8 allocated, 7 left" in rows[busy]["error"]
+        assert rack.inventory_of(busy)["allocation_ratio"] == 16.0
+        assert rack.inventory_of(rack.hosts[0])["allocation_ratio"] == 1.0
+        assert openstack.run(*command, "--allow-overcommitted").status == 0
+        assert rack.ratios() == {1.0}
+    finally:
+        rack.client.delete_allocations(consumer)
+
+
+@pytest.mark.parametrize("bulk_write", [False, True], ids=("one by one", "in portions"))
+def test_a_claim_between_plan_and_write_is_not_overrun(openstack, rack, claimer, bulk_write):
+    """The conflict plans that host again, and finds it full by now; the others are changed."""
+    with proxy_to(openstack.endpoint, claimer, bulk_write=bulk_write) as endpoint:
+        command = (*RATIO, "VCPU=1", *rack.select, "--yes", "-f", "json")
+        result = openstack.run(*command, endpoint=endpoint)
+    rows = {row["uuid"]: row for row in result.json}
+    failed = {uuid: row["error"] for uuid, row in rows.items() if row["result"] == "failed"}
+    assert (result.status, list(failed)) == (3, [rack.hosts[2]])
+    assert failed[rack.hosts[2]].startswith(OVER)
+    assert [rack.inventory_of(host)["allocation_ratio"] for host in rack.hosts] == [1.0, 1.0, 16.0, 1.0]
+
+
+def test_whoever_allows_it_overruns_such_a_claim(openstack, rack, claimer):
+    """As was said on the command line."""
+    with proxy_to(openstack.endpoint, claimer) as endpoint:
+        command = (*RATIO, "VCPU=1", *rack.select, "--yes", "--allow-overcommitted")
+        assert openstack.run(*command, endpoint=endpoint).status == 0
+    assert rack.ratios() == {1.0}
+
+
+def test_an_atomic_batch_does_not_overrun_a_claim_either(openstack, rack, claimer):
+    """One host that is full by now, and none is changed."""
+    with proxy_to(openstack.endpoint, claimer) as endpoint:
+        result = openstack.run(*RATIO, "VCPU=1", *rack.select, "--yes", "--atomic", endpoint=endpoint)
+    assert (result.status, rack.ratios()) == (3, {16.0})
+    assert f"nothing was changed: {OVER}" in result.err
+
+
+def test_a_resume_judges_by_what_is_allocated_by_then(openstack, rack, claimer):
+    """What was claimed while the run lay there is refused; a run that allowed it goes on so."""
+    stop = openstack.home / "stop"
+    stop.write_text("stop\n")
+    begun = (*RATIO, "VCPU=1", *rack.select, "--yes", "--control", stop)
+    runs = []
+    for options in ((), ("--allow-overcommitted",)):
+        assert openstack.run(*begun, *options).status == 130
+        runs.append(openstack.run(*RUN, "list", "-f", "json").json[-1]["id"])
+    claimer("PUT", "")
+    result = openstack.run(*RUN, "resume", runs[0], "--yes", "-f", "json")
+    rows = {row["uuid"]: row for row in result.json}
+    assert (result.status, rows[rack.hosts[2]]["result"]) == (3, "failed")
+    assert rows[rack.hosts[2]]["error"].startswith(OVER)
+    assert rack.inventory_of(rack.hosts[2])["allocation_ratio"] == 16.0
+    assert openstack.run(*RUN, "resume", runs[1], "--yes").status == 0
+    assert rack.ratios() == {1.0}
