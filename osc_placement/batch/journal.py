@@ -146,18 +146,12 @@ def create(
     directory: pathlib.Path | None = None,
 ) -> Journal:
     """Begin the journal of a run; when this returns, the whole plan is on the disk."""
-    directory = directory or state_directory()
     now = datetime.datetime.now(datetime.UTC)
-    path = directory / f"{_make_id(now)}{_SUFFIX}"
-    with _telling(path):
-        directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o600)
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    journal = Journal(path, descriptor)
+    path = (directory or state_directory()) / f"{_make_id(now)}{_SUFFIX}"
     header = {
         "record": "run",
         "version": VERSION,
-        "id": journal.id,
+        "id": path.stem,
         "server": identify_server(server),
         "edit": edit_to_json(plan.edit),
         "selection": selection,
@@ -166,9 +160,21 @@ def create(
         "settings": dict(settings or {}),
     }
     try:
+        return _begin(path, header, plan)
+    except JournalError as error:
+        raise JournalError(f"Nothing was changed: {error}") from error
+
+
+def _begin(path: pathlib.Path, header: Mapping[str, Any], plan: Plan) -> Journal:
+    with _telling(path):
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    journal = Journal(path, descriptor)
+    try:
         journal._append(header)
         journal.begin(plan)
-        _sync_directory(directory)
+        _sync_directory(path.parent)
     except BaseException:
         # nothing was written to the server, and nothing will be
         path.unlink(missing_ok=True)

@@ -102,7 +102,8 @@ def parse(path: pathlib.Path, content: bytes, *, is_running: bool = False) -> Ru
         try:
             reader.take(json.loads(line))
         except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
-            raise JournalError(f"{path} is damaged at line {number}: {error!r}") from error
+            wrong = f"it has no {error}" if isinstance(error, KeyError) else str(error)
+            raise JournalError(f"{path} is damaged at line {number}: {wrong}") from error
     if reader.header is None:
         raise JournalError(f"{path} has no first line: its run died before it began; nothing was changed")
     return Run(

@@ -118,7 +118,8 @@ def _read_providers_file(name: str | None, stdin: TextIO | None) -> tuple[str, .
     try:
         if name == "-":
             return read_provider_names(stdin or ())
-        return read_provider_names(pathlib.Path(name).read_text().splitlines())
+        # a list that came from a spreadsheet may begin with a mark
+        return read_provider_names(pathlib.Path(name).read_text("utf-8-sig").splitlines())
     except OSError as error:
         raise PlacementError(f"The file {name} cannot be read: {error.strerror}") from error
     except UnicodeDecodeError:

@@ -97,12 +97,13 @@ class ProgressBar:
 
 
 @contextmanager
-def nothing_changed_on_interrupt(stream: TextIO) -> Iterator[None]:
+def nothing_changed_on_interrupt(stream: TextIO | None) -> Iterator[None]:
     """Let Ctrl-C end the command, as it does, with words for the time before the first write."""
     try:
         yield
     except KeyboardInterrupt:
-        print("Interrupted; nothing was changed.", file=stream)
+        if stream is not None:
+            print("Interrupted; nothing was changed.", file=stream)
         raise
 
 
@@ -136,16 +137,17 @@ class WriteWatch:
 
 
 @contextmanager
-def stop_on_interrupt(stream: TextIO, say: Callable[[str], None]) -> Iterator[threading.Event]:
+def stop_on_interrupt(stream: TextIO | None, say: Callable[[str], None]) -> Iterator[threading.Event]:
     """Give an event that Ctrl-C sets instead of ending the process; a second Ctrl-C ends it at once.
 
+    So does the signal by which a service manager or a job scheduler ends a process.
     ``say`` prints a line to the stream, beside whatever else is shown there.
     """
     stop = threading.Event()
 
     def handle(_number: int, _frame: FrameType | None) -> None:
         if stop.is_set():
-            if stream.isatty():
+            if stream is not None and stream.isatty():
                 # a progress bar hides the cursor
                 print(_SHOW_CURSOR, file=stream, flush=True)
             # threads that wait for an answer cannot be ended otherwise
@@ -153,8 +155,9 @@ def stop_on_interrupt(stream: TextIO, say: Callable[[str], None]) -> Iterator[th
         stop.set()
         say("Finishing what is under way; Ctrl-C again to leave at once.")
 
-    previous = signal.signal(signal.SIGINT, handle)
+    previous = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield stop
     finally:
-        signal.signal(signal.SIGINT, previous)
+        for number, handler in previous.items():
+            signal.signal(number, handler)

@@ -113,10 +113,10 @@ def test_selectors_are_and_ed(openstack, rack):
 
 
 def test_providers_come_from_a_file_or_standard_input(openstack, rack):
-    """By name or UUID, with comments; one that is not there is an error and nothing is changed."""
+    """By name or UUID, with comments, from Windows too; one that is not there is an error."""
     text = f"# two of them\n{rack.hosts[0]}\n\n{rack.aggregate[:8]}-host1  # by name\n"
     path = openstack.home / "hosts"
-    path.write_text(text)
+    path.write_bytes(b"\xef\xbb\xbf" + text.replace("\n", "\r\n").encode())
     command = (*RATIO, "VCPU=3", "--dry-run", "-f", "json", "--providers-file")
     assert changed(openstack.run(*command, path)) == set(rack.hosts[:2])
     assert changed(openstack.run(*command, "-", text=text)) == set(rack.hosts[:2])

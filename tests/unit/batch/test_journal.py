@@ -237,14 +237,21 @@ def test_a_run_under_way_is_not_resumed_by_another(tmp_path):
     assert journal.read(recorder.id, tmp_path).state == "unfinished"
 
 
-@pytest.mark.parametrize("damage", [b"garbage\n", b'{"no": "record"}\n', b'{"record":"outcome"}\n'])
-def test_damage_is_one_sentence_with_the_line(tmp_path, damage):
+@pytest.mark.parametrize(
+    ("damage", "words"),
+    [
+        (b"garbage\n", "Expecting value"),
+        (b'{"no": "record"}\n', "it has no 'record'"),
+        (b'{"record":"outcome"}\n', "it has no 'result'"),
+    ],
+)
+def test_damage_is_one_sentence_with_the_line(tmp_path, damage, words):
     """Anything but a torn last line is not guessed at."""
     run_id = run_recorded(FakeCloud("a"), tmp_path, plan_for(FakeCloud("a")))
     path = tmp_path / f"{run_id}.jsonl"
     first, rest = path.read_bytes().split(b"\n", 1)
     path.write_bytes(first + b"\n" + damage + rest)
-    with pytest.raises(journal.JournalError, match="damaged at line 2"):
+    with pytest.raises(journal.JournalError, match=f"damaged at line 2: {words}"):
         journal.read(run_id, tmp_path)
     assert [type(run) for run in journal.read_all(tmp_path)] == [journal.JournalError]
 
@@ -268,7 +275,7 @@ def test_a_journal_of_a_later_version_is_refused(tmp_path):
 def test_a_disk_that_cannot_be_written_stops_before_the_first_write(tmp_path):
     """One sentence, and the cloud is as it was."""
     (tmp_path / "file").write_text("")
-    with pytest.raises(journal.JournalError, match="cannot be read or written"):
+    with pytest.raises(journal.JournalError, match=r"^Nothing was changed: .* cannot be read or written"):
         journal.create(SERVER, plan_for(FakeCloud("a")), directory=tmp_path / "file")
 
 

@@ -71,20 +71,30 @@ def test_what_is_said_without_a_bar_is_a_line():
     assert stream.getvalue() == "Going on.\n"
 
 
-def test_ctrl_c_sets_the_event_and_says_what_happens():
-    """The work goes on to a good end, and the operator knows."""
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_sets_the_event_and_says_what_happens(number):
+    """The work goes on to a good end, and the operator knows; a job that is cancelled ends as well."""
     stream = io.StringIO()
     bar = ProgressBar("Changing", 4, stream)
     with stop_on_interrupt(stream, bar.say) as stop:
-        os.kill(os.getpid(), signal.SIGINT)
+        os.kill(os.getpid(), number)
         assert stop.wait(10)
     assert stream.getvalue() == "Finishing what is under way; Ctrl-C again to leave at once.\n"
 
 
+def test_interrupted_without_a_standard_error_nothing_is_said(capsys):
+    """What is printed to no stream would go to standard output, among the rows."""
+    with pytest.raises(KeyboardInterrupt), progress.nothing_changed_on_interrupt(None):
+        raise KeyboardInterrupt
+    assert capsys.readouterr().out == ""
+
+
 def test_ctrl_c_means_what_it_meant_afterwards():
     """The signal is ours for as long as the work takes."""
+    before = signal.getsignal(signal.SIGTERM)
     with stop_on_interrupt(io.StringIO(), print):
         pass
+    assert signal.getsignal(signal.SIGTERM) == before
     with pytest.raises(KeyboardInterrupt):
         os.kill(os.getpid(), signal.SIGINT)
 
