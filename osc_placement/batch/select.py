@@ -157,6 +157,18 @@ def read_usages(
     client: PlacementClient, readings: Sequence[Reading], *, concurrency: int = CONCURRENCY
 ) -> list[Reading]:
     """The same readings with usages, which are asked for where they are not known."""
+    missing = {
+        reading.subject.uuid for reading in readings if reading.usages is None and reading.state is not None
+    }
+    if len(missing) > _FEW:
+        records = client.read_providers_at_once(want=("usages",)) or ()
+        usages = {record.provider.uuid: record.usages for record in records}
+        readings = [
+            replace(reading, usages=usages.get(reading.subject.uuid))
+            if reading.subject.uuid in missing
+            else reading
+            for reading in readings
+        ]
 
     def read(reading: Reading) -> Reading:
         if reading.usages is not None or reading.state is None:

@@ -90,7 +90,13 @@ class BatchCommand(PlanCommand):
         plan = make_plan(edit, readings)
         select.require_resource_classes(self.client, readings, self.name_classes(parsed_args))
         if "inventories" in edit.facets:
-            plan = self.judge(plan, readings, parsed_args, aggregates=parsed_args.selection.aggregates)
+            plan = self.judge(
+                plan,
+                readings,
+                parsed_args,
+                allow_overcommitted=parsed_args.allow_overcommitted,
+                aggregates=parsed_args.selection.aggregates,
+            )
         if parsed_args.plan_out:
             save_plan(
                 pathlib.Path(parsed_args.plan_out),

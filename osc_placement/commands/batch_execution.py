@@ -247,6 +247,7 @@ class PlanCommand(base.Lister):
         readings: Sequence[Reading],
         parsed_args: argparse.Namespace,
         *,
+        allow_overcommitted: bool,
         aggregates: Sequence[str] = (),
     ) -> Plan:
         """The plan with what an expert says of it; usages are asked for where less will be left."""
@@ -258,7 +259,7 @@ class PlanCommand(base.Lister):
             replace(plan, unreadable={**plan.unreadable, **unknown}),
             {reading.subject.uuid: reading.usages for reading in known if reading.usages is not None},
             aggregates=aggregates,
-            allow_overcommitted=parsed_args.allow_overcommitted,
+            allow_overcommitted=allow_overcommitted,
         )
 
     def require_server(self, recorded: str) -> None:

@@ -114,8 +114,9 @@ class ResumeRun(PlanCommand):
         plan = recovery.plan_resume(run, read_with(self, parsed_args))
         if not run.header.settings.get("keeps_capacity"):
             return plan
-        readings = [Reading(step.subject, step.before) for step in plan.changes]
-        return self.judge(plan, readings, parsed_args)
+        return self.judge(
+            plan, readings_of(plan), parsed_args, allow_overcommitted=parsed_args.allow_overcommitted
+        )
 
     def _plan_reshape(self, run: journal.Run) -> Plan:
         """It was done, or it is to be done: there is nothing between."""
@@ -168,7 +169,9 @@ class UndoRun(PlanCommand):
         self._undoes = run.header.id
         if run.header.kind == KIND:
             return self._plan_reshape(run)
-        return recovery.plan_undo(run, read_with(self, parsed_args), force=parsed_args.force)
+        plan = recovery.plan_undo(run, read_with(self, parsed_args), force=parsed_args.force)
+        # what was asked for is the way back: it is told where that leaves less than is allocated, and done
+        return self.judge(plan, readings_of(plan), parsed_args, allow_overcommitted=True)
 
     def _plan_reshape(self, run: journal.Run) -> Plan:
         """All of it goes back in one transaction; what somebody changed since cannot be forced."""
@@ -179,6 +182,11 @@ class UndoRun(PlanCommand):
             return self._reshape.steps
         back = (Change(step.subject, step.before, step.before, recovery.FOUND_BACK) for step in intents)
         return plan_steps(title, back)
+
+
+def readings_of(plan: Plan) -> list[Reading]:
+    """What the changes of a plan were made of."""
+    return [Reading(step.subject, step.before) for step in plan.changes]
 
 
 def _add_run_argument(parser: argparse.ArgumentParser) -> None:

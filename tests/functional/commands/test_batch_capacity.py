@@ -141,3 +141,44 @@ def test_a_resume_judges_by_what_is_allocated_by_then(openstack, rack, claimer):
     assert rack.inventory_of(rack.hosts[2])["allocation_ratio"] == 16.0
     assert openstack.run(*RUN, "resume", runs[1], "--yes").status == 0
     assert rack.ratios() == {1.0}
+
+
+def test_an_undo_tells_where_it_leaves_too_little_and_does_it(openstack, rack, claimer):
+    """Who raised a ratio and takes it back may want that more than room."""
+    openstack.run(*BATCH, "inventory", "set", "VCPU:total=16", *rack.select, "--yes")
+    openstack.run(*RATIO, "VCPU=0.5", *rack.select, "--yes")
+    openstack.run(*RATIO, "VCPU=1", *rack.select, "--yes")
+    run = openstack.run(*RUN, "list", "-f", "json").json[-1]["id"]
+    claimer("PUT", "")
+    name = rack.client.show_provider(rack.hosts[2])["name"]
+    for how in ("--dry-run", "--yes"):
+        result = openstack.run(*RUN, "undo", run, how)
+        assert (result.status, result.err) == (
+            0,
+            f"Warning: {name}: VCPU would be over capacity by 1: 8 allocated, 7 left\n",
+        )
+    assert rack.ratios() == {0.5}
+
+
+def test_usages_of_many_are_one_request(openstack, rack, client):
+    """A resume asks for those of all providers at once, where there are many and the server can tell."""
+    others = [client.create_provider(f"{rack.aggregate[:8]}-more{number}")["uuid"] for number in range(25)]
+    for host in others:
+        client.set_inventories(host, {"VCPU": {"total": 8, "allocation_ratio": 16.0}}, 0)
+    asked = []
+    stop = openstack.home / "stop"
+    stop.write_text("stop\n")
+    command = (*RATIO, "VCPU=1", "--name", f"{rack.aggregate[:8]}-more*", "--yes", "--control", stop)
+    try:
+        with proxy_to(openstack.endpoint, lambda *request: asked.append(request)) as endpoint:
+            assert openstack.run(*command, endpoint=endpoint).status == 130
+            run = openstack.run(*RUN, "list", "-f", "json").json[-1]["id"]
+            asked.clear()
+            assert openstack.run(*RUN, "resume", run, "--yes", endpoint=endpoint).status == 0
+        reads = [path for method, path in asked if method == "GET" and path != "/"]
+        assert len(reads) < 5
+        ratios = {client.show_inventory(host, "VCPU")["allocation_ratio"] for host in others}
+        assert ratios == {1.0}
+    finally:
+        for host in others:
+            client.delete_provider(host)
