@@ -167,7 +167,8 @@ def _assess(command: base.PlacementCommand, migration: Migration, concurrency: i
         interface=manager.interface,
         timeout=command.client.timeout,
     )
-    return migration.assess(Context(ApiSource(api), command.client, concurrency, open_ironic))
+    source = ApiSource(api)
+    return migration.assess(Context(lambda: source, command.client, concurrency, open_ironic))
 
 
 def _open_ironic(manager: Any, timeout: float | None) -> BareMetalSource:

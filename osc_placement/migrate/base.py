@@ -78,14 +78,20 @@ class Assessment:
 class Context:
     """Whom a migration asks.
 
+    Who wants the source waits until it is open, and so asks placement first where the order does not matter.
     ``open_ironic`` gives None where nothing says how to reach Ironic; only who needs it calls it, as its
     configuration may be wrong (Unreadable), which is nobody else's concern.
     """
 
-    source: Source
+    open_source: Callable[[], Source]
     client: PlacementClient
     concurrency: int
     open_ironic: Callable[[], BareMetalSource | None] = lambda: None
+
+    @property
+    def source(self) -> Source:
+        """Where nova's facts come from; Unreadable if that cannot be opened."""
+        return self.open_source()
 
 
 class Migration(Protocol):

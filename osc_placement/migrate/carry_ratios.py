@@ -50,9 +50,9 @@ class CarryRatios:
 
     def assess(self, context: Context) -> Assessment:
         """Read both sides and compare."""
+        records = context.client.read_providers(want=("inventories",), concurrency=context.concurrency)
         aggregates = context.source.list_aggregates()
         hosts = read_hosts(context.source)
-        records = context.client.read_providers(want=("inventories",), concurrency=context.concurrency)
         return self.compare(aggregates, hosts, {record.provider.uuid: record for record in records})
 
     def compare(

@@ -10,6 +10,7 @@ from typing import Any
 
 from osc_placement.migrate import tables
 from osc_placement.migrate.base import Assessment, Context, Migration
+from osc_placement.migrate.opening import Opening
 from osc_placement.migrate.runner import Execution
 from osc_placement.migrate.settings import Settings
 
@@ -25,13 +26,12 @@ class Command:
     def assess(self, migration: Migration) -> tuple[Context, Assessment]:
         """Compare nova with placement."""
         client = self.settings.open_client()
-        source = self.settings.open_source()
+        opening = Opening(self.settings.open_source)
         try:
-            concurrency = self.execution.concurrency
-            context = Context(source, client, concurrency, self.settings.open_ironic)
+            context = Context(opening, client, self.execution.concurrency, self.settings.open_ironic)
             return context, migration.assess(context)
         finally:
-            source.close()
+            opening.close()
 
     def show(self, document: Mapping[str, Any], text: Sequence[str]) -> None:
         """Print the document, or the text that says the same to people."""

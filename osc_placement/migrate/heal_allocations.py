@@ -44,8 +44,8 @@ class HealAllocations:
 
     def assess(self, context: Context) -> Assessment:
         """Read both sides and compare."""
-        hosts = read_hosts(context.source)
         landscape = read_landscape(context.client, context.concurrency)
+        hosts = read_hosts(context.source)
         healer = Healer(hosts, landscape)
         findings = [*hosts.findings, *find_strangers(hosts, self.hosts)]
         notes: list[str] = []

@@ -39,9 +39,9 @@ class MirrorAggregates:
     def assess(self, context: Context) -> Assessment:
         """Read both sides and compare."""
         context.client.require(microversion.PROVIDER_AGGREGATES, "a mirror of aggregates")
+        records = context.client.read_providers(want=("aggregates",), concurrency=context.concurrency)
         known = context.source.list_aggregates()
         hosts = read_hosts(context.source)
-        records = context.client.read_providers(want=("aggregates",), concurrency=context.concurrency)
         return self.compare(known, hosts, {record.provider.uuid: record for record in records})
 
     def compare(

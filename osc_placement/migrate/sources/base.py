@@ -76,5 +76,8 @@ class BareMetalSource(Protocol):
 class ClosableSource(Source, Protocol):
     """A source that who opened it closes."""
 
+    def prepare(self) -> None:
+        """Do what the first read would have to wait for; Unreadable as that would be."""
+
     def close(self) -> None:
         """Give back what it has open."""

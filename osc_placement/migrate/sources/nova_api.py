@@ -51,6 +51,10 @@ class ApiSource:
     def __init__(self, api: NovaApi) -> None:
         self._api = api
 
+    def prepare(self) -> None:
+        """Ask which versions nova speaks."""
+        _ = self._api.newest
+
     def close(self) -> None:
         """There is nothing to give back."""
 

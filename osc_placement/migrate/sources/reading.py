@@ -47,10 +47,7 @@ class NovaDatabase:
         """The columns of a table; none if there is no such table."""
         if table not in self._columns:
             with self._reading() as connection:
-                inspector = sa.inspect(connection)
-                exists = inspector.has_table(table)
-                names = [column["name"] for column in inspector.get_columns(table)] if exists else []
-            self._columns[table] = frozenset(names)
+                self._columns[table] = _read_columns(connection, table)
         return self._columns[table]
 
     def table(self, name: str, required: Iterable[str], optional: Iterable[str] = ()) -> sa.TableClause:
@@ -91,6 +88,19 @@ class NovaDatabase:
                 yield connection
         except sa.exc.SQLAlchemyError as error:
             raise Unreadable(self.label, _reason(error)) from error
+
+
+def _read_columns(connection: Connection, table: str) -> frozenset[str]:
+    """PERF: a question without rows takes a millisecond; to inspect a table of MariaDB takes forty."""
+    statement = sa.select(sa.text("*")).select_from(sa.table(table)).where(sa.false())
+    try:
+        return frozenset(connection.execute(statement).keys())
+    except (sa.exc.ProgrammingError, sa.exc.OperationalError):
+        # it is not there, or not all of it may be read
+        connection.rollback()
+        inspector = sa.inspect(connection)
+        exists = inspector.has_table(table)
+        return frozenset(column["name"] for column in inspector.get_columns(table)) if exists else frozenset()
 
 
 def _connect(url: str, label: str) -> Engine:

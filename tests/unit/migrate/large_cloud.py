@@ -89,7 +89,7 @@ class Client:
         return json.dumps(consumer)
 
 
-context = Context(Source(), Client(sys.argv[1] == "full"), 1)
+context = Context(Source, Client(sys.argv[1] == "full"), 1)
 assessment = HealAllocations().assess(context)
 # what getrusage tells begins with the memory of the process that started this one
 status = pathlib.Path("/proc/self/status").read_text()
