@@ -7,9 +7,12 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 
 import pytest
 
+from osc_placement import transport
+from osc_placement.migrate.sources import reading
 from tests.functional.migrate.placement import CLAIM, held_by
 from tests.functional.servers import make_environment
 
@@ -68,6 +71,44 @@ def test_bounded_runs_get_to_the_end(unmigrated, migrate_json):
         statuses.append(status)
     assert statuses == [1, 1, 1, 0, 0]
     assert counts(document)["heal_allocations"] == (0, 0)
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    """What placement and nova's databases are asked: the methods of requests, and "SQL" for a question."""
+    asked = []
+    send, fetch = transport.Transport._send, reading.NovaDatabase.fetch
+
+    def note_and_send(self, method, path, **options):
+        asked.append(method)
+        return send(self, method, path, **options)
+
+    def note_and_fetch(self, statement):
+        asked.append("SQL")
+        return fetch(self, statement)
+
+    monkeypatch.setattr(transport.Transport, "_send", note_and_send)
+    monkeypatch.setattr(reading.NovaDatabase, "fetch", note_and_fetch)
+    return asked
+
+
+def test_resumed_run_writes_nothing_twice_and_reads_little(unmigrated, cloud, client, migrate, asked):
+    """Without markers of how far it came: what is done costs no write, and no question for each instance."""
+    assert migrate("online_data_migrations", "--max-count", "9").returncode == 1
+    assert migrate("online_data_migrations").returncode == 0
+    assert {client.list_allocations(uuid)["consumer_generation"] for uuid in unmigrated} == {1}
+    costs = []
+    for instances in (0, 40):
+        for number in range(instances):
+            cloud.add_instance(f"h{number % 2}", f"cell{number % 2 + 1}", flavor=SMALL)
+        migrate("online_data_migrations")
+        asked.clear()
+        assert migrate("online_data_migrations").returncode == 0
+        costs.append(Counter(asked))
+    assert costs[0] == costs[1]
+    assert set(costs[0]) == {"GET", "SQL"}
+    assert costs[0]["GET"] < 10
+    assert costs[0]["SQL"] < 40
 
 
 def test_parts_are_the_whole(unmigrated, client, migrate_json):
