@@ -231,7 +231,9 @@ def _find(run_id: str, directory: pathlib.Path | None) -> pathlib.Path:
     directory = directory or state_directory()
     path = directory / f"{run_id}{_SUFFIX}"
     if not run_id or "/" in run_id or not path.is_file():
-        raise JournalError(f"There is no run {run_id!r} in {directory} (see: batch run list)")
+        raise JournalError(
+            f"There is no run {run_id!r} in {directory} (see: batch run list, placement-migrate runs list)"
+        )
     return path
 
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import os
 import signal
 import sys
@@ -28,20 +29,41 @@ EXIT_CLOSED_PIPE: Final = 128 + signal.SIGPIPE
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status."""
     options = make_parser().parse_args(arguments)
+    # what it warns of is in the error that follows, if one does
+    logging.getLogger("keystoneauth").setLevel(logging.ERROR)
     try:
         status: int = options.run(Command(_settings(options), _execution(options), options))
-        sys.stdout.flush()
+        print(end="", flush=True)
     except (PlacementError, keystone.ClientException) as error:
-        print(f"placement-migrate: {' '.join(str(error).split())}", file=sys.stderr)
+        print(f"placement-migrate: {_explain(error)}", file=sys.stderr)
         return commands.failure_status(options, error)
     except BrokenPipeError:
-        # what is left in the buffer has nowhere to go, and Python would complain of it at the end
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _forget_output()
         return EXIT_CLOSED_PIPE
+    except OSError as error:
+        _forget_output()
+        print(f"placement-migrate: {error}; placement-migrate runs list says what was done", file=sys.stderr)
+        return commands.failure_status(options, error)
     except KeyboardInterrupt:
         print("placement-migrate: interrupted", file=sys.stderr)
         return EXIT_INTERRUPTED
     return status
+
+
+def _explain(error: Exception) -> str:
+    """An error in one line; where nobody answered, who that was and the network's own word for it."""
+    text = " ".join(str(error).split())
+    if not isinstance(error, keystone.ConnectFailure):
+        return text
+    cause: BaseException = error
+    while cause.__cause__ or cause.__context__:
+        cause = cause.__cause__ or cause.__context__ or cause
+    return f"{text.partition(': HTTP')[0]}: {getattr(cause, 'strerror', None) or cause}"
+
+
+def _forget_output() -> None:
+    """What is left in the buffer has nowhere to go, and Python would complain of it at the end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _settings(options: argparse.Namespace) -> Settings:

@@ -60,6 +60,15 @@ class Settings:
     nova_token: str | None = None
     timeout: float | None = None
 
+    def __post_init__(self) -> None:
+        """UsageError if an address is none."""
+        for service in ("placement", "ironic", "nova"):
+            address = getattr(self, f"{service}_endpoint")
+            if address and not address.startswith(("http://", "https://")):
+                raise UsageError(
+                    f"--{service}-endpoint is an address such as http://controller/service, not {address!r}"
+                )
+
     def open_source(self) -> ClosableSource:
         """Nova's databases, or its API."""
         return self._open_api() if self.source == "api" else self._open_databases()

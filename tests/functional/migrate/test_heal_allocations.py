@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """`placement-migrate allocations` and `status`, beside the real `nova-manage placement heal_allocations`."""
 
+import subprocess
+import sys
+
 import pytest
 
 from osc_placement.migrate import runner
@@ -308,6 +311,8 @@ def test_healing_can_be_narrowed_and_bounded(cloud, client, add_host, migrate, m
         (("--placement-endpoint", "http://127.0.0.1:1", "status"), "got no answer"),
         (("--config-file", "/no/nova.conf", "status"), "/no/nova.conf"),
         (("--os-cloud", "no-such-cloud", "status"), "no-such-cloud"),
+        (("--placement-endpoint", "here", "status"), "--placement-endpoint is an address such as"),
+        (("runs", "show", "none"), "see: batch run list, placement-migrate runs list"),
     ],
 )
 def test_what_cannot_begin_is_one_line(cloud, migrate, arguments, text):
@@ -316,6 +321,17 @@ def test_what_cannot_begin_is_one_line(cloud, migrate, arguments, text):
     assert (done.returncode, done.stdout) == (1, "")
     assert text in done.stderr
     assert len(done.stderr.splitlines()) == 1
+
+
+def test_keystone_that_does_not_answer_is_one_line(nova_conf, migrate):
+    """What does not answer, and the network's word for it; the library has nothing to add."""
+    access = "auth_type = password\nauth_url = http://127.0.0.1:1/v3\nusername = u\npassword = p\n"
+    nova_conf.write_text(f"{nova_conf.read_text().partition('[placement]')[0]}[placement]\n{access}")
+    program = "from osc_placement.migrate.main import main; raise SystemExit(main())"
+    words = [sys.executable, "-c", program, "--config-file", nova_conf, "status"]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    reason = "Unable to establish connection to http://127.0.0.1:1/v3/auth/tokens: Connection refused"
+    assert (done.returncode, done.stderr) == (1, f"placement-migrate: {reason}\n")
 
 
 def test_long_table_is_cut(cloud, add_host, migrate, migrate_json, monkeypatch):

@@ -3,6 +3,7 @@
 
 import contextlib
 import json
+import shlex
 import signal
 import socket
 import subprocess
@@ -130,6 +131,21 @@ def test_closed_pipe_is_no_traceback(cloud, add_host, start):
     process.stdout = None
     assert process.stderr.read() == ""
     assert process.wait() == 141
+
+
+@pytest.mark.parametrize(
+    ("redirection", "status", "error"),
+    [(">/dev/full", 1, "No space left on device; placement-migrate runs list says"), (">&-", 0, "")],
+)
+def test_output_that_goes_nowhere_is_no_traceback(client, nova_conf, tmp_path, redirection, status, error):
+    """A full disk is one line, with the way to learn what was done; nobody listening is nobody's concern."""
+    words = shlex.join([sys.executable, "-c", PROGRAM, "--config-file", str(nova_conf), "status"])
+    environment = make_environment(XDG_STATE_HOME=str(tmp_path / "state"))
+    done = subprocess.run(
+        ["sh", "-c", f"{words} {redirection}"], env=environment, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, error in done.stderr) == (status, True)
+    assert len(done.stderr.splitlines()) == (1 if error else 0)
 
 
 def test_unreadable_cell_is_no_proof_for_nova_manages_codes(cloud, add_host, migrate_json):
