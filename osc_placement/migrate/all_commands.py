@@ -74,6 +74,6 @@ def _run(command: Command, tally: Tally) -> None:
 
 
 def _show(command: Command, rows: Sequence[tables.Row], findings: Sequence[Finding]) -> None:
-    lines = [f"Left alone: {finding}" for finding in findings]
+    lines = [f"Left alone: {line}" for line in tables.describe_findings(findings)]
     document = {"migrations": rows, "findings": [tables.finding_row(each) for each in findings]}
     command.show(document, [*lines, tables.format_table(_COLUMNS, rows)])

@@ -135,7 +135,9 @@ def show_status(command: Command) -> int:
     }
     lines = [f"instance {uuid}: it holds nothing" for uuid in missing]
     lines += [f"instance {uuid}: what it holds is of another project or user" for uuid in foreign]
-    command.show(document, [*lines, *map(str, assessment.findings), *assessment.notes, sentence])
+    command.show(
+        document, [*lines, *tables.describe_findings(assessment.findings), *assessment.notes, sentence]
+    )
     if any(finding.trouble is Trouble.UNKNOWN for finding in assessment.findings):
         return EXIT_UNKNOWN
     return EXIT_DONE if readiness.is_ready(assessment) else EXIT_PARTIAL

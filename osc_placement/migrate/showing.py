@@ -87,5 +87,5 @@ def _show(
 ) -> None:
     findings = assessment.findings
     document = {"rows": rows, "findings": [tables.finding_row(each) for each in findings], **more}
-    lines = [f"Left alone: {finding}" for finding in findings]
+    lines = [f"Left alone: {line}" for line in tables.describe_findings(findings)]
     command.show(document, [tables.format_table(columns, rows, assessment.names), *lines, *summary])

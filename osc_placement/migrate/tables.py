@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -11,10 +12,12 @@ from prettytable import PrettyTable
 
 from osc_placement.batch.difference import describe_difference
 from osc_placement.batch.plan import Change, Outcome
-from osc_placement.migrate.base import Finding
+from osc_placement.migrate.base import Finding, Trouble
 
 Row = Mapping[str, Any]
 PLAN_COLUMNS: Final = ("uuid", "name", "before", "after", "note")
+#: lines about what could not be read for the same reason
+_MOST_ALIKE: Final = 20
 REPORT_COLUMNS: Final = (*PLAN_COLUMNS, "result", "error")
 
 
@@ -39,6 +42,21 @@ def outcome_row(outcome: Outcome) -> dict[str, Any]:
 def finding_row(finding: Finding) -> dict[str, Any]:
     """Something that was left alone."""
     return {"trouble": str(finding.trouble), "subject": finding.subject, "text": finding.text}
+
+
+def describe_findings(findings: Sequence[Finding]) -> list[str]:
+    """A line for each; of what could not be read for one and the same reason, the first ones, and how many.
+
+    A cell that is away has hosts and instances by the thousand, and none of them is anybody's to mend.
+    """
+    lines, counts = [], Counter[str]()
+    for finding in findings:
+        if finding.trouble is Trouble.UNKNOWN:
+            counts[finding.text] += 1
+        if counts[finding.text] <= _MOST_ALIKE:
+            lines.append(str(finding))
+    more = {text: count - _MOST_ALIKE for text, count in counts.items() if count > _MOST_ALIKE}
+    return lines + [f"... and {count} more, which -f json has: {text}" for text, count in more.items()]
 
 
 def format_table(columns: Sequence[str], rows: Sequence[Row], names: Mapping[str, str] | None = None) -> str:

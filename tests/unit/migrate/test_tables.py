@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What people read of findings."""
+
+from osc_placement.migrate.base import Finding, Trouble
+from osc_placement.migrate.tables import describe_findings
+
+
+def test_hosts_of_a_cell_that_is_away_are_counted():
+    """A thousand lines of one reason hide the others; what somebody can mend has its line, however many."""
+    away = [Finding(Trouble.UNKNOWN, f"host h{number}", "its cell is away") for number in range(1000)]
+    full = [Finding(Trouble.OVER_CAPACITY, f"instance i{number}", "no room") for number in range(50)]
+    cell = Finding(Trouble.UNKNOWN, "cell c", "refused")
+    lines = describe_findings([*away, *full, cell])
+    assert lines[:20] == [f"host h{number}: its cell is away" for number in range(20)]
+    assert lines[20:70] == [f"instance i{number}: no room" for number in range(50)]
+    assert lines[70:] == ["cell c: refused", "... and 980 more, which -f json has: its cell is away"]
+
+
+def test_few_have_a_line_each():
+    """As many as fit on a screen."""
+    away = [Finding(Trouble.UNKNOWN, f"host h{number}", "its cell is away") for number in range(20)]
+    assert describe_findings(away) == list(map(str, away))
