@@ -15,7 +15,8 @@ from osc_placement.migrate.progress import Progress
 from osc_placement.migrate.runner import Execution, Run
 
 Item = TypeVar("Item")
-_MOST_ROWS: Final = 1000
+#: of a table or a list
+MOST_ROWS: Final = 1000
 
 
 def run_or_show(command: Command, context: Context, assessment: Assessment) -> Run | None:
@@ -61,7 +62,7 @@ def _make_rows(
 
     PERF: a table of 100,000 rows takes 100 MiB and seconds, and nobody reads it.
     """
-    shown = items if command.options.format == "json" else items[:_MOST_ROWS]
+    shown = items if command.options.format == "json" else items[:MOST_ROWS]
     hidden = len(items) - len(shown)
     more = [f"... and {hidden} more rows, which -f json has"] if hidden else []
     return [make(item) for item in shown], more

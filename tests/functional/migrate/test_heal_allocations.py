@@ -336,11 +336,15 @@ def test_keystone_that_does_not_answer_is_one_line(nova_conf, migrate):
 
 def test_long_table_is_cut(cloud, add_host, migrate, migrate_json, monkeypatch):
     """Of very many rows a table has the first, and says how many there are; JSON has all."""
-    monkeypatch.setattr("osc_placement.migrate.showing._MOST_ROWS", 2)
+    for module in ("commands", "showing"):
+        monkeypatch.setattr(f"osc_placement.migrate.{module}.MOST_ROWS", 2)
     add_host("h1")
     uuids = {cloud.add_instance("h1") for _ in range(3)}
     document, _ = migrate_json("allocations", "--dry-run")
     assert {row["uuid"] for row in document["rows"]} == uuids
+    listed = migrate("status").stdout
+    assert sum(uuid in listed for uuid in uuids) == 2
+    assert "... and 1 more, which -f json has\n" in listed
     shown = migrate("allocations").stdout
     assert sum(uuid in shown for uuid in uuids) == 2
     assert "... and 1 more rows, which -f json has" in shown
