@@ -5,6 +5,7 @@ import contextlib
 import json
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import sys
@@ -238,6 +239,23 @@ def test_each_provider_is_told_if_asked_for(make_application):
     scraped = read(application)
     assert scraped.get("provider_capacity", **labels) == 14
     assert scraped.get("provider_used", **labels) == 0
+
+
+def test_every_series_is_documented(make_application):
+    """The page for operators tells what there is, and of nothing else."""
+    page = (pathlib.Path(__file__).parents[3] / "doc/source/admin/operations.rst").read_text()
+    application = make_application(by_provider=True)
+    make_host(application, "one", RACK)
+    text = send(application, "GET", "/-/metrics").text
+    # the library tells of each counter when it was made, where there is one process
+    named = re.findall(r"^# TYPE placement_(\w+) ", text, re.MULTILINE)
+    families = {name for name in named if not name.endswith("_created")}
+    told = set()
+    for row in page.split("   * - ")[1:]:
+        first, *others = re.findall(r"``(\w+)", row.partition("     - ")[0]) or ["none"]
+        prefix = first.removeprefix("placement_").removesuffix("_inventory")
+        told |= {first.removeprefix("placement_"), *(f"{prefix}{other}" for other in others)}
+    assert told - {"none"} == families
 
 
 def test_a_capacity_without_end_is_one(database, make_application):
