@@ -23,7 +23,7 @@ def test_tool_is_posix_shell(path):
     assert (done.returncode, done.stderr) == (0, "")
 
 
-@pytest.mark.parametrize("name", ["demo", "pin", "reliability", "test"])
+@pytest.mark.parametrize("name", ["build", "demo", "pin", "reliability", "test"])
 def test_help_names_every_option(name):
     """The help text of a tool has every option that the script reads, and the tool ends well."""
     path = ROOT / "tools" / name
@@ -34,7 +34,7 @@ def test_help_names_every_option(name):
     assert [option for option in options if option not in done.stdout] == []
 
 
-@pytest.mark.parametrize("name", ["demo", "pin", "reliability"])
+@pytest.mark.parametrize("name", ["build", "demo", "pin", "reliability"])
 def test_unknown_option_is_refused(name):
     """An argument that a tool does not know makes nothing and ends with usage on stderr and status 2."""
     done = run(ROOT / "tools" / name, "--no-such-option")
