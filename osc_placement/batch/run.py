@@ -143,7 +143,7 @@ class _Reader:
             record.get("selection", ""),
             record.get("started", ""),
             record.get("undoes"),
-            record.get("settings", {}),
+            dict(record.get("settings") or {}),
         )
 
     def _take_intent(self, record: Mapping[str, Any]) -> None:

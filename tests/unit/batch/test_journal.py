@@ -272,6 +272,16 @@ def test_a_journal_of_a_later_version_is_refused(tmp_path):
         journal.read(run_id, tmp_path)
 
 
+def test_settings_that_are_none_are_damage(tmp_path):
+    """They decide how a run is undone, so nothing is guessed."""
+    run_id = run_recorded(FakeCloud("a"), tmp_path, plan_for(FakeCloud("a")))
+    path = tmp_path / f"{run_id}.jsonl"
+    path.write_text(path.read_text().replace('"settings":{}', '"settings":"x"'))
+    for read in (journal.read, journal.read_header):
+        with pytest.raises(journal.JournalError, match="damaged at line 1"):
+            read(run_id, tmp_path)
+
+
 def test_a_disk_that_cannot_be_written_stops_before_the_first_write(tmp_path):
     """One sentence, and the cloud is as it was."""
     (tmp_path / "file").write_text("")
