@@ -56,14 +56,7 @@ class Audit:
         landscape = read_landscape(context.client, context.concurrency)
         chosen = self._choose(landscape)
         nova = read_nova(context.source, landscape)
-        suspects = nova.find_suspects(chosen)
-        if suspects and nova.is_complete and not context.source.is_exhaustive:
-            # what was left out once without a word was most likely there a moment later
-            again = read_nova(context.source, landscape)
-            nova.unreadable += [*again.hosts.findings, *again.unreadable]
-            suspects = _in_both(suspects, again.find_suspects(chosen))
-            nova.unreadable += _clear(suspects, nova.known, context.source)
-        suspects = {uuid: providers for uuid, providers in suspects.items() if self.shard.has(uuid)}
+        suspects = self._find_suspects(context.source, nova, chosen)
         findings = [*nova.findings, *_compare_providers(nova.hosts, landscape, complete=nova.is_complete)]
         findings = [finding for finding in findings if self._tells(finding)]
         if not nova.is_complete:
@@ -77,6 +70,20 @@ class Audit:
             if reading.state is None
         ]
         return Assessment(_plan(changes), (*findings, *failed), landscape.names)
+
+    def _find_suspects(
+        self, source: Source, nova: Nova, chosen: Collection[str]
+    ) -> dict[str, frozenset[str]]:
+        """Who holds what he should not; where nova's lists prove nothing, after a second look."""
+        found = nova.find_suspects(chosen).items()
+        suspects = {uuid: providers for uuid, providers in found if self.shard.has(uuid)}
+        if suspects and nova.is_complete and not source.is_exhaustive:
+            # what was left out once without a word was most likely there a moment later
+            again = read_nova(source, nova.landscape)
+            nova.unreadable += [*again.hosts.findings, *again.unreadable]
+            suspects = _in_both(suspects, again.find_suspects(chosen))
+            nova.unreadable += _clear(suspects, nova.known, source)
+        return suspects
 
     def _tells(self, finding: Finding) -> bool:
         """Whether a finding is of this part; what could not be read is everybody's."""
