@@ -169,11 +169,13 @@ class Plan:
     @property
     def summary(self) -> str:
         """The plan in one line."""
-        reasons = Counter(step.reason for step in self.unchanged)
+        numbers = Counter(step.reason for step in self.unchanged)
+        reasons = [(-number, reason) for reason, number in numbers.items()]
         nothing = "" if self.changes or self.hopeless else "Nothing to do: "
         return f"{nothing}{self.edit.title}: " + ", ".join(
             [f"{count_providers(len(self.changes))} to change"]
-            + [f"{number} unchanged ({reason})" for reason, number in reasons.items()]
+            # not in the order of the server, which changes as it likes
+            + [f"{-number} unchanged ({reason})" for number, reason in sorted(reasons)]
             + ([f"{len(self.unreadable)} could not be read"] if self.unreadable else [])
             + ([f"{len(self.refused)} refused"] if self.refused else [])
         )

@@ -51,6 +51,15 @@ def test_the_summary_counts_everything():
     )
 
 
+def test_the_most_frequent_reason_comes_first():
+    """Whatever the order in which the server has the providers, equal plans read alike."""
+    subject, state = Provider("p", "p", 1), ProviderState()
+    steps = [Change(subject, state, state, reason) for reason in ("x", "b", "a", "b", "a")]
+    told = "trait add A: 0 resource providers to change, 2 unchanged (a), 2 unchanged (b), 1 unchanged (x)"
+    for order in (steps, steps[::-1]):
+        assert Plan(EDIT, tuple(order)).summary == f"Nothing to do: {told}"
+
+
 def test_a_plan_without_changes_says_so():
     """The summary of a second run begins with the words that matter."""
     assert make_plan(EDIT, [reading("b", "A")]).summary.startswith("Nothing to do: trait add A: 0 resource")
