@@ -173,12 +173,16 @@ def _forget_the_dead(directory: Path, forget: Callable[[int, str], object]) -> N
     """Leave out what is true of living processes only, such as their connections, of those that ended."""
     for path in directory.glob("gauge_live*_*.db"):
         pid = int(path.stem.rpartition("_")[2])
-        try:
-            os.kill(pid, 0)
-        except ProcessLookupError:
+        if not _is_ours(pid):
             # another worker may be at it
             with contextlib.suppress(FileNotFoundError):
                 forget(pid, str(directory))
-        except PermissionError:
-            # somebody else's by now
-            forget(pid, str(directory))
+
+
+def _is_ours(pid: int) -> bool:
+    """Whether a process is there; one of somebody else has the id of one that ended."""
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, PermissionError):
+        return False
+    return True

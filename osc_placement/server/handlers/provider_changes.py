@@ -99,4 +99,6 @@ def _tell(
         with answering(*answers, uuid=uuid):
             raise verdict
     except errors.PlacementError as error:
+        if error.status == 409:
+            request.service.metrics.conflicted(error.code)
         return {"uuid": change["uuid"], **describe_error(request, error)}

@@ -289,6 +289,35 @@ def test_conflicts_and_searches_are_counted(make_application):
     assert time.time() - scraped.get("snapshot_timestamp_seconds") < 60
 
 
+def test_conflicts_of_many_changes_are_counted_one_by_one(make_application):
+    """The answer to all of them is 200."""
+    application = make_application()
+    hosts = [make_host(application, name) for name in ("one", "two", "three")]
+    changes = [
+        {"uuid": host, "resource_provider_generation": generation, "traits": ["CUSTOM_X"]}
+        for host, generation in zip(hosts, (2, 7, 8), strict=True)
+    ]
+    assert send(application, "PUT", "/traits/CUSTOM_X").status_int == 201
+    assert send(application, "POST", "/-/providers", {"changes": changes}).status_int == 200
+    assert read(application).get("conflicts_total", code="placement.concurrent_update") == 2
+
+
+def test_each_kind_of_database_is_told_of(server):
+    """Readiness, the cloud and the connections, under the server itself."""
+    assert requests.get(f"{server.url}/-/readyz", timeout=30).json() == {"status": "ready"}
+    created = requests.post(
+        f"{server.url}/resource_providers", json={"name": str(uuid.uuid4())}, headers=ADMIN, timeout=30
+    )
+    assert created.status_code == 200
+    time.sleep(1.1)
+    scraped = scrape(server.url)
+    assert scraped.get("database_up") == 1
+    assert scraped.get("providers") >= 1
+    assert scraped.get("pool_connections", pool="write", state="open") >= 1
+    assert scraped.get("pool_connections", pool="write", state="in_use") == 0
+    assert scraped.get("pool_connections", pool="read", state="in_use") == 0
+
+
 def test_lost_races_are_counted(database, make_application):
     """Each by itself, and those after which a transaction is given up."""
     application = make_application()
