@@ -13,7 +13,7 @@ import random
 import threading
 import time
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar, cast
 
 import sqlalchemy as sa
 from oslo_db import exception as db_exc
@@ -100,6 +100,7 @@ class Database:
         self._attempts = max(1, attempts)
         self.observer = Observer()
         self._lookout: Lookout | None = None
+        self._recycle_seconds = cast(int, pool.get("pool_recycle", -1))
         self._inherited: list[object] = []
         self._pid = os.getpid()
         options = options or dialects.EngineOptions()
@@ -219,6 +220,10 @@ class Database:
         *args: P.args,
         **kwargs: P.kwargs,
     ) -> tuple[object, T | None]:
+        if self._lookout is not None and self._lookout.is_older_than(self._recycle_seconds):
+            # as connections of the pool are: to be on the node, and under the settings, that others are
+            self._lookout.close()
+            self._lookout = None
         if self._lookout is None:
             connection = self._reader.connect()
             if not dialects.is_memory(self.url):
@@ -275,11 +280,23 @@ class Database:
     def _run(
         self, operation: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs
     ) -> T:
-        with self._turns.get(self._writer, nullcontext()), self._writer.begin() as connection:
+        with self._turns.get(self._writer, nullcontext()), self._writer.connect() as connection:
+            connection.begin()
             try:
-                return operation(connection, *args, **kwargs)
+                found = operation(connection, *args, **kwargs)
             except db_exc.DBConnectionError as error:
                 raise _LostBeforeCommit(error) from error
+            self._commit(connection)
+            return found
+
+    def _commit(self, connection: Connection) -> None:
+        try:
+            connection.commit()
+        except BaseException:
+            # whether the transaction is over nobody knows, and pools of connections to servers do not ask
+            if not dialects.is_sqlite(self.url):
+                connection.invalidate()
+            raise
 
     def _pauses(self) -> Iterator[float]:
         longest = FIRST_PAUSE

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import sys
+import time
 from typing import TYPE_CHECKING, Concatenate, Final, ParamSpec, TypeVar
 
 from osc_placement.server.db import dialects
@@ -35,6 +37,7 @@ class Lookout:
         self._own: int | None = None
         # how many looks are not worth another mark
         self._vain = 0
+        self._made_at = time.monotonic()
 
     def look(
         self,
@@ -60,13 +63,20 @@ class Lookout:
         """Close the connection."""
         self._connection.close()
 
+    def is_older_than(self, seconds: int) -> bool:
+        """Whether the connection was made longer ago than that; never if it is negative."""
+        return 0 <= seconds < time.monotonic() - self._made_at
+
     def _mark_after(self, before: object) -> object:
         if self._vain:
             self._vain -= 1
             self._own = None
             return before
         known, self._own = self._own, dialects.count_own_reads(self._connection)
-        if not self._own or known is None:
+        if known is None:
+            self._distrust_counts()
+            return before
+        if not self._own:
             return before
         after = dialects.read_mark(self._connection)
         # marks that reads are counted in are whole numbers
@@ -74,3 +84,9 @@ class Lookout:
             return after
         self._vain = _AFTER_VAIN
         return before
+
+    def _distrust_counts(self) -> None:
+        """Do without marks after the reading where to ask for a count is counted: it would hide a commit."""
+        self._connection.rollback()
+        if dialects.count_own_reads(self._connection) != self._own:
+            self._vain = sys.maxsize

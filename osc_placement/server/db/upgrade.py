@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 import sqlalchemy as sa
 from oslo_db import exception as db_exc
 
+from osc_placement.server import errors
 from osc_placement.server.db import dialects, own_tables, tables
 
 if TYPE_CHECKING:
@@ -105,14 +106,19 @@ def upgrade(database: Database, revision: str = "head") -> None:
 def upgrade_own(database: Database) -> None:
     """Bring the tables of our own up to date, and let writes use them.
 
-    :raises SchemaError: what is there is in the way
+    :raises SchemaError: what is there is in the way, or it is not allowed
+    :raises errors.DatabaseUnavailable: the connection was lost on the way
     """
     if database.read(_read_version, OWN) != OWN.head:
         try:
             with database.engine.begin() as connection, dialects.schema_lock(connection):
                 _make_own(connection)
-        except db_exc.DBError as error:
-            raise SchemaError(" ".join(str(error.inner_exception or error).split())) from error
+        except (db_exc.DBConnectionError, db_exc.DBDeadlock) as error:
+            raise errors.DatabaseUnavailable from error
+        except (db_exc.DBError, sa.exc.OperationalError) as error:
+            # the driver of MariaDB tells of a privilege that is missing as it does of a server in trouble
+            reason = getattr(error, "inner_exception", None) or getattr(error, "orig", None) or error
+            raise SchemaError(" ".join(str(reason).split())) from error
     database.keep_revisions()
 
 

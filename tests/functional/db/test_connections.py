@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Connections that the database ended while they lay in the pool: nobody notices."""
 
+import sqlite3
+
 import pytest
 import sqlalchemy as sa
+from oslo_db import exception as db_exc
 
 from osc_placement.server.db import provider
 from osc_placement.server.db.current import Current
+from osc_placement.server.db.engine import Database
 
 #: what lists the connections to a database but for one's own, and what ends one of them
 ENDING = {
@@ -48,3 +52,23 @@ def test_reads_and_writes_take_another_connection(database, make_provider, end_c
         assert database.read(provider.load, item.uuid).name == new
         end_connections()
         assert current.get().snapshot.node(item.id).name == new
+
+
+@pytest.mark.parametrize("backend", list(ENDING), indirect=True)
+def test_a_commit_that_was_refused_leaves_nothing_for_the_next(database, make_provider, monkeypatch):
+    """Whoever refuses it, the connection with what was to be committed is not used again."""
+    item = make_provider(VCPU=8)
+    other = Database(database.url, pool_size=1, max_overflow=0)
+
+    def refuse(connection):
+        raise sqlite3.OperationalError("refused")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(other.engine.dialect, "do_commit", refuse)
+        with pytest.raises(db_exc.DBError):
+            other.write(provider.update, item.uuid, {"name": f"{item.name}-lost"}, reparenting_allowed=False)
+    assert other.read(provider.load, item.uuid).name == item.name
+    another = make_provider(VCPU=8)
+    other.write(provider.update, another.uuid, {"name": f"{another.name}-new"}, reparenting_allowed=False)
+    assert database.read(provider.load, item.uuid).name == item.name
+    other.dispose()

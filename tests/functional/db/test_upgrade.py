@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """How a schema comes about, on each kind of database: from an old one, from several sides, from nothing."""
 
+import contextlib
 import multiprocessing
 import uuid
 
@@ -9,9 +10,12 @@ import sqlalchemy as sa
 from alembic.config import Config
 from alembic.script import ScriptDirectory
 
+from osc_placement.server import health
 from osc_placement.server.db import tables, upgrade
+from osc_placement.server.db.current import Current
 from osc_placement.server.db.engine import Database
 from osc_placement.server.db.upgrade import SchemaError
+from tests import databases
 
 
 @pytest.fixture
@@ -150,3 +154,43 @@ def test_processes_that_start_together_take_turns(database_url):
     assert [outcomes.get(timeout=60) for _ in started] == ["made"] * processes
     for process in started:
         process.join()
+
+
+def test_an_account_that_may_not_change_tables_serves_all_the_same(caplog, tmp_path):
+    """MariaDB's driver tells of it as of a server in trouble; the log says what to do."""
+    with databases.make_database("mariadb", tmp_path) as url:
+        database = Database(url)
+        upgrade.upgrade(database)
+        with database.engine.begin() as connection:
+            connection.exec_driver_sql(
+                "ALTER TABLE oscp_provider_revisions DROP INDEX oscp_provider_revisions_changed_at, "
+                "DROP COLUMN changed_at"
+            )
+            connection.exec_driver_sql("UPDATE oscp_alembic_version SET version_num = 'a1c0f4d2e6b8'")
+        with limited_account(database) as limited:
+            other = Database(limited)
+            health.Health(other, Current(other)).get_ready()
+            assert not other.revisions_kept
+            other.dispose()
+        database.dispose()
+    assert "cannot make the tables of its own" in caplog.text
+    assert "ALTER command denied" in caplog.text
+
+
+@contextlib.contextmanager
+def limited_account(database):
+    """The URL of a MariaDB database for an account that may read and write rows."""
+    name = f"limited_{uuid.uuid4().hex[:12]}"
+    with database.engine.begin() as connection:
+        connection.exec_driver_sql(f"CREATE USER {name}@'127.0.0.1' IDENTIFIED BY 'secret'")
+    try:
+        with database.engine.begin() as connection:
+            rights = f"SELECT, INSERT, UPDATE, DELETE ON `{database.url.database}`.*"
+            try:
+                connection.exec_driver_sql(f"GRANT {rights} TO {name}@'127.0.0.1'")
+            except sa.exc.OperationalError as error:
+                databases.skip_or_fail(f"the account of the tests may not grant rights: {error.orig}")
+        yield database.url.set(username=name, password="secret", host="127.0.0.1")
+    finally:
+        with database.engine.begin() as connection:
+            connection.exec_driver_sql(f"DROP USER {name}@'127.0.0.1'")

@@ -9,7 +9,7 @@ from tests.functional.migrate.nova_databases import new_uuid
 # what differs between databases is tested with the source
 pytestmark = pytest.mark.parametrize("nova_databases", ["sqlite"], indirect=True)
 
-UNKNOWN = new_uuid()
+UNKNOWN = "0b5e0d2c-6a11-4f0e-9d53-7a1c4be0f8d2"
 COMMANDS = [
     ("aggregates", "--host", "h9", "host h9"),
     ("aggregates", "--aggregate", "rack9", "host aggregate rack9"),

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a look at the database may keep what it read under, where reading counts as well."""
 
+import time
+
 import pytest
 
 from osc_placement.server.db import dialects
@@ -89,3 +91,27 @@ def test_where_reading_does_not_count_a_mark_stays(monkeypatch, lookout, connect
     monkeypatch.setattr(dialects, "count_own_reads", lambda connection: 0)
     mark, _ = lookout.look(None, lambda connection: "read")
     assert lookout.look(mark, lambda connection: "read again") == (mark, None)
+
+
+def test_where_asking_counts_nothing_is_told_apart(monkeypatch, lookout, connection):
+    """What another committed could be taken for that."""
+
+    def ask(connection: Counting) -> int:
+        connection.read()
+        return connection.own
+
+    monkeypatch.setattr(dialects, "count_own_reads", ask)
+    for _ in range(3):
+        mark, _ = look_twice(lookout, connection)
+        connection.all += 1
+        _, found = lookout.look(mark, lambda connection: "read again")
+        assert found == "read again"
+
+
+def test_a_connection_gets_old(monkeypatch, lookout):
+    assert not lookout.is_older_than(3600)
+    assert not lookout.is_older_than(-1)
+    later = time.monotonic() + 3601
+    monkeypatch.setattr("time.monotonic", lambda: later)
+    assert lookout.is_older_than(3600)
+    assert not lookout.is_older_than(-1)
