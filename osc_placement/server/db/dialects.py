@@ -243,6 +243,11 @@ def adding_up(dialect_name: str, table: sa.Table, *, replaced: str) -> sa.Insert
     return updating
 
 
+def is_hashing_dear(dialect: sa.Dialect) -> bool:
+    """Whether `hash_of` takes long for each column, as on MariaDB, which never gives an id again."""
+    return dialect.name in ("mysql", "mariadb")
+
+
 def hash_of(dialect: sa.Dialect, *columns: sa.ColumnElement[Any]) -> sa.ColumnElement[int]:
     """A number made of values that is another, but for once in four thousand million, for other values."""
     parts: list[sa.ColumnElement[str]] = [

@@ -35,8 +35,9 @@ class Lookout:
         self._connection = connection
         # how much of the marks this connection has counted, once that is known
         self._own: int | None = None
-        # how many looks are not worth another mark
+        # how many looks are not worth another mark; whether the last one had one
         self._vain = 0
+        self._has_mark_after = False
         self._made_at = time.monotonic()
 
     def look(
@@ -54,6 +55,9 @@ class Lookout:
             before = dialects.read_mark(self._connection)
             if known == (self, before):
                 return known, None
+            if self._has_mark_after:
+                # nobody was spared a look by it
+                self._has_mark_after, self._vain = False, _AFTER_VAIN
             found = operation(self._connection, *args, **kwargs)
             return (self, self._mark_after(before)), found
         finally:
@@ -80,7 +84,8 @@ class Lookout:
             return before
         after = dialects.read_mark(self._connection)
         # marks that reads are counted in are whole numbers
-        if isinstance(before, int) and after == before + self._own - known:
+        self._has_mark_after = isinstance(before, int) and after == before + self._own - known
+        if self._has_mark_after:
             return after
         self._vain = _AFTER_VAIN
         return before
