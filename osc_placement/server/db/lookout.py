@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 T = TypeVar("T")
 
-#: where others are busy, a mark after the reading is in vain, and costs half a millisecond
+#: so many looks do without marks where others are busy: they are in vain there, at half a millisecond each
 _AFTER_VAIN: Final = 8
 
 
@@ -35,7 +35,7 @@ class Lookout:
         self._connection = connection
         # how much of the marks this connection has counted, once that is known
         self._own: int | None = None
-        # how many looks are not worth another mark; whether the last one had one
+        # how many looks do without marks; whether the last mark is of after the reading
         self._vain = 0
         self._has_mark_after = False
         self._made_at = time.monotonic()
@@ -47,11 +47,15 @@ class Lookout:
         *args: P.args,
         **kwargs: P.kwargs,
     ) -> tuple[object, T | None]:
-        """The mark of now, and what the operation gives; None if that is the known mark.
+        """The mark of now, if it is worth one, and what the operation gives; None if that is the known mark.
 
         All in one transaction, which is rolled back; what it shows is of the moment of the mark, or later.
         """
         try:
+            if self._vain:
+                self._vain -= 1
+                self._own = None
+                return None, operation(self._connection, *args, **kwargs)
             before = dialects.read_mark(self._connection)
             if known == (self, before):
                 return known, None
@@ -73,8 +77,6 @@ class Lookout:
 
     def _mark_after(self, before: object) -> object:
         if self._vain:
-            self._vain -= 1
-            self._own = None
             return before
         known, self._own = self._own, dialects.count_own_reads(self._connection)
         if known is None:
