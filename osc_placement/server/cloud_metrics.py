@@ -8,6 +8,7 @@ the database has one question a second of it at most, however many ask how often
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import logging
 import os
@@ -57,19 +58,18 @@ class CloudMetrics:
             return self._made[1]
 
     def _share(self, directory: Path) -> tuple[float, bytes]:
-        """The text that another worker has just made, or made for all."""
+        """The text that another worker has just made, or made for all, if there is room for it."""
         path = directory / TEXT_FILE
-        with _locked(directory / LOCK_FILE):
-            with contextlib.suppress(FileNotFoundError):
-                moment = path.stat().st_mtime
-                if 0 <= time.time() - moment < FRESH:
-                    return moment, path.read_bytes()
-            moment, text = self._make()
-            draft = path.with_suffix(".new")
-            draft.write_bytes(text)
-            os.utime(draft, (moment, moment))
-            draft.replace(path)
-        return moment, text
+        made = None
+        try:
+            with _locked(directory / LOCK_FILE):
+                made = _read(path)
+                if made is None:
+                    made = self._make()
+                    _write(path, *made)
+        except OSError as error:
+            LOG.warning("each worker makes its own metrics of the cloud: %s: %s", directory, error.strerror)
+        return made or self._make()
 
     def _make(self) -> tuple[float, bytes]:
         try:
@@ -80,6 +80,40 @@ class CloudMetrics:
         else:
             lines = _describe(nodes, by_provider=self._by_provider)
         return time.time(), "".join(lines).encode()
+
+
+def _read(path: Path) -> tuple[float, bytes] | None:
+    with contextlib.suppress(FileNotFoundError):
+        moment = path.stat().st_mtime
+        if 0 <= time.time() - moment < FRESH:
+            return moment, path.read_bytes()
+    return None
+
+
+def _write(path: Path, moment: float, text: bytes) -> None:
+    """Put a text where others find it; :raises OSError: there is no room for it."""
+    draft = path.with_suffix(".new")
+    # only who holds the lock reads it, so there is no need for room for two
+    for old in (path, draft):
+        old.unlink(missing_ok=True)
+    _check_room(path.parent, len(text))
+    try:
+        draft.write_bytes(text)
+        os.utime(draft, (moment, moment))
+        draft.replace(path)
+    except OSError:
+        draft.unlink(missing_ok=True)
+        raise
+
+
+def _check_room(directory: Path, size: int) -> None:
+    """Leave half of the room to the counters.
+
+    A process that counts into a file for which the memory has no page left is killed by the system.
+    """
+    room = os.statvfs(directory)
+    if 2 * size > room.f_bavail * room.f_frsize:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 @contextlib.contextmanager

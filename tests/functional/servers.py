@@ -39,12 +39,15 @@ def make_environment(**variables):
 
 
 @contextlib.contextmanager
-def launched(directory, *arguments, environment=None):
-    """A server process in a directory, with its log there; killed at the end if it is still running."""
+def launched(directory, *arguments, environment=None, wrapper=()):
+    """A server process in a directory, with its log there; killed at the end if it is still running.
+
+    A wrapper is a command that becomes the one it is given.
+    """
     log = directory / "server.log"
     with log.open("w") as stderr:
         process = subprocess.Popen(
-            [PROGRAM, "serve", "--port", "0", *map(str, arguments)],
+            [*wrapper, PROGRAM, "serve", "--port", "0", *map(str, arguments)],
             cwd=directory,
             env=environment or make_environment(),
             stdin=subprocess.DEVNULL,
@@ -70,9 +73,9 @@ def _read_line(process):
 
 
 @contextlib.contextmanager
-def running(directory, *arguments, environment=None):
+def running(directory, *arguments, **options):
     """A server that has to end with status 0 and a log without a traceback."""
-    with launched(directory, *arguments, environment=environment) as server:
+    with launched(directory, *arguments, **options) as server:
         yield server
         assert server.stop() == 0
     assert "Traceback" not in server.log.read_text()

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`/-/metrics` where there is no room for what workers share, and where the database hangs."""
+
+import resource
+import shutil
+import signal
+import subprocess
+
+import pytest
+import requests
+
+from osc_placement.server import deploy
+from osc_placement.server.cloud_metrics import CloudMetrics
+from osc_placement.server.db.engine import Database
+from tests.functional import servers
+from tests.functional.server.test_health import NOAUTH, write_conf
+from tests.functional.server.test_metrics import ADMIN, PROVIDERS, fill, find_workers
+
+#: the program that runs another where it sees a small file system in memory at $1
+UNSHARE = ("unshare", "--map-root-user", "--mount", "sh", "-c")
+MOUNT = 'mount -t tmpfs -o size=12m tmpfs "$1" && shift && exec "$@"'
+
+
+@pytest.fixture
+def small_memory(tmp_path):
+    """A directory, and the wrapper of a command that finds little room there."""
+    directory = tmp_path / "memory"
+    directory.mkdir()
+    wrapper = (*UNSHARE, MOUNT, "sh", directory)
+    if not shutil.which("unshare") or subprocess.run([*wrapper, "true"], check=False).returncode:
+        pytest.skip("this account cannot mount a file system of its own")
+    return directory, wrapper
+
+
+def test_a_text_that_is_too_large_to_be_shared_takes_no_room(tmp_path, small_memory):
+    """Ten thousand providers one by one, and a dozen megabytes for all workers: they serve, and count."""
+    directory, wrapper = small_memory
+    write_conf(tmp_path, f"sqlite:///{tmp_path}/placement.db", f"{NOAUTH}[metrics]\nby_provider = true\n")
+    database = Database(f"sqlite:///{tmp_path}/placement.db")
+    deploy.upgrade.upgrade(database)
+    fill(database)
+    database.dispose()
+    environment = servers.make_environment(PROMETHEUS_MULTIPROC_DIR=str(directory))
+    arguments = ("--config-file", tmp_path / "placement.conf")
+    with servers.running(tmp_path, *arguments, environment=environment, wrapper=wrapper) as server:
+        workers = find_workers(server)
+        for _ in range(5):
+            answer = requests.get(f"{server.url}/-/metrics", headers=ADMIN, timeout=30)
+            assert f"\nplacement_providers {PROVIDERS}\n" in answer.text
+        assert set(workers) <= set(find_workers(server))
+        seen = f"/proc/{workers[0]}/root{directory}"
+        files = subprocess.run(["ls", seen], capture_output=True, text=True, check=True).stdout.split()
+        assert "cloud.lock" in files
+        assert not {"cloud.new", "cloud.txt"} & set(files)
+    assert "each worker makes its own metrics of the cloud" in server.log.read_text()
+
+
+def test_what_cannot_be_written_is_told_all_the_same(tmp_path):
+    """And no part of it stays behind."""
+    cloud = CloudMetrics(list, tmp_path, by_provider=False)
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10, before[1]))
+    try:
+        text = cloud.get()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, handler)
+    assert b"placement_providers 0\n" in text
+    assert [path.name for path in tmp_path.iterdir()] == ["cloud.lock"]
+
+
+def test_a_directory_that_is_gone_keeps_nobody_from_telling(tmp_path):
+    """Somebody has tidied up."""
+    cloud = CloudMetrics(list, tmp_path / "gone", by_provider=False)
+    assert b"placement_providers 0\n" in cloud.get()
