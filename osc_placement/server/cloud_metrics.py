@@ -15,7 +15,7 @@ import os
 import sys
 import threading
 import time
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import IO, TYPE_CHECKING, Final, NamedTuple
 
 from osc_placement.server import errors
 
@@ -29,6 +29,10 @@ LOG = logging.getLogger(__name__)
 
 #: seconds that what was told once is told again
 FRESH: Final = 1.0
+#: seconds that a scrape waits for another, which waits for the database; Prometheus itself waits for ten
+PATIENCE: Final = 5.0
+#: seconds between two looks whether a worker has let go of the lock
+PAUSE: Final = 0.02
 TEXT_FILE: Final = "cloud.txt"
 LOCK_FILE: Final = "cloud.lock"
 
@@ -51,18 +55,32 @@ class CloudMetrics:
         self._made: tuple[float, bytes] | None = None
 
     def get(self) -> bytes:
-        """The text, of a second ago at the oldest; without the database, that it is not there."""
-        with self._turn:
-            if self._made is None or not 0 <= time.time() - self._made[0] < FRESH:
-                self._made = self._make() if self._directory is None else self._share(self._directory)
-            return self._made[1]
+        """The text, of a second ago at the oldest; without the database, that it is not there.
 
-    def _share(self, directory: Path) -> tuple[float, bytes]:
-        """The text that another worker has just made, or made for all, if there is room for it."""
+        One thread of all workers waits for the database for as long as it takes; others for `PATIENCE`.
+        """
+        deadline = time.monotonic() + PATIENCE
+        if not self._turn.acquire(timeout=PATIENCE):
+            return _describe_nothing()
+        try:
+            if self._made is None or not 0 <= time.time() - self._made[0] < FRESH:
+                directory = self._directory
+                self._made = self._make() if directory is None else self._share(directory, deadline)
+            return self._made[1]
+        except _TookTooLong:
+            return _describe_nothing()
+        finally:
+            self._turn.release()
+
+    def _share(self, directory: Path, deadline: float) -> tuple[float, bytes]:
+        """The text that another worker has just made, or made for all, if there is room for it.
+
+        :raises _TookTooLong: another worker is at it
+        """
         path = directory / TEXT_FILE
         made = None
         try:
-            with _locked(directory / LOCK_FILE):
+            with _locked(directory / LOCK_FILE, deadline):
                 made = _read(path)
                 if made is None:
                     made = self._make()
@@ -76,10 +94,12 @@ class CloudMetrics:
             nodes = self._read_nodes()
         except errors.Unavailable as error:
             LOG.warning("the metrics of the cloud are left out: %s", error)
-            lines = _family("database_up", "Whether the database answers.", [({}, 0)])
-        else:
-            lines = _describe(nodes, by_provider=self._by_provider)
-        return time.time(), "".join(lines).encode()
+            return time.time(), _describe_nothing()
+        return time.time(), "".join(_describe(nodes, by_provider=self._by_provider)).encode()
+
+
+class _TookTooLong(Exception):
+    """Whoever holds a lock does not let go of it."""
 
 
 def _read(path: Path) -> tuple[float, bytes] | None:
@@ -117,10 +137,21 @@ def _check_room(directory: Path, size: int) -> None:
 
 
 @contextlib.contextmanager
-def _locked(path: Path) -> Iterator[None]:
+def _locked(path: Path, deadline: float) -> Iterator[None]:
     with path.open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+        while not _try_to_lock(file):
+            if time.monotonic() > deadline:
+                raise _TookTooLong
+            time.sleep(PAUSE)
         yield
+
+
+def _try_to_lock(file: IO[str]) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 class _Sums(NamedTuple):
@@ -141,6 +172,7 @@ class _Sums(NamedTuple):
         )
 
 
+_DATABASE_UP: Final = "Whether the database answers."
 _TEXTS: Final[Mapping[str, str]] = {
     # its total; but names that end with _total are those of counters
     "inventory": "What there is of a resource class",
@@ -150,8 +182,12 @@ _TEXTS: Final[Mapping[str, str]] = {
 }
 
 
+def _describe_nothing() -> bytes:
+    return "".join(_family("database_up", _DATABASE_UP, [({}, 0)])).encode()
+
+
 def _describe(nodes: Sequence[Node], *, by_provider: bool) -> Iterator[str]:
-    yield from _family("database_up", "Whether the database answers.", [({}, 1)])
+    yield from _family("database_up", _DATABASE_UP, [({}, 1)])
     yield from _family("providers", "Resource providers.", [({}, len(nodes))])
     by_class: dict[str, _Sums] = {}
     by_aggregate: dict[tuple[str, str], _Sums] = {}
