@@ -123,7 +123,7 @@ class Dispatcher:
 
     def __init__(self, service: http.Service) -> None:
         self._service = service
-        self._try_to_get_ready()
+        service.health.start()
 
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         try:
@@ -149,14 +149,6 @@ class Dispatcher:
             self._service.health.get_ready()
         request = http.Request(web, version, parameters, environ[http.ENV_CONTEXT], self._service)
         return endpoint.handler(request)
-
-    def _try_to_get_ready(self) -> None:
-        try:
-            self._service.health.get_ready()
-        except errors.SchemaUnfit as error:
-            LOG.error("answering 503 until that is done: %s", error)
-        except errors.Unavailable:
-            LOG.warning("the database cannot be reached; answering 503 until it can")
 
 
 def _check_content(environ: WSGIEnvironment) -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from concurrent.futures import Future, wait
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -13,12 +14,14 @@ from osc_placement.server import errors
 from osc_placement.server.db import names, upgrade
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from osc_placement.server.db.current import Current
     from osc_placement.server.db.engine import Database
 
 LOG = logging.getLogger(__name__)
 
-#: seconds that a probe waits for the one before it, which waits for the database
+#: seconds that a start waits for the database, and a probe for the one before it, which does
 PATIENCE: Final = 2
 
 
@@ -41,6 +44,23 @@ class Health:
         self._ready = False
         self._probing = threading.Lock()
         self._probed_at = 0.0
+
+    def start(self) -> None:
+        """Get ready; if the database does not answer, go on with it beside what can be answered without."""
+        done: Future[None] = Future()
+        threading.Thread(target=_complete, args=(done, self._try_to_get_ready), daemon=True).start()
+        if wait([done], PATIENCE).done:
+            done.result()
+        else:
+            LOG.warning("the database has not answered for %s seconds; still waiting for it", PATIENCE)
+
+    def _try_to_get_ready(self) -> None:
+        try:
+            self.get_ready()
+        except errors.SchemaUnfit as error:
+            LOG.error("answering 503 until that is done: %s", error)
+        except errors.Unavailable:
+            LOG.warning("the database cannot be reached; answering 503 until it can")
 
     def get_ready(self) -> None:
         """Bring what every request relies on into the database, once, as soon as it can be reached.
@@ -88,6 +108,16 @@ class Health:
             LOG.exception("cannot tell whether the service is ready")
             return Fault(check, "An unexpected error; the log has it.")
         return None
+
+
+def _complete(done: Future[None], operation: Callable[[], None]) -> None:
+    """Let whoever waits know how it went."""
+    try:
+        operation()
+    except Exception as error:
+        done.set_exception(error)
+    else:
+        done.set_result(None)
 
 
 def _keep_revisions(database: Database) -> None:

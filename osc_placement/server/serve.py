@@ -18,7 +18,7 @@ from gunicorn.app.base import BaseApplication
 from gunicorn.glogging import Logger
 from oslo_log import log as oslo_log
 
-from osc_placement.server import clouds_yaml, deploy, metrics, metrics_directory, readiness
+from osc_placement.server import clouds_yaml, deploy, metrics, metrics_directory, readiness, trial
 from osc_placement.server import conf as configuration
 from osc_placement.server.db import dialects, names, upgrade
 from osc_placement.server.opening import (
@@ -45,6 +45,8 @@ THREADS = 8
 KEEP_ALIVE = 65
 #: seconds that requests under way get when the server is told to stop
 GRACE = 30
+#: seconds that the database gets when the configuration is read again
+TRIAL_SECONDS = 10
 #: bytes of a request line, the most that gunicorn can be told: lists of aggregates make long ones
 LONGEST_REQUEST_LINE = 8190
 
@@ -276,19 +278,25 @@ class _Gunicorn(BaseApplication):  # type: ignore[misc]  # it has no annotations
         refusal = None
         try:
             conf = _read(self._options)
-            with muted():
-                _prepare_database(conf)
-                _try_to_load(conf, self._directory)
         except CannotRun as error:
-            refusal = error
+            refusal = str(error)
         else:
+            refusal = trial.find_failure(lambda: self._check(conf), TRIAL_SECONDS)
+        if refusal is None:
+            # that has been done
+            conf.set_override("sync_on_startup", False, group="placement_database")
             _forget_log_levels(self.conf)
             self.conf = conf
             _set_up_logging(conf, self._options)
-        if refusal is not None:
+        else:
             # here, and not above, where oslo.log would add what it was raised for
             LOG.error("the configuration has not been read again: %s", refusal)
         super().reload()
+
+    def _check(self, conf: ConfigOpts) -> None:
+        with muted():
+            _prepare_database(conf)
+            _try_to_load(conf, self._directory)
 
     def load(self) -> WSGIApplication:
         """Make the application of a worker, which inherits modules but no connection."""

@@ -2,24 +2,19 @@
 """`/-/metrics` where there is no room for what workers share, and where the database hangs."""
 
 import concurrent.futures
-import contextlib
 import itertools
 import resource
 import shutil
 import signal
-import socket
 import subprocess
-import threading
 import time
 
 import pytest
 import requests
-import sqlalchemy as sa
 
 from osc_placement.server import deploy
 from osc_placement.server.cloud_metrics import CloudMetrics
 from osc_placement.server.db.engine import Database
-from tests import databases
 from tests.functional import servers
 from tests.functional.server.test_health import NOAUTH, write_conf
 from tests.functional.server.test_metrics import ADMIN, PROVIDERS, fill, find_workers, scrape
@@ -82,59 +77,6 @@ def test_a_directory_that_is_gone_keeps_nobody_from_telling(tmp_path):
     """Somebody has tidied up."""
     cloud = CloudMetrics(list, tmp_path / "gone", by_provider=False)
     assert b"placement_providers 0\n" in cloud.get()
-
-
-class Hanging:
-    """A way to a database server that passes everything on, until it is told to keep it."""
-
-    def __init__(self, server):
-        """Listen."""
-        self._server = server
-        self._open = threading.Event()
-        self._open.set()
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.port = self._listener.getsockname()[1]
-        threading.Thread(target=self._accept, daemon=True).start()
-
-    def hang(self):
-        """Keep from now on what comes."""
-        self._open.clear()
-
-    def go_on(self):
-        """Pass on what was kept."""
-        self._open.set()
-
-    def close(self):
-        """Take no more connections."""
-        self._listener.close()
-
-    def _accept(self):
-        with contextlib.suppress(OSError):
-            while True:
-                client, _ = self._listener.accept()
-                server = socket.create_connection(self._server)
-                for one, other in ((client, server), (server, client)):
-                    threading.Thread(target=self._pass_on, args=(one, other), daemon=True).start()
-
-    def _pass_on(self, source, target):
-        with contextlib.suppress(OSError), source, target:
-            while data := source.recv(65536):
-                self._open.wait()
-                target.sendall(data)
-            target.shutdown(socket.SHUT_WR)
-
-
-@pytest.fixture
-def hanging(tmp_path):
-    """The URL of a database, and the way to it that can hang."""
-    with databases.make_database("mariadb", tmp_path) as text:
-        url = sa.make_url(text)
-        way = Hanging((url.host, url.port))
-        try:
-            yield url.set(host="127.0.0.1", port=way.port).render_as_string(hide_password=False), way
-        finally:
-            way.go_on()
-            way.close()
 
 
 def test_scrapes_leave_threads_to_others_while_the_database_hangs(tmp_path, hanging):

@@ -153,6 +153,19 @@ def test_hangup_does_not_open_the_server_to_everybody(tmp_path):
         assert get(server.url) != 200
 
 
+def test_hangup_while_the_database_hangs_leaves_the_server_to_its_master(tmp_path, hanging):
+    """It refuses what it cannot check, answers what needs no database, and ends when it is told to."""
+    url, way = hanging
+    with servers.launched(tmp_path, "--database", url, "--workers", 1) as server:
+        way.hang()
+        server.process.send_signal(signal.SIGHUP)
+        refusal = "not been read again: The database has not answered for 10 seconds"
+        await_(lambda: refusal in server.log.read_text(), "a refusal")
+        await_(lambda: get(server.url, "/-/healthz") == 200, "an answer")
+        server.process.terminate()
+        assert server.process.wait(20) == 0
+
+
 def read_lines(log):
     """Every line of a log of JSON documents."""
     return [json.loads(line) for line in log.read_text().splitlines()]
