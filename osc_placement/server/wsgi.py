@@ -2,8 +2,9 @@
 """``application``, for WSGI containers: gunicorn, uWSGI, mod_wsgi.
 
 The configuration is read when this module is imported, so that a container with a bad one does not start; it
-is found as openstack-placement finds it (see `conf.parse`). The application itself is made by the first
-request of each process, because a container may import before it forks, and connections must not be shared.
+is found as openstack-placement finds it (see `conf.parse`). So is the directory that processes count in. The
+application itself is made by the first request of each process, because a container may import before it
+forks, and connections must not be shared.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING
 from oslo_log import log as oslo_log
 
 from osc_placement.server import conf as configuration
-from osc_placement.server import deploy
+from osc_placement.server import deploy, metrics
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -48,6 +49,8 @@ class Application:
 
 def _configure() -> ConfigOpts:
     conf = configuration.load()
+    # before the log is set up, which would take what this raises for itself
+    metrics.find_directory()
     oslo_log.setup(conf, configuration.PROJECT)
     logging.captureWarnings(True)
     configuration.log_options(conf)

@@ -78,3 +78,16 @@ def test_bad_configuration_keeps_the_container_from_starting(tmp_path, lines, me
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert message in done.stderr.splitlines()[-1]
+
+
+def test_a_directory_that_cannot_be_counted_in_keeps_the_container_from_starting(tmp_path):
+    """It is found when the application is imported, and not by each request."""
+    write_conf(tmp_path, "[placement_database]", "connection = sqlite://")
+    (tmp_path / "file").touch()
+    shared = str(tmp_path / "file" / "metrics")
+    environment = {**os.environ, "OS_PLACEMENT_CONFIG_DIR": str(tmp_path), "PROMETHEUS_MULTIPROC_DIR": shared}
+    command = [sys.executable, "-c", "import osc_placement.server.wsgi"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    line = f"PROMETHEUS_MULTIPROC_DIR is {shared}, which cannot be made: Not a directory"
+    assert done.stderr.splitlines()[-1].endswith(line)
