@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 PREFIX: Final = "placement-metrics-"
 SHARED_MEMORY: Final = "/dev/shm"
+#: directories that may be lost to servers that start at the same moment
+TRIES: Final = 10
 
 
 @contextlib.contextmanager
@@ -30,9 +32,8 @@ def provided(variable: str) -> Iterator[Path]:
         return
     parent = find_memory() or tempfile.gettempdir()
     _remove_leftovers(Path(parent))
-    directory = Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent))
     # workers inherit the descriptor, and with it the lock
-    held = _try_to_lock(directory)
+    directory, held = _make(parent)
     os.environ[variable] = str(directory)
     owner = os.getpid()
     try:
@@ -44,6 +45,30 @@ def provided(variable: str) -> Iterator[Path]:
             shutil.rmtree(directory, ignore_errors=True)
             if held is not None:
                 os.close(held)
+
+
+def _make(parent: str) -> tuple[Path, int | None]:
+    """A directory, and the descriptor that holds its lock; None where a file system has no locks.
+
+    Before it is locked, a server that starts at the same moment may take it for one that was left behind.
+    """
+    for _ in range(TRIES):
+        directory = Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent))
+        held = _try_to_lock(directory)
+        if held is not None:
+            if _is_at(directory, held):
+                return directory, held
+            os.close(held)
+        shutil.rmtree(directory, ignore_errors=True)
+    # then the others have none either, and remove nothing
+    return Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent)), None
+
+
+def _is_at(path: Path, descriptor: int) -> bool:
+    try:
+        return os.path.samestat(os.fstat(descriptor), path.stat())
+    except OSError:
+        return False
 
 
 def find_memory() -> str | None:
