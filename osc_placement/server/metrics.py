@@ -12,6 +12,7 @@ dictionary of our own. To measure it again: ``tests/functional/server/test_metri
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import time
 from pathlib import Path
@@ -79,9 +80,9 @@ class Metrics(Observer):
         self._refreshes = histogram(
             "snapshot_refresh_seconds", "Seconds of reading the snapshot anew.", ("extent",), LATENCIES
         )
-        self._true_at = gauge(
-            "snapshot_timestamp_seconds", "When the oldest snapshot of a worker was last true.", "livemin"
-        )
+        true_at = "When the oldest snapshot of a worker was last true."
+        self._define_true_at = functools.partial(gauge, "snapshot_timestamp_seconds", true_at, "livemin")
+        self._true_at: Any = None
         connections = "Connections to the database, open and in use, by pool."
         self._pools = gauge("pool_connections", connections, "livesum", "pool", "state")
 
@@ -120,6 +121,9 @@ class Metrics(Observer):
     def looked(self) -> None:
         """Count a look, and remember when it was."""
         self._looks.inc()
+        if self._true_at is None:
+            # not before: it would begin with 0, and a worker that is asked nothing with a snapshot of 1970
+            self._true_at = self._define_true_at()
         self._true_at.set(time.time())
 
     def refreshed(self, seconds: float, *, whole: bool) -> None:

@@ -246,6 +246,8 @@ def test_every_series_is_documented(make_application):
     page = (pathlib.Path(__file__).parents[3] / "doc/source/admin/operations.rst").read_text()
     application = make_application(by_provider=True)
     make_host(application, "one", RACK)
+    # of the snapshot there is something to tell once there is one
+    read(application)
     text = send(application, "GET", "/-/metrics").text
     # the library tells of each counter when it was made, where there is one process
     named = re.findall(r"^# TYPE placement_(\w+) ", text, re.MULTILINE)
@@ -278,6 +280,8 @@ def test_conflicts_and_searches_are_counted(make_application):
     for limit in ("", "&limit=1"):
         answer = send(application, "GET", f"/allocation_candidates?resources=VCPU:1{limit}")
         assert answer.status_int == 200
+    assert claim(application, host, 1).status_int == 204
+    assert send(application, "GET", "/resource_providers").status_int == 200
     scraped = read(application)
     assert scraped.get("conflicts_total", code="placement.undefined_code") == 1
     assert scraped.get("conflicts_total", code="placement.concurrent_update") == 1

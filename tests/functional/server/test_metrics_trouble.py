@@ -79,6 +79,13 @@ def test_a_directory_that_is_gone_keeps_nobody_from_telling(tmp_path):
     assert b"placement_providers 0\n" in cloud.get()
 
 
+def test_a_worker_without_a_snapshot_has_none_that_is_old(tmp_path):
+    """One of two has looked, by the scrape that comes first; its snapshot is the oldest."""
+    with servers.running(tmp_path, "--workers", 2) as server:
+        assert scrape(server.url).get("snapshot_timestamp_seconds") is None
+        assert time.time() - scrape(server.url).get("snapshot_timestamp_seconds") < 60
+
+
 def test_scrapes_leave_threads_to_others_while_the_database_hangs(tmp_path, hanging):
     """Eight for two workers of four threads each: all but one are answered, and so is a probe."""
     url, way = hanging
