@@ -306,6 +306,14 @@ def test_what_the_image_is_built_of_is_enough(tmp_path):
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.parametrize("name", ["Containerfile", "doc/source/admin/deploying.rst"])
+def test_the_image_is_built_with_its_health_check(name):
+    """The format that podman makes by default has none."""
+    commands = re.findall(r"podman build.*", (ROOT / name).read_text())
+    assert commands
+    assert all("--format docker" in command for command in commands)
+
+
 def test_the_image_serves(tmp_path):
     """Its entry point with its command starts the server, and its health check passes."""
     instructions = dict(read_containerfile())
@@ -320,7 +328,9 @@ def test_the_image_serves(tmp_path):
     with servers.running(tmp_path, *arguments, "--insecure") as server:
         code = check[2].replace("http://127.0.0.1:8778", server.url)
         assert code != check[2]
-        subprocess.run([sys.executable, "-c", code], check=True)
+        # the container may be told of a proxy, which does not know its loopback interface
+        environment = {**os.environ, "http_proxy": "http://127.0.0.1:1", "NO_PROXY": "", "no_proxy": ""}
+        subprocess.run([sys.executable, "-c", code], env=environment, check=True)
     done = subprocess.run(
         [sys.executable, "-c", check[2].replace("8778", "1")], capture_output=True, check=False
     )
