@@ -29,14 +29,30 @@ UNITS = sorted((ETC / "systemd").glob("*.service"))
 ADMIN = {"X-Auth-Token": "admin", "OpenStack-API-Version": "placement 1.20"}
 
 
-def test_the_configuration_is_one(tmp_path):
+def test_the_configuration_is_one():
     """placement.conf is read, and names no option that there is not."""
     path = ETC / "placement.conf"
     conf = configuration.load(config_files=[str(path)], config_dirs=[])
     assert conf.api.auth_strategy == "keystone"
-    assert conf.metrics.public
+    check_names(path.read_text(), conf)
+
+
+def test_the_configuration_trusts_nobody_unless_told_to(tmp_path):
+    """Clients may reach the service itself; what is for a proxy in front is there to be switched on."""
+    text = (ETC / "placement.conf").read_text()
+    path = tmp_path / "placement.conf"
+    for trusting, written in ((False, text), (True, re.sub(r"(?m)^#(?=\w+ = )", "", text))):
+        path.write_text(written)
+        conf = configuration.load(config_files=[str(path)], config_dirs=[])
+        assert conf.metrics.public is trusting
+        assert conf.oslo_middleware.enable_proxy_headers_parsing is trusting
+    check_names(path.read_text(), conf)
+
+
+def check_names(written, conf):
+    """Fail if a file names an option that there is not."""
     text = configparser.ConfigParser()
-    text.read(path)
+    text.read_string(written)
     for group in set(text.sections()) - {"keystone_authtoken"}:
         for name in text[group]:
             assert name in conf[group], f"[{group}] {name}"
