@@ -14,7 +14,7 @@ from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 import sqlalchemy as sa
 from sqlalchemy import event
@@ -297,5 +297,11 @@ def count_own_reads(connection: Connection) -> int:
     return _count_commits(connection, "SESSION")
 
 
+_COMMITS: Final = {
+    "GLOBAL": "SHOW GLOBAL STATUS LIKE 'Handler_commit'",
+    "SESSION": "SHOW SESSION STATUS LIKE 'Handler_commit'",
+}
+
+
 def _count_commits(connection: Connection, scope: Literal["GLOBAL", "SESSION"]) -> int:
-    return int(connection.exec_driver_sql(f"SHOW {scope} STATUS LIKE 'Handler_commit'").one()[1])
+    return int(connection.exec_driver_sql(_COMMITS[scope]).one()[1])
