@@ -168,7 +168,13 @@ class _Run:
         )
 
     def _plan_again(self, change: Change) -> None:
-        """Keep a change that replaces the one planned, if it may."""
+        """Keep a change that replaces the one planned, if it may.
+
+        Nothing left to do is no such change where a run goes on: a request that it sent before it died may
+        have been carried out since, and the intent kept then has what undo needs.
+        """
+        if self._plan.goes_on and not change.facets:
+            return
         if self._plan.keeps_capacity:
             require_capacity(self._client, change)
         self._recorder.plan_again(change)

@@ -136,7 +136,8 @@ class Plan:
     ``steps`` has an entry for every provider; ``unreadable`` holds, by UUID, why some could not be read, and
     ``refused`` why some must not be changed. ``edits`` has those of the steps that have their own.
     ``warnings`` is what an expert would say before it is carried out. With ``keeps_capacity`` what is planned
-    again must not leave less than is allocated by then.
+    again must not leave less than is allocated by then. It ``goes_on`` where a run was begun: what somebody
+    else was faster with may be what that run wrote last.
     """
 
     edit: Edit
@@ -146,6 +147,7 @@ class Plan:
     edits: Mapping[str, Edit] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
     keeps_capacity: bool = False
+    goes_on: bool = False
 
     @property
     def hopeless(self) -> Mapping[str, Exception]:

@@ -95,7 +95,7 @@ def plan_resume(run: Run, read: ReadStates) -> Plan:
             steps.append(change)
             continue
         steps.append(_resume_step(change, edits.get(change.uuid, edit), reading.subject, reading.state))
-    return Plan(edit, tuple(steps), unreadable, edits=edits)
+    return Plan(edit, tuple(steps), unreadable, edits=edits, goes_on=True)
 
 
 def _resume_step(change: Change, edit: Edit, subject: Subject, state: ProviderState) -> Change:

@@ -379,3 +379,25 @@ def test_a_lock_goes_with_its_process(tmp_path):
     recorder.close()
     with recorder.path.open() as file:
         fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+
+
+def test_what_a_dead_run_had_still_under_way_is_undone_too(tmp_path):
+    """The server carries out a request after its client was killed, even after a resume has looked."""
+    cloud = FakeCloud("a", "b", traits=["B"])
+    recorder = journal.create(SERVER, plan_for(cloud), directory=tmp_path)
+    recorder.close()
+    late = iter(["a"])
+
+    def carry_out(uuid):
+        for name in late:
+            cloud.touch(name, traits=["A", "B"])
+
+    cloud.before_write = carry_out
+    report = resume(cloud, tmp_path, recorder.id)
+    assert {outcome.change.uuid: outcome.result.value for outcome in report.outcomes} == {
+        "a": "unchanged",
+        "b": "applied",
+    }
+    assert journal.read(recorder.id, tmp_path).state == "done"
+    undo(cloud, tmp_path, recorder.id)
+    assert traits(cloud) == {"a": ["B"], "b": ["B"]}
