@@ -72,15 +72,20 @@ def check_server(recorded: str, endpoint: str) -> None:
         raise WrongServer(recorded, used)
 
 
-def plan_resume(run: Run, read: ReadStates) -> Plan:
-    """Plan what is left of a run; a provider that has what was planned comes with nothing to change."""
-    if run.header.kind == KIND:
-        raise OtherKind(run)
+def require_planned(run: Run) -> None:
+    """Raise PlacementError unless all that a run is to do is known."""
     if not run.is_planned:
         raise PlacementError(
             f"Run {run.header.id} died before its first write, so nothing was changed; "
             f"give its command again: {run.header.edit.title}"
         )
+
+
+def plan_resume(run: Run, read: ReadStates) -> Plan:
+    """Plan what is left of a run; a provider that has what was planned comes with nothing to change."""
+    if run.header.kind == KIND:
+        raise OtherKind(run)
+    require_planned(run)
     pending = run.pending
     edit = run.header.edit
     edits = edits_of(edit, pending)

@@ -120,6 +120,7 @@ class ResumeRun(PlanCommand):
 
     def _plan_reshape(self, run: journal.Run) -> Plan:
         """It was done, or it is to be done: there is nothing between."""
+        recovery.require_planned(run)
         title = run.header.edit.title
         intents = run.intents.values()
         self._reshape = plan_return(self.client, undo_of(intents).turn(), title) if run.pending else None

@@ -127,7 +127,8 @@ class Reshape(base.Lister):
     def _prepare_undo(self, run: journal.Run) -> Task:
         check_server(run.header.server, self.client.endpoint)
         title = f"undo of {run.header.id} ({run.header.edit.title})"
-        task = plan_return(self.client, undo_of(run.intents.values()), title)
+        intents = run.intents.values() if run.is_planned else ()
+        task = plan_return(self.client, undo_of(intents), title)
         if task is None:
             raise PlacementError(f"Nothing was changed: all is as it was before run {run.header.id}")
         return task

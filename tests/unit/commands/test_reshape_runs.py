@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reshapes as runs: the commands on journals that are torn, and on servers that refuse."""
+
+import pytest
+
+from osc_placement.batch import journal
+from osc_placement.batch.reshape import plan_reshape
+from osc_placement.batch.reshape_record import KIND, changes_of, plan_steps
+from osc_placement.commands.batch_run import ResumeRun
+from osc_placement.commands.reshape import Reshape
+from osc_placement.errors import PlacementError
+from osc_placement.model import Inventory
+from tests.unit.batch.test_reshape import make_world, vgpu
+from tests.unit.commands.shell import run
+from tests.unit.fake_placement import ENDPOINT, FakePlacement, error
+
+A, B, C = (f"c0ffee00-0000-4000-8000-00000000000{number}" for number in range(1, 4))
+
+
+@pytest.fixture
+def fake(tmp_path, monkeypatch):
+    """Three providers with eight, four and no VGPU, and a directory of its own for runs."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    fake = FakePlacement().on("POST", "/reshaper", (204, ""))
+    for uuid, total in ((A, 8), (B, 4), (C, 0)):
+        path = f"/resource_providers/{uuid}"
+        inventories = {"VGPU": Inventory(total).to_json()} if total else {}
+        fake.on("GET", path, {"uuid": uuid, "name": uuid, "generation": 3})
+        fake.on("GET", f"{path}/inventories", {"inventories": inventories, "resource_provider_generation": 3})
+        fake.on("GET", f"{path}/allocations", {"allocations": {}})
+    return fake
+
+
+def tear(before, move):
+    """The journal of a reshape that died when no more than its first intent was on the disk; its ID."""
+    plan = plan_reshape(make_world(before), [move])
+    recorder = journal.create(ENDPOINT, plan_steps("reshape", changes_of(plan)), settings={"kind": KIND})
+    recorder.close()
+    lines = recorder.path.read_text().splitlines(keepends=True)
+    recorder.path.write_text("".join(lines[:2]))
+    return recorder.id
+
+
+def test_a_reshape_whose_journal_is_torn_is_not_gone_on_with(fake):
+    """Half of its intents would be half a reshape."""
+    torn = tear({A: Inventory(8), C: None}, vgpu(A, C, 4))
+    with pytest.raises(PlacementError, match=f"Run {torn} died before its first write, so nothing was"):
+        run(ResumeRun, fake.client(), f"{torn} --yes")
+    assert "POST /reshaper" not in fake.lines
+
+
+def test_a_reshape_whose_journal_is_torn_has_nothing_to_undo(fake):
+    """What looks like its work is that of somebody else."""
+    torn = tear({A: Inventory(12), C: None}, vgpu(A, C, 4))
+    with pytest.raises(PlacementError, match=f"Nothing was changed: all is as it was before run {torn}"):
+        run(Reshape, fake.client(), f"--undo {torn} --yes")
+    assert "POST /reshaper" not in fake.lines
