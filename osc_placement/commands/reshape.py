@@ -148,7 +148,7 @@ class Reshape(base.Lister):
             report = recorder.end_sitting(report)
         finally:
             recorder.close()
-        error = report.outcomes[0].error
+        error = next((outcome.error for outcome in report.outcomes if outcome.error), None)
         if error is not None:
             raise _explain(error, recorder.id) from error
         if report.halted and self.app.stderr is not None:

@@ -55,3 +55,11 @@ def test_a_reshape_whose_journal_is_torn_has_nothing_to_undo(fake):
     with pytest.raises(PlacementError, match=f"Nothing was changed: all is as it was before run {torn}"):
         run(Reshape, fake.client(), f"--undo {torn} --yes")
     assert "POST /reshaper" not in fake.lines
+
+
+def test_a_reshape_that_fails_says_so_whatever_its_first_provider_was_to_become(fake):
+    """What passes through a provider leaves it as it was, which is no sign of success."""
+    fake.on("POST", "/reshaper", error(409, "no room", code="placement.undefined_code"))
+    moves = f"--from {B} --to {C} --resource VGPU=4 --from {A} --to {B} --resource VGPU=4"
+    with pytest.raises(PlacementError, match="no room"):
+        run(Reshape, fake.client(), f"{moves} --yes")
