@@ -20,8 +20,8 @@ from osc_placement.batch.execute import (
     pause_after_conflict,
 )
 from osc_placement.batch.plan import Change, Outcome, Plan, Report, Result, count_providers, plan_change
-from osc_placement.batch.repeat import Repeat
 from osc_placement.batch.select import read_states, require_capacity
+from osc_placement.batch.takeback import take_back
 from osc_placement.batch.workers import CONCURRENCY
 from osc_placement.client import Document, PlacementClient
 from osc_placement.errors import (
@@ -51,6 +51,13 @@ class NotRolledBack(PlacementError):
     def __init__(self, reason: Exception) -> None:
         self.reason = reason
         super().__init__(f"was changed, and could not be put back: {reason}")
+
+
+class ChangedMeanwhile(PlacementError):
+    """Somebody else changed what was to be put back."""
+
+    def __init__(self) -> None:
+        super().__init__("somebody changed the same since, which stays")
 
 
 class NotKnown(PlacementError):
@@ -197,14 +204,14 @@ class _Run:
         doubtful = error.part if isinstance(error, NotKnown) else ()
         begun = [*(outcome.change for outcome in done), *doubtful]
         # what stands alone is better found out later than put back
-        left, failure = self._put_back(begun) if done else (doubtful, error)
+        left = self._put_back(begun) if done else {change.uuid: error for change in doubtful}
         reason = _explain(error) if error else PlacementError("stopped")
-        unknown = {change.uuid for change in doubtful} & {change.uuid for change in left}
-        stuck = {change.uuid for change in left} - unknown
+        unknown = {change.uuid for change in doubtful} & left.keys()
+        stuck = {uuid: failure or reason for uuid, failure in left.items() if uuid not in unknown}
         if error or left:
-            self.failure = _summarize(len(stuck), len(unknown), reason, failure)
+            self.failure = _summarize(list(stuck.values()), len(unknown), reason)
         result = Result.SKIPPED if error is None else Result.FAILED
-        errors: dict[str, Exception] = dict.fromkeys(stuck, NotRolledBack(failure or reason))
+        errors: dict[str, Exception] = {uuid: NotRolledBack(failure) for uuid, failure in stuck.items()}
         errors |= dict.fromkeys(unknown, reason)
         outcomes = {change.uuid: Outcome(change, result, error=NotDone(reason)) for change in changes}
         outcomes |= {
@@ -215,38 +222,42 @@ class _Run:
         }
         return list(outcomes.values())
 
-    def _put_back(self, changes: Sequence[Change]) -> tuple[Sequence[Change], Exception | None]:
-        """Undo changes; what is left of them, and why."""
+    def _put_back(self, changes: Sequence[Change]) -> dict[str, Exception | None]:
+        """Undo changes; by UUID what is left of them, and why, with what others overtook first."""
         left = [change for change in changes if change.facets]
+        overtaken: dict[str, Exception | None] = {}
         try:
             while left:
-                self._put_back_part(left[: self._size])
+                overtaken |= dict.fromkeys(self._put_back_part(left[: self._size]), ChangedMeanwhile())
                 left = left[self._size :]
         except Exception as error:  # the caller tells of it
-            return left, error
-        return (), None
+            return overtaken | {change.uuid: error for change in left}
+        return overtaken
 
-    def _put_back_part(self, part: Sequence[Change]) -> None:
+    def _put_back_part(self, part: Sequence[Change]) -> Sequence[str]:
+        """Undo a part; the UUIDs of those that others changed since, which stay so."""
         for attempt in range(1, MAX_ATTEMPTS + 1):
-            back = self._plan_back(part)
+            back, overtaken = self._plan_back(part)
             if not back:
-                return
+                return overtaken
             try:
                 self._client.reshape(reshape_payload(back))
-                return
+                return overtaken
             except (Conflict, *ANSWER_LOST) as error:
                 # the next reading tells what became of a lost answer
                 if attempt == MAX_ATTEMPTS or not _is_worth_another(error):
                     raise
             pause_after_conflict(attempt, threading.Event())
+        raise AssertionError("the last attempt returns or raises")
 
-    def _plan_back(self, part: Sequence[Change]) -> list[Change]:
-        """What undoes a part; what others changed since stays."""
-        planned = (
-            plan_change(Repeat("", change.after, change.before), subject, state)
-            for change, (subject, state) in zip(part, self._read(part), strict=True)
-        )
-        return [change for change in planned if change.facets]
+    def _plan_back(self, part: Sequence[Change]) -> tuple[list[Change], list[str]]:
+        """What undoes a part, and the UUIDs of those of which something stays, as others changed it since."""
+        planned, overtaken = [], []
+        for change, (subject, state) in zip(part, self._read(part), strict=True):
+            back, whole = take_back(change, state)
+            planned.append(Change(subject, state, back))
+            overtaken += [] if whole else [change.uuid]
+        return [change for change in planned if change.facets], overtaken
 
 
 def _is_worth_another(error: Exception) -> bool:
@@ -255,11 +266,11 @@ def _is_worth_another(error: Exception) -> bool:
     return not isinstance(error, TimedOut)
 
 
-def _summarize(stuck: int, unknown: int, reason: Exception, failure: Exception | None) -> str:
-    """How it was given up, in a line: what is known and what is not."""
+def _summarize(stuck: Sequence[Exception], unknown: int, reason: Exception) -> str:
+    """How it was given up, in a line: why each is stuck, what else is known, and what is not."""
     if not (stuck or unknown):
         return f"nothing was changed: {reason}"
-    told = [f"{count_providers(stuck)} changed and not put back: {failure}"] if stuck else []
+    told = [f"{count_providers(len(stuck))} changed and not put back: {stuck[-1]}"] if stuck else []
     if unknown:
         told.append(f"for {count_providers(unknown)} {reason}")
     return "; ".join(told)

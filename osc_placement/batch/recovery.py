@@ -20,10 +20,10 @@ from osc_placement.batch.plan import (
     plan_change,
 )
 from osc_placement.batch.record import Recorded, edits_of
-from osc_placement.batch.repeat import Repeat
 from osc_placement.batch.reshape_record import KIND
 from osc_placement.batch.room import Overtaken, carry_owner, is_half_written, is_overtaken
 from osc_placement.batch.run import Run
+from osc_placement.batch.takeback import take_back
 from osc_placement.errors import PlacementError
 
 #: who reads the facets of some providers or consumers: `select.read_states` with its client
@@ -144,9 +144,9 @@ def _undo_step(
     if holds(state, change.after, change.facets) or is_half_written(change, state):
         values = {facet: getattr(change.before, facet) for facet in change.facets}
         return Change(subject, state, replace(state, **values)), None
-    back = plan_change(Repeat("", change.after, change.before), subject, state)
     if force:
-        return replace(back, reason="changed since; what others changed stays"), None
+        back, _ = take_back(change, state)
+        return Change(subject, state, back, "changed since; what others changed stays"), None
     expected = {facet: getattr(change.after, facet) for facet in change.facets}
     gone, come = describe_difference(replace(state, **expected), state)
     return Change(subject, state, state, "changed since"), ChangedSince(subject.name, gone, come)

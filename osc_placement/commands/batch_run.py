@@ -135,8 +135,8 @@ class UndoRun(PlanCommand):
     """Undo a run: give every resource provider back what it had before, as far as the run changed it.
 
     One that somebody changed since, in what the run changed, is refused and says what is different; --force
-    takes back what the run did and keeps what others did. An undo is a run and can be undone itself.
-    A reshape goes back in one transaction, or not at all.
+    takes back what of it is still as the run left it and keeps what others did. An undo is a run and can be
+    undone itself. A reshape goes back in one transaction, or not at all.
     """
 
     minimum = microversion.MIN

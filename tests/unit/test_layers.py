@@ -118,6 +118,7 @@ PURE = (
     "batch.reshape",
     "batch.room",
     "batch.selection",
+    "batch.takeback",
     "server.candidates",
     "server.schemas",
 )

@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A change taken back where somebody else changed the same provider since: what he set stays. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+from osc_placement.batch.difference import is_same_inventory
+from osc_placement.batch.inventory import is_same_ratio
+from osc_placement.batch.plan import Change, Facet, ProviderState
+from osc_placement.model import INVENTORY_FIELDS, Inventory
+
+#: what a facet is made of: each of these is taken back, or stays, by itself
+_Cells = dict[tuple[str, ...], Any]
+
+
+def take_back(change: Change, now: ProviderState) -> tuple[ProviderState, bool]:
+    """What a state becomes without a change, and whether nothing of the change had been changed since."""
+    merged, whole = {}, True
+    for facet in change.facets:
+        states = [getattr(state, facet) for state in (change.before, change.after, now)]
+        if states[-1] is None:
+            continue
+        split, join = _FORMS[facet]
+        before, after, cells = split(*states)
+        for key in {key for key in {*before, *after} if before.get(key) != after.get(key)}:
+            if _is_same(cells.get(key), after.get(key)):
+                cells.pop(key, None)
+                cells |= {key: before[key]} if key in before else {}
+            else:
+                whole = whole and _is_same(cells.get(key), before.get(key))
+        merged[facet] = join(cells)
+    return replace(now, **merged), whole
+
+
+def _is_same(one: Any, other: Any) -> bool:
+    if isinstance(one, Inventory) and isinstance(other, Inventory):
+        return is_same_inventory(one, other)
+    if isinstance(one, float) and isinstance(other, float):
+        return is_same_ratio(one, other)
+    return bool(one == other)
+
+
+Inventories = Mapping[str, Inventory]
+
+
+def _split_inventories(
+    before: Inventories | None, after: Inventories | None, now: Inventories
+) -> list[_Cells]:
+    """A class that comes or goes is one thing, and of one that stays each field."""
+    before, after = before or {}, after or {}
+    whole = {*before, *after, *now} - (before.keys() & after.keys())
+    return [_split_fields(state, whole) for state in (before, after, now)]
+
+
+def _split_fields(inventories: Inventories, whole: set[str]) -> _Cells:
+    return {
+        key: value
+        for name, inventory in inventories.items()
+        for key, value in (
+            {(name,): inventory}
+            if name in whole
+            else {(name, field): getattr(inventory, field) for field in INVENTORY_FIELDS}
+        ).items()
+    }
+
+
+def _join_inventories(cells: _Cells) -> dict[str, Inventory]:
+    joined = {key[0]: value for key, value in cells.items() if len(key) == 1}
+    for name in {key[0] for key in cells if len(key) > 1}:
+        joined[name] = Inventory(**{field: cells[name, field] for field in INVENTORY_FIELDS})
+    return joined
+
+
+Claims = Mapping[str, Mapping[str, int]]
+
+
+def _split_allocations(*states: Claims | None) -> list[_Cells]:
+    return [
+        {
+            (holder, name): amount
+            for holder, amounts in (state or {}).items()
+            for name, amount in amounts.items()
+        }
+        for state in states
+    ]
+
+
+def _join_allocations(cells: _Cells) -> Claims:
+    joined: dict[str, dict[str, int]] = {}
+    for (holder, name), amount in cells.items():
+        joined.setdefault(holder, {})[name] = amount
+    return joined
+
+
+def _split_names(*states: frozenset[str] | None) -> list[_Cells]:
+    return [{(name,): True for name in state or ()} for state in states]
+
+
+def _join_names(cells: _Cells) -> frozenset[str]:
+    return frozenset(name for (name,) in cells)
+
+
+def _split_owner(*states: frozenset[str] | None) -> list[_Cells]:
+    """Half of one owner and half of another is nobody."""
+    return [{("owner",): state} for state in states]
+
+
+def _join_owner(cells: _Cells) -> frozenset[str] | None:
+    owner: frozenset[str] | None = cells["owner",]
+    return owner
+
+
+_FORMS: Final[Mapping[Facet, tuple[Callable[..., list[_Cells]], Callable[[_Cells], Any]]]] = {
+    "inventories": (_split_inventories, _join_inventories),
+    "traits": (_split_names, _join_names),
+    "aggregates": (_split_names, _join_names),
+    "allocations": (_split_allocations, _join_allocations),
+    "owner": (_split_owner, _join_owner),
+}
