@@ -78,7 +78,11 @@ class Undo:
     @property
     def classes(self) -> dict[str, frozenset[str]]:
         """By provider, those of which allocations may have to move."""
-        return {uuid: frozenset(held) for uuid, held in self.after.items()}
+        # where as much came as went no inventory changed, and allocations moved all the same
+        return {
+            uuid: frozenset(held) | {one.resource_class for one in self.transfers if one.target == uuid}
+            for uuid, held in self.after.items()
+        }
 
     def turn(self) -> Undo:
         """The way there."""

@@ -141,3 +141,12 @@ def test_its_undo_is_planned_from_its_journal(tmp_path):
     back = plan_undo(now, undo.before, undo.after, undo.transfers)
     assert back.inventories == {"a": {"VGPU": Inventory(8)}, "b": {}}
     assert back.amounts_of("c1") == {"a": {"VGPU": 3}}
+
+
+def test_what_moved_to_a_provider_that_stayed_as_it_was_comes_back():
+    """Four came to `b` and four went: its consumers are read as well, on the way there and back."""
+    world = make_world({"b": Inventory(4), "c": None, "a": Inventory(4)}, {"a": {"c1": 3}})
+    undo = undo_of(changes_of(plan_reshape(world, [vgpu("b", "c", 4), vgpu("a", "b", 4)])))
+    assert undo.before["b"] == undo.after["b"] == {}
+    assert (undo.classes["b"], undo.turn().classes["a"]) == ({"VGPU"}, {"VGPU"})
+    assert undo.classes["a"] == frozenset()
