@@ -167,6 +167,9 @@ def _amounts(
 def plan_reshape(world: World, moves: Sequence[Move], pins: Mapping[str, str] | None = None) -> ReshapePlan:
     """Decide what moves where; ``pins`` are providers by consumer. ReshapeRefused if it cannot be."""
     inventories = move_inventories(world, moves)
+    if all(held == world.inventories[uuid] for uuid, held in inventories.items()):
+        # whether such a reshape was done, nothing could tell
+        raise ReshapeRefused("The moves cancel out: no inventory would change")
     distribution = _Distribution(world, inventories, moves, pins or {})
     transfers = distribution.transfers()
     return ReshapePlan(world, moves, inventories, transfers)

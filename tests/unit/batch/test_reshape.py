@@ -52,6 +52,13 @@ def test_a_part_leaves_the_rest():
     assert plan.inventories["b"]["VGPU"] == Inventory(7, reserved=2, max_unit=7)
 
 
+def test_moves_that_cancel_out_are_refused():
+    """Pins alone would move allocations then, and a lost answer could not be read back."""
+    world = make_world({"a": Inventory(8), "b": Inventory(8)}, {"a": {"c1": 2}})
+    with pytest.raises(ReshapeRefused, match="The moves cancel out: no inventory"):
+        plan_reshape(world, [vgpu("a", "b", 4), vgpu("b", "a", 4)], {"c1": "b"})
+
+
 def test_only_what_has_to_move_moves():
     """The source keeps four, of which three are used: nobody moves."""
     world = make_world({"a": Inventory(8), "b": None}, {"a": {"c1": 2, "c2": 1}})
