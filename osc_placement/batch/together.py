@@ -50,7 +50,7 @@ def execute_together(
 
 def is_for(plan: Plan) -> bool:
     """Whether a plan is about consumers alone."""
-    return all(isinstance(step.subject, Consumer) for step in plan.steps)
+    return bool(plan.steps) and all(isinstance(step.subject, Consumer) for step in plan.steps)
 
 
 def _group(plan: Plan, size: int) -> list[Sequence[Change]]:

@@ -193,3 +193,8 @@ def test_resumed_run_is_done_when_what_was_left_is_found_done(tmp_path):
 def test_only_consumers_are_written_together(subject, expected):
     """Providers have no request for many of them."""
     assert together.is_for(Plan(EDIT, (Change(subject, HELD, HELD),))) is expected
+
+
+def test_nothing_is_about_no_consumer():
+    """A run that is done needs no later version of the server to be gone on with."""
+    assert not together.is_for(Plan(EDIT, ()))
