@@ -35,6 +35,26 @@ def read_world(
     """
     client.require(microversion.RESHAPER)
     client.allow_concurrency(CONCURRENCY)
+    for attempt in range(1, MAX_ATTEMPTS + 1):
+        world = _read_once(client, providers, classes)
+        if _is_consistent(world, classes):
+            return world
+        pause_after_conflict(attempt, threading.Event())
+    raise PlacementError("the allocations change while they are read; try again when less is going on")
+
+
+def _is_consistent(world: World, classes: Mapping[str, frozenset[str]]) -> bool:
+    """Whether consumers, which are read after the providers, have what these say that they have."""
+    return all(
+        consumer.amounts.get(provider, {}) == world.holdings[provider].get(uuid, {})
+        for uuid, consumer in world.consumers.items()
+        for provider in classes
+    )
+
+
+def _read_once(
+    client: PlacementClient, providers: Sequence[str], classes: Mapping[str, frozenset[str]]
+) -> World:
     read = map_in_order(lambda uuid: _read_provider(client, uuid), tuple(providers))
     holdings = {provider.uuid: held for provider, _, held in read}
     consumers = sorted(
