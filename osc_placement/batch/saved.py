@@ -96,6 +96,8 @@ def load_plan(path: pathlib.Path) -> SavedPlan:
         raise BadPlanFile(path, "it is no plan that --plan-out wrote")
     if document.get("version") != VERSION:
         raise BadPlanFile(path, f"its version is {document.get('version')}, not {VERSION}")
+    if "checksum" not in document:
+        raise BadPlanFile(path, "it was written by an earlier version of osc-placement; plan again")
     try:
         if document["checksum"] != _sum(document):
             raise BadPlanFile(

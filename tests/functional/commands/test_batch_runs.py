@@ -290,7 +290,10 @@ def test_on_a_terminal_a_plan_that_holds_is_asked_about_once(openstack, rack):
         ("nonsense", "it is not JSON"),
         ("[]", "it is no plan that --plan-out wrote"),
         ('{"format": "osc-placement-plan", "version": 9}', "its version is 9, not 1"),
-        ('{"format": "osc-placement-plan", "version": 1}', "it is damaged, as it has no 'checksum'"),
+        (
+            '{"format": "osc-placement-plan", "version": 1}',
+            "it was written by an earlier version of osc-placement; plan again",
+        ),
     ],
 )
 def test_a_file_that_is_no_plan_is_one_line(openstack, text, message):
