@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import pathlib
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 from osc_placement.batch import journal, recovery, select
 from osc_placement.batch.execute import execute_plan
@@ -15,7 +16,14 @@ from osc_placement.batch.plan import Outcome, Plan, Report
 from osc_placement.batch.together import execute_together, is_for
 from osc_placement.batch.workers import CONCURRENCY
 from osc_placement.client import PlacementClient
+from osc_placement.errors import PlacementError
 from osc_placement.migrate.base import Assessment
+
+#: of batch runs, by their names among the settings
+_PROMISES: Final[Mapping[str, str]] = {
+    "atomic": "to change all or nothing",
+    "keeps_capacity": "to leave no less than is allocated",
+}
 
 
 @dataclass(frozen=True)
@@ -75,12 +83,24 @@ def resume(client: PlacementClient, run_id: str, execution: Execution) -> Run:
     run, record = journal.reopen(run_id, execution.directory)
     try:
         recovery.check_server(run.header.server, client.endpoint)
+        _require_no_promise(run)
         plan = recovery.plan_resume(run, _reader(client, execution))
         record.begin(plan)
     except BaseException:
         record.close()
         raise
     return Run(_write(client, plan, execution, record), run_id)
+
+
+def _require_no_promise(run: journal.Run) -> None:
+    """Batch runs are in the same directory, and what was promised of one is kept by their own commands."""
+    settings = run.header.settings
+    broken = [words for name, words in _PROMISES.items() if settings.get(name)]
+    if broken:
+        raise PlacementError(
+            f"Run {run.header.id} was begun {broken[0]}, which only its own command keeps to; go on with it "
+            f"with: openstack resource provider batch run resume {run.header.id}"
+        )
 
 
 def undo(client: PlacementClient, run_id: str, execution: Execution, *, force: bool = False) -> Run:
