@@ -41,6 +41,8 @@ def of_sync(assessment: Assessment, run: Run | None) -> int:
     errors = [outcome.error for outcome in run.report.outcomes if outcome.error] if run else []
     if errors:
         return _CONFLICT if isinstance(errors[0], Conflict) else _REFUSED
+    if _is_failed(run):
+        return _REFUSED
     troubles = {finding.trouble for finding in assessment.findings}
     return next((code for trouble, code in _SYNC.items() if trouble in troubles), EXIT_DONE)
 
@@ -49,7 +51,7 @@ def of_heal(assessment: Assessment, run: Run | None) -> int:
     """Of `nova-manage placement heal_allocations`."""
     if run is not None and run.report.interrupted:
         return EXIT_INTERRUPTED
-    if run is not None and run.report.counts[Result.FAILED]:
+    if _is_failed(run):
         return 3
     troubles = {finding.trouble for finding in assessment.findings}
     if Trouble.NO_COMPUTE_NODE in troubles:
@@ -71,4 +73,9 @@ def of_audit(assessment: Assessment, run: Run | None) -> int:
         return 3
     if run.report.interrupted:
         return EXIT_INTERRUPTED
-    return 1 if run.report.counts[Result.FAILED] or run.left else 4
+    return 1 if _is_failed(run) or run.left else 4
+
+
+def _is_failed(run: Run | None) -> bool:
+    """Whether a change failed, or the run stopped itself, as when its journal cannot be written."""
+    return run is not None and bool(run.report.counts[Result.FAILED] or run.report.halted)

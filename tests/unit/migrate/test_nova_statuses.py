@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The exit statuses of nova-manage, for what came of a run."""
+
+import pytest
+
+from osc_placement.batch.membership import TraitEdit
+from osc_placement.batch.plan import Change, Outcome, Plan, ProviderState, Report, Result
+from osc_placement.migrate import nova_statuses
+from osc_placement.migrate.base import Assessment
+from osc_placement.migrate.runner import Run
+from osc_placement.model import Provider
+
+CHANGE = Change(
+    Provider("u", "h1", 0, None, "u"), ProviderState(traits=frozenset()), ProviderState(traits=frozenset("A"))
+)
+PLAN = Plan(TraitEdit("add", frozenset("A")), (CHANGE,))
+
+
+@pytest.mark.parametrize("result", [Result.APPLIED, Result.SKIPPED])
+@pytest.mark.parametrize(
+    ("status_of", "done", "halted"),
+    [(nova_statuses.of_sync, 0, 3), (nova_statuses.of_heal, 0, 3), (nova_statuses.of_audit, 4, 1)],
+)
+def test_run_that_stopped_itself_is_no_success(status_of, done, halted, result):
+    """Nobody interrupted it and no change failed, and yet it is not done."""
+    outcomes = (Outcome(CHANGE, result),)
+    stopped = Run(Report(PLAN, outcomes, halted="stopped: no space left on device"))
+    assert status_of(Assessment(PLAN), stopped) == halted
+    assert status_of(Assessment(PLAN), Run(Report(PLAN, (Outcome(CHANGE, Result.APPLIED),)))) == done
