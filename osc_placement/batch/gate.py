@@ -66,7 +66,9 @@ class Gate:
         max_failures: int | None = None,
         on_event: Callable[[str], None] | None = None,
     ) -> None:
+        #: whoever gave it may ask of it whether somebody stopped the run, so that nothing here sets it
         self.stop = threading.Event()
+        self._closed = threading.Event()
         self.halted = ""
         self._given_rate = rate
         self._order = Order()
@@ -87,13 +89,13 @@ class Gate:
     @property
     def stopped(self) -> bool:
         """Whether nothing more may pass."""
-        return self.stop.is_set()
+        return self.stop.is_set() or self._closed.is_set()
 
     def halt(self, reason: str) -> None:
         """Let nothing more pass, for a reason that the run itself found."""
         with self._lock:
             self.halted = self.halted or reason
-        self.stop.set()
+        self._closed.set()
 
     def count_failure(self) -> None:
         """Stop the run when there were more failures than are allowed."""
@@ -114,7 +116,7 @@ class Gate:
         """
         if self._control is None and not self._given_rate:
             return most, self._refusal()
-        while not self.stop.is_set():
+        while not self.stopped:
             number, pause = self._take_turns(most)
             if number:
                 return number, ""
@@ -122,7 +124,7 @@ class Gate:
         return most, self._refusal()
 
     def _refusal(self) -> str:
-        return (self.halted or "stopped") if self.stop.is_set() else ""
+        return (self.halted or "stopped") if self.stopped else ""
 
     def _take_turns(self, most: int) -> tuple[int, float]:
         """Take the next turns; none, and the seconds until it makes sense to ask again, if they are later."""
@@ -158,7 +160,7 @@ class Gate:
         before, self._order = self._order, order
         if order.is_stopped:
             self._on_event(f"Stopped by {self._control}.")
-            self.stop.set()
+            self._closed.set()
         elif order.is_paused and not before.is_paused:
             self._on_event(f"Paused by {self._control}; a line 'go' there goes on.")
         elif before.is_paused and not order.is_paused:

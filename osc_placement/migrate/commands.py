@@ -63,8 +63,10 @@ def mirror_aggregates(command: Command) -> int:
 
 
 def _follow(command: Command, migration: Migration) -> int:
-    """Keep on until a signal comes, which is how it is meant to end."""
+    """Keep on until a signal comes, which is how it is meant to end, or a run stops by itself."""
     contexts: list[Context] = []
+    statuses: list[int] = []
+    stop, interval = command.execution.stop, command.options.interval
 
     def look() -> Assessment:
         context, assessment = command.assess(migration)
@@ -72,14 +74,16 @@ def _follow(command: Command, migration: Migration) -> int:
         return assessment
 
     def act(assessment: Assessment) -> None:
-        run_or_show(command, contexts[0], assessment)
+        run = run_or_show(command, contexts[0], assessment)
         sys.stdout.flush()
+        if run and (run.report.halted or run.report.interrupted) and not stop.is_set():
+            statuses.append(run.report.exit_status)
+            stop.set()
 
-    stop, interval = command.execution.stop, command.options.interval
     bell = Bell(stop)
     with suppress(KeyboardInterrupt), _hearing(command, bell):
         follow(look, act, interval=interval, stop=stop, wait=bell.wait)
-    return EXIT_DONE
+    return statuses[0] if statuses else EXIT_DONE
 
 
 def _hearing(command: Command, bell: Bell) -> AbstractContextManager[None]:

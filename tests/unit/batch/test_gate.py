@@ -40,6 +40,35 @@ def test_failures_are_counted():
     assert gate.wait() == gate.halted == "stopped after more than 1 failures"
 
 
+def test_a_stop_of_its_own_is_not_the_one_given():
+    """Whoever gave the event takes it for somebody's wish: a command would end as if it were interrupted."""
+    asked = threading.Event()
+    gate = Gate(max_failures=0)
+    gate.stop_with(asked)
+    gate.count_failure()
+    assert (gate.stopped, gate.wait(), asked.is_set()) == (True, "stopped after more than 0 failures", False)
+
+
+def test_an_ordered_stop_is_not_the_one_given(tmp_path):
+    """The control file stops one run, and not whatever comes after it."""
+    control = tmp_path / "control"
+    control.write_text("stop\n")
+    asked = threading.Event()
+    gate = Gate(control=control)
+    gate.stop_with(asked)
+    assert (gate.wait(), gate.stopped, asked.is_set()) == ("stopped", True, False)
+
+
+def test_the_stop_given_lets_nothing_pass(tmp_path):
+    """Also while writes wait for their turn."""
+    asked = threading.Event()
+    gate = Gate(rate=0.01)
+    gate.stop_with(asked)
+    assert gate.wait() == ""
+    threading.Timer(0.1, asked.set).start()
+    assert gate.wait() == "stopped"
+
+
 def test_a_pause_holds_until_it_is_lifted(tmp_path):
     """What waits passes when the file says so, and each turn of events is told once."""
     control = tmp_path / "control"
