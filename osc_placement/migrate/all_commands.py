@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from osc_placement.batch.plan import EXIT_DONE, EXIT_INTERRUPTED, Result
+from osc_placement.batch.plan import EXIT_DONE, EXIT_INTERRUPTED, Outcome, Result
 from osc_placement.migrate import registry, tables
 from osc_placement.migrate.base import Assessment, Finding
 from osc_placement.migrate.command import Command
@@ -21,6 +21,9 @@ from osc_placement.migrate.showing import carry_out
 _MORE: Final = 1
 _SOME_FAILED: Final = 2
 _COLUMNS: Final = ("Migration", "Total Needed", "Completed")
+_UNDO: Final = "placement-migrate runs undo"
+#: lines about changes that failed
+_MOST_ERRORS: Final = 20
 
 
 @dataclass
@@ -29,6 +32,9 @@ class Tally:
 
     rows: list[tables.Row] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
+    errors: list[tables.Row] = field(default_factory=list)
+    runs: list[tables.Row] = field(default_factory=list)
+    halted: str = ""
     is_more: bool = False
     is_failed: bool = False
     is_interrupted: bool = False
@@ -39,9 +45,17 @@ class Tally:
         needed = len(assessment.plan.changes) + len(assessment.findings)
         self.rows.append(dict(zip(_COLUMNS, (name, needed, done), strict=True)))
         self.findings += assessment.findings
+        self._add_run(name, run)
         self.is_more = self.is_more or bool(run.left)
-        self.is_failed = self.is_failed or bool(run.report.counts[Result.FAILED] or assessment.findings)
+        is_failed = run.report.counts[Result.FAILED] or run.report.halted or assessment.findings
+        self.is_failed = self.is_failed or bool(is_failed)
         return done
+
+    def _add_run(self, name: str, run: Run) -> None:
+        self.errors += [_error_row(name, each) for each in run.report.outcomes if each.error]
+        self.halted = self.halted or run.report.halted
+        if run.id:
+            self.runs.append({"migration": name, "run": run.id})
 
     @property
     def status(self) -> int:
@@ -58,7 +72,7 @@ def run_all(command: Command) -> int:
         _run(command, tally)
     except KeyboardInterrupt:
         tally.is_interrupted = True
-    _show(command, tally.rows, tally.findings)
+    _show(command, tally)
     return tally.status
 
 
@@ -69,11 +83,33 @@ def _run(command: Command, tally: Tally) -> None:
         run = carry_out(context, assessment, replace(command.execution, max_count=left_to_do))
         done = tally.add(migration.name, assessment, run)
         left_to_do = None if left_to_do is None else left_to_do - done
-        if command.execution.stop.is_set():
+        if command.execution.stop.is_set() or run.report.interrupted:
             raise KeyboardInterrupt
+        if run.report.halted:
+            return
 
 
-def _show(command: Command, rows: Sequence[tables.Row], findings: Sequence[Finding]) -> None:
-    lines = [f"Left alone: {line}" for line in tables.describe_findings(findings)]
-    document = {"migrations": rows, "findings": [tables.finding_row(each) for each in findings]}
-    command.show(document, [*lines, tables.format_table(_COLUMNS, rows)])
+def _error_row(name: str, outcome: Outcome) -> tables.Row:
+    subject, error = outcome.change.subject, " ".join(str(outcome.error).split())
+    return {"migration": name, "uuid": subject.uuid, "name": subject.name, "error": error}
+
+
+def _show(command: Command, tally: Tally) -> None:
+    document = {
+        "migrations": tally.rows,
+        "findings": [tables.finding_row(each) for each in tally.findings],
+        "errors": tally.errors,
+        "runs": tally.runs,
+        "halted": tally.halted,
+    }
+    lines = [f"Left alone: {line}" for line in tables.describe_findings(tally.findings)]
+    lines += _describe_errors(tally.errors)
+    runs = [f"Run {run['run']}, {run['migration']}; undo it with: {_UNDO} {run['run']}" for run in tally.runs]
+    command.show(document, [*lines, tables.format_table(_COLUMNS, tally.rows), tally.halted, *runs])
+
+
+def _describe_errors(errors: Sequence[tables.Row]) -> list[str]:
+    """The first of them: what one change meets, thousands may."""
+    lines = [f"Failed: {row['migration']} of {row['name']}: {row['error']}" for row in errors[:_MOST_ERRORS]]
+    hidden = len(errors) - len(lines)
+    return [*lines, f"... and {hidden} more failed, which -f json has"] if hidden else lines
