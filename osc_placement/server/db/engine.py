@@ -69,12 +69,17 @@ def _translating() -> Iterator[None]:
         raise
 
 
-class _LostBeforeCommit(Exception):
+class _LostBeforeCommit(db_exc.DBConnectionError):  # type: ignore[misc]  # it has no annotations
     """The connection of a transaction broke before its end, so that it changed nothing."""
 
-    def __init__(self, reason: db_exc.DBConnectionError) -> None:
-        super().__init__(str(reason))
-        self.reason = reason
+
+def _once_more(lost: type[db_exc.DBConnectionError], operation: Callable[[], T]) -> T:
+    """Do what changed nothing again, on another connection, if the first turns out to be dead."""
+    try:
+        return operation()
+    except lost:
+        LOG.info("lost a database connection before anything was changed, trying once more")
+    return operation()
 
 
 class Database:
@@ -175,11 +180,7 @@ class Database:
         """
         self._forget_parent()
         with _translating():
-            try:
-                return self._look(operation, *args, **kwargs)
-            except db_exc.DBConnectionError:
-                LOG.info("lost a database connection while reading, trying once more")
-            return self._look(operation, *args, **kwargs)
+            return _once_more(db_exc.DBConnectionError, lambda: self._look(operation, *args, **kwargs))
 
     def _look(
         self, operation: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs
@@ -207,11 +208,9 @@ class Database:
         """
         self._forget_parent()
         with _translating(), self._turns.get(self._reader, nullcontext()):
-            try:
-                return self._look_out(known, operation, *args, **kwargs)
-            except db_exc.DBConnectionError:
-                LOG.info("lost the connection that changes are watched on, making another")
-            return self._look_out(known, operation, *args, **kwargs)
+            return _once_more(
+                db_exc.DBConnectionError, lambda: self._look_out(known, operation, *args, **kwargs)
+            )
 
     def _look_out(
         self,
@@ -257,25 +256,13 @@ class Database:
         with _translating():
             for pause in self._pauses():
                 try:
-                    return self._run_twice(operation, *args, **kwargs)
+                    return _once_more(_LostBeforeCommit, lambda: self._run(operation, *args, **kwargs))
                 except (db_exc.DBDeadlock, errors.Retry) as error:
                     LOG.debug("transaction lost a race, trying again in %.3f s: %s", pause, error)
                     self.observer.lost_race()
                 time.sleep(pause)
         self.observer.gave_up()
         raise errors.TooMuchContention
-
-    def _run_twice(
-        self, operation: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs
-    ) -> T:
-        try:
-            return self._run(operation, *args, **kwargs)
-        except _LostBeforeCommit:
-            LOG.info("lost a database connection before anything was committed, trying once more")
-        try:
-            return self._run(operation, *args, **kwargs)
-        except _LostBeforeCommit as error:
-            raise error.reason from error
 
     def _run(
         self, operation: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs
@@ -285,7 +272,7 @@ class Database:
             try:
                 found = operation(connection, *args, **kwargs)
             except db_exc.DBConnectionError as error:
-                raise _LostBeforeCommit(error) from error
+                raise _LostBeforeCommit(error.inner_exception) from error
             self._commit(connection)
             return found
 
