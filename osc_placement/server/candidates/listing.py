@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from osc_placement.server.candidates.query import Membership, Traits
 from osc_placement.server.candidates.sets import Mask, slots_in
@@ -12,15 +12,15 @@ from osc_placement.server.candidates.snapshot import Snapshot
 
 def select(
     snapshot: Snapshot, *, membership: Membership, traits: Traits, resources: Mapping[str, int]
-) -> Iterable[int]:
+) -> Sequence[int]:
     """The slots of providers that have the traits and aggregates, and room for all of the resources.
 
     Sets are intersected first; amounts are compared for what is left, at O(1) each.
     """
     having = _having(snapshot, membership, traits, resources)
     if not resources:
-        return range(len(snapshot.nodes)) if having == snapshot.everything else slots_in(having)
-    return _with_room(snapshot, slots_in(having), resources)
+        return range(len(snapshot.nodes)) if having == snapshot.everything else list(slots_in(having))
+    return list(_with_room(snapshot, slots_in(having), resources))
 
 
 def _with_room(snapshot: Snapshot, slots: Iterable[int], resources: Mapping[str, int]) -> Iterator[int]:

@@ -105,19 +105,20 @@ def refresh(conn: Connection, old: Loaded, *, revisions_kept: bool) -> Loaded:
     if taken.traits != old.fingerprint.traits:
         trait_names = read_trait_names(conn)
     nodes = _changed_nodes(conn, old, changes, class_names)
-    snapshot = old.snapshot.replace(nodes, removed=changes.rows.removed)
-    return Loaded(taken, snapshot, changes.rows.rows, class_names, trait_names, changes.memberships)
+    snapshot = old.snapshot.replace(nodes, removed=changes.found.removed)
+    return Loaded(taken, snapshot, changes.found.rows, class_names, trait_names, changes.memberships)
 
 
 @dataclass(frozen=True, slots=True)
 class _Changes:
     """What differs from what was loaded.
 
+    :ivar found: of the rows of providers
     :ivar moved: ids of providers whose memberships are others
     :ivar all_usage: whether usage may have changed anywhere
     """
 
-    rows: RowChanges
+    found: RowChanges
     memberships: Mapping[int, tuple[str, ...]]
     moved: frozenset[int]
     all_usage: bool
@@ -143,9 +144,9 @@ def _changed_nodes(
 ) -> list[Node]:
     """The nodes that are others now, with what had to be read of them."""
     nodes: dict[int, Node] = {}
-    rows = changes.rows.rows.by_id
+    rows = changes.found.rows.by_id
     # whatever is another about a row: it may be of another provider with the id of one that was deleted
-    reread = sorted(changes.rows.changed)
+    reread = sorted(changes.found.changed)
     if reread:
         ids = None if len(reread) > MANY else reread
         stocks = read_stocks(conn, ids, class_names)
@@ -177,7 +178,7 @@ def _apply_usage(
     for (id_, class_id), amount in usage.items():
         if class_id in class_names:
             by_provider.setdefault(id_, {})[class_names[class_id]] = amount
-    for id_ in changes.rows.rows.by_id:
+    for id_ in changes.found.rows.by_id:
         node = nodes.get(id_) or old.snapshot.node(id_)
         used = by_provider.get(id_, {})
         if any(stock.used != used.get(name, 0) for name, stock in node.stocks.items()):

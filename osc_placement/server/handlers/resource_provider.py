@@ -95,7 +95,7 @@ def _find(request: Request, filters: provider_list.Filters) -> tuple[Snapshot, S
     view = loaded.snapshot
     slots = select(view, membership=filters.membership, traits=filters.traits, resources=filters.resources)
     if ids is None:
-        return view, slots if isinstance(slots, range) else list(slots)
+        return view, slots
     return view, [slot for slot in slots if view.nodes[slot].id in ids]
 
 
