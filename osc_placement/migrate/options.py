@@ -137,6 +137,10 @@ def _add_format(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-f", "--format", choices=("table", "json"), default="table", help="How to print")
 
 
+def _add_host(parser: argparse.ArgumentParser, text: str) -> None:
+    parser.add_argument("--host", metavar="<host>", action="append", default=[], help=text)
+
+
 def _add_aggregates(subparsers: Subparsers) -> None:
     parser = subparsers.add_parser(
         "aggregates",
@@ -145,9 +149,7 @@ def _add_aggregates(subparsers: Subparsers) -> None:
         "What stands in the way of one host does not stop the others.",
         epilog=EXIT_STATUSES,
     )
-    parser.add_argument(
-        "--host", metavar="<host>", action="append", default=[], help="Only this host; may be repeated"
-    )
+    _add_host(parser, "Only this host; may be repeated")
     parser.add_argument(
         "--aggregate",
         metavar="<aggregate>",
@@ -223,9 +225,7 @@ def _add_allocations(subparsers: Subparsers) -> None:
         default=[],
         help="Only this instance; may be repeated",
     )
-    parser.add_argument(
-        "--host", metavar="<host>", action="append", default=[], help="Only on this host; may be repeated"
-    )
+    _add_host(parser, "Only on this host; may be repeated")
     _add_execution(parser)
     parser.set_defaults(run=commands.heal_allocations, nova_failure=255, nova_invalid=127)
 
@@ -238,9 +238,7 @@ def _add_ratios(subparsers: Subparsers) -> None:
         "ram_allocation_ratio and disk_allocation_ratio on the inventories of their hosts.",
         epilog=EXIT_STATUSES,
     )
-    parser.add_argument(
-        "--host", metavar="<host>", action="append", default=[], help="Only this host; may be repeated"
-    )
+    _add_host(parser, "Only this host; may be repeated")
     parser.add_argument(
         "--conflict", choices=("min", "max"), help="What counts where the aggregates of a host disagree"
     )
@@ -257,9 +255,7 @@ def _add_baremetal(subparsers: Subparsers) -> None:
         "Flavors that ask for sizes still are listed with the command that mends them.",
         epilog=EXIT_STATUSES,
     )
-    parser.add_argument(
-        "--host", metavar="<host>", action="append", default=[], help="Only of this host; may be repeated"
-    )
+    _add_host(parser, "Only of this host; may be repeated")
     parser.add_argument(
         "--node",
         metavar="<node>",
