@@ -35,13 +35,13 @@ def ask(url, path):
 
 
 @contextlib.contextmanager
-def serving(way, directory):
-    """The URL of the service as configured in a directory."""
+def serving(way, directory, **variables):
+    """The URL of the service as configured in a directory; the variables are for containers."""
     if way == "serve":
         with servers.running(directory, "--config-file", directory / "placement.conf") as server:
             yield server.url
     else:
-        with containers.serving(directory, container=way) as (url, _):
+        with containers.serving(directory, container=way, **variables) as (url, _):
             yield url
 
 

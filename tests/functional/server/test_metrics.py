@@ -23,7 +23,7 @@ from osc_placement.server.db import tables
 from osc_placement.server.db.engine import Database
 from osc_placement.server.testing import make_conf
 from tests.functional import containers, servers
-from tests.functional.server.test_health import write_conf
+from tests.functional.server.test_health import serving, write_conf
 
 ADMIN = {"X-Auth-Token": "admin", "OpenStack-API-Version": "placement 1.39"}
 MEMORY = pathlib.Path(metrics_directory.find_memory() or "/nonexistent")
@@ -55,24 +55,12 @@ def scrape(url, headers=ADMIN):
     return Scraped(parse(answer.text))
 
 
-@contextlib.contextmanager
-def serving(way, directory):
-    """The URL of the service, with several processes, as configured in a directory."""
-    if way == "serve":
-        with servers.running(directory, "--config-file", directory / "placement.conf") as server:
-            yield server.url
-    else:
-        shared = str(directory / "metrics")
-        with containers.serving(directory, container=way, PROMETHEUS_MULTIPROC_DIR=shared) as (url, _):
-            yield url
-
-
 @pytest.mark.parametrize("way", ["serve", "gunicorn", "uwsgi"])
 def test_whoever_is_asked_tells_what_all_processes_did(way, tmp_path):
     """Requests over connections of their own reach several processes; every scrape has them all."""
     connection = f"sqlite:///{tmp_path}/placement.db\nsync_on_startup = true"
     write_conf(tmp_path, connection)
-    with serving(way, tmp_path) as url:
+    with serving(way, tmp_path, PROMETHEUS_MULTIPROC_DIR=str(tmp_path / "metrics")) as url:
         for _ in range(40):
             requests.get(f"{url}/traits/CUSTOM_NOT_THERE", headers=ADMIN, timeout=30)
         labels = {"method": "GET", "route": "/traits/{name}"}
