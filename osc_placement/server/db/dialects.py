@@ -14,7 +14,7 @@ from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import sqlalchemy as sa
 from sqlalchemy import event
@@ -264,44 +264,3 @@ def hash_of(dialect: sa.Dialect, *columns: sa.ColumnElement[Any]) -> sa.ColumnEl
     # PERF: it casts by itself and leaves NULL out. Writing '' for it costs three milliseconds more for 10,000
     # rows; columns that may be NULL are last, and of kinds that cannot be taken for each other
     return sa.func.crc32(sa.func.concat_ws(":", *columns))
-
-
-def read_mark(connection: Connection) -> object:
-    """Something that is another after every commit of another connection, or of this one in memory.
-
-    Read *before* the data it stands for, and compared with marks of the same connection only: then whoever
-    finds an equal mark later knows that all that was acknowledged before is in the data. All three cost a
-    fraction of a millisecond at any size of the database; PostgreSQL's and MariaDB's also change when another
-    database of the same server is written to.
-
-    SQLite: ``data_version`` is made for this purpose. In memory there is one connection, which counts its
-    changes. PostgreSQL: two equal snapshots see the same transactions. MariaDB and MySQL: the server counts
-    the commits of all threads, each after it is visible and before it is acknowledged, which is the order
-    needed. It counts the end of every statement that touches a table, of reads as well: see
-    `count_own_reads`.
-    """
-    name = connection.dialect.name
-    if name == "postgresql":
-        return connection.exec_driver_sql("SELECT pg_current_snapshot()::text").scalar()
-    if name != "sqlite":
-        return _count_commits(connection, "GLOBAL")
-    if is_memory(connection.engine.url):
-        return connection.exec_driver_sql("SELECT total_changes()").scalar()
-    return connection.exec_driver_sql("PRAGMA data_version").scalar()
-
-
-def count_own_reads(connection: Connection) -> int:
-    """How much of the marks this connection has counted itself, where reads count; elsewhere 0."""
-    if connection.dialect.name not in ("mysql", "mariadb"):
-        return 0
-    return _count_commits(connection, "SESSION")
-
-
-_COMMITS: Final = {
-    "GLOBAL": "SHOW GLOBAL STATUS LIKE 'Handler_commit'",
-    "SESSION": "SHOW SESSION STATUS LIKE 'Handler_commit'",
-}
-
-
-def _count_commits(connection: Connection, scope: Literal["GLOBAL", "SESSION"]) -> int:
-    return int(connection.exec_driver_sql(_COMMITS[scope]).one()[1])
