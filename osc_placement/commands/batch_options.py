@@ -40,6 +40,34 @@ def add_selectors(command: base.PlacementCommand, parser: argparse.ArgumentParse
         since=microversion.NESTED_PROVIDERS,
         help="Those in the tree of the resource provider with this name or UUID.",
     )
+    _add_capabilities(command, group)
+    group.add_argument(
+        "--name",
+        type=read_text,
+        metavar="<pattern>",
+        help="Those whose name matches a pattern as in ``rack1-*``; quote it.",
+    )
+    command.add_option(
+        group,
+        "--root-only",
+        action="store_true",
+        since=microversion.NESTED_PROVIDERS,
+        help="Those that have no parent.",
+    )
+    group.add_argument(
+        "--providers-file",
+        type=read_text,
+        metavar="<file>",
+        help="Those that are named in this file, by name or UUID, one a line; - is standard input.",
+    )
+    group.add_argument("--all", action="store_true", help="All there are.")
+    group.add_argument(
+        "--allow-empty", action="store_true", help="Do not take it for an error if there are none."
+    )
+
+
+def _add_capabilities(command: base.PlacementCommand, group: argparse._ArgumentGroup) -> None:
+    """Add the options that select by what providers have and offer."""
     command.add_option(
         group,
         "--required",
@@ -69,29 +97,6 @@ def add_selectors(command: base.PlacementCommand, parser: argparse.ArgumentParse
         default=[],
         since=microversion.LIST_BY_RESOURCES,
         help="Those that have room for so much more of a resource class. May be repeated.",
-    )
-    group.add_argument(
-        "--name",
-        type=read_text,
-        metavar="<pattern>",
-        help="Those whose name matches a pattern as in ``rack1-*``; quote it.",
-    )
-    command.add_option(
-        group,
-        "--root-only",
-        action="store_true",
-        since=microversion.NESTED_PROVIDERS,
-        help="Those that have no parent.",
-    )
-    group.add_argument(
-        "--providers-file",
-        type=read_text,
-        metavar="<file>",
-        help="Those that are named in this file, by name or UUID, one a line; - is standard input.",
-    )
-    group.add_argument("--all", action="store_true", help="All there are.")
-    group.add_argument(
-        "--allow-empty", action="store_true", help="Do not take it for an error if there are none."
     )
 
 
