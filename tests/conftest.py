@@ -3,9 +3,14 @@
 
 import contextlib
 
+import hypothesis
 import pytest
 
 from tests import databases
+
+# how long an example takes tells more of the machine's other work than of the code
+hypothesis.settings.register_profile("tests", hypothesis.settings.default, deadline=None)
+hypothesis.settings.load_profile("tests")
 
 
 @pytest.fixture(scope="session", params=databases.BACKENDS)

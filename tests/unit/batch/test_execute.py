@@ -130,7 +130,7 @@ def test_a_provider_that_could_not_be_read_fails_without_a_write():
     assert ("write", "a") not in cloud.calls
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.permutations("abcdefgh"), st.integers(1, 12), st.frozensets(st.sampled_from("abcdefgh")))
 def test_order_in_is_order_out_and_nothing_is_lost(names, concurrency, broken):
     """Each provider has one outcome, in its place, true to what happened on the server."""

@@ -17,7 +17,7 @@ INVENTORIES = st.dictionaries(
 AMOUNTS = st.dictionaries(st.sampled_from(["VCPU", "DISK_GB"]), st.integers(1, 3), min_size=1)
 CLAIMS = st.dictionaries(st.sampled_from(["p1", "p2"]), AMOUNTS)
 # drawing is slow on a machine that is busy, which says nothing about what is tested
-EXAMPLES = settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+EXAMPLES = settings(max_examples=50, suppress_health_check=[HealthCheck.too_slow])
 STATES = st.builds(ProviderState, INVENTORIES, NAMES, NAMES, CLAIMS)
 
 

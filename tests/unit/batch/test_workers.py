@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from osc_placement.batch.workers import map_in_order
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.lists(st.integers()), st.integers(1, 9))
 def test_order_in_is_order_out(items, threads):
     """Values come in the order of the items, whatever the number of threads."""

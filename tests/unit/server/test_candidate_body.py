@@ -20,7 +20,7 @@ VERSIONS = [
 ]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(clouds(), requests(), st.sampled_from(VERSIONS))
 def test_what_is_shared_by_like_trees_changes_no_answer(nodes, request, version):
     """Patterns with UUIDs filled in, and lone hosts, are as candidates written out."""

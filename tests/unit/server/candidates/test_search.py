@@ -34,7 +34,7 @@ def describe(snapshot, candidate):
     return lines, mappings
 
 
-@settings(max_examples=700, deadline=None)
+@settings(max_examples=700)
 @given(clouds(), requests())
 def test_finds_the_same_as_brute_force_and_each_once(nodes, request):
     """On random trees, shares, traits, aggregates, groups and policies both agree."""
@@ -44,7 +44,7 @@ def test_finds_the_same_as_brute_force_and_each_once(nodes, request):
     assert len(found) == len(set(found))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(clouds(), requests(), st.data())
 def test_trees_that_are_alike_have_each_their_own_candidates(nodes, request, data):
     """Of a cloud that is there twice, but for some stocks, both halves give what brute force finds."""
@@ -67,7 +67,7 @@ def twin_of(node):
     return replace(node, id=node.id + 50, uuid=uuid, parent_id=parent, root_id=node.root_id + 50)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(clouds(), clouds(), requests(), st.data())
 def test_a_changed_snapshot_is_as_one_made_anew(nodes, others, request, data):
     """Whatever was found out before some nodes change, come or go, does not show afterwards."""
@@ -95,7 +95,7 @@ def test_another_provider_with_the_id_of_one_that_was_deleted():
     assert snapshot.replace([Node(1, "new", None, 1)]).slot_by_uuid == {"new": 0}
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(clouds(), requests())
 def test_order_is_defined(nodes, request):
     """Equal clouds and requests give equal answers in equal order, however the nodes are listed."""
