@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A short run of `staleness`; ``python -m tests.reliability.staleness --seconds 600`` is a long one."""
+"""Short runs of `staleness` and `acknowledged`; with ``--seconds 600``, each is a long one."""
 
 import importlib.util
 import subprocess
@@ -13,7 +13,18 @@ def test_nobody_sees_anything_old(backend):
     if importlib.util.find_spec("placement") is None:
         databases.skip_or_fail("openstack-placement is not installed (extra 'reference')")
     # a process of its own: the reference leaves its marks on it
-    command = [sys.executable, "-m", "tests.reliability.staleness", "--backend", backend, "--seconds", "5"]
+    assert " 0 stale" in run("staleness", backend, seconds=5)
+
+
+def test_who_is_told_of_a_commit_finds_it(backend):
+    """Whatever a worker looks at when others commit, it shows what was acknowledged before it was asked."""
+    assert " 0 missing" in run("acknowledged", backend, seconds=2)
+
+
+def run(program, backend, *, seconds):
+    """What a program of this directory prints; it has to end well."""
+    command = [sys.executable, "-m", f"tests.reliability.{program}", "--backend", backend]
+    command += ["--seconds", str(seconds)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert " 0 stale" in done.stdout
+    return done.stdout

@@ -4,8 +4,8 @@
 Every answer has to reflect every transaction that was acknowledged before the request began, whichever
 worker, host or program committed it. So the database is asked at each request, at one of three costs:
 
-1. Has anything been committed at all? `Database.look`: a fraction of a millisecond at any size. MariaDB
-   counts reads too, though this one's own are told apart, so there the next is asked where others are busy.
+1. Has anything been committed at all? `Database.look` compares `mark`: a fraction of a millisecond at any
+   size. On MariaDB that takes a moment at which nobody else is busy, so under load the next is asked.
 2. If so, has it to do with what the snapshot shows? The `fingerprint`: 10 ms at 10,000 providers on MariaDB,
    and a tenth of a millisecond more for each thousand consumers.
 3. If so, what is it? `snapshot.refresh`: a few milliseconds more for the claims of a busy moment.
