@@ -7,6 +7,7 @@ Nothing outside this file asks which database is behind an engine.
 from __future__ import annotations
 
 import socket
+import time
 import zlib
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -127,8 +128,8 @@ def _prepare_sqlite(engine: Engine, purpose: Purpose, options: EngineOptions) ->
         # the driver would otherwise open and commit transactions on its own
         connection.isolation_level = None
         cursor = connection.cursor()
-        # readers do not block the writer, nor it them; FULL keeps acknowledged commits through a power cut
-        cursor.execute("PRAGMA journal_mode = WAL")
+        _switch_to_wal(cursor)
+        # FULL keeps acknowledged commits through a power cut
         cursor.execute(f"PRAGMA synchronous = {'FULL' if options.sqlite_synchronous else 'OFF'}")
         cursor.close()
         # it has no function that makes a number of a text
@@ -138,6 +139,25 @@ def _prepare_sqlite(engine: Engine, purpose: Purpose, options: EngineOptions) ->
     def start_transaction(connection: Connection) -> None:
         # IMMEDIATE takes the write lock before the first read, so what a writer judged cannot change under it
         connection.exec_driver_sql(begin)
+
+
+def _switch_to_wal(cursor: Any) -> None:
+    """Have readers not block the writer, nor it them.
+
+    The first to open a new file changes it, for which SQLite does not wait its turn as it does otherwise.
+    """
+    import sqlite3  # PERF: other databases start without it
+
+    end = time.monotonic() + SQLITE_BUSY_SECONDS
+    while True:
+        try:
+            cursor.execute("PRAGMA journal_mode = WAL")
+        except sqlite3.OperationalError as error:
+            if not is_busy(error) or time.monotonic() > end:
+                raise
+            time.sleep(0.01)
+        else:
+            return
 
 
 def _watch_socket(connection: DBAPIConnection, record: object) -> None:

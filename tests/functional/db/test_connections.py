@@ -2,6 +2,7 @@
 """Connections that the database ended while they lay in the pool: nobody notices."""
 
 import sqlite3
+import threading
 
 import pytest
 import sqlalchemy as sa
@@ -72,3 +73,15 @@ def test_a_commit_that_was_refused_leaves_nothing_for_the_next(database, make_pr
     other.write(provider.update, another.uuid, {"name": f"{another.name}-new"}, reparenting_allowed=False)
     assert database.read(provider.load, item.uuid).name == item.name
     other.dispose()
+
+
+def test_a_new_file_that_another_is_writing_to_is_waited_for(tmp_path):
+    """SQLite waits for no lock while it makes a file one that is read and written at once."""
+    path = tmp_path / "placement.db"
+    writing = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    writing.execute("CREATE TABLE made_by_another (id INTEGER)")
+    writing.execute("BEGIN IMMEDIATE")
+    threading.Timer(0.2, writing.close).start()
+    database = Database(f"sqlite:///{path}")
+    assert database.read(lambda conn: conn.exec_driver_sql("PRAGMA journal_mode").scalar()) == "wal"
+    database.dispose()
