@@ -8,7 +8,6 @@ import pathlib
 import re
 import signal
 import subprocess
-import sys
 import time
 import uuid
 
@@ -451,8 +450,8 @@ def count_reads(database):
 
 
 @pytest.mark.parametrize("by_provider", [False, True])
-def test_a_scrape_of_ten_thousand_hosts_takes_less_than_a_second(database, make_application, by_provider):
-    """And twenty of them ask the database no more often than once a second."""
+def test_scrapes_of_ten_thousand_hosts_ask_once_a_second(database, make_application, by_provider):
+    """However many there are; how long one takes is in the benchmarks."""
     fill(database)
     application = make_application(by_provider=by_provider)
     answer = send(application, "GET", "/-/metrics")
@@ -461,10 +460,7 @@ def test_a_scrape_of_ten_thousand_hosts_takes_less_than_a_second(database, make_
     assert scraped.get("aggregate_providers", aggregate=str(uuid.UUID(int=1))) == PROVIDERS / 100
     time.sleep(1.1)
     statements = count_reads(database)
-    # of the processor's time, for others may keep the machine busy
-    begun = time.process_time()
     send(application, "GET", "/-/metrics")
-    assert time.process_time() - begun < 1
     of_one = len(statements)
     assert of_one
     begun = time.perf_counter()
@@ -484,28 +480,3 @@ def test_workers_share_the_question_to_the_database(tmp_path):
         for _ in range(40):
             last = scrape(server.url).get("snapshot_looks_total")
         assert last - before <= time.monotonic() - begun + 2
-
-
-COUNT = """
-import time
-from osc_placement.server.metrics import Metrics
-metrics = Metrics()
-def count(times):
-    begun = time.process_time()
-    for _ in range(times):
-        metrics.answered("GET", "/traits", "200", "1.39", 0.003)
-        metrics.looked()
-        metrics.pool_changed("read", taken=1)
-        metrics.pool_changed("read", taken=-1)
-    return (time.process_time() - begun) / times
-print(min(count(5000) for _ in range(10)))
-"""
-
-
-def test_counting_costs_a_request_less_than_20_microseconds(tmp_path):
-    """With files that processes share, which is the slower way."""
-    environment = servers.make_environment(PROMETHEUS_MULTIPROC_DIR=str(tmp_path / "metrics"))
-    done = subprocess.run(
-        [sys.executable, "-c", COUNT], env=environment, capture_output=True, text=True, check=True
-    )
-    assert float(done.stdout) < 20e-6
