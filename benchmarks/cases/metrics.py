@@ -11,7 +11,7 @@ from benchmarks.case import Case, Prepare, Probe, Reading, Scale, Side, Workspac
 from benchmarks.clouds import FLAT, Cloud
 from benchmarks.figure import Figure, Target
 from benchmarks.requesting import Client
-from benchmarks.servers import OURS, serving
+from benchmarks.servers import OURS_ITSELF, serving
 
 SCRAPE = Figure("scrape", "s")
 #: seconds after which the server looks at the cloud once more
@@ -26,14 +26,14 @@ def make_cases(scale: Scale) -> Iterator[Case]:
         name="metrics",
         title=f"metrics of {hosts:,} hosts",
         figures=(SCRAPE,),
-        ours=(Side("our server", _scraping(FLAT.with_trees(hosts)), targets),),
+        ours=(Side("placement-server serve", _scraping(FLAT.with_trees(hosts)), targets),),
     )
 
 
 def _scraping(cloud: Cloud) -> Prepare:
     @contextlib.contextmanager
     def prepare(workspace: Workspace) -> Iterator[Sequence[Probe]]:
-        with serving(workspace, OURS, cloud) as server:
+        with serving(workspace, OURS_ITSELF, cloud) as server:
             yield [lambda: _scrape(server.url)]
 
     return prepare
