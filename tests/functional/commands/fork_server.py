@@ -98,7 +98,18 @@ def load_everything():
     gc.freeze()
 
 
+def measure():
+    """Measure the coverage of every child, where `tools/test --coverage` says with which settings."""
+    settings = os.environ.get("OSC_PLACEMENT_TEST_COVERAGE")
+    if settings is not None:
+        import coverage  # not there in the environments of other plugins
+
+        os.environ["COVERAGE_PROCESS_START"] = settings
+        coverage.process_startup()
+
+
 if __name__ == "__main__":
+    measure()
     load_everything()
     arguments = receive(socket.socket(fileno=0))
     if arguments is not None:
