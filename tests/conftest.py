@@ -2,6 +2,7 @@
 """Fixtures for every test: databases, along the axis of the kinds of database."""
 
 import contextlib
+import pathlib
 
 import hypothesis
 import pytest
@@ -11,6 +12,38 @@ from tests import databases
 # how long an example takes tells more of the machine's other work than of the code
 hypothesis.settings.register_profile("tests", hypothesis.settings.default, deadline=None)
 hypothesis.settings.load_profile("tests")
+
+#: the files that take longest, the longest first; with others at the end, one core would wait for another
+LONGEST = (
+    "functional/test_user_pages.py",
+    "functional/test_readme.py",
+    "functional/commands/test_parity.py",
+    "functional/migrate/test_cloud.py",
+    "functional/server/test_serve.py",
+    "functional/keystone/test_keystone.py",
+    "functional/commands/test_main_job.py",
+    "functional/server/test_reload.py",
+    "functional/db/test_data_migrations.py",
+    "reliability/test_overload.py",
+    "functional/db/test_exchange.py",
+    "functional/server/test_metrics.py",
+    "functional/migrate/test_move_baremetal.py",
+    "functional/conformance/test_conformance.py",
+    "reliability/test_crashes.py",
+    "reliability/test_storms.py",
+    "functional/commands/test_state.py",
+    "reliability/test_cluster.py",
+    "reliability/test_staleness.py",
+    "reliability/differential/test_differential.py",
+    "unit/server/candidates/test_search.py",
+    "unit/migrate/test_memory.py",
+)
+
+
+def pytest_collection_modifyitems(items):
+    """Begin with the files that take longest."""
+    places = {pathlib.Path(__file__).parent / name: place for place, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: places.get(item.path, len(places)))
 
 
 @pytest.fixture(scope="session", params=databases.BACKENDS)

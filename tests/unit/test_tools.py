@@ -7,6 +7,8 @@ import subprocess
 
 import pytest
 
+from tests import conftest
+
 ROOT = pathlib.Path(__file__).parents[2]
 
 
@@ -55,3 +57,9 @@ def test_unsuitable_python_is_refused_in_one_line(name, tmp_path):
     )
     assert done.returncode == 1
     assert done.stderr == f"tools/{name}: PYTHON=/no/such/python is not a Python 3.11 or newer\n"
+
+
+def test_the_files_that_tests_begin_with_are_there():
+    """A file that was renamed would be run last, and one core wait for it."""
+    tests = ROOT / "tests"
+    assert [name for name in conftest.LONGEST if not (tests / name).is_file()] == []
