@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Asking for a decision while rules are read from their file."""
 
-import os
 import sys
 import threading
 
@@ -21,16 +20,13 @@ class Rules:
 
     def __init__(self, path):
         self.path = path
-        self._writes = 0
         configuration = make_conf("sqlite://")
         configuration.set_override("policy_file", str(path), group="oslo_policy")
+        configuration.set_override("policy_dirs", [str(path.parent / "policy.d")], group="oslo_policy")
         self.policy = policy.Policy(configuration)
 
     def write(self, text):
         self.path.write_text(text)
-        self._writes += 1
-        # the time of the file is what is looked at, and two writes may be of one moment
-        os.utime(self.path, (self._writes * 1000, self._writes * 1000))
 
     def allows(self, context):
         try:
@@ -38,6 +34,10 @@ class Rules:
         except errors.Forbidden:
             return False
         return True
+
+
+#: no YAML, no mapping, no rule
+BAD_TEXTS = ("{", "- a\n", "text", '"x": 1\n')
 
 
 @pytest.fixture
@@ -81,8 +81,44 @@ def test_nobody_is_refused_because_rules_are_being_read(rules):
 def test_a_file_that_cannot_be_read_changes_nothing(rules, caplog):
     rules.write(f'"{RULE}": "@"\n')
     assert rules.allows(NOBODY)
-    rules.write("{")
-    assert rules.allows(NOBODY)
-    assert "The policy stays as it was: " in caplog.text
+    for number, text in enumerate(BAD_TEXTS, start=1):
+        rules.write(text)
+        for _ in range(3):
+            assert rules.allows(NOBODY)
+        assert caplog.text.count("The policy stays as it was: ") == number
     rules.write(f'"{RULE}": "role:admin"\n')
     assert not rules.allows(NOBODY)
+
+
+def test_a_bad_file_among_several_leaves_those_of_the_others_in_force(rules):
+    """Also those that come after it, at which oslo.policy does not arrive."""
+    directory = rules.path.parent / "policy.d"
+    directory.mkdir()
+    (directory / "b.yaml").write_text(f'"{RULE}": "!"\n')
+    assert not rules.allows(SERVICE)
+    (directory / "a.yaml").write_text("{")
+    for _ in range(3):
+        assert not rules.allows(SERVICE)
+    (directory / "a.yaml").unlink()
+    (directory / "b.yaml").unlink()
+    assert rules.allows(SERVICE)
+
+
+def test_nothing_is_allowed_before_all_files_could_be_read(rules):
+    rules.write(f'"{RULE}": "@"\n')
+    directory = rules.path.parent / "policy.d"
+    directory.mkdir()
+    (directory / "a.yaml").write_text("{")
+    for _ in range(3):
+        with pytest.raises(ValueError, match="while parsing"):
+            rules.allows(NOBODY)
+
+
+def test_a_file_that_goes_and_comes_back_is_read_again(rules):
+    """Though it is as old as it was."""
+    rules.write(f'"{RULE}": "@"\n')
+    assert rules.allows(NOBODY)
+    away = rules.path.rename(rules.path.with_suffix(".away"))
+    assert not rules.allows(NOBODY)
+    away.rename(rules.path)
+    assert rules.allows(NOBODY)
