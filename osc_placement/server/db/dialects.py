@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What differs between SQLite, MariaDB/MySQL and PostgreSQL, each difference with its reason.
 
-Nothing outside this file asks which database is behind an engine.
+Beside this file only `mark` asks which database is behind an engine.
 """
 
 from __future__ import annotations

@@ -26,7 +26,8 @@ class Lookout:
     def __init__(self, connection: Connection) -> None:
         """Take a connection that nobody else uses."""
         self._connection = connection
-        # how many looks do without a mark
+        # whether there are marks, once that is known, and how many looks do without
+        self._has_marks: bool | None = None
         self._without = 0
         self._made_at = time.monotonic()
 
@@ -62,7 +63,11 @@ class Lookout:
         if self._without:
             self._without -= 1
             return None
-        return mark.read(self._connection)
+        if self._has_marks is None:
+            self._has_marks = mark.can_be_read(self._connection)
+            # what is read now must be of after the mark
+            self._connection.rollback()
+        return mark.read(self._connection) if self._has_marks else None
 
     def _is_settled(self, present: object) -> bool:
         if present is None:

@@ -96,3 +96,21 @@ def _await_state(url, number, state):
 @pytest.mark.parametrize("backend", ["sqlite", "postgresql"], indirect=True)
 def test_elsewhere_a_mark_can_be_trusted_at_once(watching):
     assert mark.is_settled(watching)
+
+
+def test_every_kind_of_database_has_marks(watching):
+    assert mark.can_be_read(watching)
+
+
+@pytest.mark.parametrize("backend", ["mariadb"], indirect=True)
+def test_tables_of_another_engine_move_no_mark(watching):
+    watching.exec_driver_sql("CREATE TABLE old_engine (id INTEGER) ENGINE=MyISAM")
+    assert not mark.can_be_read(watching)
+    watching.exec_driver_sql("DROP TABLE old_engine")
+    assert mark.can_be_read(watching)
+
+
+@pytest.mark.parametrize("backend", ["mariadb"], indirect=True)
+def test_before_mariadb_10_3_not_every_commit_moves_a_mark(monkeypatch, watching):
+    monkeypatch.setattr(watching.dialect, "server_version_info", (10, 2, 44))
+    assert not mark.can_be_read(watching)

@@ -28,6 +28,7 @@ def read_mark(connection: Counting) -> int:
 
 @pytest.fixture
 def connection(monkeypatch):
+    monkeypatch.setattr(mark, "can_be_read", lambda connection: True)
     monkeypatch.setattr(mark, "read", read_mark)
     monkeypatch.setattr(mark, "is_settled", lambda connection: not connection.committing)
     return Counting()
@@ -91,7 +92,7 @@ def test_the_mark_of_another_connection_is_not_known(lookout, connection):
 
 
 def test_without_marks_every_look_reads(monkeypatch, lookout):
-    monkeypatch.setattr(mark, "read", lambda connection: None)
+    monkeypatch.setattr(mark, "can_be_read", lambda connection: False)
     known, _ = look(lookout, None)
     assert look(lookout, known) == (None, "read")
 
