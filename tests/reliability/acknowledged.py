@@ -3,7 +3,8 @@
 
 What `staleness` cannot show, where one request is made after the other: that no look takes the mark of a
 commit that it does not see. Writers pause now and then, as a mark is kept only where nobody is busy. Run as a
-program for as long as one likes; exit status 1 if a commit that was acknowledged is not in an answer.
+program for as long as one likes; exit status 1 if a commit that was acknowledged is not in an answer, if a
+thread failed, or if no mark was ever kept.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import threading
 import time
 import uuid
 import warnings
+from collections.abc import Callable
 
 import sqlalchemy as sa
 
@@ -41,13 +43,13 @@ class Worker:
         self._database = Database(url)
         self._current = Current(self._database)
         self._end = time.monotonic() + seconds
-        self.counts = {"commits": 0, "missing": 0, "looks": 0, "spared": 0}
+        self.counts = {"commits": 0, "missing": 0, "failed": 0, "looks": 0, "marks kept": 0}
         self._counting = threading.Lock()
 
     def run(self) -> dict[str, int]:
         """Look and write until the time is up; how often, and how many commits were missing in answers."""
-        threads = [threading.Thread(target=self._write) for _ in range(WRITERS)]
-        threads.append(threading.Thread(target=self._look))
+        work = [self._write] * WRITERS + [self._look]
+        threads = [threading.Thread(target=self._count_failure, args=(each,)) for each in work]
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -55,10 +57,16 @@ class Worker:
         self._database.dispose()
         return self.counts
 
-    def _count(self, **more: int) -> None:
+    def _count(self, what: str, number: int = 1) -> None:
         with self._counting:
-            for name, number in more.items():
-                self.counts[name] += number
+            self.counts[what] += number
+
+    def _count_failure(self, work: Callable[[], None]) -> None:
+        try:
+            work()
+        except BaseException:
+            self._count("failed")
+            raise
 
     def _write(self) -> None:
         name = str(uuid.uuid4())
@@ -72,17 +80,26 @@ class Worker:
                 generation += 1
                 connection.execute(move.values(generation=generation))
                 connection.commit()
-                seen = self._current.get().snapshot.node(made.id).generation
-                self._count(commits=1, missing=int(seen < generation))
+                self._count("commits")
+                self._count("missing", not self._shows(made.id, generation))
                 time.sleep(random.choice(PAUSES))
         engine.dispose()
 
+    def _shows(self, id_: int, generation: int) -> bool:
+        view = self._current.get().snapshot
+        try:
+            return view.node(id_).generation >= generation
+        except KeyError:
+            return False
+
     def _look(self) -> None:
-        last = None
+        last: object = None
         while time.monotonic() < self._end:
-            loaded = self._current.get()
-            self._count(looks=1, spared=int(loaded is last))
-            last = loaded
+            self._current.get()
+            mark = self._current._mark
+            self._count("looks")
+            self._count("marks kept", mark is not None and mark == last)
+            last = mark
 
 
 def _work(url: str, seconds: float, outcomes: multiprocessing.Queue[dict[str, int]]) -> None:
@@ -103,11 +120,13 @@ def main() -> int:
         tempfile.TemporaryDirectory() as directory,
         databases.make_database(options.backend, pathlib.Path(directory)) as url,
     ):
-        upgrade.upgrade(Database(url))
+        database = Database(url)
+        upgrade.upgrade(database)
+        database.dispose()
         outcomes = spawn.Queue()
-        workers = [
-            spawn.Process(target=_work, args=(url, options.seconds, outcomes)) for _ in range(PROCESSES)
-        ]
+        arguments = (url, options.seconds, outcomes)
+        # daemons: they end with this process, whatever comes
+        workers = [spawn.Process(target=_work, args=arguments, daemon=True) for _ in range(PROCESSES)]
         for worker in workers:
             worker.start()
         counted = [outcomes.get(timeout=options.seconds + 60) for _ in workers]
@@ -115,7 +134,7 @@ def main() -> int:
             worker.join()
     total = {name: sum(counts[name] for counts in counted) for name in counted[0]}
     print(options.backend, ", ".join(f"{number} {name}" for name, number in total.items()))
-    return 1 if total["missing"] or not total["commits"] else 0
+    return int(bool(total["missing"] or total["failed"]) or not (total["commits"] and total["marks kept"]))
 
 
 if __name__ == "__main__":
