@@ -30,10 +30,10 @@ class Result:
 class ForkServer:
     """Where `openstack` processes come from without loading it for each; one interpreter for many homes."""
 
-    def __init__(self, python=sys.executable):
+    def __init__(self):
         self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
-            self._process = subprocess.Popen([python, HERE / "fork_server.py"], stdin=theirs)
+            self._process = subprocess.Popen([sys.executable, HERE / "fork_server.py"], stdin=theirs)
 
     def close(self):
         """End the interpreter; what it forked goes on."""
