@@ -65,30 +65,35 @@ class Policy:
 
         PERF: a look is a dozen system calls, a tenth of a request for candidates.
         """
-        if self._enforcer is None or time.monotonic() >= self._next_look:
+        if time.monotonic() >= self._next_look:
             with self._turn:
                 # whoever had the turn before may have looked just now
-                if self._enforcer is None or time.monotonic() >= self._next_look:
-                    self._enforcer = self._look(self._enforcer)
+                if time.monotonic() >= self._next_look:
+                    self._look()
                     self._next_look = time.monotonic() + LOOK_SECONDS
+        assert self._enforcer is not None, "a first look that finds no rules raises"
         return self._enforcer
 
-    def _look(self, present: oslo_policy.Enforcer | None) -> oslo_policy.Enforcer:
+    def _look(self) -> None:
         found = _describe_files(self._conf)
-        if present is not None and found == self._seen:
-            return present
-        enforcer = _make_enforcer(self._conf)
+        if found == self._seen:
+            return
         try:
-            enforcer.load_rules()
+            self._enforcer = _load(self._conf)
         except Exception as error:  # whatever oslo.policy makes of a text
-            if present is None:
+            if self._enforcer is None:
                 raise
             LOG.error("The policy stays as it was: %s", error)
-            enforcer = present
-        # from now on it looks at no files by itself
-        enforcer.set_rules(dict(enforcer.rules), use_conf=False)
         self._seen = found
-        return enforcer
+
+
+def _load(conf: ConfigOpts) -> oslo_policy.Enforcer:
+    """All rules there are now, which stay as they are."""
+    enforcer = _make_enforcer(conf)
+    enforcer.load_rules()
+    # from now on it looks at no files by itself
+    enforcer.set_rules(dict(enforcer.rules), use_conf=False)
+    return enforcer
 
 
 def _describe_files(conf: ConfigOpts) -> list[tuple[object, ...]]:
