@@ -227,11 +227,16 @@ class Report:
         return Counter(outcome.result for outcome in self.outcomes)
 
     @property
+    def is_failed(self) -> bool:
+        """Whether a change failed, or the run stopped itself, as when its journal cannot be written."""
+        return bool(self.counts[Result.FAILED] or self.halted)
+
+    @property
     def exit_status(self) -> int:
         """What a process should end with that did this and nothing else."""
         if self.interrupted:
             return EXIT_INTERRUPTED
-        return EXIT_PARTIAL if self.counts[Result.FAILED] or self.halted else EXIT_DONE
+        return EXIT_PARTIAL if self.is_failed else EXIT_DONE
 
     @property
     def summary(self) -> str:

@@ -47,8 +47,7 @@ class Tally:
         self.findings += assessment.findings
         self._add_run(name, run)
         self.is_more = self.is_more or bool(run.left)
-        is_failed = run.report.counts[Result.FAILED] or run.report.halted or assessment.findings
-        self.is_failed = self.is_failed or bool(is_failed)
+        self.is_failed = self.is_failed or run.report.is_failed or bool(assessment.findings)
         return done
 
     def _add_run(self, name: str, run: Run) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from osc_placement.batch.plan import EXIT_DONE, EXIT_INTERRUPTED, Result
+from osc_placement.batch.plan import EXIT_DONE, EXIT_INTERRUPTED
 from osc_placement.errors import Conflict
 from osc_placement.migrate.base import Assessment, Trouble
 from osc_placement.migrate.runner import Run
@@ -41,7 +41,7 @@ def of_sync(assessment: Assessment, run: Run | None) -> int:
     errors = [outcome.error for outcome in run.report.outcomes if outcome.error] if run else []
     if errors:
         return _CONFLICT if isinstance(errors[0], Conflict) else _REFUSED
-    if _is_failed(run):
+    if run is not None and run.report.is_failed:
         return _REFUSED
     troubles = {finding.trouble for finding in assessment.findings}
     return next((code for trouble, code in _SYNC.items() if trouble in troubles), EXIT_DONE)
@@ -51,7 +51,7 @@ def of_heal(assessment: Assessment, run: Run | None) -> int:
     """Of `nova-manage placement heal_allocations`."""
     if run is not None and run.report.interrupted:
         return EXIT_INTERRUPTED
-    if _is_failed(run):
+    if run is not None and run.report.is_failed:
         return 3
     troubles = {finding.trouble for finding in assessment.findings}
     if Trouble.NO_COMPUTE_NODE in troubles:
@@ -73,9 +73,4 @@ def of_audit(assessment: Assessment, run: Run | None) -> int:
         return 3
     if run.report.interrupted:
         return EXIT_INTERRUPTED
-    return 1 if _is_failed(run) or run.left else 4
-
-
-def _is_failed(run: Run | None) -> bool:
-    """Whether a change failed, or the run stopped itself, as when its journal cannot be written."""
-    return run is not None and bool(run.report.counts[Result.FAILED] or run.report.halted)
+    return 1 if run.report.is_failed or run.left else 4
