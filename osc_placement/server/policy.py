@@ -42,6 +42,10 @@ class Policy:
         self._next_look = 0.0
         self._seen: object = None
 
+    def load(self) -> None:
+        """Read the rules now and not when they are first asked for; raises whatever hinders that."""
+        self._present()
+
     def authorize(
         self, context: RequestContext, rule: str, target: Mapping[str, object] | None = None
     ) -> None:

@@ -30,6 +30,7 @@ from osc_placement.server.opening import (
     read_configuration,
     using,
 )
+from osc_placement.server.policy import Policy
 from osc_placement.server.worker import Worker
 
 if TYPE_CHECKING:
@@ -170,6 +171,11 @@ def _prepare_database(conf: ConfigOpts) -> None:
 
 def _try_to_load(conf: ConfigOpts, directory: Path) -> None:
     """Make the application and forget it: what its workers would fail at, one after another, is said once."""
+    try:
+        Policy(conf).load()
+    except Exception as error:  # whatever oslo.policy makes of a text
+        name = conf.oslo_policy.policy_file
+        raise CannotRun(f"The policy, {name}, cannot be read: {' '.join(str(error).split())}") from error
     try:
         deploy.loadapp(conf)
     except Exception as error:

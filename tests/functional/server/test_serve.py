@@ -332,6 +332,17 @@ def test_unusable_configuration(tmp_path, text, message):
     assert re.fullmatch(message, refuse(tmp_path, "serve", "--port", 0, "--config-file", conf))
 
 
+def test_unusable_policy(tmp_path):
+    """It is refused at the start, not at each request."""
+    policy = tmp_path / "policy.yaml"
+    policy.write_text("rule: [role")
+    conf = tmp_path / "placement.conf"
+    lines = ("[placement_database]", "connection = sqlite:///x.db", "sync_on_startup = true")
+    conf.write_text("\n".join([*lines, "[oslo_policy]", f"policy_file = {policy}"]))
+    told = refuse(tmp_path, "serve", "--port", 0, "--config-file", conf, OS_API__AUTH_STRATEGY="noauth2")
+    assert told.startswith(f"The policy, {policy}, cannot be read: while parsing a flow sequence")
+
+
 @pytest.mark.parametrize("option", ["--config-file", "--config-dir"])
 def test_absent_configuration(tmp_path, option):
     """A configuration that is not there is one line."""
