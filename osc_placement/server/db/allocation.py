@@ -17,15 +17,14 @@ from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
-from osc_placement.model import INVENTORY_FIELDS, Inventory, canonical_uuid
+from osc_placement.model import Inventory, canonical_uuid
 from osc_placement.server import errors
-from osc_placement.server.db import consumer, names, provider, revision
+from osc_placement.server.db import consumer, inventory_rows, names, provider, revision
 from osc_placement.server.db.portions import split
 from osc_placement.server.db.tables import (
     allocations,
     consumer_types,
     consumers,
-    inventories,
     projects,
     resource_classes,
     resource_providers,
@@ -144,7 +143,7 @@ def delete(conn: Connection, consumer_uuid: str) -> None:
     if not locked or not _delete_of(conn, [consumer_uuid]):
         raise errors.AllocationsNotFound(consumer_uuid)
     consumer.delete(conn, list(locked.values()))
-    revision.record(conn, touched=_providers_of(held), consumers=-1)
+    revision.record(conn, touched=_providers_of(held), consumers=-1, of_use_only=True)
 
 
 def _providers_of(held: Mapping[str, Counter[Key]]) -> set[int]:
@@ -172,9 +171,9 @@ def replace(conn: Connection, claims: Sequence[Claim]) -> None:
     by_consumer = consumer.lock(conn, [claim.consumer_uuid for claim in claims])
     for claim in claims:
         _check_generation(claim, by_consumer.get(claim.consumer_uuid))
-    wanted = _Wanted.resolve(conn, claims, known)
     before = _held_by(conn, by_consumer)
-    locked = provider.lock_ids(conn, wanted.provider_ids | _released(claims, before))
+    locked = _lock_providers(conn, claims, known, before)
+    wanted = _Wanted.resolve(conn, claims, known, {uuid: locked_.id for uuid, locked_ in locked.items()})
     _judge(conn, wanted, {locked_.id: uuid for uuid, locked_ in locked.items()}, before)
     if before:
         _delete_of(conn, before)
@@ -182,19 +181,52 @@ def replace(conn: Connection, claims: Sequence[Claim]) -> None:
     kept = {claim.consumer_uuid for claim in claims if claim.resources}
     consumers_more = len(kept - by_consumer.keys()) - len(by_consumer.keys() - kept)
     provider.advance_generations(
-        conn, list(locked.values()), touched=_providers_of(before), consumers=consumers_more
+        conn,
+        list(locked.values()),
+        touched=_providers_of(before),
+        consumers=consumers_more,
+        of_use_only=True,
     )
     _save_consumers(conn, claims, by_consumer, known)
 
 
 def _find_names(conn: Connection, claims: Sequence[Claim]) -> names.Known:
-    """Look up all that claims name, before anything is locked; what is gone by then is found out later."""
-    owners = consumer.names_of([claim.owner for claim in claims if claim.resources])
-    providers = {uuid for claim in claims for uuid in claim.resources}
+    """Look up what claims name, before anything is locked; what is gone by then is found out later.
+
+    PERF: but for what other statements find anyway, a single provider by its lock and the owner of a single
+    consumer by its insertion. That leaves nothing to look up for most claims; it took a tenth of their time.
+    """
     classes = {name for claim in claims for amounts in claim.resources.values() for name in amounts}
-    return names.find_known(
-        conn, {**owners, (resource_providers, "uuid"): providers, (resource_classes, "name"): classes}
-    )
+    wanted: dict[Any, Collection[str]] = {(resource_classes, "name"): classes - names.STANDARD_CLASSES.keys()}
+    if len(claims) > 1:
+        wanted |= consumer.names_of([claim.owner for claim in claims if claim.resources])
+    if _only_provider(claims) is None:
+        wanted[resource_providers, "uuid"] = _named_providers(claims)
+    return names.find_known(conn, wanted)
+
+
+def _named_providers(claims: Sequence[Claim]) -> list[str]:
+    return list(dict.fromkeys(uuid for claim in claims for uuid in claim.resources))
+
+
+def _only_provider(claims: Sequence[Claim]) -> str | None:
+    """The provider that all of the claims are on, if it is one and no consumer gives everything back."""
+    named = _named_providers(claims)
+    return named[0] if len(named) == 1 and all(claim.resources for claim in claims) else None
+
+
+def _lock_providers(
+    conn: Connection, claims: Sequence[Claim], known: names.Known, before: Mapping[str, Counter[Key]]
+) -> dict[str, provider.Locked]:
+    """Lock what is claimed of, and what consumers give all back of, by UUID."""
+    only = _only_provider(claims)
+    if only is not None:
+        return {only: provider.lock(conn, only)}
+    ids = known.of(resource_providers)
+    for uuid in _named_providers(claims):
+        if uuid not in ids:
+            raise errors.ProviderNotFound(uuid)
+    return provider.lock_ids(conn, {*ids.values(), *_released(claims, before)})
 
 
 def find_released(conn: Connection, claims: Sequence[Claim]) -> set[int]:
@@ -223,7 +255,11 @@ def _save_consumers(
     known: names.Known,
 ) -> None:
     owners = {claim.consumer_uuid: claim.owner for claim in claims if claim.resources}
-    consumer.save(conn, consumer.number(conn, owners, known), by_consumer)
+    if len(claims) > 1:
+        consumer.save(conn, consumer.number(conn, owners, known), by_consumer)
+    else:
+        for uuid, owner in owners.items():
+            consumer.save_one(conn, uuid, owner, by_consumer.get(uuid))
     emptied = [claim.consumer_uuid for claim in claims if not claim.resources]
     consumer.delete(conn, [by_consumer[uuid] for uuid in emptied if uuid in by_consumer])
 
@@ -256,8 +292,14 @@ class _Wanted:
     class_names: Mapping[int, str]
 
     @classmethod
-    def resolve(cls, conn: Connection, claims: Sequence[Claim], known: names.Known) -> _Wanted:
-        """Put the ids of providers and classes for what is known of them; errors as in `replace`."""
+    def resolve(
+        cls,
+        conn: Connection,
+        claims: Sequence[Claim],
+        known: names.Known,
+        provider_ids: Mapping[str, int],
+    ) -> _Wanted:
+        """Put the ids of providers and classes for their names; errors as in `replace`."""
         lines = [
             (claim.consumer_uuid, provider_uuid, resource_class, amount)
             for claim in claims
@@ -266,12 +308,9 @@ class _Wanted:
         ]
         if not lines:
             return cls((), {})
-        provider_ids = known.of(resource_providers)
-        for line in lines:
-            if line[1] not in provider_ids:
-                raise errors.ProviderNotFound(line[1])
         classes = dict.fromkeys(line[2] for line in lines)
-        class_ids = names.keep_classes(conn, classes, known.of(resource_classes))
+        found = {**names.STANDARD_CLASSES, **known.of(resource_classes)}
+        class_ids = names.keep_classes(conn, classes, found)
         amounts = [(uuid, (provider_ids[of], class_ids[name]), amount) for uuid, of, name, amount in lines]
         return cls(amounts, {id_: name for name, id_ in class_ids.items()})
 
@@ -329,32 +368,11 @@ def _check_stocked(
         raise errors.InventoryUnfit(classes, ", ".join(provider_uuids[id_] for id_ in sorted(bare)))
 
 
-_used = (
-    sa.select(sa.func.sum(allocations.c.used))
-    .where(
-        allocations.c.resource_provider_id == inventories.c.resource_provider_id,
-        allocations.c.resource_class_id == inventories.c.resource_class_id,
-    )
-    .scalar_subquery()
-)
-_stock_and_use = sa.select(
-    inventories.c.resource_provider_id,
-    inventories.c.resource_class_id,
-    _used,
-    *(inventories.c[field] for field in INVENTORY_FIELDS),
-).where(
-    inventories.c.resource_provider_id.in_(sa.bindparam("provider_ids", expanding=True)),
-    inventories.c.resource_class_id.in_(sa.bindparam("class_ids", expanding=True)),
-)
-
-
 def _stock(conn: Connection, keys: Iterable[Key]) -> tuple[dict[Key, Inventory], dict[Key, int]]:
     """What these providers have of these classes, and how much of it is used."""
-    provider_ids, class_ids = map(set, zip(*keys, strict=True))
+    provider_ids, class_ids = map(sorted, map(set, zip(*keys, strict=True)))
     stock, used = {}, {}
-    for portion in split(sorted(provider_ids)):
-        ids = {"provider_ids": portion, "class_ids": sorted(class_ids)}
-        for provider_id, class_id, amount, *fields in conn.execute(_stock_and_use, ids):
-            stock[provider_id, class_id] = Inventory(*fields)
-            used[provider_id, class_id] = int(amount or 0)
+    for portion in split(provider_ids):
+        for key, fields, amount in inventory_rows.read_stocks(conn, portion, class_ids):
+            stock[key], used[key] = Inventory(*fields), amount
     return stock, used

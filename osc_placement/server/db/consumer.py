@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -13,7 +14,7 @@ from oslo_db import exception as db_exc
 
 from osc_placement.model import canonical_uuid
 from osc_placement.server import errors
-from osc_placement.server.db import names
+from osc_placement.server.db import dialects, names
 from osc_placement.server.db.portions import SIZE, split
 from osc_placement.server.db.tables import consumer_types, consumers, projects, users
 
@@ -50,12 +51,14 @@ class Locked:
 
 _select_locking = (
     sa.select(
-        consumers.c.id,
         consumers.c.uuid,
-        consumers.c.generation,
-        consumers.c.project_id,
-        consumers.c.user_id,
-        consumers.c.consumer_type_id,
+        dialects.packed(
+            consumers.c.id,
+            consumers.c.generation,
+            consumers.c.project_id,
+            consumers.c.user_id,
+            sa.func.coalesce(consumers.c.consumer_type_id, 0),
+        ),
     )
     .order_by(consumers.c.id)
     .with_for_update()
@@ -74,7 +77,12 @@ def lock(conn: Connection, uuids: Collection[str]) -> dict[str, Locked]:
         ids = sorted(names.find_ids(conn, consumers, "uuid", wanted).values())
         rows = chain.from_iterable(conn.execute(_lock_by_ids, {"ids": portion}) for portion in split(ids))
     # other servers may have stored capitals, which to MariaDB are the same
-    return {canonical_uuid(row.uuid): Locked(row.id, row.generation, OwnerIds(*row[3:])) for row in rows}
+    return {canonical_uuid(uuid): _locked(packed) for uuid, packed in rows}
+
+
+def _locked(packed: str) -> Locked:
+    id_, generation, project_id, user_id, type_id = map(int, packed.split())
+    return Locked(id_, generation, OwnerIds(project_id, user_id, type_id or None))
 
 
 def names_of(owners: Collection[Owner]) -> names.Wanted:
@@ -121,14 +129,65 @@ def save(conn: Connection, owners: Mapping[str, OwnerIds], present: Mapping[str,
         _change_owner(conn, present[uuid], owners[uuid])
 
 
+def save_one(conn: Connection, uuid: str, owner: Owner, present: Locked | None) -> None:
+    """The same for one consumer, whose owner nobody has looked for; ``present`` if it existed before."""
+    if present is None and _insert_named(conn, uuid, owner):
+        return
+    ids = number(conn, {uuid: owner}, names.find_known(conn, names_of([owner])))
+    save(conn, ids, {} if present is None else {uuid: present})
+
+
+def _insert_named(conn: Connection, uuid: str, owner: Owner) -> bool:
+    """Insert a consumer if all that its owner names is there; whether it is.
+
+    MariaDB keeps others from inserting consumers until such a statement ends, where it may wait for whoever
+    inserts the same consumer; nothing but their commit comes after that.
+    """
+    values = {"uuid": uuid, **asdict(owner)}
+    with _retrying_duplicates():
+        return conn.execute(_by_names[owner.consumer_type is not None], values).rowcount > 0
+
+
+def _insert_with_ids(*, typed: bool) -> sa.Insert:
+    """What inserts a consumer with the ids of the names given, or nothing if one of those is not there."""
+    looked_up = [
+        _id_of(projects, "external_id", "project").label("project_id"),
+        _id_of(users, "external_id", "user").label("user_id"),
+    ]
+    if typed:
+        looked_up.append(_id_of(consumer_types, "name", "consumer_type").label("consumer_type_id"))
+    found = sa.select(*looked_up).subquery()
+    values = (sa.bindparam("uuid", type_=sa.String), sa.literal(1), *found.c)
+    there = (id_.is_not(None) for id_ in found.c)
+    inserted = sa.insert(consumers).from_select(
+        ("uuid", "generation", *found.c.keys()), sa.select(*values).where(*there)
+    )
+    # the count of an INSERT is else asked of a cursor that is closed, which psycopg 3 then no longer knows
+    return inserted.execution_options(preserve_rowcount=True)
+
+
+def _id_of(table: sa.Table, column: str, parameter: str) -> sa.ScalarSelect[Any]:
+    return sa.select(table.c.id).where(table.c[column] == sa.bindparam(parameter)).scalar_subquery()
+
+
+_by_names = {typed: _insert_with_ids(typed=typed) for typed in (False, True)}
+
+
 _insert_consumer = sa.insert(consumers)
 
 
 def _insert(conn: Connection, owners: Mapping[str, OwnerIds]) -> None:
     rows = [{"uuid": uuid, "generation": 1, **asdict(owner)} for uuid, owner in sorted(owners.items())]
-    try:
-        if rows:
+    if rows:
+        with _retrying_duplicates():
             conn.execute(_insert_consumer, rows)
+
+
+@contextmanager
+def _retrying_duplicates() -> Iterator[None]:
+    """Judge the whole again if somebody else created a consumer meanwhile."""
+    try:
+        yield
     except db_exc.DBDuplicateEntry as error:
         raise errors.Retry from error
 

@@ -61,7 +61,7 @@ def take(conn: Connection, *, revisions_kept: bool) -> Fingerprint:
     key = conn.dialect.name, revisions_kept
     if key not in _texts:
         _texts[key] = to_text(_statement(conn.dialect, revisions_kept), conn.dialect)
-    row = [int(number or 0) for number in conn.exec_driver_sql(_texts[key]).one()]
+    row = [int(number) for number in conn.exec_driver_sql(_texts[key]).scalar_one().split()]
     return Fingerprint(
         tuple(row[0:4]), tuple(row[4:7]), tuple(row[7:9]), tuple(row[9:12]), row[12], tuple(row[13:15])
     )
@@ -104,7 +104,9 @@ def _statement(dialect: sa.Dialect, revisions_kept: bool) -> sa.Select[Any]:
     for number, part in enumerate(parts):
         labelled = [column.label(f"n{index}") for index, column in enumerate(part.selected_columns)]
         tables.append(part.with_only_columns(*labelled).subquery(f"part{number}"))
-    return sa.select(*(column for table in tables for column in table.c))
+    return sa.select(
+        dialects.packed(*(sa.func.coalesce(column, 0) for table in tables for column in table.c))
+    )
 
 
 def provider_sums(dialect: sa.Dialect) -> list[sa.ColumnElement[Any]]:

@@ -8,13 +8,14 @@ provider: a ratio raised on 500 providers is one update, and what it costs is mo
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
 from osc_placement.model import INVENTORY_FIELDS, Inventory
+from osc_placement.server.db import dialects
 from osc_placement.server.db.portions import split
 from osc_placement.server.db.tables import allocations, inventories, resource_classes
 
@@ -39,6 +40,47 @@ class Use:
 
     resource_class: str
     used: int
+
+
+_COUNTS = [inventories.c[field] for field in INVENTORY_FIELDS[:-1]]
+_use = (
+    sa.select(sa.func.sum(allocations.c.used))
+    .where(
+        allocations.c.resource_provider_id == inventories.c.resource_provider_id,
+        allocations.c.resource_class_id == inventories.c.resource_class_id,
+    )
+    .scalar_subquery()
+)
+_stocks = (
+    sa.select(
+        dialects.packed(
+            inventories.c.resource_provider_id,
+            inventories.c.resource_class_id,
+            sa.func.coalesce(_use, 0),
+            *_COUNTS,
+        ),
+        # by itself, as databases write such numbers in ways of their own
+        inventories.c.allocation_ratio,
+    )
+    .where(inventories.c.resource_provider_id.in_(sa.bindparam("ids", expanding=True)))
+    .order_by(inventories.c.resource_class_id)
+)
+_stocks_of_classes = _stocks.where(
+    inventories.c.resource_class_id.in_(sa.bindparam("class_ids", expanding=True))
+)
+
+
+def read_stocks(
+    conn: Connection, ids: Collection[int], class_ids: Collection[int] | None = None
+) -> Iterator[tuple[Key, tuple[Any, ...], int]]:
+    """What these providers have of these classes, or of all: the fields of each inventory, and its use."""
+    statement: sa.Select[Any] = _stocks
+    parameters = {"ids": list(ids)}
+    if class_ids is not None:
+        statement, parameters = _stocks_of_classes, {**parameters, "class_ids": list(class_ids)}
+    for packed, ratio in conn.execute(statement, parameters):
+        provider_id, class_id, used, *counts = map(int, packed.split())
+        yield (provider_id, class_id), (*counts, ratio), used
 
 
 _load = sa.select(

@@ -2,7 +2,8 @@
 """Rows that are little more than a name: traits, classes, projects, users, consumer types, aggregates.
 
 Finding their ids, creating them on first mention, and keeping the standard ones in the database. Ids are
-looked up where they are used and not remembered: any worker may delete a name and give its id to another.
+looked up where they are used and not remembered: any worker may delete a name and give its id to another. The
+ids of the standard classes are the same everywhere.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import os_resource_classes
 import os_traits
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 
 #: custom resource classes have this id or a greater one; lower ids are the standard classes, by their order
 FIRST_CUSTOM_CLASS_ID = 10000
+#: the ids of the standard classes that this installation knows, by name; nothing ever changes or deletes them
+STANDARD_CLASSES: Final = {name: id_ for id_, name in enumerate(os_resource_classes.STANDARDS)}
 
 
 def synchronize(database: Database) -> None:
@@ -53,7 +56,7 @@ def _missing_traits(conn: Connection) -> list[str]:
 
 def _missing_classes(conn: Connection) -> list[tuple[int, str]]:
     present = set(conn.scalars(sa.select(tables.resource_classes.c.name)))
-    return [(id_, name) for id_, name in enumerate(os_resource_classes.STANDARDS) if name not in present]
+    return [(id_, name) for name, id_ in STANDARD_CLASSES.items() if name not in present]
 
 
 def _add_standard_names(conn: Connection) -> None:
@@ -119,7 +122,7 @@ def find_ids(conn: Connection, table: sa.Table, column: str, values: Collection[
 class Known:
     """Names that were found to exist, with their ids, by table; the others are made when they are needed.
 
-    A transaction looks before it locks anything, and makes what is missing as the last thing it does: one
+    A transaction looks before it locks anything, or as late as it can, and makes what is missing last: one
     that is refused then leaves no names behind, and those who mention a new name wait for each other's
     commit at most, not for the locks that come before.
     """

@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from oslo_db import exception as db_exc
 
 from osc_placement.server import errors
-from osc_placement.server.db import revision
+from osc_placement.server.db import dialects, revision
 from osc_placement.server.db.portions import split
 from osc_placement.server.db.tables import (
     allocations,
@@ -90,11 +90,13 @@ def load(conn: Connection, uuid: str) -> Provider:
 
 _lock = (
     sa.select(
-        resource_providers.c.id,
         resource_providers.c.uuid,
-        resource_providers.c.generation,
-        resource_providers.c.parent_provider_id,
-        _root_id,
+        dialects.packed(
+            resource_providers.c.id,
+            sa.func.coalesce(resource_providers.c.generation, 0),
+            sa.func.coalesce(resource_providers.c.parent_provider_id, 0),
+            _root_id,
+        ),
     )
     .order_by(resource_providers.c.id)
     .with_for_update()
@@ -132,7 +134,11 @@ def lock_ids(conn: Connection, ids: Collection[int]) -> dict[str, Locked]:
 
 
 def _locked(rows: Iterable[Any]) -> dict[str, Locked]:
-    return {row.uuid: Locked(*row) for row in rows}
+    found = {}
+    for uuid, packed in rows:
+        id_, generation, parent_id, root_id = map(int, packed.split())
+        found[uuid] = Locked(id_, uuid, generation, parent_id or None, root_id)
+    return found
 
 
 _advance = (
@@ -154,6 +160,7 @@ def advance_generations(
     *,
     touched: Collection[int] = (),
     consumers: int = 0,
+    of_use_only: bool = False,
 ) -> None:
     """Move the generation of each provider on by one: what tells clients that their view is old.
 
@@ -162,6 +169,7 @@ def advance_generations(
 
     :param touched: ids of further providers of which more or less is used now
     :param consumers: how many consumers the transaction creates, less how many it deletes
+    :param of_use_only: whether nothing of the providers changes but what is used of them
     :raises errors.Retry: a generation moved in spite of the lock
     """
     seen = sorted((provider.id, provider.generation) for provider in providers)
@@ -169,7 +177,8 @@ def advance_generations(
         ids = [id_ for id_, _ in portion]
         if conn.execute(_advance, {"ids": ids, "seen": portion}).rowcount != len(portion):
             raise errors.Retry
-    revision.record(conn, moved=[id_ for id_, _ in seen], touched=touched, consumers=consumers)
+    moved = [id_ for id_, _ in seen]
+    revision.record(conn, moved=moved, touched=touched, consumers=consumers, of_use_only=of_use_only)
 
 
 def create(conn: Connection, *, uuid: str, name: str, parent_uuid: str | None = None) -> Provider:

@@ -7,7 +7,9 @@ whether another program changed something, for openstack-placement keeps no such
 says
 
 ``revision``
-    how often this server changed the provider or what is used of it;
+    how often this server changed the provider or what is used of it: `OF_USE` for each change of nothing but
+    its use, 1 for any other, so that the snapshot need not read again what claims leave as it is. Servers of
+    before count 1 for claims too, whereupon all is read;
 ``generation_moves``
     how many of the moves of its generation are this server's: what the generation has moved beyond is
     somebody else's doing;
@@ -37,14 +39,24 @@ if TYPE_CHECKING:
 KEPT: Final = "oscp_revisions_kept"
 
 
+#: so many changes of other kinds between two looks would be taken for none
+OF_USE: Final = 1 << 20
+
+
 def record(
-    conn: Connection, *, moved: Collection[int] = (), touched: Collection[int] = (), consumers: int = 0
+    conn: Connection,
+    *,
+    moved: Collection[int] = (),
+    touched: Collection[int] = (),
+    consumers: int = 0,
+    of_use_only: bool = False,
 ) -> None:
     """Count a change of providers, by id.
 
     :param moved: the providers whose generation moves on by one
     :param touched: others that have more or less used of them now
     :param consumers: how many consumers come, less how many go
+    :param of_use_only: whether no provider has anything else than before but what is used of it
     """
     ids = sorted({*moved, *touched})
     if not ids or not conn.get_execution_options().get(KEPT):
@@ -53,7 +65,7 @@ def record(
     rows = [
         {
             "provider_id": id_,
-            "revision": 1,
+            "revision": OF_USE if of_use_only else 1,
             "generation_moves": int(id_ in moved),
             "consumers": consumers if id_ == ids[0] else 0,
             "changed_at": now,

@@ -4,7 +4,9 @@
 `load` and `refresh` run in one read transaction, whose first statement takes the fingerprint; so a
 fingerprint and the view kept under it are of one moment. A refresh looks only at what can have changed:
 
-1. Inventories, traits and usage are read for providers whose row or revision is another (`row_changes`).
+1. Inventories, traits and usage are read for providers whose row or revision is another (`row_changes`);
+   usage alone, where the revision says that this server changed nothing else and the generation that nobody
+   else did.
 2. Usage is read for all if somebody else has changed usage: a generation moved further than this server moved
    it, or consumers came or went that it does not account for (see `revision`). That is when another program
    writes to the database; it costs a scan of the allocations' index.
@@ -143,47 +145,67 @@ def _changed_nodes(
     conn: Connection, old: Loaded, changes: _Changes, class_names: Mapping[int, str]
 ) -> list[Node]:
     """The nodes that are others now, with what had to be read of them."""
-    nodes: dict[int, Node] = {}
-    rows = changes.found.rows.by_id
-    # whatever is another about a row: it may be of another provider with the id of one that was deleted
-    reread = sorted(changes.found.changed)
-    if reread:
-        ids = None if len(reread) > MANY else reread
-        stocks = read_stocks(conn, ids, class_names)
-        trait_names = read_traits(conn, ids)
-        for id_ in reread:
-            nodes[id_] = _make_node(
-                rows[id_],
-                stocks.get(id_, {}),
-                trait_names.get(id_, ()),
-                changes.memberships.get(id_, ()),
-            )
-    for id_ in changes.moved - nodes.keys():
+    rows, old_rows, changed = changes.found.rows.by_id, old.rows.by_id, changes.found.changed
+    used = {id_ for id_ in changed if id_ in old_rows and rows[id_].differs_in_use_only(old_rows[id_])}
+    nodes = _reread(conn, changes, changed - used, class_names)
+    usage: dict[int, dict[str, int]] = {}
+    if used or changes.all_usage:
+        ids = None if changes.all_usage or len(used) > MANY else sorted(used)
+        usage = _by_provider(read_usage(conn, ids), class_names)
+    for id_ in used:
         present = old.snapshot.node(id_)
-        nodes[id_] = _make_node(rows[id_], present.stocks, present.traits, changes.memberships.get(id_, ()))
+        stocks = _with_use(present.stocks, usage.get(id_, {}))
+        nodes[id_] = _make_node(rows[id_], stocks, present.traits, present.aggregates)
+    for id_ in changes.moved:
+        present = nodes.get(id_) or old.snapshot.node(id_)
+        nodes[id_] = replace(present, aggregates=changes.memberships.get(id_, ()))
     if changes.all_usage:
-        _apply_usage(old, changes, nodes, read_usage(conn), class_names)
+        _apply_usage(old, changes, nodes, usage)
     return list(nodes.values())
 
 
-def _apply_usage(
-    old: Loaded,
-    changes: _Changes,
-    nodes: dict[int, Node],
-    usage: Usage,
-    class_names: Mapping[int, str],
-) -> None:
-    """Bring the usage of every node up to date, in ``nodes`` where it is another."""
+def _reread(
+    conn: Connection, changes: _Changes, changed: Collection[int], class_names: Mapping[int, str]
+) -> dict[int, Node]:
+    """The nodes with these ids, all of them anew: one may be another provider, with the id of one deleted."""
+    if not changed:
+        return {}
+    ids = None if len(changed) > MANY else sorted(changed)
+    stocks = read_stocks(conn, ids, class_names)
+    trait_names = read_traits(conn, ids)
+    return {
+        id_: _make_node(
+            changes.found.rows.by_id[id_],
+            stocks.get(id_, {}),
+            trait_names.get(id_, ()),
+            changes.memberships.get(id_, ()),
+        )
+        for id_ in changed
+    }
+
+
+def _by_provider(usage: Usage, class_names: Mapping[int, str]) -> dict[int, dict[str, int]]:
+    """Amounts by name of class, by id of provider."""
     by_provider: dict[int, dict[str, int]] = {}
     for (id_, class_id), amount in usage.items():
         if class_id in class_names:
             by_provider.setdefault(id_, {})[class_names[class_id]] = amount
+    return by_provider
+
+
+def _with_use(stocks: Mapping[str, Stock], used: Mapping[str, int]) -> dict[str, Stock]:
+    return {name: replace(stock, used=used.get(name, 0)) for name, stock in stocks.items()}
+
+
+def _apply_usage(
+    old: Loaded, changes: _Changes, nodes: dict[int, Node], usage: Mapping[int, Mapping[str, int]]
+) -> None:
+    """Bring the usage of every node up to date, in ``nodes`` where it is another."""
     for id_ in changes.found.rows.by_id:
         node = nodes.get(id_) or old.snapshot.node(id_)
-        used = by_provider.get(id_, {})
+        used = usage.get(id_, {})
         if any(stock.used != used.get(name, 0) for name, stock in node.stocks.items()):
-            stocks = {name: replace(stock, used=used.get(name, 0)) for name, stock in node.stocks.items()}
-            nodes[id_] = replace(node, stocks=stocks)
+            nodes[id_] = replace(node, stocks=_with_use(node.stocks, used))
 
 
 def _make_node(

@@ -10,8 +10,9 @@ import sqlalchemy as sa
 
 from osc_placement.model import INVENTORY_FIELDS, Inventory
 from osc_placement.server.candidates.node import Stock
-from osc_placement.server.db import fingerprint
+from osc_placement.server.db import dialects, fingerprint, inventory_rows
 from osc_placement.server.db.own_tables import provider_revisions
+from osc_placement.server.db.revision import OF_USE
 from osc_placement.server.db.tables import (
     allocations,
     inventories,
@@ -51,6 +52,15 @@ class Row(NamedTuple):
         """How far the generation has moved that this server did not move it."""
         return self.generation - self.generation_moves
 
+    def differs_in_use_only(self, old: Row) -> bool:
+        """Whether nothing has been changed since but what is used of the provider (see `revision`).
+
+        On SQLite, which may give the id to another, and on PostgreSQL the hash is of the time of the change
+        too, so that only what moves no generation is such a change.
+        """
+        known = (old.uuid, old.hash, old.moves_of_others, old.revision % OF_USE)
+        return known == (self.uuid, self.hash, self.moves_of_others, self.revision % OF_USE)
+
 
 class _Read:
     """A statement about all providers, and the same about some of them; made once, as making takes longer."""
@@ -69,7 +79,7 @@ def read_rows(conn: Connection, ids: Collection[int] | None, revisions_kept: boo
     key = conn.dialect.name, revisions_kept
     if key not in _rows:
         _rows[key] = _Read(_select_rows(conn.dialect, revisions_kept), resource_providers.c.id)
-    return {row[0]: Row(*row) for row in _rows[key].run(conn, ids)}
+    return dict(_row(*fields) for fields in _rows[key].run(conn, ids))
 
 
 _rows: dict[tuple[str, bool], _Read] = {}
@@ -83,21 +93,30 @@ def _select_rows(dialect: sa.Dialect, revisions_kept: bool) -> sa.Select[Any]:
         own = provider_revisions.c
         counted = (sa.func.coalesce(own.revision, 0), sa.func.coalesce(own.generation_moves, 0))
         source = resource_providers.outerjoin(provider_revisions, own.provider_id == columns.id)
-    return sa.select(*_row_columns(dialect), *counted).select_from(source)
+    return sa.select(*_row_columns(dialect, *counted)).select_from(source)
 
 
-def _row_columns(dialect: sa.Dialect) -> list[Any]:
+def _row_columns(dialect: sa.Dialect, *counted: Any) -> tuple[Any, Any]:
+    """What `_row` reads; ``counted`` are the revision and the moves of the generation."""
     columns = resource_providers.c
-    return [
+    fields = dialects.packed(
         columns.id,
-        columns.uuid,
-        columns.name,
-        columns.generation,
-        columns.parent_provider_id,
+        sa.func.coalesce(columns.generation, 0),
+        sa.func.coalesce(columns.parent_provider_id, 0),
         sa.func.coalesce(columns.root_provider_id, columns.id),
-        sa.func.coalesce(columns.updated_at, columns.created_at),
         fingerprint.provider_hash(dialect),
-    ]
+        *counted,
+        columns.uuid,
+        # at the end, as there may be blanks in it
+        sa.func.coalesce(columns.name, ""),
+    )
+    return fields, sa.func.coalesce(columns.updated_at, columns.created_at)
+
+
+def _row(fields: str, modified: datetime | None) -> tuple[int, Row]:
+    *numbers, uuid, name = fields.split(" ", 8)
+    id_, generation, parent_id, root_id, hash_, revision, moves = map(int, numbers)
+    return id_, Row(id_, uuid, name, generation, parent_id or None, root_id, modified, hash_, revision, moves)
 
 
 def read_last_changed(conn: Connection, most: int) -> dict[int, Row]:
@@ -105,7 +124,7 @@ def read_last_changed(conn: Connection, most: int) -> dict[int, Row]:
     key = conn.dialect.name, most
     if key not in _last_changed:
         _last_changed[key] = _select_last_changed(conn.dialect, most)
-    return {row[0]: Row(*row) for row in conn.execute(_last_changed[key])}
+    return dict(_row(*fields) for fields in conn.execute(_last_changed[key]))
 
 
 _last_changed: dict[tuple[str, int], sa.Select[Any]] = {}
@@ -114,7 +133,7 @@ _last_changed: dict[tuple[str, int], sa.Select[Any]] = {}
 def _select_last_changed(dialect: sa.Dialect, most: int) -> sa.Select[Any]:
     own = provider_revisions.c
     last = sa.select(provider_revisions).order_by(own.changed_at.desc()).limit(most).subquery()
-    columns = [*_row_columns(dialect), last.c.revision, last.c.generation_moves]
+    columns = _row_columns(dialect, last.c.revision, last.c.generation_moves)
     return sa.select(*columns).join(last, last.c.provider_id == resource_providers.c.id)
 
 
@@ -140,31 +159,21 @@ def _with_ids(provider_id: sa.ColumnElement[int], *values: sa.ColumnElement[Any]
 
 
 _USAGE_KEY: Final = allocations.c.resource_provider_id, allocations.c.resource_class_id
-# the sum as a whole number, which drivers take less time for than for a decimal one
-_USAGE: Final = sa.select(*_USAGE_KEY, sa.cast(sa.func.sum(allocations.c.used), sa.BigInteger)).group_by(
-    *_USAGE_KEY
+_USAGE: Final = _Read(
+    sa.select(dialects.packed(*_USAGE_KEY, sa.func.sum(allocations.c.used))).group_by(*_USAGE_KEY),
+    _USAGE_KEY[0],
 )
 
 
-def read_usage(conn: Connection) -> Usage:
-    """How much is used of each inventory, or of what was one."""
-    return {(row[0], row[1]): row[2] for row in conn.execute(_USAGE)}
+def read_usage(conn: Connection, ids: Collection[int] | None = None) -> Usage:
+    """How much is used of each inventory, or of what was one, of these providers or of all."""
+    found = (map(int, packed.split()) for (packed,) in _USAGE.run(conn, ids))
+    return {(id_, class_id): used for id_, class_id, used in found}
 
 
 _STOCK_KEY: Final = inventories.c.resource_provider_id, inventories.c.resource_class_id
 _STOCK_VALUES: Final = _STOCK_KEY[1], *(inventories.c[field] for field in INVENTORY_FIELDS)
 _STOCKS: Final = _with_ids(_STOCK_KEY[0], *_STOCK_VALUES).order_by(_STOCK_KEY[1])
-_STOCKS_AND_USE: Final = (
-    sa.select(
-        _STOCK_KEY[0],
-        *_STOCK_VALUES,
-        sa.select(sa.func.sum(allocations.c.used))
-        .where(_USAGE_KEY[0] == _STOCK_KEY[0], _USAGE_KEY[1] == _STOCK_KEY[1])
-        .scalar_subquery(),
-    )
-    .where(_STOCK_KEY[0].in_(sa.bindparam("ids", expanding=True)))
-    .order_by(_STOCK_KEY[1])
-)
 
 
 def read_stocks(
@@ -174,7 +183,7 @@ def read_stocks(
     # PERF: thousands of hosts have the same inventory; one object for all saves memory
     known: dict[tuple[Any, ...], Inventory] = {}
     stocks: dict[int, dict[str, Stock]] = {}
-    for id_, class_id, values, used in _read_stocks(conn, ids):
+    for (id_, class_id), values, used in _read_stocks(conn, ids):
         if class_id not in class_names:
             # no key keeps a class that is deleted elsewhere at this moment; nobody can ask for it any more
             continue
@@ -185,17 +194,16 @@ def read_stocks(
 
 def _read_stocks(
     conn: Connection, ids: Collection[int] | None
-) -> Iterator[tuple[int, int, tuple[Any, ...], int]]:
+) -> Iterator[tuple[tuple[int, int], tuple[Any, ...], int]]:
     if ids is not None:
-        for id_, class_id, *fields, used in conn.execute(_STOCKS_AND_USE, {"ids": list(ids)}):
-            yield id_, class_id, tuple(fields), int(used or 0)
+        yield from inventory_rows.read_stocks(conn, ids)
         return
     # for all of them, the index of allocations is gone through once
     usage = read_usage(conn)
     for listed, class_id, *fields in conn.execute(_STOCKS):
         values = tuple(fields)
         for id_ in map(int, listed.split(",")):
-            yield id_, class_id, values, usage.get((id_, class_id), 0)
+            yield (id_, class_id), values, usage.get((id_, class_id), 0)
 
 
 _OF: Final = resource_provider_traits.c

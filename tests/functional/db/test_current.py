@@ -18,6 +18,7 @@ from osc_placement.server.db import (
     resource_class,
     snapshot,
     tables,
+    trait,
     upgrade,
 )
 from osc_placement.server.db.allocation import Claim
@@ -25,6 +26,7 @@ from osc_placement.server.db.consumer import Owner
 from osc_placement.server.db.current import Current
 from osc_placement.server.db.engine import Database
 from osc_placement.server.db.own_tables import provider_revisions
+from tests.functional.db.test_statement_counts import counting
 
 OWNER = Owner("project", "user", None)
 
@@ -192,6 +194,50 @@ def test_what_other_programs_do_is_seen(database, current, make_provider):
     database.write(take_from_a_consumer, consumers[2])
     claim(database, two)
     assert (used(current, one), used(current, two)) == (0, 2)
+
+
+def give_trait(database, item, name):
+    """Give a provider a trait."""
+    database.write(trait.replace, item.uuid, [name])
+
+
+def give_trait_elsewhere(database, item, name):
+    """The same as openstack-placement does it, which counts nothing."""
+    traits, of = tables.traits.c, tables.resource_providers.c
+
+    def give(conn):
+        trait_id = conn.scalar(sa.select(traits.id).where(traits.name == name))
+        row = {"resource_provider_id": item.id, "trait_id": trait_id}
+        conn.execute(sa.insert(tables.resource_provider_traits).values(row))
+        moved = sa.update(tables.resource_providers).where(of.id == item.id)
+        conn.execute(moved.values(generation=of.generation + 1))
+
+    database.write(give)
+
+
+@pytest.mark.parametrize("give", [give_trait, give_trait_elsewhere])
+def test_what_comes_between_two_claims_is_seen(database, current, make_provider, give):
+    """Claims leave all but the usage as it is, and do not hide what others change."""
+    item = make_provider(VCPU=4)
+    current.get()
+    claim(database, item)
+    give(database, item, "HW_CPU_X86_VMX")
+    claim(database, item)
+    node = current.get().snapshot.node(item.id)
+    assert (node.stocks["VCPU"].used, node.traits) == (2, ("HW_CPU_X86_VMX",))
+
+
+def test_after_a_claim_nothing_but_usage_is_read(backend, database, current, make_provider):
+    """Where the row of a provider tells nothing of when it was changed."""
+    if backend != "mariadb":
+        pytest.skip("The row tells of the time of the change")
+    item = make_provider(VCPU=4)
+    current.get()
+    claim(database, item)
+    with counting() as statements:
+        assert used(current, item) == 1
+    assert "FROM allocations" in statements[-1]
+    assert not [each for each in statements if "inventories" in each or "resource_provider_traits" in each]
 
 
 def test_changes_that_move_no_generation_are_seen(database, current, make_provider):

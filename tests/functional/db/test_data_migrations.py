@@ -13,11 +13,12 @@ import sqlalchemy as sa
 from osc_placement.server.db import tables, upgrade
 from osc_placement.server.db.engine import Database
 from tests import databases
+from tests.functional import servers
 
 BIN = pathlib.Path(sys.executable).parent
 #: the commands of the reference, and ours, to which the arguments of theirs are added
-THEIRS = {"db": ("placement-manage",), "upgrade": ("placement-status",)}
-OURS = {"db": ("placement-server",), "upgrade": ("placement-server", "status")}
+THEIRS = {"db": (BIN / "placement-manage",), "upgrade": (BIN / "placement-status",)}
+OURS = {"db": servers.COMMAND, "upgrade": (*servers.COMMAND, "status")}
 
 OLD_PROVIDERS = 3
 OLD_CONSUMERS = 4
@@ -25,13 +26,13 @@ OLD_CONSUMERS = 4
 
 def run(commands, conf, *arguments):
     """Run a command with a placement.conf; exit status and standard output, with our name for the command."""
-    program, *words = commands[arguments[0]]
-    if not (BIN / program).exists():
+    command = commands[arguments[0]]
+    if not command[0].exists():
         databases.skip_or_fail("openstack-placement is not installed (extra 'reference')")
     config = ["--config-file", str(conf)]
     # oslo.config wants its own options first
-    line = [*config, *arguments] if commands is THEIRS else [*words, *arguments, *config]
-    done = subprocess.run([BIN / program, *line], capture_output=True, text=True, check=False)
+    line = [*config, *arguments] if commands is THEIRS else [*arguments, *config]
+    done = subprocess.run([*command, *line], capture_output=True, text=True, check=False)
     return done.returncode, done.stdout.replace("placement-manage", "placement-server")
 
 
@@ -239,7 +240,7 @@ def test_stamp_records_a_version(conf):
 def test_database_must_be_named(tmp_path, action):
     """Without a database the command says how to name one, and makes none."""
     done = subprocess.run(
-        [BIN / "placement-server", "db", action], capture_output=True, text=True, check=False, cwd=tmp_path
+        [*servers.COMMAND, "db", action], capture_output=True, text=True, check=False, cwd=tmp_path
     )
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.startswith("placement-server: No database is named: say --database URL")

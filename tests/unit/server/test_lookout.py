@@ -66,24 +66,39 @@ def test_what_was_counted_before_it_was_seen_is_looked_for(lookout, connection):
     assert look(lookout, known)[1] == "read"
 
 
-def test_where_others_are_busy_marks_are_asked_for_now_and_then(lookout, connection):
+def test_where_others_are_busy_marks_are_asked_for_ever_more_rarely(lookout, connection):
     connection.committing = 1
     known = None
     for _ in range(90):
         known, found = look(lookout, known)
         assert found == "read"
-    assert connection.questions == 10
+    # after pauses of 1, 2, 4, 8, 16 and 32 looks
+    assert connection.questions == 7
 
 
-def test_marks_are_found_again_soon_after_others_were_busy(lookout, connection):
+def test_where_others_write_between_all_looks_marks_are_in_vain_too(lookout, connection):
+    known = None
+    for _ in range(90):
+        connection.counted += 1
+        known, found = look(lookout, known)
+        assert found == "read"
+    # after each pause one that is kept, and the next, which is another
+    assert connection.questions == 14
+
+
+@pytest.mark.parametrize(("busy_looks", "until_found"), [(1, 2), (90, 33)])
+def test_marks_are_found_again_after_others_were_busy(lookout, connection, busy_looks, until_found):
     connection.committing = 1
-    known, _ = look(lookout, None)
+    known = None
+    for _ in range(busy_looks):
+        known, _ = look(lookout, known)
     connection.committing = 0
     answers = []
-    for _ in range(10):
+    for _ in range(40):
         known, found = look(lookout, known)
         answers.append(found)
-    assert answers == ["read"] * 9 + [None]
+    assert answers.index(None) <= until_found
+    assert set(answers[until_found:]) == {None}
 
 
 def test_the_mark_of_another_connection_is_not_known(lookout, connection):
