@@ -3,11 +3,21 @@
 
 from __future__ import annotations
 
+import gc
 import sys
+from typing import Final
+
+#: objects made before the next look for cycles
+_BETWEEN_LOOKS: Final = 200_000
 
 
 def main() -> int:
-    """Run one command and return its exit status."""
+    """Run one command and return its exit status.
+
+    PERF: of half a second that a run without work took, a tenth went into looking for garbage, of which
+    there is next to none, and the same again at the end of the process, which frees everything anyway.
+    """
+    gc.set_threshold(_BETWEEN_LOOKS)
     try:
         from osc_placement.migrate.main import main as run
 
@@ -18,3 +28,5 @@ def main() -> int:
             file=sys.stderr,
         )
         return 1
+    finally:
+        gc.freeze()
