@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The transcripts of README.rst and of the manual: their commands, run in order, print what is written."""
 
+import contextlib
 import os
 import pathlib
 import re
@@ -12,6 +13,8 @@ import textwrap
 from dataclasses import dataclass
 
 import pytest
+
+from tests.functional.commands.conftest import fork_server as fork_server
 
 ROOT = pathlib.Path(__file__).parents[2]
 #: lines of a transcript that stand for any number of lines
@@ -39,15 +42,24 @@ def read_steps(text):
     return [Step(command, output) for command, output in zip(parts[1::2], parts[2::2], strict=True)]
 
 
-DOCUMENTS = ("README.rst", "doc/source/cli/examples.rst", "doc/source/cli/rehearsal.rst")
+README = "README.rst"
+MANUAL = ("doc/source/cli/examples.rst", "doc/source/cli/rehearsal.rst")
+DOCUMENTS = (README, *MANUAL)
 STEPS = {document: read_steps((ROOT / document).read_text()) for document in DOCUMENTS}
 
 
 class Shell:
-    """A shell that keeps its variables from one command to the next, in a directory with the examples."""
+    """A shell that keeps its variables from one command to the next, in a directory with the examples.
 
-    def __init__(self, directory):
+    Its `openstack` comes from a fork server, if there is one, and else is the program that people start.
+    """
+
+    def __init__(self, directory, fork_server=None):
+        shutil.copytree(ROOT / "examples", directory / "examples")
         self.directory = directory
+        self.programs = directory / "programs"
+        self.programs.mkdir()
+        self.inherited = [fork_server.write_program(self.programs)] if fork_server else []
         self.variables = directory / "variables.sh"
         self.variables.write_text("")
         self.background = []
@@ -72,11 +84,14 @@ class Shell:
     def settings(self):
         """Return how every process is run: in the tests' environment, but with no cloud configured."""
         inherited = {name: value for name, value in os.environ.items() if not name.startswith("OS_")}
-        programs = f"{pathlib.Path(sys.executable).parent}:{inherited['PATH']}"
+        programs = f"{self.programs}:{pathlib.Path(sys.executable).parent}:{inherited['PATH']}"
         home = {"HOME": str(self.directory), "VARIABLES": str(self.variables)}
+        if self.inherited:
+            home["FORK_SERVER"] = str(self.inherited[0])
         return {
             "cwd": self.directory,
             "env": {**inherited, **home, "PATH": programs, "COLUMNS": "200", "LC_ALL": "C.UTF-8"},
+            "pass_fds": self.inherited,
             "stdin": subprocess.DEVNULL,
             "stderr": subprocess.STDOUT,
             "text": True,
@@ -91,12 +106,16 @@ class Shell:
 
 
 @pytest.fixture
-def shell(tmp_path):
-    """A shell in a directory of its own."""
-    shutil.copytree(ROOT / "examples", tmp_path / "examples")
-    shell = Shell(tmp_path)
-    yield shell
-    shell.stop()
+def make_shell(tmp_path):
+    """A function that makes a shell in a directory of its own."""
+    with contextlib.ExitStack() as made:
+
+        def make(fork_server=None):
+            shell = Shell(tmp_path, fork_server)
+            made.callback(shell.stop)
+            return shell
+
+        yield make
 
 
 def assert_matches(step, actual):
@@ -109,14 +128,25 @@ def assert_matches(step, actual):
 
 def test_readme_fits_on_two_screens_and_has_a_picture():
     """A tree of the example cloud, and a batch that is undone."""
-    assert len((ROOT / "README.rst").read_text().splitlines()) <= 100
-    commands = [step.command for step in STEPS["README.rst"]]
+    assert len((ROOT / README).read_text().splitlines()) <= 100
+    commands = [step.command for step in STEPS[README]]
     for word in (" tree ", " batch ratio set ", " batch run undo "):
         assert any(word in command for command in commands)
 
 
-@pytest.mark.parametrize("document", DOCUMENTS)
-def test_commands_print_what_is_written(shell, document):
+def assert_steps_match(shell, steps):
     """Every command, run in order from a fresh server, ends well and prints what is shown."""
-    for step in STEPS[document]:
+    assert steps
+    for step in steps:
         assert_matches(step, shell.run(step.command))
+
+
+def test_commands_of_the_readme_print_what_is_written(make_shell):
+    """As people start them."""
+    assert_steps_match(make_shell(), STEPS[README])
+
+
+@pytest.mark.parametrize("document", MANUAL)
+def test_commands_print_what_is_written(make_shell, fork_server, document):
+    """Those of the manual."""
+    assert_steps_match(make_shell(fork_server), STEPS[document])

@@ -3,8 +3,9 @@
 
 import pytest
 
-from tests.functional.test_readme import ROOT, Shell, assert_matches, read_steps
-from tests.functional.test_readme import shell as shell
+from tests.functional.commands.conftest import fork_server as fork_server
+from tests.functional.test_readme import ROOT, assert_steps_match, read_steps
+from tests.functional.test_readme import make_shell as make_shell
 
 SOURCE = ROOT / "doc" / "source"
 #: those that need nothing but a server; tests/unit/test_documentation.py knows of the others
@@ -16,9 +17,6 @@ PAGES = [
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_commands_print_what_is_written(shell: Shell, page):
+def test_commands_print_what_is_written(make_shell, fork_server, page):
     """Every command of the page, run in order, ends well and prints what is shown."""
-    steps = read_steps(page.read_text())
-    assert steps
-    for step in steps:
-        assert_matches(step, shell.run(step.command))
+    assert_steps_match(make_shell(fork_server), read_steps(page.read_text()))

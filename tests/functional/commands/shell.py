@@ -35,6 +35,13 @@ class ForkServer:
         with theirs:
             self._process = subprocess.Popen([sys.executable, HERE / "fork_server.py"], stdin=theirs)
 
+    def write_program(self, directory):
+        """Have an `openstack` in a directory that comes from here; the descriptor that it has to inherit."""
+        program = directory / "openstack"
+        program.write_text(f'#!/bin/sh\nexec {sys.executable} -IS {HERE / "forked_openstack.py"} "$@"\n')
+        program.chmod(0o755)
+        return self.control.fileno()
+
     def close(self):
         """End the interpreter; what it forked goes on."""
         self.control.close()
