@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gunicorn.app.base import BaseApplication
+from gunicorn.arbiter import Arbiter
 from gunicorn.glogging import Logger
 from oslo_log import log as oslo_log
 
@@ -31,7 +32,7 @@ from osc_placement.server.opening import (
     using,
 )
 from osc_placement.server.policy import Policy
-from osc_placement.server.worker import Worker
+from osc_placement.server.worker import Worker, until_handled
 
 if TYPE_CHECKING:
     from wsgiref.types import WSGIApplication
@@ -233,6 +234,15 @@ class _Log(Logger):  # type: ignore[misc]  # it has no annotations
         self.error_log.propagate = True
 
 
+class _Arbiter(Arbiter):  # type: ignore[misc]  # it has no annotations
+    """The process that starts the workers, and stops each, however young it is."""
+
+    def spawn_worker(self) -> Any:
+        """Start a worker."""
+        with until_handled():
+            return super().spawn_worker()
+
+
 class _Gunicorn(BaseApplication):  # type: ignore[misc]  # it has no annotations
     """gunicorn, with its settings made here and an application of its own in every worker."""
 
@@ -250,6 +260,10 @@ class _Gunicorn(BaseApplication):  # type: ignore[misc]  # it has no annotations
         self._descriptor = descriptor
         self._announcement = announcement
         super().__init__()
+
+    def run(self) -> None:
+        """Serve until told to stop, and leave with :exc:`SystemExit`, as each worker does."""
+        _Arbiter(self).run()
 
     def load_config(self) -> None:
         """Make the settings; releases of gunicorn differ in which there are."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import signal
 import socket
 import threading
 import time
@@ -13,14 +14,31 @@ from typing import TYPE_CHECKING, Any
 from gunicorn.workers.gthread import ThreadWorker
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from types import FrameType
 
+#: what a worker handles otherwise than the process it is forked from
+SIGNALS = frozenset(ThreadWorker.SIGNALS)
 #: seconds a request may take to arrive as a whole, while a thread waits for it
 READ_SECONDS = 10
 #: the same while others wait for a thread: there are few, and to keep them all busy it takes no more than a
 #: connection for each
 PRESSED_READ_SECONDS = 1
+
+
+@contextlib.contextmanager
+def until_handled() -> Iterator[None]:
+    """Keep signals back while a worker is forked, and in it until it handles them itself.
+
+    Until then it has the handlers of the arbiter, which remember a signal for a loop that the worker does not
+    run. gunicorn tells a worker only once to stop: one that was just being started lost that, and was killed
+    when all its grace was over.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 class Worker(ThreadWorker):  # type: ignore[misc]  # it has no annotations
@@ -32,6 +50,11 @@ class Worker(ThreadWorker):  # type: ignore[misc]  # it has no annotations
         self._arriving: dict[socket.socket, float] = {}
         self._waiting = 0
         self._lock = threading.Lock()
+
+    def init_signals(self) -> None:
+        """Take over the signals, beginning with those that came since :func:`until_handled` let none pass."""
+        super().init_signals()
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
 
     def handle_quit(self, sig: int, frame: FrameType | None) -> None:
         """Stop as gracefully as for SIGTERM.

@@ -102,7 +102,7 @@ def test_what_is_under_way_is_answered(way, number, tmp_path):
             client.sendall(body)
             assert client.recv(1000).startswith(b"HTTP/1.1 200 ")
         if number is signal.SIGTERM:
-            assert process.wait(30) == 0
+            assert process.wait(servers.PATIENCE) == 0
         with contextlib.closing(sqlite3.connect(tmp_path / "placement.db")) as connection:
             assert connection.execute("SELECT name FROM resource_providers").fetchall() == [("late",)]
 
@@ -130,7 +130,7 @@ def test_hangup_with_a_bad_configuration_changes_nothing(text, reason, tmp_path)
         assert [get(url) for _ in range(10)] == [200] * 10
         assert "Traceback" not in log.read_text()
         process.terminate()
-        assert process.wait(30) == 0
+        assert process.wait(servers.PATIENCE) == 0
 
 
 def test_hangup_does_not_open_the_server_to_everybody(tmp_path):
@@ -192,7 +192,7 @@ def test_logs_are_json_if_asked_for(way, tmp_path):
     with serving(way, tmp_path) as (url, process, log):
         assert get(url, path) == 200
         process.terminate()
-        process.wait(30)
+        process.wait(servers.PATIENCE)
     check_log(read_lines(log if way == "serve" else tmp_path / "placement.log"))
 
 

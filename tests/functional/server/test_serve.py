@@ -10,6 +10,7 @@ import signal
 import socket
 import sqlite3
 import subprocess
+import sys
 import time
 import urllib.error
 import urllib.request
@@ -109,6 +110,29 @@ def test_signal_stops_the_server(tmp_path, number):
         assert server.log.read_text() == ""
         with pytest.raises(urllib.error.URLError):
             fetch(server.url)
+
+
+#: a server whose second worker takes its time between its fork and all else
+SLOW_SECOND_WORKER = """
+import itertools, os, sys, time
+from osc_placement.server.main import main
+forks = itertools.count(1)
+age = 0
+def count():
+    global age
+    age = next(forks)
+os.register_at_fork(before=count, after_in_child=lambda: time.sleep(3 if age == 2 else 0))
+sys.exit(main())
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda sig: sig.name)
+def test_worker_that_has_just_been_forked_stops_as_well(tmp_path, number):
+    """It is told only once, before it can listen; nobody waits for the end of its grace, which is 30 seconds."""
+    with servers.launched(tmp_path, command=(sys.executable, "-c", SLOW_SECOND_WORKER)) as server:
+        server.process.send_signal(number)
+        assert server.process.wait(20) == 0
+        assert server.log.read_text() == ""
 
 
 def test_request_under_way_is_answered_before_the_end(tmp_path):
