@@ -20,6 +20,7 @@ from osc_placement.batch.plan import (
     Subject,
 )
 from osc_placement.batch.repeat import Repeat
+from osc_placement.batch.takeback import WayBack
 from osc_placement.model import Inventory, Provider
 
 Document = dict[str, Any]
@@ -100,12 +101,28 @@ class Recorded:
         """Nothing: each step has its own edit."""
         return Decision(state)
 
+    def edit_of(self, step: Change) -> Edit:
+        """What a step changed, as an edit."""
+        return Repeat.of(step, self.title)
+
+
+class Undoing(Recorded):
+    """The undo of a run, with ``force`` or without: each step has a way back of its own."""
+
+    def __init__(self, title: str, facets: tuple[Facet, ...], *, force: bool) -> None:
+        super().__init__(title, facets)
+        self.force = force
+
+    def edit_of(self, step: Change) -> Edit:
+        """The way back of a step."""
+        return WayBack(self.title, step, self.force)
+
 
 def edits_of(edit: Edit, steps: tuple[Change, ...]) -> Mapping[str, Edit]:
     """The edits by UUID of the steps of a plan whose edit is known in words only."""
     if not isinstance(edit, Recorded):
         return {}
-    return {step.uuid: Repeat.of(step, edit.title) for step in steps}
+    return {step.uuid: edit.edit_of(step) for step in steps}
 
 
 def edit_to_json(edit: Edit) -> Document:
@@ -147,6 +164,11 @@ _EDITS: Final[Mapping[str, tuple[type, Callable[[Any], Document], Callable[[Docu
         AggregateEdit,
         lambda edit: {"verb": edit.verb, "aggregates": sorted(edit.aggregates)},
         lambda document: AggregateEdit(document["verb"], frozenset(document["aggregates"])),
+    ),
+    "undo": (
+        Undoing,
+        lambda edit: {"facets": list(edit.facets), "force": edit.force},
+        lambda document: Undoing(document["title"], tuple(document["facets"]), force=document["force"]),
     ),
     "trait": (
         TraitEdit,

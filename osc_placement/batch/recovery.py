@@ -19,11 +19,11 @@ from osc_placement.batch.plan import (
     Subject,
     plan_change,
 )
-from osc_placement.batch.record import Recorded, edits_of
+from osc_placement.batch.record import Undoing, edits_of
 from osc_placement.batch.reshape_record import KIND
 from osc_placement.batch.room import Overtaken, carry_owner, is_half_written, is_overtaken
 from osc_placement.batch.run import Run
-from osc_placement.batch.takeback import take_back
+from osc_placement.batch.takeback import ChangedSince, take_back
 from osc_placement.errors import PlacementError
 
 #: who reads the facets of some providers or consumers: `select.read_states` with its client
@@ -39,19 +39,6 @@ class WrongServer(PlacementError):
         self.recorded = recorded
         self.used = used
         super().__init__(f"This was planned for the placement at {recorded}, not for the one at {used}")
-
-
-class ChangedSince(PlacementError):
-    """Somebody changed a provider since a run did."""
-
-    def __init__(self, name: str, gone: Sequence[str], come: Sequence[str]) -> None:
-        self.name = name
-        self.gone = tuple(gone)
-        self.come = tuple(come)
-        what = f"{', '.join(gone) or 'nothing'} became {', '.join(come) or 'nothing'}"
-        super().__init__(
-            f"{name} was changed since: {what}; --force undoes what the run changed, and no more"
-        )
 
 
 class OtherKind(PlacementError):
@@ -89,7 +76,7 @@ def plan_resume(run: Run, read: ReadStates) -> Plan:
     pending = run.pending
     edit = run.header.edit
     edits = edits_of(edit, pending)
-    steps, unreadable = [], {}
+    steps, unreadable, refused = [], {}, {}
     for change, reading in zip(pending, _read(pending, read), strict=True):
         if reading.state is None:
             unreadable[change.uuid] = reading.error or PlacementError("it could not be read")
@@ -99,8 +86,12 @@ def plan_resume(run: Run, read: ReadStates) -> Plan:
             unreadable[change.uuid] = Overtaken(reading.subject.name)
             steps.append(change)
             continue
-        steps.append(_resume_step(change, edits.get(change.uuid, edit), reading.subject, reading.state))
-    return Plan(edit, tuple(steps), unreadable, edits=edits, goes_on=True)
+        try:
+            steps.append(_resume_step(change, edits.get(change.uuid, edit), reading.subject, reading.state))
+        except ChangedSince as error:
+            refused[change.uuid] = error
+            steps.append(change)
+    return Plan(edit, tuple(steps), unreadable, refused, edits, goes_on=True)
 
 
 def _resume_step(change: Change, edit: Edit, subject: Subject, state: ProviderState) -> Change:
@@ -132,7 +123,7 @@ def plan_undo(run: Run, read: ReadStates, *, force: bool = False) -> Plan:
         steps.append(step)
         if refusal:
             refused[step.uuid] = refusal
-    edit = Recorded(f"undo of {run.header.id} ({run.header.edit.title})", _facets(changes))
+    edit = Undoing(f"undo of {run.header.id} ({run.header.edit.title})", _facets(changes), force=force)
     return Plan(edit, tuple(steps), unreadable, refused, edits_of(edit, tuple(steps)))
 
 

@@ -1,19 +1,67 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A change taken back where somebody else changed the same provider since: what he set stays. Pure."""
+"""Changes taken back where somebody else changed the same provider since: what he set stays. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from osc_placement.batch.difference import is_same_inventory
+from osc_placement.batch.difference import describe_difference, holds, is_same_inventory
 from osc_placement.batch.inventory import is_same_ratio
-from osc_placement.batch.plan import Change, Facet, ProviderState
+from osc_placement.batch.plan import Change, Consumer, Decision, Facet, ProviderState
+from osc_placement.errors import PlacementError
 from osc_placement.model import INVENTORY_FIELDS, Inventory
 
 #: what a facet is made of: each of these is taken back, or stays, by itself
 _Cells = dict[tuple[str, ...], Any]
+
+
+class ChangedSince(PlacementError):
+    """Somebody changed a provider since a run did."""
+
+    def __init__(self, name: str, gone: Sequence[str], come: Sequence[str]) -> None:
+        self.name = name
+        self.gone = tuple(gone)
+        self.come = tuple(come)
+        what = f"{', '.join(gone) or 'nothing'} became {', '.join(come) or 'nothing'}"
+        super().__init__(
+            f"{name} was changed since: {what}; --force undoes what the run changed, and no more"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class WayBack:
+    """The edit of a step of an undo, for when somebody is faster: what he set is not written over.
+
+    ``step`` is as it was planned. Without ``force``, a provider of which anything is neither as it was then
+    nor as the step leaves it is refused; with it, only what nobody else has set since goes back.
+    """
+
+    title: str
+    step: Change
+    force: bool
+
+    @property
+    def facets(self) -> tuple[Facet, ...]:
+        """What it changes."""
+        return self.step.facets
+
+    def check(self, states: Sequence[ProviderState]) -> None:
+        """What was changed can be taken back."""
+
+    def decide(self, state: ProviderState) -> Decision:
+        """Say what the state shall become; :raises ChangedSince: somebody changed it, and no ``force``."""
+        step = self.step
+        if not (self.force or self._is_known(state)):
+            planned = {facet: getattr(step.before, facet) for facet in self.facets}
+            raise ChangedSince(step.subject.name, *describe_difference(replace(state, **planned), state))
+        back, _ = take_back(Change(step.subject, step.after, step.before), state)
+        return Decision(back, "is as it was before" if back == state else "")
+
+    def _is_known(self, state: ProviderState) -> bool:
+        images = (self.step.before, self.step.after)
+        return all(any(holds(state, image, [facet]) for image in images) for facet in self.facets)
 
 
 def take_back(change: Change, now: ProviderState) -> tuple[ProviderState, bool]:
@@ -25,12 +73,15 @@ def take_back(change: Change, now: ProviderState) -> tuple[ProviderState, bool]:
             continue
         split, join = _FORMS[facet]
         before, after, cells = split(*states)
-        for key in {key for key in {*before, *after} if before.get(key) != after.get(key)}:
-            if _is_same(cells.get(key), after.get(key)):
-                cells.pop(key, None)
-                cells |= {key: before[key]} if key in before else {}
-            else:
-                whole = whole and _is_same(cells.get(key), before.get(key))
+        changed = {key for key in {*before, *after} if before.get(key) != after.get(key)}
+        ours = {key for key in changed if _is_same(cells.get(key), after.get(key))}
+        whole = whole and all(_is_same(cells.get(key), before.get(key)) for key in changed - ours)
+        if ours != changed and facet == "allocations" and isinstance(change.subject, Consumer):
+            # moved on: with what it held before, beside what it holds now, it would claim twice
+            continue
+        for key in ours:
+            cells.pop(key, None)
+            cells |= {key: before[key]} if key in before else {}
         merged[facet] = join(cells)
     return replace(now, **merged), whole
 

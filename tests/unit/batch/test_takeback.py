@@ -1,14 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """A change taken back: ours goes where it is still ours, and what others set since stays."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 
 from osc_placement.batch.atomic import NotDone, NotRolledBack, execute_atomically
+from osc_placement.batch.execute import run_change
 from osc_placement.batch.inventory import RatioEdit
-from osc_placement.batch.plan import Change, Plan, ProviderState, describe_owner
+from osc_placement.batch.plan import Change, Consumer, Plan, ProviderState, Result, describe_owner
+from osc_placement.batch.record import Undoing, edit_from_json, edit_to_json
 from osc_placement.batch.recovery import _undo_step
-from osc_placement.batch.takeback import take_back
+from osc_placement.batch.takeback import ChangedSince, WayBack, take_back
 from osc_placement.model import Inventory, Provider
 from tests.unit.batch.test_repeat import EXAMPLES, STATES
 from tests.unit.fake_placement import FakePlacement, error
@@ -105,3 +109,76 @@ def test_rolling_back_leaves_what_others_set_and_says_so():
     assert report.halted == (
         "1 resource provider changed and not put back: somebody changed the same since, which stays"
     )
+
+
+@pytest.mark.parametrize(
+    ("now", "back"),
+    [
+        # it was moved on: to have it back where it was before would be to claim for it twice
+        ({"c": {"VCPU": 2}}, {"c": {"VCPU": 2}}),
+        ({"b": {"VCPU": 4}}, {"b": {"VCPU": 4}}),
+        ({}, {}),
+        ({"b": {"VCPU": 2}}, {"a": {"VCPU": 2}}),
+        ({"b": {"VCPU": 2, "DISK_GB": 1}}, {"a": {"VCPU": 2}, "b": {"DISK_GB": 1}}),
+        ({"b": {"VCPU": 2}, "c": {"DISK_GB": 1}}, {"a": {"VCPU": 2}, "c": {"DISK_GB": 1}}),
+    ],
+)
+def test_consumer_that_was_moved_on_stays_there(now, back):
+    """What a run moved is moved back only from where the run had moved it."""
+    moved = [ProviderState(allocations={name: {"VCPU": 2}}) for name in ("a", "b")]
+    taken, _ = take_back(Change(Consumer("i"), *moved), ProviderState(allocations=now))
+    assert taken == ProviderState(allocations=back)
+
+
+STEP = Change(
+    NODE,
+    ProviderState({"VCPU": OURS, "DISK_GB": OURS}, frozenset({"CUSTOM_A"})),
+    ProviderState({"VCPU": OLD, "DISK_GB": OLD}, frozenset()),
+)
+
+
+@pytest.mark.parametrize("force", [False, True])
+@pytest.mark.parametrize(
+    "state",
+    [STEP.before, STEP.after, replace(STEP.before, inventories=STEP.after.inventories)],
+    ids=["as planned", "back already", "back in part"],
+)
+def test_way_back_from_what_is_known(state, force):
+    """However far it was gone already; a claim changes the generation and nothing else."""
+    assert WayBack("undo", STEP, force).decide(state).after == STEP.after
+
+
+def test_way_back_leaves_what_others_set_meanwhile():
+    """Without force it is refused, as it would have been if it had been seen before."""
+    now = replace(STEP.before, inventories={"VCPU": THEIRS, "DISK_GB": OURS})
+    with pytest.raises(ChangedSince, match=r"VCPU:allocation_ratio=4.0 became VCPU:allocation_ratio=9.0"):
+        WayBack("undo", STEP, force=False).decide(now)
+    back = WayBack("undo", STEP, force=True).decide(now).after
+    assert back == ProviderState({"VCPU": THEIRS, "DISK_GB": OLD}, frozenset())
+
+
+@pytest.mark.parametrize("force", [False, True])
+def test_undo_that_somebody_overtakes(force):
+    """He writes between what undo reads and what it writes: the generation tells, and his ratio stays."""
+    step = Change(NODE, stock(VCPU=OURS, DISK_GB=OURS), stock(VCPU=OLD, DISK_GB=OLD))
+    theirs = {"VCPU": THEIRS.to_json(), "DISK_GB": OURS.to_json()}
+    now = {"inventories": theirs, "resource_provider_generation": 5}
+    fake = FakePlacement().on("GET", "/resource_providers/p/inventories", now)
+    fake.on("PUT", "/resource_providers/p/inventories", error(409, "", code="placement.concurrent_update"))
+    fake.on(
+        "PUT",
+        "/resource_providers/p/inventories/DISK_GB",
+        OLD.to_json() | {"resource_provider_generation": 6},
+    )
+    outcome = run_change(fake.client(), step, WayBack("undo", step, force))
+    assert fake.lines.count("PUT /resource_providers/p/inventories") == 1
+    assert fake.lines.count("PUT /resource_providers/p/inventories/DISK_GB") == force
+    assert outcome.result is (Result.APPLIED if force else Result.FAILED)
+    assert isinstance(outcome.error, ChangedSince) != force
+
+
+def test_undo_in_a_journal():
+    """Whoever resumes it goes the same way back."""
+    edit = edit_from_json(edit_to_json(Undoing("undo of r", ("inventories",), force=True)))
+    assert edit.edit_of(STEP) == WayBack("undo of r", STEP, force=True)
+    assert (edit.title, edit.facets) == ("undo of r", ("inventories",))
