@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The environments of what the project is compared with, from PyPI: the reference, the bare client, nova.
+"""Virtual environments of what the project is tested and compared with, made from PyPI once and kept.
 
-Each is made once, in the clone's .cache. The reference is openstack-placement, its plugin and
-OpenStackClient, and the bare client OpenStackClient alone, with the versions that constraints.txt gives for
-what they share with the project, so that all are compared on the same libraries. Nova is not held to them: it
-needs an older SQLAlchemy.
+Each lies in the clone's .cache. The reference is openstack-placement, its plugin and OpenStackClient, and the
+bare client OpenStackClient alone, with the versions that constraints.txt gives for what they share with the
+project, so that all are compared on the same libraries. Nova is not held to them: it needs an older
+SQLAlchemy.
 """
 
 from __future__ import annotations
@@ -25,35 +25,51 @@ NOVA_PINS = ("nova==34.0.0", "SQLAlchemy<2.1", "PyMySQL")
 CACHE = ROOT / ".cache"
 
 
-def make_reference(cache: pathlib.Path = CACHE) -> pathlib.Path:
+class NotInstallable(Exception):
+    """pip could not install it; the text is what pip said last."""
+
+
+def make_reference() -> pathlib.Path:
     """Make the environment of the reference unless it is there; its bin directory."""
-    content = (sys.version, *PINS, *OTHERS, CONSTRAINTS.read_text())
-    arguments = ("--constraint", str(CONSTRAINTS), *PINS, *OTHERS)
-    return _make(cache, "bench-reference", content, arguments)
+    return make("bench-reference", [*PINS, *OTHERS], constraints=CONSTRAINTS)
 
 
-def make_bare(cache: pathlib.Path = CACHE) -> pathlib.Path:
+def make_bare() -> pathlib.Path:
     """Make the environment of the client without any plugin for placement; its bin directory."""
-    content = (sys.version, *BARE, CONSTRAINTS.read_text())
-    return _make(cache, "bench-bare", content, ("--constraint", str(CONSTRAINTS), *BARE))
+    return make("bench-bare", BARE, constraints=CONSTRAINTS)
 
 
-def make_nova(cache: pathlib.Path = CACHE) -> pathlib.Path:
+def make_nova() -> pathlib.Path:
     """Make the environment of nova unless it is there; its bin directory."""
-    return _make(cache, "nova", (sys.version, *NOVA_PINS), NOVA_PINS)
+    return make("nova", NOVA_PINS)
 
 
-def _make(cache: pathlib.Path, name: str, content: Sequence[str], arguments: Sequence[str]) -> pathlib.Path:
-    """An environment with what these arguments of pip install; other content means making it anew."""
-    digest = hashlib.sha256("\n".join(content).encode()).hexdigest()[:12]
-    directory = cache / f"{name}-{digest}"
-    binaries = directory / "bin"
-    cache.mkdir(exist_ok=True)
-    with (cache / f"{name}.lock").open("w") as lock:
+def make(name: str, requirements: Sequence[str], *, constraints: pathlib.Path | None = None) -> pathlib.Path:
+    """Make the environment that has these unless it is there; its bin directory.
+
+    :param constraints: a file of versions for everything else
+    :raises NotInstallable: it cannot be made
+    """
+    versions = constraints.read_text() if constraints else ""
+    content = " ".join([sys.version, *requirements, versions])
+    directory = CACHE / f"{name}-{hashlib.sha256(content.encode()).hexdigest()[:12]}"
+    CACHE.mkdir(parents=True, exist_ok=True)
+    with (CACHE / f"{directory.name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # tests ask from several processes at once
         if not (directory / "complete").exists():
-            subprocess.run([sys.executable, "-m", "venv", "--clear", directory], check=True)
-            pip = [str(binaries / "python"), "-m", "pip", "install", "-qq"]
-            subprocess.run([*pip, *arguments], check=True)
+            _install(directory, [*requirements, *(["--constraint", str(constraints)] if constraints else [])])
             (directory / "complete").touch()
-    return binaries
+    return directory / "bin"
+
+
+def _install(directory: pathlib.Path, arguments: Sequence[str]) -> None:
+    """Install without compiling: most modules of nova and its like are never imported.
+
+    It takes a quarter of the time, and what is imported is compiled then.
+    """
+    subprocess.run([sys.executable, "-m", "venv", "--clear", "--without-pip", directory], check=True)
+    pip = [sys.executable, "-m", "pip", "--python", str(directory / "bin" / "python")]
+    command = [*pip, "install", "-qq", "--no-compile", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise NotInstallable(f"pip: {done.stderr.strip().splitlines()[-1:]}")

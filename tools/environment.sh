@@ -68,7 +68,8 @@ make_environment() {
     mkdir -p "$(dirname "$venv_log")"
     "$python" -m venv --clear "$venv" >"$venv_log" 2>&1 ||
         fail "$python cannot make a virtual environment (on Debian: install python3-venv); see $venv_log"
-    "$venv/bin/python" -m pip install --quiet --constraint "$root/$venv_constraints" \
+    # most of what is installed is never imported, and what is imported is compiled then
+    "$venv/bin/python" -m pip install --quiet --no-compile --constraint "$root/$venv_constraints" \
         --editable "${root}[$venv_extras]" >>"$venv_log" 2>&1 ||
         fail "could not install the project from $root; see $venv_log"
     say "$venv_content" >"$venv/complete"

@@ -8,7 +8,8 @@ import subprocess
 import sys
 import time
 
-from tests import databases, environments
+from benchmarks import environments
+from tests import databases
 from tests.functional import servers
 
 GUNICORN = pathlib.Path(sys.executable).with_name("gunicorn")

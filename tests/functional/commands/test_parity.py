@@ -20,9 +20,9 @@ import yaml
 from keystoneauth1.session import Session
 from keystoneauth1.token_endpoint import Token
 
+from benchmarks import environments
 from osc_placement import errors, microversion
 from osc_placement.client import PlacementClient
-from tests import environments
 
 REFERENCE = "osc-placement==4.9.1"
 #: output depends on these as much as on the plugin, so both are run by the same versions of them

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import requests
 
-from tests import environments
+from benchmarks import environments
 from tests.functional import servers
 
 REQUIREMENTS = ("keystone==30.0.0", "gunicorn")
@@ -82,9 +82,7 @@ class Keystone:
 
 def install():
     """The bin directory of an environment that has Keystone; :raises environments.NotInstallable."""
-    return environments.make(
-        "keystone", REQUIREMENTS, constraints=environments.ROOT / "constraints.txt"
-    ).absolute()
+    return environments.make("keystone", REQUIREMENTS, constraints=environments.CONSTRAINTS)
 
 
 def find_free_port():

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 import requests
 
-from tests import databases, environments
+from benchmarks import environments
+from tests import databases
 from tests.functional import servers
 from tests.functional.keystone import cloud
 

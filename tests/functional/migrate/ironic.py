@@ -14,7 +14,7 @@ import urllib.error
 import urllib.request
 from dataclasses import dataclass
 
-from tests import environments
+from benchmarks import environments
 from tests.functional import servers
 
 REQUIREMENTS = ("ironic==39.0.0", "gunicorn")
@@ -127,8 +127,7 @@ class Ironic:
 
 def install():
     """The bin directory of an environment that has Ironic; :raises environments.NotInstallable."""
-    constraints = environments.ROOT / "constraints.txt"
-    return environments.make("ironic", REQUIREMENTS, constraints=constraints).absolute()
+    return environments.make("ironic", REQUIREMENTS, constraints=environments.CONSTRAINTS)
 
 
 def find_free_port():

@@ -44,7 +44,7 @@ def find_nova():
     """The bin directory of nova's environment; skips or fails the test if it cannot be installed."""
     try:
         return environments.make_nova()
-    except subprocess.CalledProcessError as error:
+    except environments.NotInstallable as error:
         return databases.skip_or_fail(f"nova cannot be installed: {error}")
 
 

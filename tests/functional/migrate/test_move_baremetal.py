@@ -11,8 +11,9 @@ import time
 
 import pytest
 
+from benchmarks import environments
 from osc_placement.model import Inventory
-from tests import databases, environments
+from tests import databases
 from tests.functional import servers
 from tests.functional.migrate import ironic as ironics
 from tests.functional.migrate.cloud import IRONIC, add_flavor
