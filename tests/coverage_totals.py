@@ -14,7 +14,7 @@ import tempfile
 import coverage
 
 #: per cent that have to be reached, by what
-LEAST = {"lines": 94.0, "branches": 90.0}
+LEAST = {"lines": 95.0, "branches": 90.0}
 #: so many files are shown
 WORST = 10
 

@@ -10,7 +10,21 @@ import subprocess
 import sys
 from dataclasses import dataclass
 
+import coverage
+
+ROOT = pathlib.Path(__file__).parents[2]
 PROGRAM = pathlib.Path(sys.executable).with_name("placement-server")
+
+
+def make_command():
+    """What starts `placement-server`, measured if the test is."""
+    if coverage.Coverage.current() is None:
+        return (PROGRAM,)
+    data = ROOT / ".cache" / "coverage"
+    measure = ("coverage", "run", f"--rcfile={ROOT / 'pyproject.toml'}", f"--data-file={data}")
+    return (pathlib.Path(sys.executable), "-m", *measure, PROGRAM)
+
+
 READY = re.compile(r"placement-server: ready at (http://\S+) \((.*)\)\n")
 #: seconds after which a server that says nothing is taken to hang
 PATIENCE = 60
@@ -39,7 +53,7 @@ def make_environment(**variables):
 
 
 @contextlib.contextmanager
-def launched(directory, *arguments, environment=None, wrapper=()):
+def launched(directory, *arguments, environment=None, wrapper=(), command=None):
     """A server process in a directory, with its log there; killed at the end if it is still running.
 
     A wrapper is a command that becomes the one it is given.
@@ -47,7 +61,7 @@ def launched(directory, *arguments, environment=None, wrapper=()):
     log = directory / "server.log"
     with log.open("w") as stderr:
         process = subprocess.Popen(
-            [*wrapper, PROGRAM, "serve", "--port", "0", *map(str, arguments)],
+            [*wrapper, *(command or make_command()), "serve", "--port", "0", *map(str, arguments)],
             cwd=directory,
             env=environment or make_environment(),
             stdin=subprocess.DEVNULL,

@@ -99,7 +99,7 @@ def test_a_directory_that_is_none_is_named(tmp_path):
     """The server does not start, and says in one line why."""
     (tmp_path / "file").touch()
     environment = servers.make_environment(PROMETHEUS_MULTIPROC_DIR="file/metrics")
-    command = [servers.PROGRAM, "serve", "--port", "0"]
+    command = [*servers.make_command(), "serve", "--port", "0"]
     done = subprocess.run(
         command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False, timeout=60
     )

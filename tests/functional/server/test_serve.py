@@ -36,7 +36,7 @@ def fetch(url, method="GET", body=None):
 def run(directory, *arguments, **variables):
     """Run a command that does not go on serving; what came of it."""
     return subprocess.run(
-        [servers.PROGRAM, *map(str, arguments)],
+        [*servers.make_command(), *map(str, arguments)],
         cwd=directory,
         env=servers.make_environment(**variables),
         stdin=subprocess.DEVNULL,
@@ -128,7 +128,7 @@ sys.exit(main())
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda sig: sig.name)
 def test_worker_that_has_just_been_forked_stops_as_well(tmp_path, number):
-    """It is told only once, before it can listen; nobody waits for the end of its grace, which is 30 seconds."""
+    """It is told only once, before it can listen; nobody waits for the 30 seconds of its grace."""
     with servers.launched(tmp_path, command=(sys.executable, "-c", SLOW_SECOND_WORKER)) as server:
         server.process.send_signal(number)
         assert server.process.wait(20) == 0
