@@ -92,13 +92,18 @@ def execute_atomically(
     check_atomic(plan, client)
     run = _Run(client, plan, stop or threading.Event(), recorder or NoRecorder(), concurrency)
     by_uuid = {outcome.change.uuid: outcome for outcome in run.change(plan.changes)}
-    outcomes = tuple(by_uuid.get(step.uuid) or Outcome(step, Result.UNCHANGED) for step in plan.steps)
+    outcomes = tuple(by_uuid.get(step.uuid) or _not_tried(plan, step) for step in plan.steps)
     for outcome in outcomes:
         run.end(outcome)
         if on_outcome:
             on_outcome(outcome)
     interrupted = any(outcome.result is Result.SKIPPED for outcome in outcomes)
     return Report(plan, outcomes, interrupted, run.failure)
+
+
+def _not_tried(plan: Plan, step: Change) -> Outcome:
+    error = plan.hopeless.get(step.uuid)
+    return Outcome(step, Result.FAILED if error else Result.UNCHANGED, error=error)
 
 
 class _Run:

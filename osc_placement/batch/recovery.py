@@ -19,17 +19,16 @@ from osc_placement.batch.plan import (
     Subject,
     plan_change,
 )
-from osc_placement.batch.record import Undoing, edits_of
+from osc_placement.batch.record import Recorded, Undoing, edits_of
 from osc_placement.batch.reshape_record import KIND
 from osc_placement.batch.room import Overtaken, carry_owner, is_half_written, is_overtaken
 from osc_placement.batch.run import Run
-from osc_placement.batch.takeback import ChangedSince, take_back
+from osc_placement.batch.takeback import FOUND_BACK, OTHERS_STAY, ChangedSince, take_back
 from osc_placement.errors import PlacementError
 
 #: who reads the facets of some providers or consumers: `select.read_states` with its client
 ReadStates = Callable[[Sequence[Subject], Sequence[Facet]], Sequence[Reading]]
 FOUND_DONE: Final = "was done already"
-FOUND_BACK: Final = "is as it was before"
 
 
 class WrongServer(PlacementError):
@@ -74,7 +73,7 @@ def plan_resume(run: Run, read: ReadStates) -> Plan:
         raise OtherKind(run)
     require_planned(run)
     pending = run.pending
-    edit = run.header.edit
+    edit = _edit_of(run)
     edits = edits_of(edit, pending)
     steps, unreadable, refused = [], {}, {}
     for change, reading in zip(pending, _read(pending, read), strict=True):
@@ -89,9 +88,18 @@ def plan_resume(run: Run, read: ReadStates) -> Plan:
         try:
             steps.append(_resume_step(change, edits.get(change.uuid, edit), reading.subject, reading.state))
         except ChangedSince as error:
-            refused[change.uuid] = error
+            way = f"batch run undo {run.header.undoes} --force undoes what that run changed, and no more"
+            refused[change.uuid] = ChangedSince(error.name, error.gone, error.come, way)
             steps.append(change)
     return Plan(edit, tuple(steps), unreadable, refused, edits, goes_on=True)
+
+
+def _edit_of(run: Run) -> Edit:
+    """The edit of a run; an undo of before there were ways back writes over nobody either."""
+    edit = run.header.edit
+    if run.header.undoes and type(edit) is Recorded:
+        return Undoing(edit.title, edit.facets, force=False)
+    return edit
 
 
 def _resume_step(change: Change, edit: Edit, subject: Subject, state: ProviderState) -> Change:
@@ -137,7 +145,7 @@ def _undo_step(
         return Change(subject, state, replace(state, **values)), None
     if force:
         back, _ = take_back(change, state)
-        return Change(subject, state, back, "changed since; what others changed stays"), None
+        return Change(subject, state, back, OTHERS_STAY), None
     expected = {facet: getattr(change.after, facet) for facet in change.facets}
     gone, come = describe_difference(replace(state, **expected), state)
     return Change(subject, state, state, "changed since"), ChangedSince(subject.name, gone, come)

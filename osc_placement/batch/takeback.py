@@ -10,24 +10,32 @@ from typing import Any, Final
 from osc_placement.batch.difference import describe_difference, holds, is_same_inventory
 from osc_placement.batch.inventory import is_same_ratio
 from osc_placement.batch.plan import Change, Consumer, Decision, Facet, ProviderState
+from osc_placement.batch.room import is_half_written
 from osc_placement.errors import PlacementError
 from osc_placement.model import INVENTORY_FIELDS, Inventory
+
+FOUND_BACK: Final = "is as it was before"
+OTHERS_STAY: Final = "changed since; what others changed stays"
 
 #: what a facet is made of: each of these is taken back, or stays, by itself
 _Cells = dict[tuple[str, ...], Any]
 
 
 class ChangedSince(PlacementError):
-    """Somebody changed a provider since a run did."""
+    """Somebody changed a provider since a run did; ``way`` says what can be done about it."""
 
-    def __init__(self, name: str, gone: Sequence[str], come: Sequence[str]) -> None:
+    def __init__(
+        self,
+        name: str,
+        gone: Sequence[str],
+        come: Sequence[str],
+        way: str = "--force undoes what the run changed, and no more",
+    ) -> None:
         self.name = name
         self.gone = tuple(gone)
         self.come = tuple(come)
         what = f"{', '.join(gone) or 'nothing'} became {', '.join(come) or 'nothing'}"
-        super().__init__(
-            f"{name} was changed since: {what}; --force undoes what the run changed, and no more"
-        )
+        super().__init__(f"{name} was changed since: {what}; {way}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,15 +61,23 @@ class WayBack:
     def decide(self, state: ProviderState) -> Decision:
         """Say what the state shall become; :raises ChangedSince: somebody changed it, and no ``force``."""
         step = self.step
-        if not (self.force or self._is_known(state)):
-            planned = {facet: getattr(step.before, facet) for facet in self.facets}
-            raise ChangedSince(step.subject.name, *describe_difference(replace(state, **planned), state))
-        back, _ = take_back(Change(step.subject, step.after, step.before), state)
-        return Decision(back, "is as it was before" if back == state else "")
+        if not (self.force or is_half_written(step, state)):
+            self._refuse_strangers(state)
+        back, whole = take_back(Change(step.subject, step.after, step.before), state)
+        if whole:
+            return Decision(back, FOUND_BACK if back == state else "")
+        return Decision(back, OTHERS_STAY)
 
-    def _is_known(self, state: ProviderState) -> bool:
+    def _refuse_strangers(self, state: ProviderState) -> None:
         images = (self.step.before, self.step.after)
-        return all(any(holds(state, image, [facet]) for image in images) for facet in self.facets)
+        planned = {
+            facet: getattr(self.step.before, facet)
+            for facet in self.facets
+            if not any(holds(state, image, [facet]) for image in images)
+        }
+        if planned:
+            gone, come = describe_difference(replace(state, **planned), state)
+            raise ChangedSince(self.step.subject.name, gone, come)
 
 
 def take_back(change: Change, now: ProviderState) -> tuple[ProviderState, bool]:
@@ -75,15 +91,31 @@ def take_back(change: Change, now: ProviderState) -> tuple[ProviderState, bool]:
         before, after, cells = split(*states)
         changed = {key for key in {*before, *after} if before.get(key) != after.get(key)}
         ours = {key for key in changed if _is_same(cells.get(key), after.get(key))}
+        if facet == "allocations":
+            moved = _find_moved(change, now, changed - ours, gives=not ours.isdisjoint(before))
+            ours = {key for key in ours if key[0] not in moved}
         whole = whole and all(_is_same(cells.get(key), before.get(key)) for key in changed - ours)
-        if ours != changed and facet == "allocations" and isinstance(change.subject, Consumer):
-            # moved on: with what it held before, beside what it holds now, it would claim twice
-            continue
         for key in ours:
             cells.pop(key, None)
             cells |= {key: before[key]} if key in before else {}
         merged[facet] = join(cells)
     return replace(now, **merged), whole
+
+
+def _find_moved(
+    change: Change, now: ProviderState, strange: set[tuple[str, ...]], *, gives: bool
+) -> set[str]:
+    """The holders of which no allocation goes back, as that would be a second claim for an instance.
+
+    A consumer that does not hold what a change left it with was moved on, or is gone. ``gives``: something
+    would be held again, which is too much for a consumer that holds things elsewhere by now. Of a provider
+    the holders are consumers, and each is seen by itself.
+    """
+    if not isinstance(change.subject, Consumer):
+        return {key[0] for key in strange}
+    left, held = change.after.allocations or {}, now.allocations or {}
+    moved = strange or (gives and held.keys() != left.keys())
+    return {*(change.before.allocations or {}), *left} if moved else set()
 
 
 def _is_same(one: Any, other: Any) -> bool:

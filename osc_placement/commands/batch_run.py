@@ -8,7 +8,7 @@ import sys
 from typing import Any, Final
 
 from osc_placement import microversion
-from osc_placement.batch import journal, recovery
+from osc_placement.batch import journal, recovery, takeback
 from osc_placement.batch.difference import describe_difference
 from osc_placement.batch.plan import EXIT_PARTIAL, Change, Plan, Reading
 from osc_placement.batch.reshape_record import KIND, plan_steps, undo_of
@@ -77,7 +77,8 @@ class ResumeRun(PlanCommand):
     """Go on with a run that was interrupted or had failures: do what is left of it.
 
     A resource provider that has what was planned is left as it is; one that somebody changed meanwhile is
-    planned again. What was begun with --atomic goes on so: what is left is changed all at once.
+    planned again, or refused where the run is an undo. What was begun with --atomic goes on so: what is left
+    is changed all at once.
     """
 
     minimum = microversion.MIN
@@ -181,7 +182,7 @@ class UndoRun(PlanCommand):
         self._reshape = plan_return(self.client, undo_of(intents), title)
         if self._reshape is not None:
             return self._reshape.steps
-        back = (Change(step.subject, step.before, step.before, recovery.FOUND_BACK) for step in intents)
+        back = (Change(step.subject, step.before, step.before, takeback.FOUND_BACK) for step in intents)
         return plan_steps(title, back)
 
 

@@ -10,11 +10,13 @@ import stat
 import pytest
 
 from osc_placement.batch import execute, journal, recovery
+from osc_placement.batch.atomic import execute_atomically
 from osc_placement.batch.inventory import RatioEdit
 from osc_placement.batch.membership import TraitEdit
 from osc_placement.batch.plan import Change, Consumer, Plan, ProviderState, Result, make_plan
-from osc_placement.batch.record import Recorded, edits_of
+from osc_placement.batch.record import Recorded, Undoing, edits_of
 from osc_placement.batch.select import read_states
+from osc_placement.model import Inventory, Provider
 from tests.unit.batch.cloud import FakeCloud, processors
 
 SERVER = "http://somebody:secret@placement.test/placement/"
@@ -225,6 +227,47 @@ def test_allocations_of_consumers_are_run_resumed_and_undone_the_same_way(tmp_pa
     assert "p2:DISK_GB=5" in str(undo(cloud, tmp_path, run_id).outcomes[0].error)
     assert undo(cloud, tmp_path, run_id, force=True).exit_status == 0
     assert cloud.claims["c1"]["allocations"] == {"p2": {"resources": {"DISK_GB": 5}}}
+
+
+def begin_undo(directory, edit, atomic):
+    """The journal of an undo, of ratios from 4 to 1, that was killed before its first write."""
+    ours, old = (
+        ProviderState({name: Inventory.from_json(each) for name, each in processors(ratio).items()})
+        for ratio in (4.0, 1.0)
+    )
+    step = Change(Provider("a", "a", 0), ours, old)
+    plan = Plan(edit, (step,), edits=edits_of(edit, (step,)))
+    recorder = journal.create(SERVER, plan, directory=directory, undoes="r", settings={"atomic": atomic})
+    recorder.close()
+    return recorder.id
+
+
+@pytest.mark.parametrize("atomic", [False, True])
+@pytest.mark.parametrize(
+    "edit",
+    [
+        Undoing("undo of r", ("inventories",), force=False),
+        # as it was written by releases that did not know better
+        Recorded("undo of r", ("inventories",)),
+    ],
+)
+def test_a_resumed_undo_writes_over_nobody(tmp_path, edit, atomic):
+    """What somebody set while it was dead is refused, with what can be done, and is not taken for done."""
+    run_id = begin_undo(tmp_path, edit, atomic)
+    cloud = FakeCloud("a", inventories=processors(9.0))
+    run, recorder = journal.reopen(run_id, tmp_path)
+    plan = recovery.plan_resume(run, reader(cloud))
+    recorder.begin(plan)
+    run_plan = execute_atomically if atomic else execute.execute_plan
+    report = recorder.end_sitting(run_plan(cloud, plan, recorder=recorder))
+    recorder.close()
+    assert report.exit_status == 3
+    assert str(report.outcomes[0].error) == (
+        "a was changed since: VCPU:allocation_ratio=4.0 became VCPU:allocation_ratio=9.0; "
+        "batch run undo r --force undoes what that run changed, and no more"
+    )
+    assert cloud.facets["a"]["inventories"] == processors(9.0)
+    assert journal.read(run_id, tmp_path).pending
 
 
 def test_a_run_under_way_is_not_resumed_by_another(tmp_path):

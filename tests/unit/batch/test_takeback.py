@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 
 from osc_placement.batch.atomic import NotDone, NotRolledBack, execute_atomically
-from osc_placement.batch.execute import run_change
+from osc_placement.batch.execute import keep_before, run_change
 from osc_placement.batch.inventory import RatioEdit
 from osc_placement.batch.plan import Change, Consumer, Plan, ProviderState, Result, describe_owner
 from osc_placement.batch.record import Undoing, edit_from_json, edit_to_json
 from osc_placement.batch.recovery import _undo_step
-from osc_placement.batch.takeback import ChangedSince, WayBack, take_back
+from osc_placement.batch.takeback import OTHERS_STAY, ChangedSince, WayBack, take_back
 from osc_placement.model import Inventory, Provider
 from tests.unit.batch.test_repeat import EXAMPLES, STATES
 from tests.unit.fake_placement import FakePlacement, error
@@ -120,7 +120,7 @@ def test_rolling_back_leaves_what_others_set_and_says_so():
         ({}, {}),
         ({"b": {"VCPU": 2}}, {"a": {"VCPU": 2}}),
         ({"b": {"VCPU": 2, "DISK_GB": 1}}, {"a": {"VCPU": 2}, "b": {"DISK_GB": 1}}),
-        ({"b": {"VCPU": 2}, "c": {"DISK_GB": 1}}, {"a": {"VCPU": 2}, "c": {"DISK_GB": 1}}),
+        ({"b": {"VCPU": 2}, "c": {"DISK_GB": 1}}, {"b": {"VCPU": 2}, "c": {"DISK_GB": 1}}),
     ],
 )
 def test_consumer_that_was_moved_on_stays_there(now, back):
@@ -128,6 +128,25 @@ def test_consumer_that_was_moved_on_stays_there(now, back):
     moved = [ProviderState(allocations={name: {"VCPU": 2}}) for name in ("a", "b")]
     taken, _ = take_back(Change(Consumer("i"), *moved), ProviderState(allocations=now))
     assert taken == ProviderState(allocations=back)
+
+
+@pytest.mark.parametrize("now", [{}, {"c": {"VCPU": 2}}])
+def test_orphans_of_a_consumer_that_was_moved_on_stay_away(now):
+    """What an audit took away is given back beside nothing else than what it left."""
+    held = {name: {"VCPU": 2} for name in ("a", "b")}
+    change = Change(
+        Consumer("i"), ProviderState(allocations=held), ProviderState(allocations={"b": held["b"]})
+    )
+    assert take_back(change, ProviderState(allocations=now)) == (ProviderState(allocations=now), False)
+    assert take_back(change, change.after) == (change.before, True)
+
+
+def test_consumers_of_a_provider_go_back_each_by_itself():
+    """One that is no longer there is not given its claim again; the other is."""
+    before, after = ({name: {held: 1} for name in ("gone", "there")} for held in ("VCPU", "CUSTOM_X"))
+    change = Change(NODE, ProviderState(allocations=before), ProviderState(allocations=after))
+    back, whole = take_back(change, ProviderState(allocations={"there": {"CUSTOM_X": 1}}))
+    assert (back.allocations, whole) == ({"there": {"VCPU": 1}}, False)
 
 
 STEP = Change(
@@ -155,6 +174,36 @@ def test_way_back_leaves_what_others_set_meanwhile():
         WayBack("undo", STEP, force=False).decide(now)
     back = WayBack("undo", STEP, force=True).decide(now).after
     assert back == ProviderState({"VCPU": THEIRS, "DISK_GB": OLD}, frozenset())
+
+
+def test_way_back_tells_only_what_others_set():
+    """Not what the undo itself has written already."""
+    now = ProviderState(STEP.after.inventories, frozenset({"CUSTOM_A", "CUSTOM_B"}))
+    with pytest.raises(ChangedSince, match=r"^p was changed since: nothing became CUSTOM_B; --force"):
+        WayBack("undo", STEP, force=False).decide(now)
+
+
+@pytest.mark.parametrize(
+    ("now", "reason"),
+    [
+        (STEP.before, ""),
+        (STEP.after, "is as it was before"),
+        (ProviderState({"VCPU": THEIRS, "DISK_GB": OLD}, frozenset()), OTHERS_STAY),
+    ],
+)
+def test_reason_of_a_way_back(now, reason):
+    """What stays is not said to be as it was."""
+    assert WayBack("undo", STEP, force=True).decide(now).reason == reason
+
+
+def test_way_back_that_is_half_written_is_nobody_elses():
+    """Of a class that is reserved as a whole, the first of two writes leaves room."""
+    before = ProviderState({"CUSTOM_X": Inventory(1, reserved=1)}, allocations={"c": {"CUSTOM_X": 1}})
+    after = ProviderState({"VCPU": Inventory(8)}, allocations={"c": {"VCPU": 2}})
+    step = Change(NODE, after, before)
+    half = replace(before, inventories={"CUSTOM_X": Inventory(1)})
+    again = Change(NODE, half, WayBack("undo", step, force=False).decide(half).after)
+    assert keep_before(step, again) == step
 
 
 @pytest.mark.parametrize("force", [False, True])
