@@ -26,7 +26,7 @@ CACHE = ROOT / ".cache"
 
 
 class NotInstallable(Exception):
-    """pip could not install it; the text is what pip said last."""
+    """It could not be installed; the text is what pip or venv said last."""
 
 
 def make_reference() -> pathlib.Path:
@@ -67,9 +67,14 @@ def _install(directory: pathlib.Path, arguments: Sequence[str]) -> None:
 
     It takes a quarter of the time, and what is imported is compiled then.
     """
-    subprocess.run([sys.executable, "-m", "venv", "--clear", "--without-pip", directory], check=True)
-    pip = [sys.executable, "-m", "pip", "--python", str(directory / "bin" / "python")]
-    command = [*pip, "install", "-qq", "--no-compile", *arguments]
+    _run_module("venv", "--clear", "--without-pip", str(directory))
+    where = ("--python", str(directory / "bin" / "python"))
+    _run_module("pip", *where, "install", "-qq", "--no-compile", *arguments)
+
+
+def _run_module(name: str, *arguments: str) -> None:
+    command = [sys.executable, "-m", name, *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
-        raise NotInstallable(f"pip: {done.stderr.strip().splitlines()[-1:]}")
+        lines = done.stderr.strip().splitlines() or [f"exit status {done.returncode}"]
+        raise NotInstallable(f"{name}: {lines[-1]}")

@@ -110,7 +110,7 @@ def filled(directory: pathlib.Path, endpoint: str, size: Size) -> Iterator[pathl
 def _manage(conf: pathlib.Path, words: Sequence[str]) -> None:
     try:
         program = environments.make_nova() / "nova-manage"
-    except subprocess.CalledProcessError as error:
+    except environments.NotInstallable as error:
         raise Unavailable(f"nova cannot be installed: {error}") from error
     subprocess.run([program, "--config-file", conf, *words], check=True, capture_output=True)
 

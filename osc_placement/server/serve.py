@@ -328,6 +328,6 @@ class _Gunicorn(BaseApplication):  # type: ignore[misc]  # it has no annotations
         gc.freeze()
 
     def _announce(self, worker: Any) -> None:
-        if worker.age == 1:
+        if worker.age == 1 and worker.alive:
             # the worker begins to answer when this function has returned
             threading.Thread(target=self._announcement.make, daemon=True).start()

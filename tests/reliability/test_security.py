@@ -78,7 +78,7 @@ def test_a_server_that_cannot_log_in_does_not_tell_the_password(backend, verbosi
         pytest.skip("another kind of database was asked for")
     url = wrong_url(backend).render_as_string(hide_password=False)
     done = subprocess.run(
-        [*servers.make_command(), "serve", "--port", "0", "--database", url, *verbosity],
+        [servers.PROGRAM, "serve", "--port", "0", "--database", url, *verbosity],
         cwd=tmp_path,
         env=servers.make_environment(),
         stdin=subprocess.DEVNULL,
