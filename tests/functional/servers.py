@@ -13,12 +13,15 @@ from dataclasses import dataclass
 import coverage
 
 ROOT = pathlib.Path(__file__).parents[2]
+#: the tests whose servers are measured: those of other tests take longer so, and do nothing that these do not
+MEASURED = "tests/functional/server/"
 PROGRAM = pathlib.Path(sys.executable).with_name("placement-server")
 
 
 def make_command():
-    """What starts `placement-server`, measured if the test is."""
-    if coverage.Coverage.current() is None:
+    """What starts `placement-server`: measured if the test is, and about the server."""
+    of_server = os.environ.get("PYTEST_CURRENT_TEST", "").startswith(MEASURED)
+    if not of_server or coverage.Coverage.current() is None:
         return (PROGRAM,)
     data = ROOT / ".cache" / "coverage"
     measure = ("coverage", "run", f"--rcfile={ROOT / 'pyproject.toml'}", f"--data-file={data}")

@@ -18,7 +18,7 @@ from tests.functional import servers
 BIN = pathlib.Path(sys.executable).parent
 #: the commands of the reference, and ours, to which the arguments of theirs are added
 THEIRS = {"db": (BIN / "placement-manage",), "upgrade": (BIN / "placement-status",)}
-OURS = {"db": servers.make_command(), "upgrade": (*servers.make_command(), "status")}
+OURS = {"db": (servers.PROGRAM,), "upgrade": (servers.PROGRAM, "status")}
 
 OLD_PROVIDERS = 3
 OLD_CONSUMERS = 4
@@ -240,7 +240,7 @@ def test_stamp_records_a_version(conf):
 def test_database_must_be_named(tmp_path, action):
     """Without a database the command says how to name one, and makes none."""
     done = subprocess.run(
-        [*servers.make_command(), "db", action], capture_output=True, text=True, check=False, cwd=tmp_path
+        [servers.PROGRAM, "db", action], capture_output=True, text=True, check=False, cwd=tmp_path
     )
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.startswith("placement-server: No database is named: say --database URL")
