@@ -82,24 +82,28 @@ class WayBack:
 
 def take_back(change: Change, now: ProviderState) -> tuple[ProviderState, bool]:
     """What a state becomes without a change, and whether nothing of the change had been changed since."""
-    merged, whole = {}, True
-    for facet in change.facets:
-        states = [getattr(state, facet) for state in (change.before, change.after, now)]
-        if states[-1] is None:
-            continue
-        split, join = _FORMS[facet]
-        before, after, cells = split(*states)
-        changed = {key for key in {*before, *after} if before.get(key) != after.get(key)}
-        ours = {key for key in changed if _is_same(cells.get(key), after.get(key))}
-        if facet == "allocations":
-            moved = _find_moved(change, now, changed - ours, gives=not ours.isdisjoint(before))
-            ours = {key for key in ours if key[0] not in moved}
-        whole = whole and all(_is_same(cells.get(key), before.get(key)) for key in changed - ours)
-        for key in ours:
-            cells.pop(key, None)
-            cells |= {key: before[key]} if key in before else {}
-        merged[facet] = join(cells)
-    return replace(now, **merged), whole
+    taken = {
+        facet: _take_back_facet(change, facet, now)
+        for facet in change.facets
+        if getattr(now, facet) is not None
+    }
+    merged = {facet: value for facet, (value, _) in taken.items()}
+    return replace(now, **merged), all(whole for _, whole in taken.values())
+
+
+def _take_back_facet(change: Change, facet: Facet, now: ProviderState) -> tuple[Any, bool]:
+    split, join = _FORMS[facet]
+    before, after, cells = split(*(getattr(state, facet) for state in (change.before, change.after, now)))
+    changed = {key for key in {*before, *after} if before.get(key) != after.get(key)}
+    ours = {key for key in changed if _is_same(cells.get(key), after.get(key))}
+    if facet == "allocations":
+        moved = _find_moved(change, now, changed - ours, gives=not ours.isdisjoint(before))
+        ours = {key for key in ours if key[0] not in moved}
+    whole = all(_is_same(cells.get(key), before.get(key)) for key in changed - ours)
+    for key in ours:
+        cells.pop(key, None)
+        cells |= {key: before[key]} if key in before else {}
+    return join(cells), whole
 
 
 def _find_moved(
