@@ -15,7 +15,11 @@ from tests.reliability.clients import Client, make_provider
 from tests.reliability.ledger import Ledger, work_until
 from tests.reliability.test_storms import load_inventories, move
 
-PROVIDERS, TOTAL = 4, 400
+PROVIDERS = 4
+#: what each has: more than is claimed in any number of rounds
+PLENTY = 1_000_000
+#: what the parent has, and with it the most consumers that move at once
+TOTAL = 400
 SERVED = {204, 409}
 SERVER_BACKENDS = ("mariadb", "postgresql")
 
@@ -29,7 +33,7 @@ class Cloud:
     """A few providers to claim of, and a parent and child between which inventory is moved to and fro."""
 
     def __init__(self, client):
-        self.subjects = [make_provider(client, TOTAL) for _ in range(PROVIDERS)]
+        self.subjects = [make_provider(client, PLENTY) for _ in range(PROVIDERS)]
         self.parent = make_provider(client, TOTAL)
         self.child = make_provider(client, parent=self.parent)
 
