@@ -2,9 +2,10 @@
 """Writers commit at any moment of a worker's looks, and each asks the worker for what it has just committed.
 
 What `staleness` cannot show, where one request is made after the other: that no look takes the mark of a
-commit that it does not see. Writers pause now and then, as a mark is kept only where nobody is busy. Run as a
-program for as long as one likes; exit status 1 if a commit that was acknowledged is not in an answer, if a
-thread failed, or if no mark was ever kept.
+commit that it does not see. Writers pause now and then, as a mark is kept only where nobody is busy; where
+others keep the database busy, it goes on until a mark was kept, for a minute at most. Run as a program for as
+long as one likes; exit status 1 if a commit that was acknowledged is not in an answer, if a thread failed, or
+if no mark was ever kept.
 """
 
 from __future__ import annotations
@@ -34,6 +35,8 @@ PROCESSES = 2
 WRITERS = 2
 #: seconds that a writer waits at most before it writes again
 PAUSES = (0.0, 0.0, 0.001, 0.01)
+#: seconds that a worker goes on at most beyond what it was asked for, until it has kept a mark
+PATIENCE = 60
 
 
 class Worker:
@@ -61,6 +64,10 @@ class Worker:
         with self._counting:
             self.counts[what] += number
 
+    def _goes_on(self) -> bool:
+        beyond = time.monotonic() - self._end
+        return beyond < (0 if self.counts["marks kept"] else PATIENCE)
+
     def _count_failure(self, work: Callable[[], None]) -> None:
         try:
             work()
@@ -76,7 +83,7 @@ class Worker:
         engine = sa.create_engine(self._database.url)
         generation = made.generation
         with engine.connect() as connection:
-            while time.monotonic() < self._end:
+            while self._goes_on():
                 generation += 1
                 connection.execute(move.values(generation=generation))
                 connection.commit()
@@ -94,7 +101,7 @@ class Worker:
 
     def _look(self) -> None:
         last: object = None
-        while time.monotonic() < self._end:
+        while self._goes_on():
             self._current.get()
             mark = self._current._mark
             self._count("looks")
@@ -129,7 +136,7 @@ def main() -> int:
         workers = [spawn.Process(target=_work, args=arguments, daemon=True) for _ in range(PROCESSES)]
         for worker in workers:
             worker.start()
-        counted = [outcomes.get(timeout=options.seconds + 60) for _ in workers]
+        counted = [outcomes.get(timeout=options.seconds + PATIENCE + 60) for _ in workers]
         for worker in workers:
             worker.join()
     total = {name: sum(counts[name] for counts in counted) for name in counted[0]}
