@@ -13,9 +13,10 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from osc_placement.flavor import Flavor, NoClaim, resources_of
 from osc_placement.migrate.base import Finding, Trouble
-from osc_placement.migrate.facts import Flavor, Instance
-from osc_placement.migrate.flavor import NoClaim, resources_of
+from osc_placement.migrate.facts import Instance
+from osc_placement.migrate.flavor import STANDARD_CLASSES
 
 #: in the order of nova's own documentation
 _SIZES: Final = ("VCPU", "MEMORY_MB", "DISK_GB")
@@ -57,7 +58,7 @@ def judge_flavors(
     """
     for flavor in flavors:
         try:
-            asked = resources_of(flavor)
+            asked = resources_of(flavor, STANDARD_CLASSES)
         except NoClaim:
             continue  # nova would refuse it for bare metal as for anything else
         named = asked.keys() & set(classes)

@@ -11,10 +11,10 @@ from collections.abc import Collection, Iterator
 from typing import Protocol
 
 from osc_placement.errors import PlacementError
+from osc_placement.flavor import Flavor
 from osc_placement.migrate.facts import (
     Cell,
     ComputeNode,
-    Flavor,
     HostAggregate,
     Instance,
     IronicNode,

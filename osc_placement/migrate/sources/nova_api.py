@@ -13,11 +13,11 @@ from functools import cached_property
 from typing import Final
 
 from osc_placement.batch.workers import CONCURRENCY, map_in_order
+from osc_placement.flavor import Flavor
 from osc_placement.migrate.facts import (
     ENDED_MIGRATIONS,
     Cell,
     ComputeNode,
-    Flavor,
     HostAggregate,
     Instance,
     MigrationRecord,

@@ -15,6 +15,7 @@ from typing import Any, Final
 import sqlalchemy as sa
 from sqlalchemy.engine import RowMapping
 
+from osc_placement.flavor import Flavor
 from osc_placement.migrate.facts import (
     CELL0,
     ENDED_MIGRATIONS,
@@ -22,7 +23,6 @@ from osc_placement.migrate.facts import (
     BadFlavor,
     Cell,
     ComputeNode,
-    Flavor,
     HostAggregate,
     Instance,
     MigrationRecord,

@@ -7,15 +7,14 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from osc_placement.migrate.facts import IMAGE_PROPERTIES, Flavor, Instance
+from osc_placement.flavor import Flavor, flavor_from_json
+from osc_placement.migrate.facts import IMAGE_PROPERTIES, Instance
 from osc_placement.migrate.sources.base import Unreadable
 from osc_placement.migrate.sources.rest import SUBJECT, Document
 
 _HOST: Final = "OS-EXT-SRV-ATTR:host"
 _NODE: Final = "OS-EXT-SRV-ATTR:hypervisor_hostname"
 _ROOT: Final = "OS-EXT-SRV-ATTR:root_device_name"
-#: what the list of flavors says where a server says ``ephemeral``
-_EPHEMERAL: Final = "OS-FLV-EXT-DATA:ephemeral"
 _VOLUMES: Final = "os-extended-volumes:volumes_attached"
 
 
@@ -72,18 +71,6 @@ def _read_flavor(flavor: Document) -> tuple[Flavor | None, str]:
         reason = "nova does not show its extra specs" if flavor else "it has no flavor"
         return None, reason
     try:
-        return _parse(flavor), ""
+        return flavor_from_json(flavor), ""
     except (KeyError, TypeError, ValueError) as error:
         return None, f"its flavor cannot be read: {error}"
-
-
-def _parse(flavor: Document) -> Flavor:
-    return Flavor(
-        vcpus=int(flavor["vcpus"]),
-        memory_mb=int(flavor["ram"]),
-        root_gb=int(flavor["disk"]),
-        ephemeral_gb=int(flavor[_EPHEMERAL if _EPHEMERAL in flavor else "ephemeral"] or 0),
-        swap_mb=int(flavor["swap"] or 0),
-        extra_specs={str(key): str(value) for key, value in flavor["extra_specs"].items()},
-        name=str(flavor.get("original_name") or ""),
-    )

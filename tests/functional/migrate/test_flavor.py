@@ -6,8 +6,8 @@ import pathlib
 import random
 import subprocess
 
-from osc_placement.migrate.facts import Flavor
-from osc_placement.migrate.flavor import NoClaim, resources_of
+from osc_placement.flavor import Flavor, NoClaim, resources_of
+from osc_placement.migrate.flavor import STANDARD_CLASSES
 from tests.functional.migrate.nova_databases import find_nova
 
 SCRIPT = pathlib.Path(__file__).with_name("nova_scheduler.py")
@@ -76,7 +76,7 @@ def ask_ours(case):
     sizes = dict(case["flavor"])
     flavor = Flavor(swap_mb=sizes.pop("swap"), **sizes)
     try:
-        return resources_of(flavor, volume_root=case["volume_root"], image=case["image"])
+        return resources_of(flavor, STANDARD_CLASSES, volume_root=case["volume_root"], image=case["image"])
     except NoClaim:
         return None
 

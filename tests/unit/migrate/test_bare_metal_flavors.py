@@ -5,8 +5,9 @@ import shlex
 
 import pytest
 
+from osc_placement.flavor import Flavor
 from osc_placement.migrate.bare_metal_flavors import FlavorUse, judge_flavors, mend
-from osc_placement.migrate.facts import Flavor, Instance
+from osc_placement.migrate.facts import Instance
 
 SIZELESS = {"resources:VCPU": "0", "resources:MEMORY_MB": "0", "resources:DISK_GB": "0"}
 CLASSES = {"CUSTOM_X", "CUSTOM_Y"}

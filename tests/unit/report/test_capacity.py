@@ -73,10 +73,18 @@ def test_a_project_is_the_sum_of_its_consumers():
 FLAVOR = {"vcpus": 4, "ram": 8192, "disk": 20, "OS-FLV-EXT-DATA:ephemeral": 5, "swap": 1025}
 
 
+CLASSES = ("VCPU", "PCPU", "MEMORY_MB", "DISK_GB", "VGPU")
+
+
+def want_with(**specs):
+    """What the flavor asks for with these extra specs."""
+    return want_of_flavor("m1", {**FLAVOR, "extra_specs": specs}, CLASSES)
+
+
 def test_a_flavor_asks_for_its_own_numbers():
     """Disk is root, ephemeral and swap together, swap rounded up from MiB; no swap is an empty text."""
-    assert want_of_flavor("m1", FLAVOR) == Want({"DISK_GB": 27, "MEMORY_MB": 8192, "VCPU": 4})
-    assert want_of_flavor("m1", {**FLAVOR, "swap": ""}).amounts["DISK_GB"] == 25
+    assert want_of_flavor("m1", FLAVOR, CLASSES) == Want({"DISK_GB": 27, "MEMORY_MB": 8192, "VCPU": 4})
+    assert want_of_flavor("m1", {**FLAVOR, "swap": ""}, CLASSES).amounts["DISK_GB"] == 25
 
 
 def test_extra_specs_have_the_last_word():
@@ -85,14 +93,29 @@ def test_extra_specs_have_the_last_word():
         "resources:VCPU": "0",
         "resources:PCPU": "4",
         "resources:DISK_GB": "1",
+        "resources:NO_SUCH_CLASS": "1",
         "trait:A": "required",
         "trait:B": "forbidden",
         "quota:x": "1",
     }
-    want = want_of_flavor("m1", {**FLAVOR, "extra_specs": specs})
-    assert want == Want({"DISK_GB": 1, "MEMORY_MB": 8192, "PCPU": 4}, frozenset("A"), frozenset("B"))
-    dedicated = want_of_flavor("m1", {**FLAVOR, "extra_specs": {"hw:cpu_policy": "dedicated"}})
-    assert set(dedicated.amounts) == {"PCPU", "MEMORY_MB", "DISK_GB"}
+    wanted = Want({"DISK_GB": 1, "MEMORY_MB": 8192, "PCPU": 4}, frozenset("A"), frozenset("B"))
+    assert want_with(**specs) == wanted
+
+
+@pytest.mark.parametrize(
+    ("specs", "amounts"),
+    [
+        ({"hw:cpu_policy": "dedicated"}, {"PCPU": 4}),
+        ({"hw:cpu_policy": "dedicated", "hw:emulator_threads_policy": "isolate"}, {"PCPU": 5}),
+        ({"hw:cpu_policy": "mixed", "hw:cpu_dedicated_mask": "0-2"}, {"PCPU": 3, "VCPU": 1}),
+        ({"resources:PCPU": "4"}, {"PCPU": 4}),
+        ({"hw:mem_encryption": "true"}, {"MEM_ENCRYPTION_CONTEXT": 1, "VCPU": 4}),
+        ({"hw:pmem": "4-GB,4-GB"}, {"CUSTOM_PMEM_NAMESPACE_4_GB": 2, "VCPU": 4}),
+    ],
+)
+def test_a_flavor_asks_for_what_its_instances_would_claim(specs, amounts):
+    """CPUs of its own, contexts and namespaces are counted as nova's scheduler counts them."""
+    assert want_with(**specs).amounts == {"DISK_GB": 27, "MEMORY_MB": 8192, **amounts}
 
 
 @pytest.mark.parametrize(
@@ -101,9 +124,10 @@ def test_extra_specs_have_the_last_word():
         ({"resources1:VGPU": "1"}, "has numbered request groups"),
         ({"resources:VGPU": "many"}, "no amount"),
         ({f"resources:{name}": "0" for name in ("VCPU", "MEMORY_MB", "DISK_GB")}, "asks for nothing"),
+        ({"hw:cpu_policy": "odd"}, "would be refused by nova, as its CPU policy 'odd' is none of dedicated"),
     ],
 )
 def test_what_cannot_be_counted_is_refused(specs, problem):
     """Rather than counting something else."""
     with pytest.raises(PlacementError, match=problem):
-        want_of_flavor("m1", {**FLAVOR, "extra_specs": specs})
+        want_with(**specs)

@@ -1,0 +1,214 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What nova's scheduler claims for an instance of a flavor. Pure.
+
+The order is the scheduler's, and it decides which source wins:
+
+1. ``resources:CLASS`` and ``resources<GROUP>:CLASS`` extra specs; in a group a later one overwrites, groups
+   are added up.
+2. The CPU policy of flavor and image: ``dedicated`` and ``mixed`` give PCPU and overwrite ``resources:PCPU``.
+3. VCPU unless VCPU or PCPU is named above, even with 0; MEMORY_MB and DISK_GB unless they are.
+4. One context of memory encryption, and namespaces of persistent memory.
+5. What is 0 is left out.
+
+Traits, PCI aliases, NUMA topology and device profiles claim nothing here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from osc_placement.model import CUSTOM_PREFIX
+
+_RESOURCES_KEY: Final = re.compile(r"^resources([a-zA-Z0-9_-]{1,64})?:(.*)$")
+_NOT_OF_A_NAME: Final = re.compile(r"[^0-9A-Za-z]+")
+#: what the list of flavors says where a server says ``ephemeral``
+_EPHEMERAL: Final = "OS-FLV-EXT-DATA:ephemeral"
+_TRUE: Final = frozenset(("1", "t", "true", "on", "y", "yes"))
+_CPU_POLICIES: Final = ("dedicated", "mixed", "shared")
+_MB_PER_GB: Final = 1024
+#: the group of what is asked for without a suffix
+_UNSUFFIXED: Final = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Flavor:
+    """A flavor as it is, or as it was when an instance was booted or resized."""
+
+    vcpus: int
+    memory_mb: int
+    root_gb: int
+    ephemeral_gb: int = 0
+    swap_mb: int = 0
+    extra_specs: Mapping[str, str] = field(default_factory=dict)
+    name: str = ""
+    flavorid: str = ""
+
+
+class NoClaim(ValueError):
+    """Nova's scheduler would refuse this flavor, so nobody knows what the instance holds."""
+
+
+def flavor_from_json(document: Mapping[str, Any]) -> Flavor:
+    """A flavor as the compute API shows it, by itself or in a server."""
+    return Flavor(
+        vcpus=int(document["vcpus"]),
+        memory_mb=int(document["ram"]),
+        root_gb=int(document["disk"]),
+        ephemeral_gb=int(document[_EPHEMERAL if _EPHEMERAL in document else "ephemeral"] or 0),
+        swap_mb=int(document["swap"] or 0),
+        extra_specs={str(key): str(value) for key, value in document["extra_specs"].items()},
+        name=str(document.get("original_name") or ""),
+    )
+
+
+def resources_of(
+    flavor: Flavor,
+    classes: Collection[str],
+    *,
+    volume_root: bool = False,
+    image: Mapping[str, str] | None = None,
+) -> dict[str, int]:
+    """The resources of a flavor, for an instance that boots from a volume or not, of an image.
+
+    ``classes`` are those that are known, beside custom ones.
+    """
+    groups = _requested(flavor.extra_specs, classes)
+    groups[_UNSUFFIXED] |= _pinned(flavor, image or {})
+    named = _merge(groups)
+    groups[_UNSUFFIXED] |= _sized(flavor, named, volume_root)
+    groups[_UNSUFFIXED] |= _encrypted(flavor, image or {}) | _persistent_memory(flavor)
+    return {resource: amount for resource, amount in sorted(_merge(groups).items()) if amount}
+
+
+def _requested(extra_specs: Mapping[str, str], classes: Collection[str]) -> dict[str, dict[str, int]]:
+    """What the extra specs ask for, by group; nova ignores what it cannot read, and so do we."""
+    groups: dict[str, dict[str, int]] = defaultdict(dict)
+    for key, value in extra_specs.items():
+        match = _RESOURCES_KEY.match(key)
+        amount = read_amount(value)
+        if match and amount is not None and (match[2] in classes or match[2].startswith(CUSTOM_PREFIX)):
+            groups[match[1] or _UNSUFFIXED][match[2]] = amount
+    return groups
+
+
+def read_amount(text: str) -> int | None:
+    """What an extra spec asks for; None if nova cannot read it."""
+    try:
+        amount = int(text)
+    except ValueError:
+        return None
+    return amount if amount >= 0 else None
+
+
+def _merge(groups: Mapping[str, Mapping[str, int]]) -> Counter[str]:
+    merged: Counter[str] = Counter()
+    for resources in groups.values():
+        merged.update(resources)
+    return merged
+
+
+def _sized(flavor: Flavor, named: Mapping[str, int], volume_root: bool) -> dict[str, int]:
+    """What the sizes of the flavor give, of classes that are not named otherwise."""
+    resources = {}
+    if "VCPU" not in named and "PCPU" not in named:
+        resources["VCPU"] = flavor.vcpus
+    if "MEMORY_MB" not in named:
+        resources["MEMORY_MB"] = flavor.memory_mb
+    if "DISK_GB" not in named:
+        swap_gb = -(-flavor.swap_mb // _MB_PER_GB)
+        resources["DISK_GB"] = flavor.ephemeral_gb + swap_gb + (0 if volume_root else flavor.root_gb)
+    return resources
+
+
+def _pinned(flavor: Flavor, image: Mapping[str, str]) -> dict[str, int]:
+    policy = _cpu_policy(flavor, image)
+    if policy not in ("dedicated", "mixed"):
+        return {}
+    isolated = 1 if flavor.extra_specs.get("hw:emulator_threads_policy") == "isolate" else 0
+    if policy == "dedicated":
+        return {"PCPU": flavor.vcpus + isolated}
+    pinned = _count_dedicated(flavor, image)
+    return {"VCPU": flavor.vcpus - pinned, "PCPU": pinned + isolated}
+
+
+def _cpu_policy(flavor: Flavor, image: Mapping[str, str]) -> str | None:
+    of_flavor, of_image = flavor.extra_specs.get("hw:cpu_policy"), image.get("hw_cpu_policy")
+    for policy in (of_flavor, of_image):
+        if policy and policy not in _CPU_POLICIES:
+            raise NoClaim(f"its CPU policy {policy!r} is none of {', '.join(_CPU_POLICIES)}")
+    forbidden = {"mixed": ("dedicated",), "shared": ("mixed", "dedicated")}.get(of_flavor or "", ())
+    if of_image in forbidden:
+        raise NoClaim(f"the CPU policy of its image, {of_image}, contradicts its flavor's, {of_flavor}")
+    return of_flavor or of_image
+
+
+def _count_dedicated(flavor: Flavor, image: Mapping[str, str]) -> int:
+    """How many CPUs of a mixed instance are its own."""
+    realtime = _count_realtime(flavor, image)
+    mask = flavor.extra_specs.get("hw:cpu_dedicated_mask")
+    if not mask:
+        return realtime
+    cpus = _parse_mask(mask, flavor.vcpus)
+    if len(cpus) == flavor.vcpus:
+        raise NoClaim(f"its hw:cpu_dedicated_mask {mask!r} leaves no shared CPU")
+    return len(cpus)
+
+
+def _count_realtime(flavor: Flavor, image: Mapping[str, str]) -> int:
+    specs = flavor.extra_specs
+    if not _is_true(specs.get("hw:cpu_realtime")):
+        return 0
+    mask = image.get("hw_cpu_realtime_mask") or specs.get("hw:cpu_realtime_mask")
+    count = len(_parse_mask(mask, flavor.vcpus)) if mask else flavor.vcpus
+    if count == flavor.vcpus and not specs.get("hw:emulator_threads_policy"):
+        raise NoClaim("its real-time CPUs leave none for the emulator")
+    return count
+
+
+def _parse_mask(mask: str, vcpus: int) -> frozenset[int]:
+    """The CPUs of a mask such as ``0-3,^1``; one that begins with ``^`` takes from all of them."""
+    text = f"0-{vcpus - 1},{mask}" if mask.strip().startswith("^") else mask
+    chosen: set[int] = set()
+    excluded: set[int] = set()
+    try:
+        for part in filter(None, (part.strip() for part in text.split(","))):
+            numbers = excluded if part.startswith("^") else chosen
+            numbers.update(_parse_range(part.removeprefix("^")))
+    except ValueError as error:
+        raise NoClaim(f"its CPU mask {mask!r} cannot be read") from error
+    cpus = frozenset(chosen - excluded)
+    if not cpus or not cpus <= set(range(vcpus)):
+        raise NoClaim(f"its CPU mask {mask!r} does not fit its {vcpus} CPUs")
+    return cpus
+
+
+def _parse_range(text: str) -> range:
+    first, dash, last = text.partition("-")
+    numbers = range(int(first), int(last if dash else first) + 1)
+    if not numbers:
+        raise ValueError(text)
+    return numbers
+
+
+def _encrypted(flavor: Flavor, image: Mapping[str, str]) -> dict[str, int]:
+    wanted = (flavor.extra_specs.get("hw:mem_encryption"), image.get("hw_mem_encryption"))
+    encrypted = any(map(_is_true, wanted))
+    return {"MEM_ENCRYPTION_CONTEXT": 1} if encrypted else {}
+
+
+def _is_true(text: str | None) -> bool:
+    return (text or "").strip().lower() in _TRUE
+
+
+def _persistent_memory(flavor: Flavor) -> dict[str, int]:
+    labels = [label.strip() for label in flavor.extra_specs.get("hw:pmem", "").split(",")]
+    return dict(Counter(_custom_class(f"PMEM_NAMESPACE_{label}") for label in labels if label))
+
+
+def _custom_class(name: str) -> str:
+    """As os_resource_classes does it, which a client alone does not have."""
+    return CUSTOM_PREFIX + _NOT_OF_A_NAME.sub("_", name).upper()
