@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import pathlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from osc_placement.batch.difference import describe_difference
-from osc_placement.batch.plan import FACETS, Change, Edit, Plan, Reading, plan_change
+from osc_placement.batch.difference import describe_difference, holds
+from osc_placement.batch.plan import FACETS, Change, Edit, Facet, Plan, ProviderState, Reading, plan_change
 from osc_placement.batch.record import (
     change_from_json,
     change_to_json,
@@ -24,9 +23,11 @@ from osc_placement.batch.record import (
     edits_of,
 )
 from osc_placement.errors import PlacementError
+from osc_placement.whole_file import write_whole
 
 FORMAT: Final = "osc-placement-plan"
 VERSION: Final = 1
+_OWNER_ONLY: Final = 0o600
 
 
 class BadPlanFile(PlacementError):
@@ -40,7 +41,7 @@ class BadPlanFile(PlacementError):
 
 @dataclass(frozen=True, slots=True)
 class SavedPlan:
-    """What a file says; ``usages`` are those of the moment at which it was planned."""
+    """What a file says; ``usages`` and ``warnings`` are those of the moment at which it was planned."""
 
     server: str
     selection: str
@@ -48,6 +49,7 @@ class SavedPlan:
     steps: tuple[Change, ...]
     usages: Mapping[str, Mapping[str, int]]
     atomic: bool = False
+    warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,16 +73,9 @@ def save_plan(path: pathlib.Path, plan: Plan, readings: Iterable[Reading], **abo
         "steps": [{**change_to_json(change), "usages": usages.get(change.uuid)} for change in plan.changes],
     }
     document["checksum"] = _sum(document)
-    # whole or not at all: a plan that is cut off must not be mistaken for a shorter one
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-        with os.fdopen(descriptor, "w") as file:
-            json.dump(document, file, indent=1)
-            file.write("\n")
-        draft.replace(path)
+        write_whole(path, [json.dumps(document, indent=1), "\n"], _OWNER_ONLY, keep_mode=False)
     except OSError as error:
-        draft.unlink(missing_ok=True)
         raise BadPlanFile(path, error.strerror or str(error)) from error
 
 
@@ -126,16 +121,26 @@ def _read_document(document: Mapping[str, Any]) -> SavedPlan:
         tuple(step for step, _ in steps),
         {step.uuid: usages for step, usages in steps},
         document.get("atomic", False),
+        tuple(document["warnings"]),
     )
 
 
 def find_moves(saved: SavedPlan, readings: Sequence[Reading]) -> list[Move]:
-    """What is not as it was when it was planned; ``readings`` are of its steps, with usages."""
+    """What is not as it was when it was planned; ``readings`` are of its steps, with usages.
+
+    The generation alone does not tell: requests before 1.19 change aggregates without it.
+    """
     return [
         Move(step, now, _describe_move(step, saved.usages[step.uuid], now))
         for step, now in zip(saved.steps, readings, strict=True)
-        if now.state is None or now.subject.generation != step.subject.generation
+        if now.state is None
+        or now.subject.generation != step.subject.generation
+        or not holds(now.state, step.before, _known(step.before))
     ]
+
+
+def _known(state: ProviderState) -> list[Facet]:
+    return [facet for facet in FACETS if getattr(state, facet) is not None]
 
 
 def _describe_move(step: Change, usages: Mapping[str, int], now: Reading) -> str:
@@ -182,4 +187,6 @@ def plan_saved(saved: SavedPlan, moves: Sequence[Move] = ()) -> Plan:
         else:
             edit = edits.get(step.uuid, saved.edit)
             steps.append(plan_change(edit, move.now.subject, move.now.state))
-    return Plan(saved.edit, tuple(steps), unreadable, edits=edits)
+    judged_again = tuple(f"{move.step.subject.name}: " for move in moves)
+    warnings = tuple(warning for warning in saved.warnings if not warning.startswith(judged_again))
+    return Plan(saved.edit, tuple(steps), unreadable, edits=edits, warnings=warnings)

@@ -231,7 +231,9 @@ def read_state(
     generations = []
     for facet in facets:
         document, values[facet] = _READERS[facet](client, subject.uuid)
-        generations.append(document.get("resource_provider_generation", subject.generation))
+        # of aggregates it is told since 1.19 only; the one of the subject may be older than what was read
+        if "resource_provider_generation" in document:
+            generations.append(document["resource_provider_generation"])
     generation = min(generations, default=subject.generation)
     return replace(subject, generation=generation), ProviderState(**values)
 

@@ -72,11 +72,6 @@ class Selection:
         }
         return {name: value for name, value in filters.items() if value}
 
-    @property
-    def is_local(self) -> bool:
-        """Whether something is left to judge here."""
-        return self.name is not None or self.root_only or self.providers is not None
-
     def choose(self, providers: Sequence[Provider]) -> list[Provider]:
         """Those that also meet what the server cannot judge."""
         chosen: Iterable[Provider] = providers

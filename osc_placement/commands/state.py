@@ -4,9 +4,7 @@
 from __future__ import annotations
 
 import argparse
-import os
 import pathlib
-import shutil
 import sys
 from collections.abc import Iterable, Mapping
 from typing import Final
@@ -14,17 +12,21 @@ from typing import Final
 from osc_placement import microversion
 from osc_placement.commands import base
 from osc_placement.commands.concurrency import add_concurrency_option
+from osc_placement.commands.confirmation import ConfirmedCommand
 from osc_placement.commands.host_aggregate import AGGREGATE_HELP
 from osc_placement.commands.progress import ProgressBar, nothing_changed_on_interrupt, stop_on_interrupt
 from osc_placement.commands.reading import show_reading
 from osc_placement.errors import PlacementError
+from osc_placement.report.bar import printable
 from osc_placement.state import read, write
-from osc_placement.state.description import describe_plan
-from osc_placement.state.plan import ApplyPlan, Kind, plan_apply
-from osc_placement.state.selection import NoTreeSelected, Selection, select_document
+from osc_placement.state.description import describe_leftover, describe_plan
+from osc_placement.state.plan import ApplyPlan, Kind, Leftover, plan_apply
+from osc_placement.state.selection import NoTreeSelected, Selection
 from osc_placement.state.text import format_document, parse_text
+from osc_placement.whole_file import write_whole
 
 STANDARD_STREAM: Final = "-"
+_LINES_TO_CONFIRM: Final = 20
 
 
 class _StateCommand(base.PlacementCommand):
@@ -86,14 +88,16 @@ class ExportState(_StateCommand):
             replace_file(parsed_args.output, text)
 
 
-class ApplyState(_StateCommand):
+class ApplyState(ConfirmedCommand, _StateCommand):
     """Make the state of the placement service what a file says.
 
     Creates and changes what differs, parents before children; a resource provider or consumer that the file
     does not name stays as it is, and so does what the file leaves out of a provider. Nothing is written
     before the whole file is found right. What is as the file says is not written again, so after a failure
     or an interruption the same command goes on. With ``--prune`` what the file does not name is deleted; with
-    ``--name`` or ``--aggregate`` the file is about these trees only, and so is what is deleted.
+    ``--name`` or ``--aggregate`` it is about these trees only, as they are in the file or on the server: a
+    resource provider that was put into the aggregate since is taken out again, and not deleted. On a terminal
+    it is shown what would be deleted, and asked.
     """
 
     exit_statuses = (
@@ -123,6 +127,7 @@ class ApplyState(_StateCommand):
             "providers, the allocations of consumers, and without --name and --aggregate the custom resource "
             "classes and traits",
         )
+        parser.add_argument("--yes", action="store_true", help="Delete without asking")
         self.add_selectors(parser)
         add_concurrency_option(parser)
         return parser
@@ -136,6 +141,9 @@ class ApplyState(_StateCommand):
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         with nothing_changed_on_interrupt(self.app.stderr):
             plan = self._make_plan(parsed_args)
+            if plan.leftover.size and self.is_attended() and not (parsed_args.yes or parsed_args.dry_run):
+                print(show_leftover(plan.leftover), file=self.app.stderr)
+                self.confirm(f"Delete {count_leftover(plan.leftover)}?")
         if plan.size == 0:
             lines = [
                 f"Nothing to do: all that {parsed_args.source} says is so ({count_things(plan.unchanged)})"
@@ -147,14 +155,17 @@ class ApplyState(_StateCommand):
             self.exit_status = report.exit_status
             lines = list(summarize(report))
             self._complain(report)
-        print("\n".join(lines), file=self.app.stdout)
+        print("\n".join(map(printable, lines)), file=self.app.stdout)
 
     def _make_plan(self, parsed_args: argparse.Namespace) -> ApplyPlan:
         selection = self.select(parsed_args)
-        document = select_document(selection, parsed_args.document)
         with show_reading(self.app.stderr, parsed_args.concurrency) as reading:
-            current = read.read_current(
-                self.client, document, prune=parsed_args.prune, selection=selection, reading=reading
+            document, current = read.read_current(
+                self.client,
+                parsed_args.document,
+                prune=parsed_args.prune,
+                selection=selection,
+                reading=reading,
             )
         if selection and not (document.providers or current.leftover.providers):
             where = "of the file or the server" if parsed_args.prune else "of the file"
@@ -172,9 +183,28 @@ class ApplyState(_StateCommand):
 
     def _complain(self, report: write.ApplyReport) -> None:
         for deed in report.failures:
-            print(f"{deed.kind} {deed.name}: {deed.error}", file=self.app.stderr)
+            print(printable(f"{deed.kind} {deed.name}: {deed.error}"), file=self.app.stderr)
         if report.exit_status:
             print("Not everything was done; the same command goes on from here.", file=self.app.stderr)
+
+
+def show_leftover(leftover: Leftover) -> str:
+    """What would be deleted, as far as a screen has room for it."""
+    lines = [printable(line) for line in describe_leftover(leftover)]
+    hidden = len(lines) - _LINES_TO_CONFIRM
+    more = [f"... and {hidden} more; --dry-run shows all"] if hidden > 0 else []
+    return "\n".join([*lines[:_LINES_TO_CONFIRM], *more])
+
+
+def count_leftover(leftover: Leftover) -> str:
+    """How much would be deleted."""
+    numbers: dict[Kind, int] = {
+        "consumer": len(leftover.consumers),
+        "resource provider": len(leftover.providers),
+        "resource class": len(leftover.resource_classes),
+        "trait": len(leftover.traits),
+    }
+    return count_things(numbers)
 
 
 def summarize(report: write.ApplyReport) -> Iterable[str]:
@@ -223,28 +253,8 @@ def _read_bytes(name: str) -> bytes:
 
 
 def replace_file(name: str, pieces: Iterable[str]) -> None:
-    """Write a file whole or not at all; a link and its mode stay, a pipe or device is written into."""
+    """Write a file whole or not at all."""
     try:
-        target = pathlib.Path(name).resolve()
-        if target.exists() and not target.is_file():
-            _write(target, pieces)
-        else:
-            _replace_regular(target, pieces)
+        write_whole(pathlib.Path(name), pieces)
     except OSError as error:
         raise PlacementError(f"{name} cannot be written: {error.strerror}") from error
-
-
-def _write(target: pathlib.Path, pieces: Iterable[str]) -> None:
-    with target.open("w", encoding="utf-8") as file:
-        file.writelines(pieces)
-
-
-def _replace_regular(target: pathlib.Path, pieces: Iterable[str]) -> None:
-    part = target.with_name(f".{target.name}.{os.getpid()}.part")
-    try:
-        _write(part, pieces)
-        if target.exists():
-            shutil.copymode(target, part)
-        part.replace(target)
-    finally:
-        part.unlink(missing_ok=True)

@@ -9,24 +9,27 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
 
 import yaml
 
+from osc_placement.server import readiness
 from osc_placement.server.opening import CannotRun
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from osc_placement.whole_file import write_whole
 
 CLOUD_NAME = "placement"
 AUTH_TYPE = "admin_token"
+TOKEN = "admin"
+_OWNER_ONLY = 0o600
 
 _ENTRY = """\
 {indent}{name}:
 {indent}  auth_type: {auth_type}
 {indent}  auth:
 {indent}    endpoint: {url}
-{indent}    token: admin
+{indent}    token: {token}
 """
 
 
@@ -42,11 +45,12 @@ class Change:
     text: str
 
     def write(self) -> None:
-        """Replace the file, as a whole or not at all; :raises CannotRun: it cannot be written."""
-        temporary = self.path.with_name(f".{self.path.name}.{os.getpid()}")
+        """Replace the file, as a whole or not at all; :raises CannotRun: it cannot be written.
+
+        It stays as private as it was, and where it was if a link leads there; a new one is its owner's only.
+        """
         try:
-            temporary.write_text(self.text)
-            temporary.replace(self.path)
+            write_whole(self.path, [self.text], _OWNER_ONLY)
         except OSError as error:
             raise CannotRun(f"Cannot write {self.path}: {error.strerror}") from error
 
@@ -56,8 +60,9 @@ def prepare(path: Path, url: str) -> Change:
 
     :raises CannotRun: it cannot be read or written, or `merge` is refused
     """
-    if not os.access(path.parent, os.W_OK | os.X_OK):
-        reason = "is not writable" if path.parent.exists() else "does not exist"
+    directory = Path(os.path.realpath(path)).parent
+    if not os.access(directory, os.W_OK | os.X_OK):
+        reason = "is not writable" if directory.exists() else "does not exist"
         raise CannotRun(f"Cannot write {path}: the directory {reason}")
     try:
         return Change(path, merge(path.read_text() if path.exists() else "", url))
@@ -75,9 +80,9 @@ def merge(text: str, url: str) -> str:
     :raises CannotMerge: it is no clouds.yaml, or has a cloud of this name that is not a server of ours
     """
     clouds = _read_clouds(text)
-    ours = {"auth_type": AUTH_TYPE, "auth": {"endpoint": url, "token": "admin"}}
+    ours = {"auth_type": AUTH_TYPE, "auth": {"endpoint": url, "token": TOKEN}}
     old = clouds.get(CLOUD_NAME)
-    if old is not None and not (isinstance(old, dict) and old.get("auth_type") == AUTH_TYPE):
+    if old is not None and not _is_ours(old, url):
         raise CannotMerge(f"it has a cloud '{CLOUD_NAME}' already, which is not a server of this kind")
     merged = _insert(text, url)
     if _read_clouds(merged) != {**clouds, CLOUD_NAME: ours}:
@@ -94,6 +99,16 @@ def _read_clouds(text: str) -> dict[str, Any]:
         raise CannotMerge("it is not a clouds.yaml") from error
 
 
+def _is_ours(cloud: Any, url: str) -> bool:
+    """Whether an entry may be of an earlier server: one of this machine, or of the address of this one."""
+    try:
+        host = urlsplit(cloud["auth"]["endpoint"]).hostname or ""
+        known = (cloud["auth_type"], cloud["auth"]["token"]) == (AUTH_TYPE, TOKEN)
+    except (AttributeError, KeyError, TypeError, ValueError):
+        return False
+    return known and (readiness.is_loopback(host) or host == urlsplit(url).hostname)
+
+
 def _insert(text: str, url: str) -> str:
     """Write the entry below the line ``clouds:``, in place of the one that is there."""
     text = re.sub(rf"(?m)^( +){CLOUD_NAME}:\n(?:\1 .*\n?)+", "", text)
@@ -107,4 +122,4 @@ def _insert(text: str, url: str) -> str:
 
 
 def _format_entry(indent: str, url: str) -> str:
-    return _ENTRY.format(indent=indent, name=CLOUD_NAME, auth_type=AUTH_TYPE, url=url)
+    return _ENTRY.format(indent=indent, name=CLOUD_NAME, auth_type=AUTH_TYPE, url=url, token=TOKEN)

@@ -16,7 +16,7 @@ PACKAGE = "osc_placement"
 
 #: what client and server both have to spell alike
 SHARED = ("codes", "microversion", "model")
-LEAVES = (*SHARED, "errors", "syntax")
+LEAVES = (*SHARED, "errors", "flavor", "syntax")
 
 #: what a part of the package may import of the package, besides itself; of two that match, the longer counts
 ARROWS = {
@@ -25,6 +25,7 @@ ARROWS = {
     "microversion": (),
     "model": (),
     "errors": ("codes",),
+    "flavor": ("model",),
     "syntax": ("errors", "model"),
     "transport": LEAVES,
     "operations": ("transport", *LEAVES),
@@ -32,13 +33,14 @@ ARROWS = {
     "piecewise": ("batch.workers", *LEAVES),
     # threads and nothing else: a leaf that is kept where it is used most
     "batch.workers": (),
-    "batch": ("client", *LEAVES),
+    "whole_file": (),
+    "batch": ("client", "whole_file", *LEAVES),
     "state": ("batch", "client", *LEAVES),
     "report": ("batch.workers", "client", *LEAVES),
     "migrate": ("batch", "client", *LEAVES),
-    "commands": ("batch", "client", "migrate", "report", "state", *LEAVES),
+    "commands": ("batch", "client", "migrate", "report", "state", "whole_file", *LEAVES),
     "plugin": ("client", "microversion"),
-    "server": ("server", *SHARED),
+    "server": ("server", "whole_file", *SHARED),
     "server.candidates": SHARED,
     "server.schemas": ("model",),
     "server.policies": (),
@@ -107,6 +109,7 @@ LIBRARIES = {
 #: these import nothing but the standard library and what ARROWS allows them
 PURE = (
     *SHARED,
+    "flavor",
     "syntax",
     "batch.plan",
     "batch.inventory",

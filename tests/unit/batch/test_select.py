@@ -75,6 +75,14 @@ def test_the_generation_is_that_of_the_oldest_facet():
     assert provider.generation == 4
 
 
+def test_a_facet_without_generation_has_no_say_in_it():
+    """Before 1.19 aggregates come without; an old one of the subject would stand for a cloud that is gone."""
+    fake = FakePlacement("1.18").on("GET", "/resource_providers/a/aggregates", {"aggregates": []})
+    fake.on("GET", "/resource_providers/a/traits", {"traits": [], "resource_provider_generation": 5})
+    provider, _state = read_state(fake.client(), Provider("a", "a", 3), ("traits", "aggregates"))
+    assert provider.generation == 5
+
+
 def test_an_unknown_custom_trait_is_named_with_its_remedy():
     """The error says which trait, and how to create it."""
     fake = FakePlacement().on("GET", "/traits", {"traits": ["CUSTOM_A"]})

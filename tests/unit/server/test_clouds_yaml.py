@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The entry in a clouds.yaml: written into the text, which stays as it is otherwise."""
 
+import stat
+
 import pytest
 import yaml
 from hypothesis import given
@@ -25,7 +27,8 @@ TEXTS = {
     "comments": "# a\nclouds:  \n  # b\n\n  prod: # c\n    region_name: one\n# d\nclient: {}\n",
     "clouds at the end": "client: {}\nclouds:\n  prod:\n    region_name: one",
     "an entry from before": (
-        "clouds:\n  a: {}\n  placement:\n    auth_type: admin_token\n    auth:\n      endpoint: x\n  b: {}\n"
+        "clouds:\n  a: {}\n  placement:\n    auth_type: admin_token\n    auth:\n"
+        "      endpoint: http://localhost:1\n      token: admin\n  b: {}\n"
     ),
 }
 
@@ -48,6 +51,17 @@ def test_merging_twice_is_merging_once(text):
     assert merged == clouds_yaml.merge(text, URL)
 
 
+OURS = "{auth_type: admin_token, auth: {endpoint: 'http://[::1]:8778', token: admin}}"
+#: what somebody may have made himself, with a token that nobody else knows
+OTHERS = (
+    "auth_type: admin_token",
+    "{auth_type: admin_token, auth: {endpoint: 'http://127.0.0.1:8778', token: secret}}",
+    "{auth_type: admin_token, auth: {endpoint: 'http://prod.example', token: admin}}",
+    "{auth_type: admin_token, auth: {endpoint: 7, token: admin}}",
+    "{auth_type: admin_token, auth: {token: admin}}",
+)
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -59,13 +73,22 @@ def test_merging_twice_is_merging_once(text):
         ("clouds:\n  placement:\n    auth_type: password\n", "it has a cloud 'placement' already"),
         ("clouds:\n  placement: yes\n", "it has a cloud 'placement' already"),
         ("clouds: {prod: {}}\n", "it is written in a way that leaves no place for another cloud"),
-        ("clouds:\n  placement: {auth_type: admin_token}\n", "it is written in a way that leaves no place"),
+        (f"clouds:\n  placement: {OURS}\n", "it is written in a way that leaves no place"),
+        *((f"clouds:\n  placement:\n    {entry}\n", "it has a cloud 'placement'") for entry in OTHERS),
     ],
 )
 def test_text_without_a_place_is_refused(text, message):
     """What is no clouds.yaml, has the name for something else, or cannot be added to, is refused."""
     with pytest.raises(clouds_yaml.CannotMerge, match=message):
         clouds_yaml.merge(text, URL)
+
+
+def test_an_address_that_is_not_of_loopback_may_be_written_again():
+    """It is the one that the server is told to listen on."""
+    merged = clouds_yaml.merge("", "http://192.0.2.7:1")
+    assert clouds_yaml.merge(merged, "http://192.0.2.7:2") == clouds_yaml.merge("", "http://192.0.2.7:2")
+    with pytest.raises(clouds_yaml.CannotMerge):
+        clouds_yaml.merge(merged, URL)
 
 
 NAMES = st.from_regex(r"[a-z]{1,6}", fullmatch=True)
@@ -95,6 +118,28 @@ def test_file_is_replaced_as_a_whole(tmp_path):
     change.write()
     assert yaml.safe_load(path.read_text()) == {"clouds": {"placement": ENTRY, "a": {}}}
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_private_file_behind_a_link_stays_private_and_behind_it(tmp_path):
+    """Who could not read the passwords of other clouds cannot afterwards, and the link still leads there."""
+    real = tmp_path / "elsewhere" / "real.yaml"
+    real.parent.mkdir()
+    real.write_text("clouds:\n  a: {}\n")
+    real.chmod(0o640)
+    path = tmp_path / "clouds.yaml"
+    path.symlink_to(real)
+    clouds_yaml.prepare(path, URL).write()
+    assert path.readlink() == real
+    assert stat.S_IMODE(real.stat().st_mode) == 0o640
+    assert yaml.safe_load(real.read_text()) == {"clouds": {"placement": ENTRY, "a": {}}}
+    assert [*real.parent.iterdir()] == [real]
+
+
+def test_new_file_is_its_owners_only(tmp_path):
+    """It will hold passwords sooner or later."""
+    path = tmp_path / "clouds.yaml"
+    clouds_yaml.prepare(path, URL).write()
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
 def test_file_that_is_no_text_is_refused(tmp_path):

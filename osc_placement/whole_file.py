@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Files that are written whole or not at all: what is cut off must not be mistaken for less."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import shutil
+from collections.abc import Iterable
+from functools import partial
+from typing import Final
+
+_ANYBODY: Final = 0o666
+
+
+def write_whole(
+    path: pathlib.Path, pieces: Iterable[str], mode: int = _ANYBODY, *, keep_mode: bool = True
+) -> None:
+    """Write a file, or replace it; a link stays, a pipe or device is written into.
+
+    A new file has ``mode``, less the umask; one that is replaced keeps its own if ``keep_mode``.
+    Raises OSError.
+    """
+    if path.exists() and not path.is_file():
+        _write(path, pieces)
+    else:
+        # unlike `resolve`, this makes something of links that lead nowhere but to each other
+        _replace(pathlib.Path(os.path.realpath(path)), pieces, mode, keep_mode)
+
+
+def _write(path: pathlib.Path, pieces: Iterable[str], mode: int = _ANYBODY) -> None:
+    with open(path, "w", encoding="utf-8", opener=partial(os.open, mode=mode)) as file:
+        file.writelines(pieces)
+
+
+def _replace(target: pathlib.Path, pieces: Iterable[str], mode: int, keep_mode: bool) -> None:
+    part = target.with_name(f".{target.name}.{os.getpid()}.part")
+    try:
+        _write(part, pieces, mode)
+        if keep_mode and target.exists():
+            shutil.copymode(target, part)
+        part.replace(target)
+    finally:
+        part.unlink(missing_ok=True)
