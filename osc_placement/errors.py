@@ -24,7 +24,7 @@ import html
 import json
 import re
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 from osc_lib import exceptions as osc
 
@@ -44,8 +44,6 @@ _CONCURRENT_UPDATE_TEXTS = (
 
 class PlacementError(osc.CommandError):
     """Whatever a command may end with; its text is one line."""
-
-    exit_code: ClassVar[int] = 1
 
 
 class UsageError(PlacementError, ValueError):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Requests in and responses out: everything about HTTP that more than one handler needs.
 
-A handler takes a `Request` and returns a WebOb response made by `reply`, `created` or `no_content`. It never
-touches the WSGI environment, encodes JSON or writes a header by hand.
+A handler takes a `Request` and returns a WebOb response made by one of the functions here, such as `reply` or
+`no_content`, which know the headers; it adds no more than where something new is, or when something changed.
 """
 
 from __future__ import annotations
@@ -10,10 +10,11 @@ from __future__ import annotations
 import json
 import math
 import re
+import sys
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import jsonschema
 import webob
@@ -46,6 +47,10 @@ ENV_CONTEXT = "placement.context"
 ENV_ROUTE = "placement.route"
 
 JSON = "application/json"
+
+#: characters of an error's message, and of what jsonschema says before it shows schema and data
+LONGEST_MESSAGE: Final = 4000
+_LONGEST_FAULT: Final = 1000
 
 Schema = dict[str, Any]
 
@@ -133,7 +138,7 @@ class Request:
         parameters = self.parameters
         problem = best_match(_validator(_Key(schema), strict_uuid=True).iter_errors(parameters))
         if problem is not None:
-            raise errors.HTTPError(400, f"Invalid query string parameters: {problem}")
+            raise errors.HTTPError(400, f"Invalid query string parameters: {_describe(problem)}")
         return parameters
 
     def values(self, key: str) -> list[str]:
@@ -146,7 +151,7 @@ class Request:
 
 
 def _parse(text: str) -> Any:
-    data = json.loads(text, parse_float=_parse_float, parse_constant=_parse_float)
+    data = json.loads(text, parse_int=_parse_int, parse_float=_parse_float, parse_constant=_parse_float)
     if "\\u" in text:
         # nothing but an escape can bring in what is no text
         _check_texts(data)
@@ -176,6 +181,13 @@ def _parse_float(text: str) -> float:
         # arithmetic with it, down to the database's, would fail or lie
         raise ValueError(f"{text} is not a number that can be worked with")
     return number
+
+
+def _parse_int(text: str) -> int:
+    if len(text) > sys.float_info.max_10_exp:
+        # nor can it be multiplied by one that is not whole, or stored as such
+        _parse_float(text)
+    return int(text)
 
 
 def require_json(web: webob.Request) -> None:
@@ -214,8 +226,16 @@ def _check_pattern(validator: Any, pattern: str, instance: object, schema: Schem
         yield jsonschema.ValidationError(f"{instance!r} does not match {pattern!r}")
 
 
+def _check_unique(validator: Any, unique: bool, instance: object, schema: Schema) -> Iterator[Any]:
+    # jsonschema compares each item with each other, where it cannot sort them
+    if isinstance(instance, list):
+        texts = {json.dumps(item, sort_keys=True) for item in instance}
+        if unique and len(texts) < len(instance):
+            yield jsonschema.ValidationError(f"{instance!r} has non-unique elements")
+
+
 _Validator: Any = jsonschema.validators.extend(  # type: ignore[no-untyped-call]
-    jsonschema.Draft202012Validator, {"pattern": _check_pattern}
+    jsonschema.Draft202012Validator, {"pattern": _check_pattern, "uniqueItems": _check_unique}
 )
 
 
@@ -227,9 +247,24 @@ def _validator(key: _Key, *, strict_uuid: bool) -> Any:
 
 def check(data: object, schema: Schema) -> None:
     """Return if the data match the schema; :raises errors.HTTPError: 400 in jsonschema's words if not."""
-    problem = best_match(_validator(_Key(schema), strict_uuid=False).iter_errors(data))
-    if problem is not None:
-        raise errors.HTTPError(400, f"JSON does not validate: {problem}")
+    try:
+        problem = best_match(_validator(_Key(schema), strict_uuid=False).iter_errors(data))
+        if problem is not None:
+            raise errors.HTTPError(400, f"JSON does not validate: {_describe(problem)}")
+    except RecursionError as error:
+        raise errors.HTTPError(400, f"Malformed JSON: {error}") from error
+
+
+def _describe(problem: jsonschema.ValidationError) -> str:
+    # what is wrong stands behind the value that it is wrong with
+    fault, rule, place = str(problem).partition("\n\n")
+    return f"{shorten(fault, _LONGEST_FAULT)}{rule}{place}"
+
+
+def shorten(text: str, most: int = LONGEST_MESSAGE) -> str:
+    """Text without its middle, if that is more than anybody reads."""
+    half = most // 2
+    return text if len(text) <= most else f"{text[:half]} ... {text[-half:]}"
 
 
 def reply(request: Request, body: object, *, status: int = 200, modified: datetime | None = None) -> Any:
@@ -299,7 +334,7 @@ def error_response(error: errors.PlacementError) -> webob.exc.HTTPException:
         headers.append(("retry-after", "1"))
     exception_class = webob.exc.status_map[status]
     formatter = partial(error_document, code=error.code)
-    return exception_class(message, headers=headers, json_formatter=formatter)
+    return exception_class(message and shorten(message), headers=headers, json_formatter=formatter)
 
 
 def describe_error(request: Request, error: errors.PlacementError) -> dict[str, Any]:
@@ -308,6 +343,24 @@ def describe_error(request: Request, error: errors.PlacementError) -> dict[str, 
     body = error_response(error)(environ, lambda *_given: None)
     document: dict[str, Any] = json.loads(b"".join(body))
     return document
+
+
+_BREAK = re.compile("<br.*?>", re.DOTALL | re.IGNORECASE)
+_COMMENT = re.compile("<!--|-->")
+_TAG = re.compile("<.*?>", re.DOTALL)
+
+
+def strip_tags(text: str) -> str:
+    """What WebOb's function of this name returns, which takes as long as the text is, squared."""
+    text = text.replace("\n", " ").replace("\r", "")
+    text = _COMMENT.sub("", _replace_closed(_BREAK, "\n", text))
+    return _replace_closed(_TAG, "", text)
+
+
+def _replace_closed(tag: re.Pattern[str], replacement: str, text: str) -> str:
+    # behind the last ">" no tag can end, so none is looked for
+    head, closing, rest = text.rpartition(">")
+    return tag.sub(replacement, head + closing) + rest
 
 
 def error_document(
@@ -319,7 +372,7 @@ def error_document(
     versions there are.
     """
     number = int(status.split(None, 1)[0])
-    entry: dict[str, Any] = {"status": number, "title": title, "detail": webob.exc.strip_tags(body)}
+    entry: dict[str, Any] = {"status": number, "title": title, "detail": strip_tags(body)}
     version = environ.get(ENV_MICROVERSION)
     if version is not None and tuple(version) >= microversion.ERROR_CODES:
         entry["code"] = code

@@ -13,8 +13,9 @@ like devices it was taken from: those that are side by side, with the same left,
 A state from which nothing was found is remembered in these terms, so that seventeen groups over sixteen like
 devices are found out after seventeen states and not after all permutations.
 
-Each match tried is a step of `Work`. A search that finds nothing for long pauses, so that other anchors have
-their turn, and the work of a request is bounded: what a client asks for, it cannot hold a worker with.
+Each match tried is a step of `Work`, and what takes long for many groups is charged besides. A search that
+finds nothing for long pauses, so that other anchors have their turn, and the work of a request is bounded:
+what a client asks for, it cannot hold a worker with.
 """
 
 from __future__ import annotations
@@ -53,11 +54,14 @@ class Work:
 
     #: steps without a candidate after which others have their turn
     PAUSE = 500
+    #: what is charged besides, in parts of a step
+    PARTS = 4
 
     def __init__(self, steps: int) -> None:
         """Allow so many steps."""
         self.left = steps
         self._until_pause = self.PAUSE
+        self._parts = 0
 
     @property
     def is_over(self) -> bool:
@@ -72,6 +76,11 @@ class Work:
             return False
         self._until_pause = self.PAUSE
         return True
+
+    def charge(self, parts: int) -> None:
+        """Count what is done besides steps, in parts of one."""
+        steps, self._parts = divmod(self._parts + parts, self.PARTS)
+        self.left -= steps
 
 
 #: what an anchor gives when it wants others to have their turn
@@ -157,9 +166,10 @@ class _Combination:
         ties = []
         for suffixes in request.same_subtrees:
             groups = [position[suffix] for suffix in suffixes]
-            slots = {
+            slots = [
                 slot for index in groups for match in self._matches[index] if match for slot in match.slots
-            }
+            ]
+            self._work.charge(len(slots) // 8)
             ties.append(_Tie(groups, frozenset(slots)))
         return ties
 
@@ -208,6 +218,7 @@ class _Combination:
         return True
 
     def _tie(self, match: Match, depth: int) -> bool:
+        self._work.charge(len(self._ties) // 4)
         pushed: list[_Tie] = []
         for tie in self._ties:
             if depth in tie.groups:
@@ -234,6 +245,7 @@ class _Combination:
 
     def _state(self) -> object:
         """What is left possible, in terms in which like devices are the same."""
+        self._work.charge((len(self._amounts) + len(self._isolated) + len(self._ties)) // 4)
         taken: dict[int, list[object]] = {}
         for (slot, name), amount in self._amounts.items():
             taken.setdefault(slot, []).append((name, amount))

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from osc_placement.server.candidates.plan import having
 from osc_placement.server.candidates.query import Membership, Traits
 from osc_placement.server.candidates.sets import Mask, slots_in
 from osc_placement.server.candidates.snapshot import Snapshot
@@ -17,10 +18,10 @@ def select(
 
     Sets are intersected first; amounts are compared for what is left, at O(1) each.
     """
-    having = _having(snapshot, membership, traits, resources)
+    found = _find(snapshot, membership, traits, resources)
     if not resources:
-        return range(len(snapshot.nodes)) if having == snapshot.everything else list(slots_in(having))
-    return list(_with_room(snapshot, slots_in(having), resources))
+        return range(len(snapshot.nodes)) if found == snapshot.everything else list(slots_in(found))
+    return list(_with_room(snapshot, slots_in(found), resources))
 
 
 def _with_room(snapshot: Snapshot, slots: Iterable[int], resources: Mapping[str, int]) -> Iterator[int]:
@@ -34,14 +35,10 @@ def _with_room(snapshot: Snapshot, slots: Iterable[int], resources: Mapping[str,
             yield slot
 
 
-def _having(snapshot: Snapshot, membership: Membership, traits: Traits, resources: Mapping[str, int]) -> Mask:
-    mask = snapshot.everything
+def _find(snapshot: Snapshot, membership: Membership, traits: Traits, resources: Mapping[str, int]) -> Mask:
+    mask = having(snapshot, traits) & ~snapshot.in_any_aggregate(membership.forbidden)
     for name in resources:
         mask &= snapshot.with_room(name)
-    for any_of in traits.required:
-        mask &= snapshot.with_any_trait(any_of)
     for any_of in membership.required:
         mask &= snapshot.in_any_aggregate(any_of)
-    return (
-        mask & ~snapshot.with_any_trait(traits.forbidden) & ~snapshot.in_any_aggregate(membership.forbidden)
-    )
+    return mask

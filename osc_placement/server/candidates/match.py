@@ -30,13 +30,14 @@ class _Choice:
     """The providers that have room for an amount: those of a tree, and those that lend to it."""
 
     def __init__(
-        self, snapshot: Snapshot, mask: Mask, lenders: Mask, needs: Sequence[tuple[str, int]]
+        self, snapshot: Snapshot, mask: Mask, lenders: Mask, needs: Sequence[tuple[str, int]], work: Work
     ) -> None:
         self._snapshot = snapshot
         # PERF: a bit of a long integer costs as much as the integer is long, a character of a text does not
         self._bits = snapshot.bits(mask)
         self._lenders = mask & lenders
         self._needs = needs
+        self._work = work
         self._lending: dict[frozenset[str], list[int]] = {}
 
     def at(self, slots: Sequence[int]) -> list[int]:
@@ -47,6 +48,7 @@ class _Choice:
             known = set(slots)
             found += [slot for slot in self._lend_to(slots) if slot not in known]
             found.sort()
+        self._work.charge(len(slots) // 8 + len(found))
         return found
 
     def _lend_to(self, slots: Sequence[int]) -> list[int]:
@@ -69,7 +71,7 @@ class NamedMatcher(Matcher):
     def __init__(self, snapshot: Snapshot, plan: Plan, work: Work) -> None:
         super().__init__(snapshot, plan, work)
         self._needs = tuple(plan.group.resources.items())
-        self._choice = _Choice(snapshot, plan.eligible, snapshot.sharing, self._needs)
+        self._choice = _Choice(snapshot, plan.eligible, snapshot.sharing, self._needs, work)
 
     def at(self, root: int) -> Sequence[Match]:
         return [
@@ -87,7 +89,7 @@ class UnnamedMatcher(Matcher):
         self._members = snapshot.bits(plan.members)
         needs = plan.group.resources.items()
         self._choices = [
-            (need, _Choice(snapshot, plan.by_class[need[0]], lenders, (need,))) for need in needs
+            (need, _Choice(snapshot, plan.by_class[need[0]], lenders, (need,), work)) for need in needs
         ]
 
     def at(self, root: int) -> _Product:

@@ -13,6 +13,7 @@ from typing import Final
 
 from osc_placement import codes, microversion
 from osc_placement.microversion import Version
+from osc_placement.model import canonical_uuid
 from osc_placement.server.candidates.query import (
     BadQuery,
     Membership,
@@ -28,6 +29,7 @@ UNNAMED: Final = ""
 
 ISOLATE: Final = "isolate"
 
+_LIMIT = re.compile("[1-9][0-9]*")
 _KEY = re.compile(r"^(resources|required|member_of|in_tree)([1-9][0-9]*)?$")
 _NAMED_KEY = re.compile(r"^(resources|required|member_of|in_tree)([a-zA-Z0-9_-]{1,64})?$")
 
@@ -86,7 +88,7 @@ def parse(items: Sequence[tuple[str, str]], version: Version) -> CandidateReques
 
     :param items: keys and values, in order, repeated ones included
     """
-    limits = _values(items, "limit")
+    limit = _parse_limit(_values(items, "limit"))
     policies = _values(items, "group_policy")
     root = _parse_root_required(_values(items, "root_required"))
     same_subtrees = [_parse_same_subtree(value) for value in _values(items, "same_subtree")]
@@ -103,7 +105,7 @@ def parse(items: Sequence[tuple[str, str]], version: Version) -> CandidateReques
         )
     return CandidateRequest(
         groups,
-        limit=int(limits[0]) if limits else None,
+        limit=limit,
         isolated=policies[:1] == [ISOLATE],
         root=root,
         same_subtrees=same_subtrees,
@@ -113,6 +115,19 @@ def parse(items: Sequence[tuple[str, str]], version: Version) -> CandidateReques
 
 def _values(items: Iterable[tuple[str, str]], key: str) -> list[str]:
     return [value for name, value in items if name == key]
+
+
+def _parse_limit(values: Sequence[str]) -> int | None:
+    """Read the first of several, which counts as in openstack-placement; the schema has judged the last."""
+    if not values:
+        return None
+    if not _LIMIT.fullmatch(values[0]):
+        raise BadQuery(
+            "Invalid query string parameters: Expected 'limit' parameter to be a number from 1 on. "
+            f"Got: {values[0]}"
+        )
+    # Python reads no more than 4,300 digits, and the first hundred are more than there are candidates
+    return int(values[0][:100])
 
 
 def _parse_root_required(values: Sequence[str]) -> Traits:
@@ -169,7 +184,7 @@ def _parse_in_tree(value: str) -> str:
             "Invalid query string parameters: Expected 'in_tree' parameter to be a format of uuid. "
             f"Got: {value}"
         )
-    return text
+    return canonical_uuid(text)
 
 
 def _check_resourceless(groups: Sequence[Group], same_subtrees: Sequence[frozenset[str]]) -> None:

@@ -14,12 +14,11 @@ devices each has to give, 32 ms instead of 290 (medians).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from osc_placement.server.candidates.combine import PAUSED, Candidate, Line, Work
 from osc_placement.server.candidates.request import CandidateRequest
-from osc_placement.server.candidates.sets import Mask
 from osc_placement.server.candidates.snapshot import Kind, Snapshot
 
 
@@ -85,10 +84,13 @@ class Patterns:
 class Shapes:
     """The shapes of the trees that one request is about."""
 
-    def __init__(self, snapshot: Snapshot, request: CandidateRequest, masks: Iterable[Mask]) -> None:
-        """Take the sets of providers that the search tells apart."""
+    def __init__(
+        self, snapshot: Snapshot, request: CandidateRequest, bits: Sequence[str], work: Work
+    ) -> None:
+        """Take the sets of providers that the search tells apart, as :meth:`Snapshot.bits`."""
         self._snapshot = snapshot
-        self._bits = [snapshot.bits(mask) for mask in dict.fromkeys(masks)]
+        self._bits = bits
+        self._work = work
         self._rooms = [(snapshot.rooms(name), amount) for name, amount in request.totals.items()]
         self._needs = {need for group in request.groups for need in group.resources.items()}
         self._traits = frozenset(
@@ -118,9 +120,12 @@ class Shapes:
     def _describe(self, slot: int) -> object:
         """All that the search sees of a provider; more than enough is enough."""
         node = self._snapshot.nodes[slot]
+        # what takes any amount fits what there is room for, which is told by itself
+        needs = () if self._snapshot.is_plain(slot) else self._needs
+        self._work.charge((len(self._bits) + 2 * len(needs)) // 8)
         return (
             tuple([bits[slot] for bits in self._bits]),
             tuple([min(rooms[slot], total) for rooms, total in self._rooms]),
-            tuple([name in node.stocks and node.stocks[name].fits(amount) for name, amount in self._needs]),
+            tuple([name in node.stocks and node.stocks[name].fits(amount) for name, amount in needs]),
             self._traits.intersection(node.traits),
         )

@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The view of a cloud that is searched: providers with what they have, offer and belong to. Pure.
 
-Every provider has a *slot*, a small number, and a set of providers is an integer whose bit *n* stands for the
-provider in slot *n*. Sets of ten thousand providers are then joined and intersected in about a microsecond,
-and reading one lazily costs only what is read.
+Every provider has a *slot*, a small number; sets of them are those of `sets`.
 """
 
 from __future__ import annotations
@@ -158,10 +156,11 @@ class Snapshot:
             plain[slot] = 0
         self.__dict__["_plain"] = plain
         memos = {}
-        for key, memo in dict(self._memos).items():
-            memos[key] = list(memo)
+        for key, (variant, memo) in dict(self._memos).items():
+            copied = list(memo)
             for slot in slots:
-                memos[key][slot] = None
+                copied[slot] = None
+            memos[key] = variant, copied
         self.__dict__["_memos"] = memos
         self.__dict__.pop("_last_modified", None)
         outlines = dict(self._outlines)
@@ -170,15 +169,19 @@ class Snapshot:
         self.__dict__["_outlines"] = outlines
 
     @cached_property
-    def _memos(self) -> dict[Hashable, list[Any]]:
+    def _memos(self) -> dict[Hashable, tuple[str, list[Any]]]:
         return {}
 
-    def memo(self, key: Hashable) -> list[Any]:
+    def memo(self, key: Hashable, variant: str = "") -> list[Any]:
         """A place per provider for what somebody derives of each; None where that has not been done yet.
 
-        What is put there stays for as long as the provider holds the same, in later snapshots too.
+        What is put there stays for as long as the provider holds the same, in later snapshots too, or until
+        another variant is asked for.
         """
-        return self._memos.setdefault(key, [None] * len(self.nodes))
+        known = self._memos.get(key)
+        if known is None or known[0] != variant:
+            self._memos[key] = known = variant, [None] * len(self.nodes)
+        return known[1]
 
     @cached_property
     def slot_by_uuid(self) -> Mapping[str, int]:
@@ -220,9 +223,12 @@ class Snapshot:
         return {}
 
     def _cached_mask(self, kind: str, name: str, index: Mapping[str, Sequence[int]]) -> Mask:
+        if name not in index:
+            # there is no end to the names that clients make up
+            return 0
         key = kind, name
         if key not in self._masks:
-            self._masks[key] = mask_of(index.get(name, ()), len(self.nodes))
+            self._masks[key] = mask_of(index[name], len(self.nodes))
         return self._masks[key]
 
     def with_room(self, resource_class: str) -> Mask:

@@ -71,11 +71,6 @@ def _add_standard_names(conn: Connection) -> None:
         raise errors.Retry from error
 
 
-def class_ids(conn: Connection, names: Collection[str]) -> dict[str, int]:
-    """The ids of resource classes by name; :raises errors.ResourceClassNotFound: for one that is none."""
-    return check_classes(names, find_ids(conn, tables.resource_classes, "name", names))
-
-
 def check_classes(names: Iterable[str], found: Mapping[str, int]) -> dict[str, int]:
     """The ids of some of the classes found; :raises errors.ResourceClassNotFound: for one that was not."""
     for name in names:
@@ -85,7 +80,10 @@ def check_classes(names: Iterable[str], found: Mapping[str, int]) -> dict[str, i
 
 
 def keep_class_ids(conn: Connection, names: Collection[str]) -> dict[str, int]:
-    """The same, and until the transaction ends nobody can delete or rename these classes."""
+    """The ids of classes that nobody can delete or rename until the transaction ends.
+
+    :raises errors.ResourceClassNotFound: for one that is none
+    """
     return keep_classes(conn, names, find_ids(conn, tables.resource_classes, "name", names))
 
 
@@ -98,8 +96,9 @@ _keep = (
 
 
 def keep_classes(conn: Connection, names: Collection[str], found: Mapping[str, int]) -> dict[str, int]:
-    """The same again, of classes that were looked for before.
+    """Keep classes that were looked for before, and return their ids.
 
+    :raises errors.ResourceClassNotFound: for one that was not found
     :raises errors.Retry: one of them is another by now
     """
     ids = check_classes(names, found)

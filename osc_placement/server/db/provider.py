@@ -193,7 +193,7 @@ def create(conn: Connection, *, uuid: str, name: str, parent_uuid: str | None = 
             "parent provider UUID cannot be same as UUID. Please set parent provider UUID to None if there "
             "is no parent.",
         )
-    parent = None if parent_uuid is None else _lock_parent(conn, parent_uuid, "create")
+    parent = None if parent_uuid is None else _lock_parent(conn, parent_uuid)
     _check_unused(conn, uuid=uuid, name=name)
     id_ = _insert(conn, uuid, name, parent)
     if parent is not None:
@@ -232,13 +232,13 @@ def _check_unused(conn: Connection, *, uuid: str, name: str) -> None:
         raise errors.DuplicateProvider(f"uuid: {uuid}" if uuid in taken else f"name: {name}")
 
 
-def _lock_parent(conn: Connection, uuid: str, action: str) -> Locked:
+def _lock_parent(conn: Connection, uuid: str) -> Locked:
     """Lock a provider that gets a child, and the root of its tree, in which the child will be."""
     columns = resource_providers.c
     query = sa.select(columns.id, _root_id)
     ids = conn.execute(query.where(columns.uuid == uuid)).one_or_none()
     if ids is None:
-        raise errors.TreeRefused(action, "parent provider UUID does not exist.")
+        raise errors.TreeRefused("create", "parent provider UUID does not exist.")
     parent = lock_ids(conn, ids).get(uuid)
     if parent is None or parent.root_id != ids[1]:
         raise errors.Retry

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
+from osc_placement.model import UNKNOWN_TYPE
 from osc_placement.server.db.tables import (
     allocations,
     consumer_types,
@@ -20,8 +21,6 @@ from osc_placement.server.db.tables import (
 if TYPE_CHECKING:
     from sqlalchemy.engine import Connection
 
-#: how consumers without a type are called in answers and in queries
-UNKNOWN_TYPE = "unknown"
 #: the query for all consumers together, whatever their type
 ALL_TYPES = "all"
 

@@ -10,12 +10,11 @@ from operator import itemgetter
 from typing import Any, Final
 
 from osc_placement import codes, microversion
-from osc_placement.model import canonical_uuid
+from osc_placement.model import UNKNOWN_TYPE, canonical_uuid
 from osc_placement.server import errors, policies
 from osc_placement.server.candidates.query import is_uuid
 from osc_placement.server.db import allocation as db
 from osc_placement.server.db.consumer import Owner
-from osc_placement.server.db.usage import UNKNOWN_TYPE
 from osc_placement.server.errors import Answer, answering
 from osc_placement.server.http import Request, no_content, reply, stream
 from osc_placement.server.schemas import allocation as schemas
@@ -69,7 +68,7 @@ def _describe_consumer(request: Request, held: Sequence[db.Held]) -> dict[str, A
     if request.version >= microversion.CONSUMER_GENERATIONS:
         facts["consumer_generation"] = held[0].consumer_generation
     if request.version >= microversion.CONSUMER_TYPES:
-        facts["consumer_type"] = held[0].consumer_type or "unknown"
+        facts["consumer_type"] = held[0].consumer_type or UNKNOWN_TYPE
     return facts
 
 

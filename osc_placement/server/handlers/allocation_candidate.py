@@ -9,7 +9,6 @@ from itertools import islice
 from typing import Any, Final
 
 from osc_placement import microversion
-from osc_placement.microversion import Version
 from osc_placement.server import errors, policies
 from osc_placement.server.candidates.combine import Work
 from osc_placement.server.candidates.query import BadQuery
@@ -18,7 +17,7 @@ from osc_placement.server.candidates.search import STEPS, search
 from osc_placement.server.candidates.snapshot import Snapshot
 from osc_placement.server.errors import Answer, answering
 from osc_placement.server.handlers import candidate_body
-from osc_placement.server.http import Request, Schema, reply_bytes
+from osc_placement.server.http import Request, reply_bytes
 from osc_placement.server.schemas import allocation_candidate as schemas
 
 LOG = logging.getLogger(__name__)
@@ -65,15 +64,11 @@ def list_candidates(request: Request) -> Any:
 
 
 def _parse(request: Request) -> CandidateRequest:
-    request.query(_schema(request.version))
+    request.query(request.pick(_SCHEMAS))
     try:
         return parse(list(request.web.GET.items()), request.version)
     except BadQuery as error:
         raise errors.HTTPError(400, str(error), code=error.code) from error
-
-
-def _schema(version: Version) -> Schema:
-    return next(schema for since, schema in _SCHEMAS if version >= since)
 
 
 def _bound(request: Request, wanted: CandidateRequest) -> tuple[int, bool]:
@@ -88,11 +83,6 @@ def _bound(request: Request, wanted: CandidateRequest) -> tuple[int, bool]:
 def _find_view(request: Request, wanted: CandidateRequest) -> Snapshot:
     """The snapshot to search; :raises errors.NotFound: the request names a class or trait there is not."""
     loaded = request.current.get()
-    classes = set(loaded.class_names.values())
-    for name in wanted.classes:
-        if name not in classes:
-            raise errors.ResourceClassNotFound(name)
-    named = wanted.root.names.union(*(group.traits.names for group in wanted.groups))
-    for name in sorted(named - loaded.trait_names):
-        raise errors.TraitNotFound(name)
+    traits = wanted.root.names.union(*(group.traits.names for group in wanted.groups))
+    loaded.check_names(traits, wanted.classes)
     return loaded.snapshot

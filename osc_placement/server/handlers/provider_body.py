@@ -38,7 +38,8 @@ def link(base: str, uuid: str, version: Version) -> list[dict[str, str]]:
 def render_list(view: Snapshot, slots: Iterable[int], version: Version, base: str) -> bytes:
     """The body of a list of providers."""
     links = tuple(rel for rel, since in LINKS if version >= since)
-    memo = view.memo(("listed", base, links, version >= microversion.NESTED_PROVIDERS))
+    # a client may say what the base is, so there can be any number of them
+    memo = view.memo(("listed", links, version >= microversion.NESTED_PROVIDERS), base)
     texts = [memo[slot] or _remember_listed(memo, view, slot, version, base) for slot in slots]
     # PERF: the ends go into the join, for each copy of the body of 10,000 providers takes a millisecond
     texts[:1] = [b'{"resource_providers": [' + b"".join(texts[:1])]

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where our server answers otherwise than openstack-placement, on purpose: see differences.rst."""
 
+import io
 import json
 import os
 import sqlite3
@@ -67,6 +68,8 @@ def test_a_provider_is_found_however_its_uuid_is_spelled(send, provider, spell):
     assert send("PUT", f"/resource_providers/{spell(provider)}", {"name": spell(provider)}).status_int == 200
     child = {"name": str(uuid.uuid4()), "parent_provider_uuid": spell(provider)}
     assert send("POST", "/resource_providers", child).json["root_provider_uuid"] == provider
+    candidates = send("GET", f"/allocation_candidates?resources=VCPU:1&in_tree={spell(provider)}").json
+    assert provider in candidates["provider_summaries"]
 
 
 def test_a_consumer_is_the_same_however_its_uuid_is_spelled(send, provider):
@@ -124,6 +127,22 @@ def test_a_ratio_that_is_no_number_is_refused(send, provider, ratio):
     assert detail(response) == f"Malformed JSON: {ratio} is not a number that can be worked with"
 
 
+@pytest.mark.parametrize("total", ["1", "1.0"])
+def test_a_ratio_that_is_an_integer_without_end_is_refused(send, provider, total):
+    """Neither is it stored, nor is a capacity computed with it."""
+    inventory = f'{{"total": {total}, "reserved": 2, "allocation_ratio": -{"9" * 400}'
+    set_ = f'{{"resource_provider_generation": 1, "inventories": {{"VCPU": {inventory}}}}}}}'
+    path = f"/resource_providers/{provider}/inventories"
+    for answer in (
+        send("POST", path, f'{inventory}, "resource_class": "DISK_GB"}}'.encode()),
+        send("PUT", f"{path}/VCPU", f'{inventory}, "resource_provider_generation": 1}}'.encode()),
+        send("PUT", path, set_.encode()),
+        send("POST", "/-/providers", f'{{"changes": [{{"uuid": "{provider}", {set_[1:]}]}}'.encode()),
+    ):
+        assert answer.status_int == 400
+        assert detail(answer).endswith("99 is not a number that can be worked with")
+
+
 @pytest.mark.parametrize("name", [b'"a\\u0000b"', b'"half \\ud800"', b'"\xed\xa0\x80"'])
 def test_a_name_that_is_no_text_is_refused(send, name):
     """NUL, and half a character, cannot be stored everywhere, so they are nowhere."""
@@ -152,6 +171,35 @@ def test_a_body_of_great_depth_is_refused(send, body):
     assert response.status_int == 400
 
 
+@pytest.mark.parametrize("depth", [700, 900])
+def test_an_inventory_of_great_depth_is_refused(send, provider, depth):
+    """It is malformed also where the schema of the body does not look, and only itself among changes."""
+    deep = json.loads("[" * depth + "]" * depth)
+    new = {"resource_provider_generation": 1, "inventories": {"no class": deep}}
+    body = {"inventories": {provider: new}, "allocations": {}}
+    assert send("PUT", f"/resource_providers/{provider}/inventories", new).status_int == 400
+    assert send("POST", "/reshaper", body, **{"x-roles": "admin,service"}).status_int == 400
+    other = {"uuid": str(uuid.uuid4()), "resource_provider_generation": 0, "traits": []}
+    for change in (new, {**new, "inventories": deep}):
+        answer = send("POST", "/-/providers", {"changes": [{"uuid": provider, **change}, other]})
+        assert [item["errors"][0]["status"] for item in answer.json["results"]] == [400, 404]
+
+
+def test_a_body_in_chunks_is_read_up_to_a_size(application, monkeypatch):
+    """No more of it is read than of one that says its length."""
+    monkeypatch.setattr("osc_placement.server.deploy.LARGEST_BODY", 1000)
+    request = webob.Request.blank("/resource_providers", method="POST")
+    request.headers.update({"x-auth-token": "admin", "content-type": "application/json"})
+    request.body_file = body = io.BytesIO(b" " * 1_000_000)
+    assert request.get_response(application).status_int == 413
+    assert body.tell() < 100_000
+
+
+def test_a_body_that_says_it_is_too_long_is_not_read(send):
+    """It is refused before a byte of it has come."""
+    assert send("POST", "/traits", b"{}", **{"content-length": str(1 << 27)}).status_int == 413
+
+
 @pytest.mark.parametrize("inventory", [{}, 5, {"total": "many"}])
 def test_a_malformed_inventory_of_no_possible_class_is_refused(send, provider, inventory):
     """Inventories are checked by their form also where the name of the class is wrong."""
@@ -174,6 +222,20 @@ def test_a_malformed_inventory_of_no_provider_is_of_no_provider(send):
     """That there is no such provider comes before what is wrong with its inventories, as in the reference."""
     body = {"resource_provider_generation": 0, "inventories": {"no-class": ""}}
     assert send("PUT", f"/resource_providers/{uuid.uuid4()}/inventories", body).status_int == 404
+
+
+@pytest.mark.parametrize("limit", ["x", "-5", "0", "", "1.5"])
+def test_the_limit_that_counts_is_a_number(send, limit):
+    """Of several the first counts, and all that counts is judged."""
+    path = "/allocation_candidates?resources=VCPU:1"
+    assert send("GET", f"{path}&limit={limit}&limit=1").status_int == 400
+    assert send("GET", f"{path}&limit=1&limit={limit}").status_int == 400
+
+
+def test_a_limit_of_any_size_is_only_no_limit(send, provider):
+    """A number that Python does not read is more than there are candidates."""
+    path = f"/allocation_candidates?resources=VCPU:1&in_tree={provider}"
+    assert len(send("GET", f"{path}&limit={'9' * 5000}").json["allocation_requests"]) == 1
 
 
 @pytest.mark.parametrize("query", ["required=CUSTOM_NO_SUCH", "resources=CUSTOM_NO_SUCH:1"])
@@ -215,6 +277,24 @@ def test_renaming_to_the_same_name_tells_a_date(send, provider):
     response = send("PUT", f"/resource_providers/{provider}", {"name": provider})
     assert response.status_int == 200
     assert response.last_modified is not None
+
+
+@pytest.mark.parametrize("accept", ["application/json", "text/plain"])
+def test_a_message_is_no_longer_than_anybody_reads(send, accept):
+    """What was sent is quoted in part; what is wrong with it is told."""
+    answer = send("POST", "/resource_providers", {"name": "<" * 40_000}, accept=accept)
+    assert answer.status_int == 400
+    assert "<' is too long" in answer.text
+    assert len(answer.body) < 5000
+
+
+@pytest.mark.parametrize("accept", ["application/json", "text/plain"])
+@pytest.mark.parametrize("version", ["<" * 4000, "1.39" + " " * 4000])
+def test_a_header_of_versions_has_an_end(send, version, accept):
+    """It is refused before it is read, with or without a version in it."""
+    answer = send("GET", "/", version=version, accept=accept)
+    assert answer.status_int == 400
+    assert "may have 4000 characters at most" in answer.text
 
 
 def test_messages_show_a_path_as_it_was_meant(send):

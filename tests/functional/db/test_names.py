@@ -77,10 +77,10 @@ def test_names_that_the_database_takes_for_one_are_one(database, backend):
 
 def test_ids_of_classes_are_found_by_exact_name(database):
     """MariaDB finds VCPU by "vcpu" too; that is not its name."""
-    assert database.read(names.class_ids, ["VCPU", "DISK_GB"]) == {"VCPU": 0, "DISK_GB": 2}
+    assert database.write(names.keep_class_ids, ["VCPU", "DISK_GB"]) == {"VCPU": 0, "DISK_GB": 2}
     for unknown in ("vcpu", "CUSTOM_NO_SUCH"):
         with pytest.raises(errors.ResourceClassNotFound, match=unknown):
-            database.read(names.class_ids, ["VCPU", unknown])
+            database.write(names.keep_class_ids, ["VCPU", unknown])
 
 
 def test_custom_classes_are_numbered_above_the_standard_ones(database):
@@ -94,11 +94,11 @@ def test_custom_classes_are_numbered_above_the_standard_ones(database):
 
 
 def test_a_class_may_be_kept_while_it_exists(database):
-    """Keeping finds the ids as looking does, of standard and custom classes."""
+    """Standard and custom ones alike, by the ids that they have."""
     name = make_name("CUSTOM_")
     database.write(resource_class.create, name)
     ids = database.write(names.keep_class_ids, ["VCPU", name])
-    assert ids == database.read(names.class_ids, ["VCPU", name])
+    assert ids == {"VCPU": 0, name: database.read(resource_class.load, name).id}
     database.write(resource_class.delete, name)
     with pytest.raises(errors.ResourceClassNotFound):
         database.write(names.keep_class_ids, [name])
@@ -108,7 +108,7 @@ def test_a_class_that_became_another_is_not_kept(database):
     """An id may be another class's by the time it is locked: then the transaction starts anew."""
     name = make_name("CUSTOM_")
     database.write(resource_class.create, name)
-    found = database.read(names.class_ids, [name])
+    found = {name: database.read(resource_class.load, name).id}
     database.write(resource_class.rename, name, make_name("CUSTOM_"))
     with pytest.raises(errors.TooMuchContention):
         database.write(names.keep_classes, [name], found)

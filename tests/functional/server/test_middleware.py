@@ -177,6 +177,46 @@ def test_a_request_is_one_line_in_the_log(make_application, caplog):
     )
 
 
+PATHS = {
+    "/unauth%0Aforged%0D%0Btoo": "/unauth%0Aforged%0D%0Btoo",
+    "/traits%C2%85/%E2%82%AC%22": "/traits%C2%85/%E2%82%AC%22",
+    "/usages/in:a,b;c@d!$&'()*+~=-._": "/usages/in:a,b;c@d!$&'()*+~=-._",
+    '/usages?name=in:A,%0AB&x=["\n]?': "/usages?name=in:A,%0AB&x=%5B%22%0A%5D?",
+}
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_a_path_makes_no_line_of_the_log(make_application, caplog, path):
+    """It is in its line as it was sent, quoted; whoever has no token forges nothing."""
+    application = make_application()
+    caplog.set_level(logging.INFO, logger=deploy.__name__)
+    assert send(application, "GET", path, token=None).status_int == 401
+    (line,) = [record.getMessage() for record in caplog.records if record.name == deploy.__name__]
+    assert f' "GET {PATHS[path]}" status: 401 ' in line
+
+
+def test_a_path_in_text_is_logged_too(make_application, caplog):
+    """Callers in the process may pass one that has been decoded already."""
+    application = make_application()
+    caplog.set_level(logging.INFO, logger=deploy.__name__)
+    environ = webob.Request.blank("/").environ | {"PATH_INFO": "/\N{EURO SIGN}\n"}
+    assert webob.Request(environ).get_response(application).status_int == 401
+    assert ' "GET /%5Cu20ac%0A" status: 401 ' in caplog.text
+
+
+def test_an_unexpected_error_forges_no_line_of_the_log(make_application, monkeypatch, caplog):
+    """The path is quoted where what went wrong is told, too."""
+
+    def fail(*arguments):
+        raise RuntimeError
+
+    application = make_application()
+    monkeypatch.setattr("osc_placement.server.auth.NoAuth._identify", fail)
+    assert send(application, "GET", "/traits/a%0Aforged").status_int == 500
+    (message,) = [record.getMessage() for record in caplog.records if record.exc_info]
+    assert message == "unexpected error answering GET /traits/a%0Aforged"
+
+
 def test_a_policy_file_is_read_again_when_it_changes(make_application, tmp_path):
     """Overrides appear, change and go without a restart; a 403 names the rule."""
     path = tmp_path / "policy.yaml"

@@ -4,8 +4,10 @@
 import datetime
 import json
 
+import jsonschema
 import pytest
 import webob
+import webob.exc
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -54,7 +56,8 @@ def test_json_is_read(data):
         ("{}".encode("utf-16"), "Malformed JSON: 'utf-8' codec can't decode"),
         (b"NaN", "Malformed JSON: NaN is not a number that can be worked with"),
         (b"[-1e999]", "Malformed JSON: -1e999 is not a number that can be worked with"),
-        (b"9" * 5000, "Malformed JSON: Exceeds the limit"),
+        (b"9" * 5000, "Malformed JSON: 9999"),
+        (b"-" + b"9" * 309, f"Malformed JSON: -{'9' * 309} is not a number that can be worked with"),
         (b'"\\u0000"', "Malformed JSON: text must not contain the character NUL"),
         (b'[{"\\ud800": 1}]', "Malformed JSON: 'utf-8' codec can't encode character '\\ud800'"),
         (b"[" * 100_000, "Malformed JSON: "),
@@ -68,6 +71,12 @@ def test_what_is_no_json_is_refused(body, complaint):
 def test_a_pair_of_surrogates_is_a_character():
     """What JSON escapes in two halves is whole."""
     assert read(b'"\\ud83d\\udca5"') == "\N{COLLISION SYMBOL}"
+
+
+@pytest.mark.parametrize("number", [10**308, -(10**308), 2**31, 0])
+def test_an_integer_that_a_float_can_be_is_read(number):
+    """To the last digit."""
+    assert read(str(number).encode()) == number
 
 
 def test_of_a_repeated_key_the_last_value_counts():
@@ -135,6 +144,43 @@ def test_a_pattern_is_about_the_whole_text(name):
         http.check(name, {"type": "string", "pattern": "^[A-Z]+$"})
     assert caught.value.message.startswith(f"JSON does not validate: {name!r} does not match '^[A-Z]+$'")
     http.check("ABC", {"type": "string", "pattern": "^[A-Z]+$"})
+
+
+UNIQUE = {"type": "array", "uniqueItems": True}
+
+
+class Compared(dict):
+    """A dictionary that counts what it takes to compare it with another."""
+
+    looks = 0
+
+    def __len__(self):
+        Compared.looks += 1
+        return super().__len__()
+
+
+def test_items_are_not_compared_each_with_each():
+    """Those that cannot be sorted neither."""
+    http.check([Compared(number=number) for number in range(300)], UNIQUE)
+    assert Compared.looks < 3000
+
+
+@pytest.mark.parametrize(
+    ("items", "unique"),
+    [
+        ([1, True, "1", "true", None, [1], [True], {"a": 1}, {"a": True}, {}, []], True),
+        (["a", "b", "a"], False),
+        ([{"a": 1, "b": [2]}, 3, {"b": [2], "a": 1}], False),
+    ],
+)
+def test_items_are_equal_as_json_is(items, unique):
+    """A truth is no number, and objects have no order."""
+    assert jsonschema.Draft202012Validator(UNIQUE).is_valid(items) == unique
+    if unique:
+        http.check(items, UNIQUE)
+    else:
+        with pytest.raises(errors.HTTPError, match="has non-unique elements"):
+            http.check(items, UNIQUE)
 
 
 def test_of_a_repeated_parameter_the_last_value_counts():
@@ -228,6 +274,28 @@ def test_a_message_stays_on_one_line_and_is_no_markup():
     page = answer(error, HTTP_ACCEPT="text/html")
     assert page.content_type == "text/html"
     assert "&lt;b&gt;three" in page.text
+
+
+@given(st.lists(st.sampled_from(["<", ">", "<!--", "-->", "<BR", "br", "/", "x", "\n", "\r"])).map("".join))
+def test_markup_is_taken_out_as_webob_does(text):
+    """Whatever is opened, closed, or neither."""
+    assert http.strip_tags(text) == webob.exc.strip_tags(text)
+
+
+def test_the_ends_of_a_long_message_are_told():
+    """Neither what is quoted first nor what is quoted last keeps the fault from being read."""
+    complaint = read_in_vain(json.dumps({"name": "x" * 9000}).encode(), NAMED)
+    assert "xxx' is too long\n\nFailed validating 'maxLength'" in complaint
+    told = answer(errors.HTTPError(400, complaint)).json["errors"][0]["detail"]
+    assert "xxx' is too long  Failed validating 'maxLength'" in told
+    assert len(told) < http.LONGEST_MESSAGE + 200
+
+
+@pytest.mark.parametrize("tag", ["<", "<br"])
+def test_markup_that_never_ends_is_looked_at_once(tag):
+    """Were the rest of the text searched behind each bracket, this would take hours."""
+    text = "<b>" + tag * 1_000_000
+    assert http.strip_tags(text) == text[3:]
 
 
 def test_a_client_that_may_try_again_is_told_when():

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The engine finds what a plain search finds, once each, and no more than it is asked for."""
 
+import tracemalloc
 from dataclasses import replace
 from itertools import islice
 
@@ -95,6 +96,19 @@ def test_another_provider_with_the_id_of_one_that_was_deleted():
     assert snapshot.replace([Node(1, "new", None, 1)]).slot_by_uuid == {"new": 0}
 
 
+def test_aggregates_that_are_not_there_are_not_remembered():
+    """However many a client invents, they take no memory, and one that comes to be is found."""
+    snapshot = Snapshot([Node(1, "one", None, 1)])
+    snapshot.in_any_aggregate(["a"])
+    tracemalloc.start()
+    try:
+        snapshot.in_any_aggregate(f"invented{number}" for number in range(1000))
+        assert tracemalloc.get_traced_memory()[0] < 1000
+    finally:
+        tracemalloc.stop()
+    assert snapshot.replace([Node(1, "one", None, 1, aggregates=("a",))]).in_any_aggregate(["a"]) == 1
+
+
 @settings(max_examples=100)
 @given(clouds(), requests())
 def test_order_is_defined(nodes, request):
@@ -104,15 +118,15 @@ def test_order_is_defined(nodes, request):
     assert once == again
 
 
-def hosts(count, gpus=0):
-    """Hosts with VCPUs, each with some GPUs of one unit below it."""
+def hosts(count, gpus=0, units=1):
+    """Hosts with VCPUs, each with some GPUs of one unit, or of so many, below it."""
     nodes = []
     for host in range(count):
         root = len(nodes)
         nodes.append(Node(root, f"host{host}", None, root, {"VCPU": Stock(Inventory(64))}))
         for gpu in range(gpus):
             id_ = len(nodes)
-            nodes.append(Node(id_, f"host{host}-gpu{gpu}", root, root, {"VGPU": Stock(Inventory(1))}))
+            nodes.append(Node(id_, f"host{host}-gpu{gpu}", root, root, {"VGPU": Stock(Inventory(units))}))
     return Snapshot(nodes)
 
 
@@ -178,3 +192,74 @@ def test_work_ends_a_search_that_has_found_much():
     found = list(search_(snapshot, request, Work(5000)))
     assert 100 < len(found) <= 5000
     assert len(found) == len(set(found))
+
+
+def spend(snapshot, request, limit=None):
+    """The steps that a search takes, to its end or to a limit."""
+    work = Work(10**6)
+    list(islice(search_(snapshot, request, work), limit))
+    return 10**6 - work.left
+
+
+def distinct(count):
+    """As many groups, no two of which are satisfied by the same search."""
+    return [Group(str(number), {"VGPU": number}) for number in range(1, count + 1)]
+
+
+def test_remembering_what_failed_is_work():
+    """What many groups have taken, compared with what failed before, ends a search as steps do."""
+    groups = [Group(str(number), {"VGPU": 1}) for number in range(121)]
+    work = Work(20_000)
+    request = CandidateRequest(groups, isolated=True)
+    assert list(search_(hosts(1, gpus=120, units=2), request, work)) == []
+    assert work.is_over
+
+
+def test_a_group_that_fits_nowhere_is_looked_for_first():
+    """Where one group found nothing, the others are not looked for at every further host."""
+    nodes = list(hosts(50, gpus=2, units=10**5).nodes)
+    # hosts that are not alike
+    nodes = [replace(node, stocks={"VGPU": Stock(Inventory(10**5 + node.id))}) for node in nodes]
+    snapshot = Snapshot(nodes)
+    looked_at = []
+    original = snapshot.slots_of_tree
+    snapshot.slots_of_tree = lambda root: looked_at.append(root) or original(root)
+    groups = [*distinct(40), Group("last", {"VGPU": 2 * 10**5})]
+    assert list(search(snapshot, CandidateRequest(groups))) == []
+    assert len(looked_at) < 10 * 50
+
+
+def test_looking_at_many_devices_is_work():
+    """The first candidate takes more steps where each group has more devices to choose from."""
+    request = CandidateRequest(distinct(20))
+    few, many = (spend(hosts(1, gpus, units=1000), request, limit=1) for gpus in (4, 64))
+    assert many > few + 20 * 60 // Work.PARTS
+
+
+def test_telling_hosts_apart_for_many_groups_is_work():
+    """Hosts that differ in what they have left are compared by all groups if not every amount fits."""
+    inventories = [Inventory(1000 + number, min_unit=500) for number in range(100)]
+    stocks = [{"VGPU": Stock(inventory)} for inventory in inventories]
+    nodes = [replace(node, stocks=stocks[node.root_id // 2]) for node in hosts(100, gpus=1).nodes]
+    assert spend(Snapshot(nodes), CandidateRequest(distinct(40))) > 300
+
+
+def test_many_ties_are_work():
+    """Each match that is tried is compared with all of them."""
+    snapshot = hosts(1, gpus=8)
+    suffixes = [str(number) for number in range(1, 6)]
+    groups = [Group(suffix, {"VGPU": 1}) for suffix in suffixes]
+    once, often = (
+        spend(snapshot, CandidateRequest(groups, isolated=True, same_subtrees=[frozenset(suffixes)] * count))
+        for count in (1, 40)
+    )
+    assert often > 2 * once
+
+
+def test_many_groups_on_lone_hosts_are_work():
+    """A search that compares a hundred amounts with the units of each of many hosts ends."""
+    stock = Stock(Inventory(10**6, step_size=2))
+    snapshot = Snapshot([Node(id_, f"host{id_}", None, id_, {"VGPU": stock}) for id_ in range(1000)])
+    work = Work(1000)
+    assert list(search_(snapshot, CandidateRequest(distinct(100)), work)) == []
+    assert work.is_over
