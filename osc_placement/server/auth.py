@@ -7,6 +7,8 @@ token, and what those ask who have none, such as load balancers.
 
 from __future__ import annotations
 
+import warnings
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 import webob.exc
@@ -19,6 +21,9 @@ if TYPE_CHECKING:
     from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
     from oslo_config.cfg import ConfigOpts
+
+#: what brings the modules that speak to memcached; with a password or TLS it is the second
+_MEMCACHED_LIBRARIES = {"memcache": "python-memcached", "bmemcached": "python-binary-memcached"}
 
 
 class NoAuth:
@@ -68,11 +73,15 @@ def _unauthorized(environ: WSGIEnvironment, start_response: StartResponse) -> It
 
 
 def keystone(application: WSGIApplication, conf: ConfigOpts, public: Collection[str]) -> WSGIApplication:
-    """Keystone's middleware in front of the application, its public paths excepted."""
+    """Keystone's middleware in front of the application, its public paths excepted.
+
+    :raises ImportError: its cache is to be in memcached, and the library for that is not installed
+    """
     # importing it takes as long as the rest of the server, and noauth2 does without
     from keystonemiddleware import auth_token
 
     guarded = auth_token.AuthProtocol(application, {"oslo_config_config": conf})
+    _load_cache(conf)
 
     def guard(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         is_public = environ.get("PATH_INFO", "") in public
@@ -80,3 +89,28 @@ def keystone(application: WSGIApplication, conf: ConfigOpts, public: Collection[
         return body
 
     return guard
+
+
+def _load_cache(conf: ConfigOpts) -> None:
+    """Import now what the middleware would import at the first token.
+
+    A library that is not there would fail every request. And oslo.cache imports eventlet where it is
+    installed, which makes a thread never end if it is not the main one, so no worker would stop.
+    """
+    options = conf.keystone_authtoken
+    if not options.memcached_servers:
+        return
+    # the oldest middleware that we run with does not know the second
+    secured = any(
+        options[name] for name in ("memcache_sasl_enabled", "memcache_tls_enabled") if name in options
+    )
+    try:
+        with warnings.catch_warnings():
+            # eventlet says that it is deprecated, to whoever uses it
+            warnings.simplefilter("ignore")
+            import_module(f"oslo_cache.{'_bmemcache_pool' if secured else '_memcache_pool'}")
+    except ModuleNotFoundError as error:
+        raise ImportError(
+            "memcached_servers in [keystone_authtoken] needs "
+            f"{_MEMCACHED_LIBRARIES.get(error.name or '', error.name)}, which is not installed"
+        ) from error

@@ -142,7 +142,8 @@ PLACEMENT_OPTS = [
             ("depth-first", "All candidates of one root provider, then those of the next."),
             ("breadth-first", "One candidate of each root provider in turn."),
         ),
-        help="The order of allocation candidates, and so which hosts are left when there is a limit.",
+        help="The order of allocation candidates, and so which hosts are left when there is a limit. "
+        "Without effect: root providers always take turns.",
     ),
 ]
 
@@ -223,6 +224,7 @@ WITHOUT_EFFECT: Final = (
     (PLACEMENT_DATABASE.name, "retry_interval"),
     (PLACEMENT_DATABASE.name, "connection_debug"),
     (PLACEMENT_DATABASE.name, "connection_trace"),
+    (PLACEMENT.name, "allocation_candidates_generation_strategy"),
     (WORKAROUNDS.name, "optimize_for_wide_provider_trees"),
 )
 

@@ -11,6 +11,7 @@ import logging
 import re
 import time
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 import webob
 from microversion_parse.middleware import MicroversionMiddleware
@@ -29,7 +30,7 @@ from osc_placement.server.policy import Policy
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
-    from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
+    from wsgiref.types import InputStream, StartResponse, WSGIApplication, WSGIEnvironment
 
     from oslo_config.cfg import ConfigOpts
 
@@ -86,7 +87,7 @@ def _pipeline(service: http.Service) -> WSGIApplication:
     public = _list_public_paths(conf)
     versions = [str(version) for version in microversion.ALL]
     application: WSGIApplication = Dispatcher(service)
-    application = MicroversionMiddleware(application, http.SERVICE_TYPE, versions, _format_negotiation_error)
+    application = Negotiation(application, http.SERVICE_TYPE, versions, _format_negotiation_error)
     application = FaultWrapper(application)
     application = auth.Context(application, public)
     if conf.api.auth_strategy == "noauth2":
@@ -116,6 +117,17 @@ def _list_public_paths(conf: ConfigOpts) -> frozenset[str]:
 
 def _format_negotiation_error(**parts: Any) -> dict[str, Any]:
     return http.error_document(**parts)
+
+
+class Negotiation(MicroversionMiddleware):
+    """Finds the microversion of a request; its errors quote the header, so that may not be too long."""
+
+    def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        application: WSGIApplication = super().__call__
+        if len(environ.get("HTTP_OPENSTACK_API_VERSION", "")) > http.LONGEST_MESSAGE:
+            problem = f"The header openstack-api-version may have {http.LONGEST_MESSAGE} characters at most."
+            application = http.error_response(errors.HTTPError(400, problem))
+        return application(environ, start_response)
 
 
 class Dispatcher:
@@ -156,10 +168,31 @@ def _check_content(environ: WSGIEnvironment) -> None:
         length = int(environ.get("CONTENT_LENGTH") or 0)
     except ValueError:
         raise errors.BadContentHeaders("content-length header must be an integer") from None
-    if length > LARGEST_BODY:
-        raise errors.HTTPError(413, f"A request body may have {LARGEST_BODY} bytes at most.")
+    _check_size(length)
     if length > 0 and not environ.get("CONTENT_TYPE"):
         raise errors.BadContentHeaders("content-type header required when content-length > 0")
+    if not environ.get("CONTENT_LENGTH"):
+        environ["wsgi.input"] = BoundedInput(environ["wsgi.input"])
+
+
+def _check_size(length: int) -> None:
+    if length > LARGEST_BODY:
+        raise errors.HTTPError(413, f"A request body may have {LARGEST_BODY} bytes at most.")
+
+
+class BoundedInput:
+    """A body that comes in chunks, without its length said before; it is read up to the largest size."""
+
+    def __init__(self, source: InputStream) -> None:
+        self._source = source
+        self._length = 0
+
+    def read(self, size: int) -> bytes:
+        """The next bytes, no more than ``size``; :raises errors.HTTPError: 413 if they are too many."""
+        data = self._source.read(size)
+        self._length += len(data)
+        _check_size(self._length)
+        return data
 
 
 def _path(environ: WSGIEnvironment) -> str:
@@ -193,7 +226,8 @@ class FaultWrapper:
         try:
             return self._application(environ, start_response)
         except Exception:
-            LOG.exception("unexpected error answering %s %s", environ["REQUEST_METHOD"], environ["PATH_INFO"])
+            path = _quote(environ["PATH_INFO"])
+            LOG.exception("unexpected error answering %s %s", environ["REQUEST_METHOD"], path)
             body: Iterable[bytes] = http.error_response(errors.HTTPError(500))(environ, start_response)
             return body
 
@@ -243,12 +277,18 @@ def _count_request(observer: Observer, environ: WSGIEnvironment, status: str, se
     )
 
 
+def _quote(text: str, safe: str = "") -> str:
+    """A path or query for the log: what came decoded is as it was sent, so that no line can be forged."""
+    return quote(text, f"/:@!$&'()*+,;={safe}", encoding="latin-1", errors="backslashreplace")
+
+
 def _log_request(
     environ: WSGIEnvironment, status: str, headers: list[tuple[str, str]], seconds: float
 ) -> None:
-    uri = environ.get("SCRIPT_NAME", "") + environ.get("PATH_INFO", "")
+    uri = _quote(environ.get("SCRIPT_NAME", "") + environ.get("PATH_INFO", ""))
     if environ.get("QUERY_STRING"):
-        uri += "?" + environ["QUERY_STRING"]
+        # what is quoted already stays as it is
+        uri += "?" + _quote(environ["QUERY_STRING"], "%?")
     length = next((value for name, value in headers if name.lower() == "content-length"), "-")
     facts = {
         "remote_address": environ.get("REMOTE_ADDR", "-"),

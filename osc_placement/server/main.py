@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 # Each command imports what it needs when it is called: `serve` is to answer within a second, and the help of
 # all of them at once.
 
+#: requests a worker serves at once: enough to go on while some wait for the database
+THREADS = 8
 #: the exit status of an upgrade check that could not be made: 1 and 2 are results of one
 CHECK_FAILED = 255
 
@@ -87,7 +89,7 @@ def _add_serve(commands: Subparsers) -> None:
     parser.add_argument(
         "--threads",
         type=_positive,
-        default=8,
+        default=THREADS,
         help="requests each worker serves at once (default: %(default)s)",
     )
     _add_sources(parser)

@@ -51,15 +51,8 @@ def read_configuration(sources: Sources) -> cfg.ConfigOpts:
     :raises CannotRun: it cannot be read, or names no database
     """
     conf = _prepare(sources)
-    try:
+    with _parsing():
         configuration.parse(conf, config_files=sources.config_files, config_dirs=sources.config_dirs)
-    except cfg.RequiredOptError as error:
-        raise CannotRun(
-            f"No database is named: say --database URL, such as {DEFAULT_DATABASE}, or give a placement.conf "
-            "that has 'connection' in [placement_database] with --config-file"
-        ) from error
-    except cfg.Error as error:
-        raise CannotRun(" ".join(str(error).split())) from error
     return conf
 
 
@@ -72,11 +65,24 @@ def improvise_configuration(sources: Sources) -> cfg.ConfigOpts:
     conf.set_default("connection", DEFAULT_DATABASE, group="placement_database")
     conf.set_default("sync_on_startup", True, group="placement_database")
     conf.set_default("auth_strategy", "noauth2", group="api")
-    try:
+    with _parsing():
         configuration.parse(conf, config_files=[], config_dirs=[])
+    return conf
+
+
+@contextmanager
+def _parsing() -> Iterator[None]:
+    try:
+        yield
+    except cfg.RequiredOptError as error:
+        raise CannotRun(
+            f"No database is named: say --database URL, such as {DEFAULT_DATABASE}, or give a placement.conf "
+            "that has 'connection' in [placement_database] with --config-file"
+        ) from error
     except cfg.Error as error:
         raise CannotRun(" ".join(str(error).split())) from error
-    return conf
+    except Exception as error:  # such as that of a file that is no text
+        raise CannotRun(f"The configuration cannot be read: {' '.join(str(error).split())}") from error
 
 
 def _prepare(sources: Sources) -> cfg.ConfigOpts:

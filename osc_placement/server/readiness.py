@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import http.client
+import ipaddress
 import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -26,6 +27,14 @@ def format_url(host: str, port: int) -> str:
     """Where clients on this machine reach a server that listens on an address."""
     host = _WILDCARDS.get(host, host)
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address is one that nobody but this machine reaches."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,12 +5,11 @@ from __future__ import annotations
 
 import contextlib
 import gc
-import ipaddress
 import logging
 import os
 import socket
 import threading
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -41,8 +40,6 @@ if TYPE_CHECKING:
 
 LOG = logging.getLogger(__name__)
 
-#: requests a worker serves at once: enough to go on while some wait for the database
-THREADS = 8
 #: seconds an idle connection stays open; longer than clients take between two requests
 KEEP_ALIVE = 65
 #: seconds that requests under way get when the server is told to stop
@@ -57,15 +54,15 @@ LONGEST_REQUEST_LINE = 8190
 class Options:
     """What the command line says."""
 
-    sources: Sources = field(default_factory=Sources)
-    host: str = "127.0.0.1"
-    port: int = 8778
-    workers: int = 2
-    threads: int = THREADS
-    clouds_yaml: Path | None = None
-    insecure: bool = False
-    log_requests: bool = False
-    verbose: bool = False
+    sources: Sources
+    host: str
+    port: int
+    workers: int
+    threads: int
+    clouds_yaml: Path | None
+    insecure: bool
+    log_requests: bool
+    verbose: bool
 
 
 def serve(options: Options) -> None:
@@ -101,7 +98,15 @@ def _read(options: Options) -> ConfigOpts:
 
 
 def _set_up_logging(conf: ConfigOpts, options: Options) -> None:
-    """Log as configured; where nothing is, nothing but what went wrong, and what was asked for."""
+    """Log as configured; :raises CannotRun: that cannot be done."""
+    try:
+        _log_as_configured(conf, options)
+    except Exception as error:  # whatever oslo.log makes of a value, or the system of a file
+        raise CannotRun(f"The log cannot be set up as configured: {' '.join(str(error).split())}") from error
+
+
+def _log_as_configured(conf: ConfigOpts, options: Options) -> None:
+    """Where nothing is configured, log nothing but what went wrong, and what was asked for."""
     if not (conf.log_file or conf.log_dir or conf.use_syslog or conf.use_journal):
         # it would be stdout, which is for the line that says that the server is ready
         conf.set_default("use_stderr", True)
@@ -117,18 +122,12 @@ def _set_up_logging(conf: ConfigOpts, options: Options) -> None:
 
 
 def _check_exposure(conf: ConfigOpts, options: Options) -> None:
-    if conf.api.auth_strategy == "noauth2" and not options.insecure and not _is_loopback(options.host):
+    believes_everybody = conf.api.auth_strategy == "noauth2"
+    if believes_everybody and not options.insecure and not readiness.is_loopback(options.host):
         raise CannotRun(
             f"Without authentication (noauth2) anybody who reaches {options.host or 'this machine'} is an "
             "administrator; serve on 127.0.0.1, configure keystone, or say --insecure"
         )
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def _listen(host: str, port: int) -> socket.socket:
@@ -297,24 +296,33 @@ class _Gunicorn(BaseApplication):  # type: ignore[misc]  # it has no annotations
         """
         refusal = None
         try:
-            conf = _read(self._options)
+            self._read_again()
         except CannotRun as error:
             refusal = str(error)
-        else:
-            refusal = trial.find_failure(lambda: self._check(conf), TRIAL_SECONDS)
-        if refusal is None:
-            # that has been done
-            conf.set_override("sync_on_startup", False, group="placement_database")
-            _forget_log_levels(self.conf)
-            self.conf = conf
-            _set_up_logging(conf, self._options)
-        else:
+        if refusal is not None:
             # here, and not above, where oslo.log would add what it was raised for
             LOG.error("the configuration has not been read again: %s", refusal)
         super().reload()
 
+    def _read_again(self) -> None:
+        conf = _read(self._options)
+        failure = trial.find_failure(lambda: self._check(conf), TRIAL_SECONDS)
+        if failure is not None:
+            raise CannotRun(failure)
+        # that has been done
+        conf.set_override("sync_on_startup", False, group="placement_database")
+        _forget_log_levels(self.conf)
+        try:
+            _set_up_logging(conf, self._options)
+        except CannotRun:
+            _forget_log_levels(conf)
+            _set_up_logging(self.conf, self._options)
+            raise
+        self.conf = conf
+
     def _check(self, conf: ConfigOpts) -> None:
         with muted():
+            _set_up_logging(conf, self._options)
             _prepare_database(conf)
             _try_to_load(conf, self._directory)
 

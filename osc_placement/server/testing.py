@@ -97,14 +97,28 @@ def _open_application(conf: cfg.ConfigOpts | None) -> Iterator[WSGIApplication]:
     """The application without authentication, on an up-to-date database that is closed at the end."""
     conf = conf or make_conf()
     configuration.register_opts(conf)
+    with _without_authentication(conf):
+        database = Database.from_conf(conf)
+        try:
+            upgrade.upgrade(database)
+            yield deploy.make_application(conf, database)
+        finally:
+            database.dispose()
+
+
+@contextmanager
+def _without_authentication(conf: cfg.ConfigOpts) -> Iterator[None]:
+    """Override what a configuration says of authentication, and put back what it was overridden with."""
+    found = conf.get_location("auth_strategy", "api")
+    before = conf.api.auth_strategy
     conf.set_override("auth_strategy", "noauth2", group="api")
-    database = Database.from_conf(conf)
     try:
-        upgrade.upgrade(database)
-        yield deploy.make_application(conf, database)
+        yield
     finally:
-        database.dispose()
-        conf.clear_override("auth_strategy", group="api")
+        if found is not None and found.location is cfg.Locations.set_override:
+            conf.set_override("auth_strategy", before, group="api")
+        else:
+            conf.clear_override("auth_strategy", group="api")
 
 
 @dataclass(frozen=True, slots=True)

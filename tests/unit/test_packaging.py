@@ -24,6 +24,7 @@ CONFIG.read(ROOT / "setup.cfg")
 NOT_IMPORTED = {
     "pymysql": "SQLAlchemy loads it for a mysql+pymysql:// database",
     "psycopg2-binary": "SQLAlchemy loads it for a postgresql:// database",
+    "python-memcached": "keystonemiddleware loads it for memcached_servers",
     "python-openstackclient": "the openstack command, whose plugin this is",
 }
 #: what the package imports for those who have it, and never by itself: see osc_placement/server/testing.py

@@ -18,7 +18,7 @@ import time
 import pytest
 import requests
 
-from osc_placement.migrate.main import make_parser as make_migrate_parser
+from osc_placement.migrate.options import make_parser as make_migrate_parser
 from osc_placement.server import conf as configuration
 from osc_placement.server.main import _make_parser as make_server_parser
 from tests.functional import containers, servers
@@ -58,6 +58,28 @@ def check_names(written, conf):
             assert name in conf[group], f"[{group}] {name}"
 
 
+def test_the_configuration_serves(tmp_path):
+    """With addresses where nobody is: a token that cannot be checked is answered with 503."""
+    text = (ETC / "placement.conf").read_text()
+    for there, here in (
+        ("mysql+pymysql://placement:PASSWORD@DATABASE/placement", f"sqlite:///{tmp_path}/placement.db"),
+        ("https://KEYSTONE:5000", f"http://127.0.0.1:{containers.find_free_port()}"),
+        ("127.0.0.1:11211", f"127.0.0.1:{containers.find_free_port()}"),
+    ):
+        assert there in text, there
+        text = text.replace(there, here)
+    path = tmp_path / "placement.conf"
+    path.write_text(text)
+    environment = servers.make_environment(OS_PLACEMENT_DATABASE__SYNC_ON_STARTUP="true")
+    with servers.running(tmp_path, "--config-file", path, environment=environment) as server:
+        assert requests.get(f"{server.url}/-/readyz", timeout=30).json() == {"status": "ready"}
+        answer = requests.get(f"{server.url}/resource_providers", headers=ADMIN, timeout=60)
+        assert answer.status_code == 503, answer.text
+        server.process.terminate()
+        # a worker that hangs is killed after 30 seconds
+        assert server.process.wait(20) == 0
+
+
 def read_unit(path):
     """The settings of a unit, by section and name."""
     unit = configparser.ConfigParser(strict=False, interpolation=None)
@@ -84,6 +106,18 @@ def test_systemd_takes_the_unit(path, tmp_path):
     )
     said = [line for line in done.stderr.splitlines() if path.name in line]
     assert said == [], done.stderr
+
+
+def test_the_page_installs_what_the_unit_starts():
+    """The account, and the program in its virtual environment, are those of the commands of the page."""
+    page = (ROOT / "doc/source/admin/deploying.rst").read_text()
+    (edit,) = re.findall(r"\$ (sed .*) > /etc/systemd/", page)
+    edited = subprocess.run(edit, shell=True, cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    unit = configparser.ConfigParser(strict=False, interpolation=None)
+    unit.read_string(edited)
+    service = unit["Service"]
+    program = service["ExecStart"].split()[0]
+    assert f"$ runuser -u {service['User']} -- {program} db sync " in page
 
 
 @pytest.mark.parametrize(
@@ -167,7 +201,7 @@ def make_command(name, path):
 def test_a_container_serves_as_configured(name, tmp_path):
     """It serves, and at SIGTERM it answers what has begun before it ends."""
     write_conf(tmp_path)
-    port = containers.find_port()
+    port = containers.find_free_port()
     command = make_command(name, place(name, tmp_path, port))
     with containers.running(command, tmp_path, servers.make_environment(), port) as process:
         check_service(f"http://127.0.0.1:{port}")
@@ -232,12 +266,12 @@ def nginx(tmp_path):
 @pytest.mark.filterwarnings("ignore:Unverified HTTPS request")
 def test_nginx_passes_on_what_it_is_to(nginx, tmp_path):
     """TLS ends there, locations are those of the client, and metrics are for the monitoring only."""
-    port = containers.find_port()
+    port = containers.find_free_port()
     environment = servers.make_environment(
         OS_OSLO_MIDDLEWARE__ENABLE_PROXY_HEADERS_PARSING="true", OS_METRICS__PUBLIC="true"
     )
     (tmp_path / "server").mkdir()
-    with servers.running(tmp_path / "server", environment=environment) as server:
+    with servers.running(tmp_path / "server", "--log-requests", environment=environment) as server:
         command = nginx(port, server.url.removeprefix("http://"))
         subprocess.run([*command, "-t"], check=True, capture_output=True)
         with (
@@ -247,15 +281,27 @@ def test_nginx_passes_on_what_it_is_to(nginx, tmp_path):
             session.verify, session.trust_env = False, False
             url = f"https://127.0.0.1:{port}"
             created = post(session, f"{url}/resource_providers")
-            assert created.headers["location"].startswith("https://127.0.0.1")
+            assert created.headers["location"].startswith("https://127.0.0.1/resource_providers/")
             assert session.get(f"{url}/-/readyz").json() == {"status": "ready"}
             assert session.get(f"{url}/-/metrics").status_code == 403
             assert requests.get(f"{server.url}/-/metrics", timeout=30).status_code == 200
+        assert "elsewhere" not in server.log.read_text()
+
+
+#: what a client may say of itself, which is not so
+SPOOFED = {
+    "Forwarded": "for=elsewhere;host=elsewhere;proto=http",
+    "X-Forwarded-For": "elsewhere",
+    "X-Forwarded-Host": "elsewhere",
+    "X-Forwarded-Port": "1",
+    "X-Forwarded-Prefix": "/elsewhere",
+    "X-Forwarded-Proto": "http",
+}
 
 
 def post(session, url):
-    """Create a provider."""
-    answer = session.post(url, json={"name": "host"}, headers=ADMIN)
+    """Create a provider, as a client that pretends to be another."""
+    answer = session.post(url, json={"name": "host"}, headers={**ADMIN, **SPOOFED})
     answer.raise_for_status()
     return answer
 

@@ -113,6 +113,14 @@ def test_what_is_under_way_is_answered(way, number, tmp_path):
         ("nonsense", "Failed to parse"),
         ("[api]\nauth_strategy = none\n", "auth_strategy"),
         ("[placement_database]\nconnection = dbase://x\n", "There is no such kind of database"),
+        ("# \xff\n", "The configuration cannot be read: 'utf-8' codec"),
+        ("[DEFAULT]\nlog_file = /nonexistent/x.log\n", "No such file or directory: '/nonexistent/x.log'"),
+        (
+            "[DEFAULT]\nlog_config_append = /no.ini\n",
+            "Error loading logging config /no.ini",
+        ),
+        ("[DEFAULT]\nuse_syslog = true\nsyslog_log_facility = x\n", "syslog facility must be one of"),
+        ("[DEFAULT]\nlog_options = perhaps\n", "log_options"),
     ],
 )
 def test_hangup_with_a_bad_configuration_changes_nothing(text, reason, tmp_path):
@@ -121,7 +129,8 @@ def test_hangup_with_a_bad_configuration_changes_nothing(text, reason, tmp_path)
     with serving("serve", tmp_path) as (url, process, log):
         assert get(url) == 200
         conf = tmp_path / "placement.conf"
-        conf.write_text(text if text.startswith("n") else conf.read_text() + text)
+        text = text if text.startswith("n") else conf.read_text() + text
+        conf.write_text(text, encoding="latin-1")
         process.send_signal(signal.SIGHUP)
         refusal = "the configuration has not been read again: "
         await_(lambda: refusal in log.read_text(), "a line in the log")

@@ -20,6 +20,7 @@ import yaml
 
 from tests.functional import servers
 
+DATABASE = "[placement_database]\nconnection = sqlite://\n"
 TOKEN = {"X-Auth-Token": "admin", "OpenStack-API-Version": "placement 1.39"}
 
 
@@ -347,12 +348,16 @@ def test_unusable_database(tmp_path, url, message):
             ".*auth_strategy.*none.*",
         ),
         ("[placement_database]\nconnection = sqlite://\nmax_pool_size = many\n", ".*max_pool_size.*many.*"),
+        ("# \xff\n", "The configuration cannot be read: 'utf-8' codec can't decode .*"),
+        (f"{DATABASE}[DEFAULT]\nlog_file = /none/x.log\n", "The log cannot be set up .*'/none/x.log'"),
+        (f"{DATABASE}[DEFAULT]\nlog_config_append = /none.ini\n", "The log cannot be set up .*/none.ini.*"),
+        (f"{DATABASE}[DEFAULT]\nuse_syslog = 1\nsyslog_log_facility = x\n", ".*syslog facility must .*"),
     ],
 )
 def test_unusable_configuration(tmp_path, text, message):
     """A placement.conf that cannot be read, or says what cannot be, is one line."""
     conf = tmp_path / "placement.conf"
-    conf.write_text(text)
+    conf.write_text(text, encoding="latin-1")
     assert re.fullmatch(message, refuse(tmp_path, "serve", "--port", 0, "--config-file", conf))
 
 
@@ -365,6 +370,26 @@ def test_unusable_policy(tmp_path):
     conf.write_text("\n".join([*lines, "[oslo_policy]", f"policy_file = {policy}"]))
     told = refuse(tmp_path, "serve", "--port", 0, "--config-file", conf, OS_API__AUTH_STRATEGY="noauth2")
     assert told.startswith(f"The policy, {policy}, cannot be read: while parsing a flow sequence")
+
+
+@pytest.mark.parametrize(
+    ("hidden", "with_password", "wanted"),
+    [("memcache", False, "python-memcached"), ("bmemcached", True, "python-binary-memcached")],
+)
+def test_a_library_for_memcached_that_is_not_there(tmp_path, hidden, with_password, wanted):
+    """It is missed at the start, not at each request with a token."""
+    # the first of the path, and what it does not have nobody has
+    (tmp_path / "sitecustomize.py").write_text(f"import sys\nsys.modules[{hidden!r}] = None\n")
+    conf = tmp_path / "placement.conf"
+    lines = ["[placement_database]", "connection = sqlite:///x.db", "sync_on_startup = true"]
+    lines += ["[keystone_authtoken]", "auth_type = none", "memcached_servers = 127.0.0.1:11211"]
+    lines += [f"memcache_sasl_enabled = {with_password}"]
+    conf.write_text("\n".join(lines))
+    path = f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}"
+    assert refuse(tmp_path, "serve", "--port", 0, "--config-file", conf, PYTHONPATH=path) == (
+        "The service cannot be set up as configured: memcached_servers in [keystone_authtoken] needs "
+        f"{wanted}, which is not installed"
+    )
 
 
 @pytest.mark.parametrize("option", ["--config-file", "--config-dir"])

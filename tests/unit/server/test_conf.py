@@ -168,6 +168,20 @@ def test_options_without_effect_say_so():
     assert said == set(configuration.WITHOUT_EFFECT)
 
 
+def test_options_that_nobody_reads_are_without_effect():
+    """What is said to have an effect is asked for somewhere in the server."""
+    own = pathlib.Path(configuration.__file__)
+    code = "".join(path.read_text() for path in own.parent.rglob("*.py") if path != own)
+    unread = {
+        (getattr(group, "name", group), option.name)
+        for group, options in configuration.list_opts()
+        for option in options
+        if not re.search(rf"\.{option.dest}\b", code)
+    }
+    # it is read in the file of the options
+    assert unread - {("DEFAULT", "log_options")} <= set(configuration.WITHOUT_EFFECT)
+
+
 def test_options_without_effect_are_documented():
     """The page for operators names each option that is accepted in vain."""
     page = pathlib.Path(__file__).parents[3] / "doc" / "source" / "admin" / "drop-in.rst"

@@ -52,6 +52,18 @@ def test_direct_uses_a_configuration(tmp_path):
         assert conf.api.auth_strategy == "keystone"
 
 
+@pytest.mark.parametrize("use", [testing.direct, testing.run_server])
+@pytest.mark.parametrize("strategy", ["noauth2", "keystone"])
+def test_an_override_of_the_callers_stays(use, strategy):
+    """What a configuration was told about authentication before holds again afterwards."""
+    conf = testing.make_conf()
+    conf.set_default("auth_strategy", "noauth2" if strategy == "keystone" else "keystone", group="api")
+    conf.set_override("auth_strategy", strategy, group="api")
+    with use(conf):
+        assert conf.api.auth_strategy == "noauth2"
+    assert conf.api.auth_strategy == strategy
+
+
 def test_options_of_the_service_are_used():
     """make_conf takes options of [placement]."""
     conf = testing.make_conf(max_allocation_candidates=7)
