@@ -20,6 +20,9 @@ INVENTORY_FIELDS: Final = ("total", "reserved", "min_unit", "max_unit", "step_si
 
 CUSTOM_PREFIX: Final = "CUSTOM_"
 
+#: how the API calls the type of a consumer that has none, in answers and in queries
+UNKNOWN_TYPE: Final = "unknown"
+
 #: what a provider has beside its name and place
 Part = Literal["inventories", "usages", "traits", "aggregates"]
 PARTS: Final[tuple[Part, ...]] = get_args(Part)

@@ -103,7 +103,7 @@ def advise(
     return replace(
         plan,
         refused={**plan.refused, **refused},
-        warnings=(*plan.warnings, *warnings),
+        warnings=tuple(dict.fromkeys((*plan.warnings, *warnings))),
         keeps_capacity=not allow_overcommitted,
     )
 

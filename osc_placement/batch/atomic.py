@@ -19,6 +19,7 @@ from osc_placement.batch.execute import (
     Recorder,
     pause_after_conflict,
 )
+from osc_placement.batch.holdings import MayNotReshape
 from osc_placement.batch.plan import Change, Outcome, Plan, Report, Result, count_providers, plan_change
 from osc_placement.batch.select import read_states, require_capacity
 from osc_placement.batch.takeback import take_back
@@ -92,18 +93,13 @@ def execute_atomically(
     check_atomic(plan, client)
     run = _Run(client, plan, stop or threading.Event(), recorder or NoRecorder(), concurrency)
     by_uuid = {outcome.change.uuid: outcome for outcome in run.change(plan.changes)}
-    outcomes = tuple(by_uuid.get(step.uuid) or _not_tried(plan, step) for step in plan.steps)
+    outcomes = tuple(by_uuid.get(step.uuid) or plan.end_untried(step) for step in plan.steps)
     for outcome in outcomes:
         run.end(outcome)
         if on_outcome:
             on_outcome(outcome)
     interrupted = any(outcome.result is Result.SKIPPED for outcome in outcomes)
     return Report(plan, outcomes, interrupted, run.failure)
-
-
-def _not_tried(plan: Plan, step: Change) -> Outcome:
-    error = plan.hopeless.get(step.uuid)
-    return Outcome(step, Result.FAILED if error else Result.UNCHANGED, error=error)
 
 
 class _Run:
@@ -175,7 +171,7 @@ class _Run:
             planned = plan_change(edit, subject, state)
             if self._plan.keeps_capacity:
                 require_capacity(self._client, planned)
-            if planned.before != change.before:
+            if planned.before != change.before and self._plan.replaces_intent(planned):
                 self._recorder.plan_again(planned)
             again.append(planned)
         return again
@@ -218,11 +214,17 @@ class _Run:
         result = Result.SKIPPED if error is None else Result.FAILED
         errors: dict[str, Exception] = {uuid: NotRolledBack(failure) for uuid, failure in stuck.items()}
         errors |= dict.fromkeys(unknown, reason)
-        outcomes = {change.uuid: Outcome(change, result, error=NotDone(reason)) for change in changes}
+        # a request whose answer was lost may yet be carried out
+        refused = isinstance(error, PlacementError) and not isinstance(error, (*ANSWER_LOST, NotKnown))
+        certain = refused or error is None
+        outcomes = {
+            change.uuid: Outcome(change, result, error=NotDone(reason), untouched=certain)
+            for change in changes
+        }
         outcomes |= {
             change.uuid: Outcome(change, Result.FAILED, error=errors[change.uuid])
             if change.uuid in errors
-            else Outcome(change, result, error=NotDone(reason), note="put back")
+            else Outcome(change, result, error=NotDone(reason), note="put back", untouched=certain)
             for change in begun
         }
         return list(outcomes.values())
@@ -282,13 +284,11 @@ def _summarize(stuck: Sequence[Exception], unknown: int, reason: Exception) -> s
 
 
 def _explain(error: Exception) -> Exception:
-    """The error with what to do about it; placement keeps this one route from administrators."""
+    """The error with what to do about it."""
     if not isinstance(error, Forbidden):
         return error
     return PlacementError(
-        "--atomic needs the right to reshape, which by default only the role 'service' has, and not 'admin': "
-        "leave --atomic out, use the credentials of a service such as nova, or set "
-        f"placement:reshaper:reshape to rule:admin_or_service_api in placement's policy.yaml ({error})"
+        f"--atomic needs the right to reshape: {MayNotReshape(error)}, or leave --atomic out"
     )
 
 

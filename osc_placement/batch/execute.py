@@ -11,20 +11,21 @@ from __future__ import annotations
 import logging
 import random
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import Final, Protocol
 
 from osc_placement.batch.difference import holds
 from osc_placement.batch.gate import Gate
-from osc_placement.batch.plan import Change, Edit, Outcome, Plan, Report, Result, plan_change
+from osc_placement.batch.plan import Change, Edit, Facet, Outcome, Plan, Report, Result, plan_change
 from osc_placement.batch.portion import choose_size, write_portion
 from osc_placement.batch.room import Overtaken, carry_owner, is_half_written, is_overtaken, is_written
 from osc_placement.batch.select import read_state, require_capacity
+from osc_placement.batch.takeback import take_back
 from osc_placement.batch.workers import CONCURRENCY, map_many
 from osc_placement.batch.write import write_change
 from osc_placement.client import PlacementClient
-from osc_placement.errors import ANSWER_LOST, Conflict, PlacementError
+from osc_placement.errors import ANSWER_LOST, Conflict, HttpError, PlacementError
 
 LOG = logging.getLogger(__name__)
 
@@ -126,17 +127,15 @@ class _Run:
     def _run_portion(self, portion: Sequence[Change]) -> Iterator[Outcome]:
         waiting = []
         for step in portion:
-            if step.uuid in self._plan.hopeless:
-                yield self._end(Outcome(step, Result.FAILED, error=self._plan.hopeless[step.uuid]))
-            elif not step.facets:
-                yield self._end(Outcome(step, Result.UNCHANGED))
+            if step.uuid in self._plan.hopeless or not step.facets:
+                yield self._end(self._plan.end_untried(step))
             else:
                 waiting.append(step)
         while waiting:
             number, refusal = self._gate.take(min(len(waiting), self._size))
             now, waiting = waiting[:number], waiting[number:]
             if refusal:
-                yield from (self._end(Outcome(step, Result.SKIPPED, note=refusal)) for step in now)
+                yield from (self._end(skip(step, refusal)) for step in now)
             elif len(now) == 1:
                 yield self._end(self._run_change(now[0]))
             else:
@@ -168,29 +167,15 @@ class _Run:
         )
 
     def _plan_again(self, change: Change) -> None:
-        """Keep a change that replaces the one planned, if it may.
-
-        Nothing left to do is no such change where a run goes on: a request that it sent before it died may
-        have been carried out since, and the intent kept then has what undo needs.
-        """
-        if self._plan.goes_on and not change.facets:
+        """Keep a change that replaces the one planned, if it may."""
+        if not self._plan.replaces_intent(change):
             return
         if self._plan.keeps_capacity:
             require_capacity(self._client, change)
         self._recorder.plan_again(change)
 
     def _end(self, outcome: Outcome) -> Outcome:
-        """Keep how it ended."""
-        self._record(outcome)
-        if outcome.result is Result.FAILED:
-            self._gate.count_failure()
-        return outcome
-
-    def _record(self, outcome: Outcome) -> None:
-        try:
-            self._recorder.end(outcome)
-        except PlacementError as error:  # what cannot be recorded any more is not begun
-            self._gate.halt(f"stopped: {error}")
+        return end(outcome, self._recorder, self._gate)
 
     def verify(self, outcomes: Sequence[Outcome]) -> list[Outcome]:
         """Read the canaries back; whatever is wrong with one of them stops the run."""
@@ -200,7 +185,7 @@ class _Run:
             self._gate.halt(f"stopped because {len(failed)} of {len(verified)} canaries failed")
         for before, after in zip(outcomes, verified, strict=True):
             if after is not before:  # what was kept as applied is not
-                self._record(after)
+                _record(after, self._recorder, self._gate)
         return verified
 
     def _verify(self, outcome: Outcome) -> Outcome:
@@ -221,6 +206,26 @@ class NotKept(Exception):
     def __init__(self, name: str) -> None:
         self.name = name
         super().__init__(f"{name} was changed, but read back it is not what was written")
+
+
+def end(outcome: Outcome, recorder: Recorder, gate: Gate) -> Outcome:
+    """Keep how it ended, and count it if it was tried and failed."""
+    _record(outcome, recorder, gate)
+    if outcome.result is Result.FAILED and outcome.attempts:
+        gate.count_failure()
+    return outcome
+
+
+def _record(outcome: Outcome, recorder: Recorder, gate: Gate) -> None:
+    try:
+        recorder.end(outcome)
+    except PlacementError as error:  # what cannot be recorded any more is not begun
+        gate.halt(f"stopped: {error}")
+
+
+def skip(step: Change, reason: str) -> Outcome:
+    """What is not begun any more."""
+    return Outcome(step, Result.SKIPPED, note=reason, untouched=True)
 
 
 def run_change(
@@ -259,16 +264,27 @@ class _Attempt:
         self.number = 0
         self.generation: int | None = None
         self.is_writing = False
+        #: what it has written for certain, be it for a plan that somebody overtook since
+        self.written: set[Facet] = set()
 
     def write(self, client: PlacementClient) -> None:
         refusal, self.refusal = self.refusal, None
         if refusal is not None:
             raise refusal
-        for generation in write_change(client, self.change):
+        for number, generation in enumerate(write_change(client, self.change), start=1):
             self.generation = generation
+            self.written.update(self.change.facets[:number])
 
     def end(self, result: Result, error: Exception | None = None, note: str = "") -> Outcome:
-        return Outcome(self.change, result, self.number, self.generation, error, note)
+        untouched = result in (Result.FAILED, Result.SKIPPED) and self._is_untouched(error)
+        return Outcome(self.change, result, self.number, self.generation, error, note, untouched)
+
+    def _is_untouched(self, error: Exception | None) -> bool:
+        """Whether nothing was written: a write was refused, and not a reading between two of them."""
+        if self.written:
+            return False
+        refused = isinstance(error, HttpError) and error.method != "GET"
+        return not self.is_writing or (refused and not isinstance(error, ANSWER_LOST))
 
 
 def _run_attempts(
@@ -295,7 +311,7 @@ def _run_attempts(
         if is_overtaken(attempt.change, now):
             raise Overtaken(subject.name)
         again = plan_change(edit, subject, now)
-        attempt.change = keep_before(attempt.change, again)
+        attempt.change = keep_before(attempt.change, again, attempt.written)
         on_replan(attempt.change)
     return attempt.end(Result.UNCHANGED if attempt.generation is None else Result.APPLIED)
 
@@ -315,16 +331,22 @@ def _find_out(client: PlacementClient, attempt: _Attempt, error: Exception) -> O
     return attempt.end(Result.FAILED, error)
 
 
-def keep_before(change: Change, again: Change) -> Change:
-    """The later plan, with the earlier before-image of the facets that we wrote already."""
-    if is_half_written(change, again.before):
+def keep_before(change: Change, again: Change, written: Collection[Facet] = ()) -> Change:
+    """The later plan, with what was there before of the facets that we wrote already.
+
+    What somebody set in a facet of which it is known that it was ``written`` is his, and the rest ours.
+    """
+    now = again.before
+    if is_half_written(change, now):
         return replace(change, subject=again.subject)
-    written = {
+    back, _ = take_back(change, now)
+    images = {facet: getattr(back, facet) for facet in written}
+    images |= {
         facet: getattr(change.before, facet)
         for facet in change.facets
-        if len(change.facets) > 1 and is_written(change, facet, again.before)
+        if len(change.facets) > 1 and is_written(change, facet, now)
     }
-    return carry_owner(change, replace(again, before=replace(again.before, **written)))
+    return carry_owner(change, replace(again, before=replace(now, **images)))
 
 
 def pause_after_conflict(attempt: int, stop: threading.Event) -> None:

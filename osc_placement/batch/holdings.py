@@ -16,12 +16,11 @@ from osc_placement.batch.plan import Change, ProviderState
 from osc_placement.batch.room import make_room
 from osc_placement.client import PlacementClient
 from osc_placement.errors import Conflict, Forbidden, PlacementError
-from osc_placement.model import Inventory
+from osc_placement.microversion import Version
+from osc_placement.model import UNKNOWN_TYPE, Inventory
 
 Document = dict[str, Any]
 _CONFLICT: Final = 409
-#: what placement calls the type of a consumer that was made before there were types, and takes from nobody
-_UNTYPED: Final = "unknown"
 
 
 class Ownerless(PlacementError):
@@ -38,8 +37,9 @@ class MayNotReshape(PlacementError):
     def __init__(self, error: Forbidden) -> None:
         self.error = error
         super().__init__(
-            f"{error}; by default only the role 'service' may reshape: use the credentials of nova, or set "
-            "placement:reshaper:reshape to rule:admin_or_service_api in placement's policy.yaml"
+            f"{error}; by default only the role 'service' may reshape, and not 'admin': use the credentials "
+            "of a service such as nova, or set placement:reshaper:reshape to rule:admin_or_service_api in "
+            "placement's policy.yaml"
         )
 
 
@@ -57,11 +57,12 @@ def write_holdings(client: PlacementClient, change: Change, generation: int) -> 
     """
     client.require(microversion.RESHAPER, "a change of inventories with what is held of them")
     inventories = make_room(change.after)
+    consumers, version = _leave_untyped(_describe_consumers(client, change))
     payload = {
         "inventories": {change.uuid: _describe_inventories(inventories, generation)},
-        "allocations": _describe_consumers(client, change),
+        "allocations": consumers,
     }
-    _reshape(client, payload)
+    _reshape(client, payload, version)
     generation = client.show_provider(change.uuid)["generation"]
     yield generation
     wanted = change.after.inventories or {}
@@ -72,10 +73,22 @@ def write_holdings(client: PlacementClient, change: Change, generation: int) -> 
             yield generation
 
 
-def _reshape(client: PlacementClient, payload: Document) -> None:
+def _leave_untyped(consumers: dict[str, Document]) -> tuple[dict[str, Document], Version | None]:
+    """The consumers, and the version in which they can be written as they are; None for the newest.
+
+    From 1.38 on each must be given a type, and nobody knows that of one without; before, all keep theirs.
+    """
+    if all(consumer.get("consumer_type") != UNKNOWN_TYPE for consumer in consumers.values()):
+        return consumers, None
+    for consumer in consumers.values():
+        del consumer["consumer_type"]
+    return consumers, microversion.REPARENTING
+
+
+def _reshape(client: PlacementClient, payload: Document, version: Version | None) -> None:
     new = [each for each in payload["allocations"].values() if each["consumer_generation"] is None]
     try:
-        client.reshape(payload)
+        client.reshape(payload, version)
     except Forbidden as error:
         raise MayNotReshape(error) from error
     except Conflict as conflict:
@@ -84,7 +97,7 @@ def _reshape(client: PlacementClient, payload: Document) -> None:
         # the reference keeps a consumer that holds nothing after a refused write, and shows it to nobody
         for consumer in new:
             consumer["consumer_generation"] = 0
-        client.reshape(payload)
+        client.reshape(payload, version)
 
 
 def _describe_inventories(inventories: Mapping[str, Inventory], generation: int) -> Document:
@@ -126,8 +139,7 @@ def _describe_consumer(
         **_describe_owner(document, change.after, consumer),
     }
     if client.version >= microversion.CONSUMER_TYPES:
-        known = document.get("consumer_type", _UNTYPED)
-        payload["consumer_type"] = "INSTANCE" if known == _UNTYPED else known
+        payload["consumer_type"] = document.get("consumer_type", "INSTANCE")
     return payload
 
 

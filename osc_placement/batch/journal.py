@@ -132,6 +132,7 @@ def outcome_to_json(outcome: Outcome) -> Mapping[str, Any]:
         "generation": outcome.generation,
         "error": str(outcome.error) if outcome.error else None,
         "note": outcome.note or None,
+        "untouched": outcome.untouched or None,
     }
     return {name: value for name, value in facts.items() if value is not None}
 

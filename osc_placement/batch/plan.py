@@ -158,6 +158,21 @@ class Plan:
         """What plans a step again when somebody else was faster."""
         return self.edits.get(step.uuid, self.edit)
 
+    def end_untried(self, step: Change) -> Outcome:
+        """How a step ends that is hopeless, or finds nothing to do."""
+        error = self.hopeless.get(step.uuid)
+        if error is None:
+            return Outcome(step, Result.UNCHANGED)
+        return Outcome(step, Result.FAILED, error=error, untouched=not self.goes_on)
+
+    def replaces_intent(self, again: Change) -> bool:
+        """Whether a change that was planned again is to be kept in place of the one planned.
+
+        Not where a run goes on and nothing is left to do: a request that it sent before it died may have
+        been carried out since, and the intent kept then has what undo needs.
+        """
+        return bool(again.facets) or not self.goes_on
+
     @property
     def changes(self) -> tuple[Change, ...]:
         """The steps that change something."""
@@ -198,7 +213,8 @@ class Outcome:
 
     ``change`` is the last plan made for it, which another writer's interference may have renewed;
     ``attempts`` counts the writes tried, ``generation`` is the provider's after the last of them. ``note``
-    says why it was skipped, or how it is known to be applied though the server's answer was lost.
+    says why it was skipped, or how it is known to be applied though the server's answer was lost. It is
+    ``untouched`` if it failed or was skipped and it is certain that nothing of it was, or will be, written.
     """
 
     change: Change
@@ -207,6 +223,7 @@ class Outcome:
     generation: int | None = None
     error: Exception | None = None
     note: str = ""
+    untouched: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,6 +237,11 @@ class Report:
     outcomes: tuple[Outcome, ...]
     interrupted: bool = False
     halted: str = ""
+
+    @property
+    def is_untouched(self) -> bool:
+        """Whether nothing was written, so that there is nothing to undo."""
+        return all(outcome.untouched or outcome.result is Result.UNCHANGED for outcome in self.outcomes)
 
     @property
     def counts(self) -> Counter[Result]:

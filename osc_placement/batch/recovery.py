@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final
 
-from osc_placement.batch.difference import describe_difference, holds
+from osc_placement.batch.difference import holds
 from osc_placement.batch.journal import identify_server
 from osc_placement.batch.plan import (
     Change,
@@ -29,6 +29,7 @@ from osc_placement.errors import PlacementError
 #: who reads the facets of some providers or consumers: `select.read_states` with its client
 ReadStates = Callable[[Sequence[Subject], Sequence[Facet]], Sequence[Reading]]
 FOUND_DONE: Final = "was done already"
+NOT_DONE: Final = "was not changed by the run"
 
 
 class WrongServer(PlacementError):
@@ -108,11 +109,10 @@ def _resume_step(change: Change, edit: Edit, subject: Subject, state: ProviderSt
     if holds(state, change.before, change.facets) or is_half_written(change, state):
         return replace(change, subject=subject)
     again = carry_owner(change, plan_change(edit, subject, state))
-    written = {
-        facet: getattr(change.before, facet) for facet in change.facets if holds(state, change.after, [facet])
-    }
-    # what was written already keeps the before-image that undo needs
-    return replace(again, before=replace(again.before, **written)) if again.facets else again
+    # what was written already keeps the before-image that undo needs, but for what others set in it since
+    back, _ = take_back(change, state)
+    images = {facet: getattr(back, facet) for facet in change.facets}
+    return replace(again, before=replace(again.before, **images)) if again.facets else again
 
 
 def plan_undo(run: Run, read: ReadStates, *, force: bool = False) -> Plan:
@@ -120,12 +120,14 @@ def plan_undo(run: Run, read: ReadStates, *, force: bool = False) -> Plan:
     if run.header.kind == KIND:
         raise OtherKind(run)
     # a failure may have been written too, and whoever died could not say
-    changes = list(run.intents.values()) if run.is_planned else []
-    steps, unreadable, refused = [], {}, {}
+    intents = list(run.intents.values()) if run.is_planned else []
+    changes = [change for change in intents if run.may_be_written(change)]
+    steps = [_nothing(change, NOT_DONE) for change in intents if not run.may_be_written(change)]
+    unreadable, refused = {}, {}
     for change, reading in zip(changes, _read(changes, read), strict=True):
         if reading.state is None:
             unreadable[change.uuid] = reading.error or PlacementError("it could not be read")
-            steps.append(_nothing(change))
+            steps.append(_nothing(change, "could not be read"))
             continue
         step, refusal = _undo_step(change, reading.subject, reading.state, force=force)
         steps.append(step)
@@ -146,13 +148,13 @@ def _undo_step(
     if force:
         back, _ = take_back(change, state)
         return Change(subject, state, back, OTHERS_STAY), None
-    expected = {facet: getattr(change.after, facet) for facet in change.facets}
-    gone, come = describe_difference(replace(state, **expected), state)
-    return Change(subject, state, state, "changed since"), ChangedSince(subject.name, gone, come)
+    left = {facet: getattr(change.after, facet) for facet in change.facets}
+    refusal = ChangedSince.seen(subject.name, replace(state, **left), state)
+    return Change(subject, state, state, "changed since"), refusal
 
 
-def _nothing(change: Change) -> Change:
-    return Change(change.subject, ProviderState(), ProviderState(), "could not be read")
+def _nothing(change: Change, reason: str) -> Change:
+    return Change(change.subject, ProviderState(), ProviderState(), reason)
 
 
 def _facets(changes: Sequence[Change]) -> tuple[Facet, ...]:

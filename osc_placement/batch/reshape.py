@@ -151,6 +151,7 @@ def _shift(amounts: dict[str, dict[str, int]], transfer: Transfer) -> None:
 def _amounts(
     transfers: Iterable[Transfer],
     *,
+    consumer: str | None = None,
     source: str | None = None,
     target: str | None = None,
     resource_class: str,
@@ -159,6 +160,7 @@ def _amounts(
         transfer.amount
         for transfer in transfers
         if resource_class == transfer.resource_class
+        and consumer in (None, transfer.consumer)
         and source in (None, transfer.source)
         and target in (None, transfer.target)
     )
@@ -270,11 +272,10 @@ class _Distribution:
     def _relieve(self, source: str, resource_class: str, targets: Sequence[str]) -> None:
         misfit = ""
         over = self._excess(source, resource_class)
-        placed = {transfer.consumer for transfer in self._placed if transfer.source == source}
         for consumer, amount in self._held(source, resource_class):
             if over <= 0:
                 return
-            if consumer in self._pins or (consumer in placed and self._has_moved(consumer, resource_class)):
+            if consumer in self._pins:
                 continue
             target = self._choose(consumer, resource_class, amount, targets)
             if target is None:
@@ -287,12 +288,6 @@ class _Distribution:
                 f"{over} of {resource_class} would be allocated from {self._world.name(source)} beyond what "
                 f"is left there; {misfit or 'the consumers that are left are pinned elsewhere'}"
             )
-
-    def _has_moved(self, consumer: str, resource_class: str) -> bool:
-        return any(
-            transfer.consumer == consumer and transfer.resource_class == resource_class
-            for transfer in self._placed
-        )
 
     def _held(self, source: str, resource_class: str) -> Sequence[tuple[str, int]]:
         """Who holds how much, the largest first."""
@@ -321,9 +316,10 @@ class _Distribution:
         inventory = self._inventories[target].get(resource_class)
         if inventory is None:
             return False
-        together = amount + self._world.holdings[target].get(consumer, {}).get(resource_class, 0)
+        held = self._world.holdings[target].get(consumer, {}).get(resource_class, 0)
+        come = sum(_amounts(self._placed, consumer=consumer, target=target, resource_class=resource_class))
         used = self._used(target, resource_class)
-        return inventory.fits_unit(together) and inventory.has_room(amount, used)
+        return inventory.fits_unit(held + come + amount) and inventory.has_room(amount, used)
 
     def _describe_misfit(
         self, consumer: str, resource_class: str, amount: int, targets: Sequence[str]

@@ -40,12 +40,16 @@ class Header:
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How it ended for one provider, as far as the journal tells."""
+    """How it ended for one provider, as far as the journal tells.
+
+    ``untouched``: it is certain that neither this sitting nor one before has written anything of it.
+    """
 
     result: Result
     generation: int | None = None
     error: str = ""
     note: str = ""
+    untouched: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +86,11 @@ class Run:
             if ending.result in (Result.APPLIED, Result.UNCHANGED)
         }
         return tuple(change for uuid, change in self.intents.items() if uuid not in finished)
+
+    def may_be_written(self, change: Change) -> bool:
+        """Whether there may be something of it to undo."""
+        ending = self.endings.get(change.uuid)
+        return ending is None or not ending.untouched
 
     @property
     def applied(self) -> int:
@@ -120,6 +129,11 @@ class _Reader:
         self.endings: dict[str, Ending] = {}
         self.is_planned = False
         self.status: int | None = None
+        #: of which something may have been written before it was planned again
+        self._doubtful: set[str] = set()
+        #: what is planned of the next sitting, and what the present one may write
+        self._announced: set[str] = set()
+        self._tried: set[str] = set()
 
     def take(self, record: Mapping[str, Any]) -> None:
         """Take one line; a kind that a later version invented is passed over."""
@@ -148,11 +162,15 @@ class _Reader:
 
     def _take_intent(self, record: Mapping[str, Any]) -> None:
         change = change_from_json(dict(record))
+        ending = self.endings.pop(change.uuid, None)
+        if change.uuid in self.intents and not (ending and ending.untouched):
+            self._doubtful.add(change.uuid)
         self.intents[change.uuid] = change
-        self.endings.pop(change.uuid, None)
+        self._announced.add(change.uuid)
 
     def _take_planned(self, _record: Mapping[str, Any]) -> None:
         self.is_planned = True
+        self._tried, self._announced = self._announced, set()
 
     def _take_outcome(self, record: Mapping[str, Any]) -> None:
         self.endings[record["uuid"]] = Ending(
@@ -160,7 +178,15 @@ class _Reader:
             record.get("generation"),
             record.get("error", ""),
             record.get("note", ""),
+            self._is_untouched(record),
         )
+
+    def _is_untouched(self, record: Mapping[str, Any]) -> bool:
+        uuid = record["uuid"]
+        if uuid in self._tried:
+            return bool(record.get("untouched")) and uuid not in self._doubtful
+        # this sitting has sent nothing for it: what holds is what held before
+        return uuid in self.endings and self.endings[uuid].untouched
 
     def _take_end(self, record: Mapping[str, Any]) -> None:
         self.status = record["status"]

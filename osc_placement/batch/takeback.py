@@ -37,6 +37,11 @@ class ChangedSince(PlacementError):
         what = f"{', '.join(gone) or 'nothing'} became {', '.join(come) or 'nothing'}"
         super().__init__(f"{name} was changed since: {what}; {way}")
 
+    @classmethod
+    def seen(cls, name: str, expected: ProviderState, state: ProviderState) -> ChangedSince:
+        """It has something else than was expected."""
+        return cls(name, *describe_difference(expected, state))
+
 
 @dataclass(frozen=True, slots=True)
 class WayBack:
@@ -76,8 +81,7 @@ class WayBack:
             if not any(holds(state, image, [facet]) for image in images)
         }
         if planned:
-            gone, come = describe_difference(replace(state, **planned), state)
-            raise ChangedSince(self.step.subject.name, gone, come)
+            raise ChangedSince.seen(self.step.subject.name, replace(state, **planned), state)
 
 
 def take_back(change: Change, now: ProviderState) -> tuple[ProviderState, bool]:

@@ -12,13 +12,13 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from osc_placement import microversion
-from osc_placement.batch.execute import Recorder, run_change
+from osc_placement.batch.execute import Recorder, end, run_change, skip
 from osc_placement.batch.gate import Gate
 from osc_placement.batch.plan import Change, Consumer, Outcome, Plan, Report, Result
 from osc_placement.batch.workers import CONCURRENCY, map_many
 from osc_placement.batch.write import describe_allocations, is_untyped, version_for
 from osc_placement.client import PlacementClient
-from osc_placement.errors import ANSWER_LOST, PlacementError
+from osc_placement.errors import ANSWER_LOST
 
 LOG = logging.getLogger(__name__)
 
@@ -81,17 +81,15 @@ class _Writer:
         """Make the changes of a group; each outcome is kept before the next change is begun."""
         waiting = []
         for step in group:
-            if step.uuid in self._plan.hopeless:
-                yield self._end(Outcome(step, Result.FAILED, error=self._plan.hopeless[step.uuid]))
-            elif not step.facets:
-                yield self._end(Outcome(step, Result.UNCHANGED))
+            if step.uuid in self._plan.hopeless or not step.facets:
+                yield self._end(self._plan.end_untried(step))
             else:
                 waiting.append(step)
         while waiting:
             number, refusal = self._gate.take(len(waiting))
             now, waiting = waiting[:number], waiting[number:]
             if refusal:
-                yield from (self._end(Outcome(step, Result.SKIPPED, note=refusal)) for step in now)
+                yield from (self._end(skip(step, refusal)) for step in now)
             else:
                 yield from map(self._end, self._run(now))
 
@@ -108,10 +106,14 @@ class _Writer:
             # what was asked for has to be found out; what was refused may be left
             refusal = "" if lost or len(changes) == 1 else self._gate.wait()
             if refusal:
-                yield Outcome(change, Result.SKIPPED, note=refusal)
+                yield skip(change, refusal)
                 continue
-            edit, again = self._plan.edit_of(change), self._recorder.plan_again
-            yield run_change(self._client, change, edit, self._gate.stop, again, lost)
+            edit = self._plan.edit_of(change)
+            yield run_change(self._client, change, edit, self._gate.stop, self._plan_again, lost)
+
+    def _plan_again(self, change: Change) -> None:
+        if self._plan.replaces_intent(change):
+            self._recorder.plan_again(change)
 
     def _is_written(self, changes: Sequence[Change]) -> bool:
         """Whether all are written; one of ANSWER_LOST, if that is not known."""
@@ -131,11 +133,4 @@ class _Writer:
         return True
 
     def _end(self, outcome: Outcome) -> Outcome:
-        """Keep how it ended."""
-        try:
-            self._recorder.end(outcome)
-        except PlacementError as error:  # what cannot be recorded any more is not begun
-            self._gate.halt(f"stopped: {error}")
-        if outcome.result is Result.FAILED:
-            self._gate.count_failure()
-        return outcome
+        return end(outcome, self._recorder, self._gate)

@@ -7,8 +7,9 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass, field
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import Final, Generic, TypeVar
 
 Item = TypeVar("Item")
@@ -18,6 +19,9 @@ Value = TypeVar("Value")
 #: doc/source/user/batch.rst has the measurement: beyond 3 it gets no faster with two server workers on two
 #: cores, and servers that are further away, or larger, have use for more
 CONCURRENCY: Final = 8
+#: seconds after which whoever waits looks whether he was interrupted: a signal that comes just as the waiting
+#: begins, or to another thread, ends no waiting
+_GLANCE: Final = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +92,7 @@ def _collect(
     for worker in workers:
         worker.start()
     while number:
-        piece = news.get()
+        piece = _await(news)
         if on_result:
             for value in piece.values:
                 on_result(value)
@@ -96,6 +100,12 @@ def _collect(
             piece.finished.result()
             number -= 1
     _join(workers)
+
+
+def _await(news: SimpleQueue[_News[Value]]) -> _News[Value]:
+    while True:
+        with suppress(Empty):
+            return news.get(timeout=_GLANCE)
 
 
 def _work(

@@ -12,10 +12,7 @@ from osc_placement.batch.plan import Change, Consumer, Facet
 from osc_placement.client import Document, PlacementClient
 from osc_placement.errors import Conflict
 from osc_placement.microversion import Version
-from osc_placement.model import Inventory
-
-#: what placement calls the type of a consumer that has none
-_UNTYPED: Final = "unknown"
+from osc_placement.model import UNKNOWN_TYPE, Inventory
 
 
 def write_change(client: PlacementClient, change: Change) -> Iterator[int | None]:
@@ -100,7 +97,7 @@ def describe_allocations(client: PlacementClient, change: Change, generation: in
 
 def is_untyped(change: Change) -> bool:
     """Whether a consumer has no type, having been there since before consumers had one."""
-    return isinstance(change.subject, Consumer) and change.subject.consumer_type == _UNTYPED
+    return isinstance(change.subject, Consumer) and change.subject.consumer_type == UNKNOWN_TYPE
 
 
 def version_for(client: PlacementClient, changes: Iterable[Change]) -> Version | None:

@@ -7,25 +7,18 @@ import os
 import pathlib
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
 
 import sqlalchemy as sa
 
+from benchmarks.servers import find_free_port
 from tests import databases
 
 #: seconds a server may take to start; a crash has to be recovered from meanwhile
 PATIENCE = 60
 POSTGRESQL_PROGRAMS = sorted(pathlib.Path("/usr/lib/postgresql").glob("*/bin"))
-
-
-def find_port():
-    """A port that nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def find_children(pid):
@@ -48,7 +41,7 @@ class OwnServer:
 
     def __init__(self, directory):
         self.directory = directory
-        self.port = find_port()
+        self.port = find_free_port()
         self._process = None
         self.prepare()
 

@@ -156,8 +156,24 @@ def _without_amounts(candidates: list[Any]) -> list[str]:
     return sorted(re.sub(r'": \d+', '"', json.dumps(normalize(candidate))) for candidate in candidates)
 
 
+def _is_long_message_cut(request: Request, theirs: Answer, ours: Answer) -> bool:
+    """Whether all that is here of an error is there too, in this order, and more where it was cut."""
+    if theirs.status != ours.status or theirs.status < 400:
+        return False
+    pieces, rest = _text(ours).split(" ... "), _text(theirs)
+    for piece in pieces:
+        _, found, rest = rest.partition(piece)
+        if not found:
+            return False
+    return len(pieces) > 1
+
+
+def _text(answer: Answer) -> str:
+    return re.sub(rb"req-[0-9a-f-]{36}", b"", answer.body).decode("utf-8", "replace")
+
+
 def _words(answer: Answer) -> list[str]:
-    text = re.sub(rb"req-[0-9a-f-]{36}", b"", answer.body).decode("utf-8", "replace")
+    text = _text(answer)
     if "html" in answer.headers.get("content-type", ""):
         text = html.unescape(text)
     return sorted(re.findall(r"[^\s\",'\[\]{}]+", text))
@@ -181,6 +197,7 @@ EXPLAINED: Mapping[str, Judge] = {
     "a provider that shares, alone and with other trees": _is_lost_anchor,
     "a group that requires nothing": _is_group_that_requires_nothing,
     "a statement of SQL in a message": _is_statement_told,
+    "a message of more than 4,000 characters": _is_long_message_cut,
     "no last-modified after a change of a provider": _is_undated_change,
 }
 

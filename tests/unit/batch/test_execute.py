@@ -2,12 +2,14 @@
 """Running a plan: every provider has an outcome, and conflicts are planned again."""
 
 import threading
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from osc_placement.batch import execute
+from osc_placement.batch.gate import Gate
 from osc_placement.batch.inventory import RatioEdit
 from osc_placement.batch.membership import TraitEdit
 from osc_placement.batch.plan import Change, ProviderState, Reading, Result, make_plan
@@ -120,6 +122,16 @@ def test_any_other_failure_is_tried_once_and_stays_with_its_provider(error):
     assert report.outcomes[1].error is error
     assert report.outcomes[1].attempts == 1
     assert report.exit_status == 3
+
+
+def test_what_the_plan_refuses_is_no_failure_to_stop_at():
+    """Nobody tried it, and the others are changed."""
+    cloud = FakeCloud("a", "b", "c")
+    plan = make_plan(ADD, [Reading(each, ProviderState(traits=frozenset())) for each in cloud.providers])
+    plan = replace(plan, refused={name: PlacementError("full") for name in "ab"})
+    report = execute.execute_plan(cloud, plan, gate=Gate(max_failures=0), concurrency=1)
+    assert results(report) == {"a": "failed", "b": "failed", "c": "applied"}
+    assert not report.halted
 
 
 def test_a_provider_that_could_not_be_read_fails_without_a_write():

@@ -74,11 +74,13 @@ def test_both_go_in_one_transaction_and_what_is_reserved_follows():
     assert (last["reserved"], last["resource_provider_generation"]) == (1, 6)
 
 
-def test_untyped_consumer_becomes_an_instance():
-    """Placement takes the type of those made before there were types from nobody."""
+def test_untyped_consumer_stays_untyped():
+    """A version before there were types leaves that of everybody as it is."""
     fake = placement(holding(consumer_type="unknown", node={"VCPU": 2}))
     list(write_change(fake.client(), CHANGE))
-    assert sent(fake)[0]["allocations"]["c"]["consumer_type"] == "INSTANCE"
+    (asked,) = (asked for asked in fake.asked if asked.path == "/reshaper")
+    assert asked.headers["OpenStack-API-Version"] == "placement 1.37"
+    assert "consumer_type" not in asked.body["allocations"]["c"]
 
 
 def test_consumer_that_changed_meanwhile_is_a_conflict():

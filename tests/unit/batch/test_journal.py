@@ -11,11 +11,13 @@ import pytest
 
 from osc_placement.batch import execute, journal, recovery
 from osc_placement.batch.atomic import execute_atomically
+from osc_placement.batch.gate import Gate
 from osc_placement.batch.inventory import RatioEdit
 from osc_placement.batch.membership import TraitEdit
 from osc_placement.batch.plan import Change, Consumer, Plan, ProviderState, Result, make_plan
 from osc_placement.batch.record import Recorded, Undoing, edits_of
 from osc_placement.batch.select import read_states
+from osc_placement.errors import Forbidden, ServerError
 from osc_placement.model import Inventory, Provider
 from tests.unit.batch.cloud import FakeCloud, processors
 
@@ -124,6 +126,112 @@ def test_a_run_that_died_at_any_byte_is_resumed_to_the_plan_and_undone_to_the_st
         assert undo(cloud, directory, run_id).exit_status == 0
         now = json.dumps({name: [f["traits"], f["inventories"]] for name, f in cloud.facets.items()})
         assert now == before
+
+
+def lose_answer(_uuid):
+    """As a proxy that has lost patience."""
+    raise ServerError(504, "gateway timeout", method="PUT")
+
+
+def refuse(_uuid):
+    """As a policy."""
+    raise Forbidden(403, "not yours", method="PUT")
+
+
+def test_an_undo_leaves_what_its_run_did_not_do(tmp_path):
+    """Skipped or refused by the run, and done by somebody else since: it is his."""
+    cloud = FakeCloud("a", "b", "c")
+    cloud.before_write = lambda uuid: refuse(uuid) if uuid == "a" else None
+    gate = Gate(max_failures=0)
+    recorder = journal.create(SERVER, plan_for(cloud), directory=tmp_path)
+    plan = plan_for(cloud)
+    report = execute.execute_plan(cloud, plan, recorder=recorder, concurrency=1, gate=gate)
+    recorder.end_sitting(report)
+    recorder.close()
+    assert [str(outcome.result) for outcome in report.outcomes] == ["failed", "skipped", "skipped"]
+    assert report.is_untouched
+    cloud.before_write = lambda _uuid: None
+    assert execute.execute_plan(cloud, plan_for(cloud)).counts == {Result.APPLIED: 3}
+    undone = undo(cloud, tmp_path, recorder.id)
+    assert {outcome.change.reason for outcome in undone.outcomes} == {recovery.NOT_DONE}
+    assert traits(cloud) == {"a": ["A"], "b": ["A"], "c": ["A"]}
+
+
+def test_an_undo_takes_back_what_its_run_may_have_done(tmp_path):
+    """The answer was lost, and the write was carried out when nobody looked any more."""
+    cloud = FakeCloud("a")
+    cloud.before_write = lose_answer
+    run_id = run_recorded(cloud, tmp_path, plan_for(cloud))
+    assert not journal.read(run_id, tmp_path).endings["a"].untouched
+    cloud.touch("a", traits=["A"])
+    cloud.before_write = lambda _uuid: None
+    assert undo(cloud, tmp_path, run_id).counts == {Result.APPLIED: 1}
+    assert traits(cloud) == {"a": []}
+
+
+@pytest.mark.parametrize("first", [lose_answer, None], ids=["lost", "killed"])
+def test_a_refusal_of_a_later_sitting_settles_nothing_of_an_earlier_one(tmp_path, first):
+    """What the first sitting sent may have been done since, though the second was told no."""
+    cloud = FakeCloud("a")
+    cloud.before_write = first or refuse
+    run_id = run_recorded(cloud, tmp_path, plan_for(cloud))
+    path = tmp_path / f"{run_id}.jsonl"
+    if first is None:
+        path.write_bytes(path.read_bytes().partition(b'{"record":"outcome"')[0])
+    cloud.before_write = refuse
+    assert resume(cloud, tmp_path, run_id).outcomes[0].untouched
+    assert not journal.read(run_id, tmp_path).endings["a"].untouched
+
+
+def test_what_is_refused_at_a_resume_was_written_by_the_sitting_that_died(tmp_path):
+    """The resume sends nothing for it, so it knows no more of it than was known before."""
+    cloud = FakeCloud("a", inventories=processors(4.0))
+    step = plan_for(cloud, RatioEdit({"VCPU": 1.0})).changes[0]
+    edit = Undoing("undo of x", step.facets, force=False)
+    plan = Plan(edit, (step,), edits=edits_of(edit, (step,)))
+    run_id = run_recorded(cloud, tmp_path, plan, undoes="x")
+    path = tmp_path / f"{run_id}.jsonl"
+    path.write_bytes(path.read_bytes().partition(b'{"record":"outcome"')[0])
+    theirs = {"VCPU": cloud.facets["a"]["inventories"]["VCPU"] | {"reserved": 1, "allocation_ratio": 2.0}}
+    cloud.touch("a", inventories=theirs)
+    assert resume(cloud, tmp_path, run_id).counts == {Result.FAILED: 1}
+    run = journal.read(run_id, tmp_path)
+    assert not run.endings["a"].untouched
+    assert list(recovery.plan_undo(run, reader(cloud)).refused) == ["a"]
+
+
+def test_what_a_resume_finds_done_was_done_by_others_if_the_run_had_not_begun_it(tmp_path):
+    """Stopped before it, done by a colleague, resumed: there is nothing of ours to undo."""
+    cloud = FakeCloud("a")
+    cloud.before_write = refuse
+    run_id = run_recorded(cloud, tmp_path, plan_for(cloud))
+    cloud.touch("a", traits=["A"])
+    assert resume(cloud, tmp_path, run_id).counts == {Result.UNCHANGED: 1}
+    undone = undo(cloud, tmp_path, run_id)
+    assert [outcome.change.reason for outcome in undone.outcomes] == [recovery.NOT_DONE]
+    assert traits(cloud) == {"a": ["A"]}
+
+
+@pytest.mark.parametrize(("goes_on", "facets"), [(False, True), (True, True), (False, False), (True, False)])
+def test_nothing_left_to_do_replaces_no_intent_of_a_run_that_goes_on(goes_on, facets):
+    """Who sent it has died, and may have been heard since."""
+    before, after = ProviderState(traits=frozenset()), ProviderState(traits=frozenset("A"))
+    again = Change(Provider("a", "a", 1), before if facets else after, after)
+    assert Plan(ADD, (), goes_on=goes_on).replaces_intent(again) == (facets or not goes_on)
+
+
+def test_a_facet_that_was_written_is_undone_where_the_next_was_refused(tmp_path):
+    """Half of a change is not nothing."""
+    cloud = FakeCloud("a")
+    before = ProviderState(traits=frozenset(), aggregates=frozenset())
+    after = ProviderState(traits=frozenset("A"), aggregates=frozenset("B"))
+    change = Change(cloud.providers[0], before, after)
+    cloud.before_write = lambda uuid: refuse(uuid) if cloud.facets["a"]["traits"] else None
+    run_id = run_recorded(cloud, tmp_path, Plan(Recorded("x", change.facets), (change,)))
+    assert (traits(cloud), journal.read(run_id, tmp_path).failed) == ({"a": ["A"]}, 1)
+    cloud.before_write = lambda _uuid: None
+    undo(cloud, tmp_path, run_id, force=True)
+    assert traits(cloud) == {"a": []}
 
 
 def test_a_journal_that_is_cut_at_any_byte_is_read(tmp_path):

@@ -1,18 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a reshape moves, where it finds room, and what it refuses."""
 
+import itertools
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from osc_placement.batch.reshape import Consumer, Move, ReshapeRefused, World, plan_reshape, plan_undo
 from osc_placement.model import Inventory, Provider
 
 
 def make_world(inventories, holdings=None):
-    """A world of providers named as their UUIDs: inventories by class, amounts of VGPU by consumer."""
+    """A world of providers named as their UUIDs: inventories and amounts by class, or those of VGPU."""
     held = {
-        uuid: {consumer: {"VGPU": amount} for consumer, amount in (holdings or {}).get(uuid, {}).items()}
+        uuid: {
+            consumer: {"VGPU": amounts} if isinstance(amounts, int) else amounts
+            for consumer, amounts in (holdings or {}).get(uuid, {}).items()
+        }
         for uuid in inventories
     }
     consumers = {consumer for amounts in held.values() for consumer in amounts}
@@ -85,6 +91,26 @@ def test_the_largest_move_first_to_where_most_room_is():
     assert (plan.used("a", "VGPU"), plan.used("b", "VGPU"), plan.used("c", "VGPU")) == (0, 5, 3)
 
 
+CLASSES = ("VCPU", "MEMORY_MB")
+AMOUNTS = st.fixed_dictionaries({}, optional=dict.fromkeys(CLASSES, st.integers(1, 3)))
+HELD = st.fixed_dictionaries({}, optional=dict.fromkeys(("c1", "c2", "c3"), AMOUNTS))
+
+
+@given(st.fixed_dictionaries({"a": HELD, "b": HELD}), st.permutations([*itertools.product("ab", CLASSES)]))
+def test_who_has_to_leave_leaves_whatever_moved_before(holdings, order):
+    """Each class of each source by itself, so that the order of the moves changes nothing."""
+    full = dict.fromkeys(CLASSES, Inventory(9))
+    world = make_world({"a": full, "b": full, "target": None}, holdings)
+    plan = plan_reshape(world, [Move(source, "target", name, 9) for source, name in order])
+    assert {(move.consumer, move.source, move.resource_class, move.amount) for move in plan.transfers} == {
+        (consumer, source, name, amount)
+        for source, held in holdings.items()
+        for consumer, amounts in held.items()
+        for name, amount in amounts.items()
+    }
+    assert len(plan.transfers) == sum(len(amounts) for held in holdings.values() for amounts in held.values())
+
+
 def test_a_pin_decides():
     """A pinned consumer goes where it is told; one that is pinned to the source stays."""
     world = make_world({"a": Inventory(8), "b": None}, {"a": {"c1": 3, "c2": 2}})
@@ -107,6 +133,15 @@ def test_what_a_consumer_has_elsewhere_stays():
         (make_world({"a": None, "b": None}), [vgpu("a", "b", 1)], {}, "a has none of VGPU, 1 cannot"),
         (make_world({"a": Inventory(2), "b": None}), [vgpu("a", "b", 3)], {}, "a has only 2 of VGPU"),
         (make_world({"a": Inventory(2)}), [vgpu("a", "a", 1)], {}, "cannot give VGPU to itself"),
+        (
+            make_world(
+                {"a": Inventory(4, max_unit=2), "b": Inventory(4, max_unit=2), "c": None},
+                {"a": {"c1": 2}, "b": {"c1": 2}},
+            ),
+            [vgpu("a", "c", 4), vgpu("b", "c", 4)],
+            {},
+            "min_unit, max_unit or step_size forbid it there",
+        ),
         (
             make_world({"a": Inventory(4), "b": None, "c": None}, {"a": {"c1": 3}}),
             [vgpu("a", "b", 2), vgpu("a", "c", 2)],

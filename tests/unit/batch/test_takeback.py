@@ -6,14 +6,17 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 
+from osc_placement.batch import execute
 from osc_placement.batch.atomic import NotDone, NotRolledBack, execute_atomically
 from osc_placement.batch.execute import keep_before, run_change
 from osc_placement.batch.inventory import RatioEdit
 from osc_placement.batch.plan import Change, Consumer, Plan, ProviderState, Result, describe_owner
 from osc_placement.batch.record import Undoing, edit_from_json, edit_to_json
-from osc_placement.batch.recovery import _undo_step
+from osc_placement.batch.recovery import _resume_step, _undo_step
+from osc_placement.batch.repeat import Repeat
 from osc_placement.batch.takeback import OTHERS_STAY, ChangedSince, WayBack, take_back
 from osc_placement.model import Inventory, Provider
+from tests.unit.batch.cloud import FakeCloud
 from tests.unit.batch.test_repeat import EXAMPLES, STATES
 from tests.unit.fake_placement import FakePlacement, error
 
@@ -109,6 +112,18 @@ def test_rolling_back_leaves_what_others_set_and_says_so():
     assert report.halted == (
         "1 resource provider changed and not put back: somebody changed the same since, which stays"
     )
+
+
+@pytest.mark.parametrize(("answer", "untouched"), [(error(403, "no"), True), (error(504, "late"), False)])
+def test_a_refusal_of_the_whole_leaves_nothing_to_undo(answer, untouched):
+    """After a gateway lost patience the request may still be carried out."""
+    generation = {"resource_provider_generation": 3}
+    now = {"inventories": {"VCPU": OLD.to_json()}, **generation}
+    fake = FakePlacement().on("GET", "/resource_providers/p/inventories", now)
+    fake.on("POST", "/reshaper", answer)
+    plan = Plan(RatioEdit({"VCPU": 4.0}), (Change(NODE, stock(VCPU=OLD), stock(VCPU=OURS)),))
+    report = execute_atomically(fake.client(), plan)
+    assert (report.outcomes[0].result, report.is_untouched) == (Result.FAILED, untouched)
 
 
 @pytest.mark.parametrize(
@@ -224,6 +239,60 @@ def test_undo_that_somebody_overtakes(force):
     assert fake.lines.count("PUT /resource_providers/p/inventories/DISK_GB") == force
     assert outcome.result is (Result.APPLIED if force else Result.FAILED)
     assert isinstance(outcome.error, ChangedSince) != force
+
+
+@pytest.mark.parametrize("goes_on", [False, True])
+def test_an_atomic_run_that_goes_on_keeps_the_intent_that_undo_needs(monkeypatch, goes_on):
+    """The request of a sitting that died lands after the resume has read."""
+    monkeypatch.setattr(execute, "_FIRST_PAUSE", 0.0)
+    now = {"inventories": {"VCPU": OURS.to_json()}, "resource_provider_generation": 4}
+    fake = FakePlacement().on("GET", "/resource_providers/p/inventories", now)
+    fake.on("POST", "/reshaper", error(409, "", code="placement.concurrent_update"))
+    plan = Plan(RatioEdit({"VCPU": 4.0}), (Change(NODE, stock(VCPU=OLD), stock(VCPU=OURS)),), goes_on=goes_on)
+    again = []
+
+    class Notes(execute.NoRecorder):
+        def plan_again(self, change):
+            again.append(change)
+
+    report = execute_atomically(fake.client(), plan, recorder=Notes())
+    assert [outcome.result for outcome in report.outcomes] == [Result.UNCHANGED]
+    assert len(again) == (not goes_on)
+
+
+#: the inventory of VCPU is ours already, but the traits are not; somebody has changed another class since
+OVERTAKEN = {"VCPU": OURS, "DISK_GB": THEIRS}
+
+
+def test_undo_of_what_somebody_overtook_between_two_facets(monkeypatch):
+    """His class is not ours to take back, and that we have written the other is not forgotten."""
+    monkeypatch.setattr(execute, "_FIRST_PAUSE", 0.0)
+    cloud = FakeCloud("p", inventories={name: OLD.to_json() for name in OVERTAKEN})
+    before = ProviderState({"VCPU": OLD, "DISK_GB": OLD}, frozenset())
+    after = ProviderState({"VCPU": OURS, "DISK_GB": OLD}, frozenset({"CUSTOM_A"}))
+    change = Change(cloud.providers[0], before, after)
+
+    def overtake(uuid):
+        if [call for call, _ in cloud.calls].count("write") == 2:
+            cloud.touch(uuid, inventories={name: entry.to_json() for name, entry in OVERTAKEN.items()})
+
+    cloud.before_write = overtake
+    outcome = run_change(cloud, change, Repeat.of(change))
+    assert (outcome.result, outcome.attempts) == (Result.APPLIED, 2)
+    left = ProviderState(OVERTAKEN, frozenset({"CUSTOM_A"}))
+    assert outcome.change.after == left
+    step, refusal = _undo_step(outcome.change, NODE, left, force=False)
+    assert (step.after, refusal) == (ProviderState({"VCPU": OLD, "DISK_GB": THEIRS}, frozenset()), None)
+
+
+def test_undo_of_what_somebody_overtook_between_a_kill_and_its_resume():
+    """The same where nobody remembers that it was written: what is as planned is ours."""
+    before = ProviderState({"VCPU": OLD, "DISK_GB": OLD}, frozenset())
+    after = ProviderState({"VCPU": OURS, "DISK_GB": OLD}, frozenset({"CUSTOM_A"}))
+    change = Change(NODE, before, after)
+    again = _resume_step(change, Repeat.of(change), NODE, ProviderState(OVERTAKEN, frozenset()))
+    assert again.after == ProviderState(OVERTAKEN, frozenset({"CUSTOM_A"}))
+    assert again.before == ProviderState({"VCPU": OLD, "DISK_GB": THEIRS}, frozenset())
 
 
 def test_undo_in_a_journal():

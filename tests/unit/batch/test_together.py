@@ -5,12 +5,13 @@ import time
 
 import pytest
 
-from osc_placement.batch import journal, recovery, together
+from osc_placement.batch import execute, journal, recovery, together
 from osc_placement.batch.execute import NoRecorder
 from osc_placement.batch.gate import Gate
 from osc_placement.batch.plan import Change, Consumer, Plan, ProviderState
-from osc_placement.batch.record import Recorded
+from osc_placement.batch.record import Recorded, edits_of
 from osc_placement.batch.select import read_states
+from osc_placement.errors import PlacementError
 from osc_placement.model import Provider
 from tests.unit.fake_placement import FakePlacement, error
 
@@ -121,6 +122,15 @@ def test_run_stops_within_a_group_when_too_much_failed():
     assert "PUT /allocations/d" not in requests(placement)
 
 
+def test_what_the_plan_refuses_is_no_failure_to_stop_at():
+    """Nobody tried it, and the others are changed."""
+    placement = FakePlacement().on("PUT", "/allocations/b", (204, ""))
+    plan = Plan(EDIT, (claim("a"), claim("b")), refused={"a": PlacementError("full")})
+    gate, recorder = Gate(max_failures=0), NoRecorder()
+    report = together.execute_together(placement.client(), plan, gate=gate, recorder=recorder, concurrency=1)
+    assert [str(outcome.result) for outcome in report.outcomes] == ["failed", "applied"]
+
+
 class Recorder(NoRecorder):
     """Calls something at each outcome, in the thread that made it."""
 
@@ -187,6 +197,32 @@ def test_resumed_run_is_done_when_what_was_left_is_found_done(tmp_path):
     recorder.close()
     assert [str(outcome.result) for outcome in report.outcomes] == ["unchanged"]
     assert journal.read(path.stem, tmp_path).state == "done"
+
+
+class Notes(NoRecorder):
+    """Remembers what was planned again."""
+
+    def __init__(self):
+        self.again = []
+
+    def plan_again(self, change):
+        self.again.append(change)
+
+
+@pytest.mark.parametrize("goes_on", [False, True])
+def test_what_a_dead_sitting_had_under_way_keeps_its_intent(monkeypatch, goes_on):
+    """It lands between the reading of the resume and its write: nothing is left to do, but to undo."""
+    monkeypatch.setattr(execute, "_FIRST_PAUSE", 0.0)
+    change = claim("a")
+    held = {"allocations": {"rp": {"resources": {"VCPU": 1}}}, "project_id": "p", "user_id": "u"}
+    conflict = error(409, "", code="placement.concurrent_update")
+    placement = FakePlacement().on("PUT", "/allocations/a", conflict)
+    placement.on("GET", "/allocations/a", {**held, "consumer_generation": 1})
+    plan = Plan(EDIT, (change,), edits=edits_of(EDIT, (change,)), goes_on=goes_on)
+    notes = Notes()
+    report = together.execute_together(placement.client(), plan, gate=Gate(), recorder=notes)
+    assert [str(outcome.result) for outcome in report.outcomes] == ["unchanged"]
+    assert len(notes.again) == (not goes_on)
 
 
 @pytest.mark.parametrize(("subject", "expected"), [(Consumer("c"), True), (Provider("p", "p", 0), False)])
