@@ -25,6 +25,8 @@ NEGOTIATE = "1"
 ASSUMED = microversion.NESTED_CANDIDATES
 #: seconds to wait for an answer where neither the operator nor the session says; more than proxies do
 PATIENCE = 600.0
+#: and where somebody says more: twelve days, of the 24 that a socket can be told
+LONGEST_PATIENCE = 1e6
 
 Document = dict[str, Any]
 Params = Mapping[str, Any] | Sequence[tuple[str, Any]]
@@ -143,7 +145,7 @@ class Transport:
 
     def _send(self, method: str, path: str, **options: Any) -> requests.Response:
         url = self.endpoint + path
-        timeout = self.timeout or self._session.timeout or PATIENCE
+        timeout = min(self.timeout or self._session.timeout or PATIENCE, LONGEST_PATIENCE)
         try:
             response = self._session.request(url, method, raise_exc=False, timeout=timeout, **options)
         except keystone.ConnectionError as failure:

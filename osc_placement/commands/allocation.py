@@ -13,9 +13,8 @@ from osc_placement.commands import base
 from osc_placement.commands.retry import retry_on_conflict
 from osc_placement.errors import PlacementError, UsageError
 from osc_placement.microversion import Version
+from osc_placement.model import UNKNOWN_TYPE
 
-#: how the API shows the type of a consumer that was given none
-UNKNOWN_TYPE = "unknown"
 #: the command that shows what a consumer has
 SHOW = "openstack resource provider allocation show"
 

@@ -46,7 +46,8 @@ class ListAllocationCandidate(CandidateQuery, base.Lister):
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
-        self.add_query_options(parser)
+        # a list is sent as osc-placement 4 sent it
+        self.add_query_options(parser, read_forbidden=str)
         self.add_option(
             parser,
             "--by-group",

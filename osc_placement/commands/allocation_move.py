@@ -13,11 +13,12 @@ from osc_placement import microversion, syntax
 from osc_placement.batch.workers import map_in_order
 from osc_placement.client import Document, PlacementClient
 from osc_placement.commands import base
-from osc_placement.commands.allocation import SHOW, UNKNOWN_TYPE, without
+from osc_placement.commands.allocation import SHOW, without
 from osc_placement.commands.progress import WriteWatch
 from osc_placement.commands.retry import retry_on_conflict
 from osc_placement.commands.state import STANDARD_STREAM, read_file
 from osc_placement.errors import PlacementError, UsageError
+from osc_placement.model import UNKNOWN_TYPE, canonical_uuid
 from osc_placement.state.document import ConsumerEntry, parse_consumers
 from osc_placement.state.text import parse_yaml
 
@@ -74,7 +75,7 @@ class MoveAllocation(base.Lister):
 
     def read_arguments(self, parsed_args: argparse.Namespace) -> None:
         parsed_args.allocation = syntax.parse_allocations(parsed_args.allocation)
-        if parsed_args.source == parsed_args.target:
+        if canonical_uuid(parsed_args.source) == canonical_uuid(parsed_args.target):
             raise UsageError("The two consumers are the same")
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Any, Any]:
@@ -138,16 +139,15 @@ class ApplyAllocations(base.Lister):
         source = "standard input" if parsed_args.file == STANDARD_STREAM else parsed_args.file
         parsed_args.consumers = parse_yaml(read_file(parsed_args.file, source), source, parse_consumers)
 
-    def check_versions(self, given: Mapping[str, Any]) -> None:
-        super().check_versions(given)
-        if any(entry.type for entry in given.get("consumers", ())):
-            self.client.require(microversion.CONSUMER_TYPES, "type")
-
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Any, Any]:
         entries: Sequence[ConsumerEntry] = parsed_args.consumers
+        if any(entry.type for entry in entries):
+            self.client.require(microversion.CONSUMER_TYPES, "type")
         names = sorted({provider for entry in entries for provider in entry.resources})
         found = map_in_order(partial(base.resolve_provider, self.client), names)
         uuids = dict(zip(names, found, strict=True))
+        for entry in entries:
+            check_providers_once(entry, uuids)
         shown = entries[0].uuid if entries else "CONSUMER"
         with WriteWatch(self.app.stderr, f"{SHOW} {shown}") as watch:
             payloads = retry_on_conflict(lambda: self._apply(entries, uuids, watch))
@@ -173,6 +173,18 @@ class ApplyAllocations(base.Lister):
         watch.begin()
         write_consumers(self.client, payloads, types_matter=any(entry.type for entry in entries))
         return payloads
+
+
+def check_providers_once(entry: ConsumerEntry, uuids: Mapping[str, str]) -> None:
+    """Raise UsageError at a provider that a consumer has by its name and by its UUID, or two spellings."""
+    names: dict[str, str] = {}
+    for name in entry.resources:
+        if other := names.get(uuids[name]):
+            raise UsageError(
+                f"Consumer {entry.uuid} has resources of {other!r} and of {name!r}, "
+                "which are the same resource provider"
+            )
+        names[uuids[name]] = name
 
 
 # amounts by class, by UUID of a provider

@@ -12,7 +12,7 @@ import argparse
 import contextlib
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from typing import Any, ClassVar, TextIO, cast
 
@@ -23,6 +23,7 @@ from osc_placement.client import Document, PlacementClient
 from osc_placement.commands.host_aggregate import AggregateNames
 from osc_placement.errors import NameNotFound
 from osc_placement.microversion import Version
+from osc_placement.model import canonical_uuid
 
 EXIT_STATUSES = "Exit status: 0 done; 1 not done, the reason is on stderr; 2 the command line is wrong."
 #: ``{CONSUMER_TYPES}`` in a docstring
@@ -165,14 +166,34 @@ def add_provider_argument(parser: argparse.ArgumentParser) -> None:
 
 
 def resolve_provider(client: PlacementClient, text: str) -> str:
-    """Turn the name of a provider into its UUID; a UUID costs no request and is not checked."""
+    """Turn the name of a provider, or any spelling of its UUID, into its UUID, which costs no request."""
     if syntax.is_uuid_like(text):
-        return text
+        return canonical_uuid(text)
     # to the server an empty name is no condition: it would answer with all providers
     providers = client.list_providers(name=text) if text else []
     if not providers:
         raise NameNotFound(text)
     return cast(str, providers[0]["uuid"])
+
+
+def require_any_traits(client: PlacementClient, required: Iterable[str]) -> None:
+    """Raise VersionTooLow at ``A,B``, any of several traits, where the version in use has none of it."""
+    if any("," in traits for traits in required):
+        client.require(microversion.ANY_TRAITS, "required")
+
+
+def read_text(text: str) -> str:
+    """Read what must not be empty, as ``type=`` of an option: as a variable that is not set would have it."""
+    if not text:
+        raise argparse.ArgumentTypeError("must not be empty")
+    return text
+
+
+def read_trait(text: str) -> str:
+    """Read a forbidden trait, as ``type=`` of an option: the API requires those that follow a comma."""
+    if "," in text:
+        raise argparse.ArgumentTypeError(f"takes one trait, not {text!r}: give it once for each trait")
+    return read_text(text)
 
 
 def version_before_consumer_types(client: PlacementClient) -> Version | None:

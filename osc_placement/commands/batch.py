@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import argparse
 import pathlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from osc_placement import microversion, syntax
 from osc_placement.batch import journal, select
@@ -22,7 +22,6 @@ from osc_placement.commands.batch_options import (
     add_overcommit,
     add_selectors,
     read_selection,
-    read_text,
 )
 from osc_placement.commands.host_aggregate import AGGREGATE_HELP
 from osc_placement.commands.progress import ProgressBar
@@ -42,7 +41,7 @@ class BatchCommand(PlanCommand):
         add_execution(parser)
         parser.add_argument(
             "--plan-out",
-            type=read_text,
+            type=base.read_text,
             metavar="<file>",
             help="Write nothing to the server; save the plan, for: openstack resource provider batch apply",
         )
@@ -79,6 +78,10 @@ class BatchCommand(PlanCommand):
             raise UsageError("Nothing was changed: with --providers-file - nobody can be asked; give --yes")
         aggregates = self.aggregates.resolve(parsed_args.aggregate)
         parsed_args.selection = read_selection(parsed_args, self.app.stdin, aggregates)
+
+    def check_versions(self, given: Mapping[str, Any]) -> None:
+        super().check_versions(given)
+        base.require_any_traits(self.client, given["required"])
 
     def describe_selection(self, parsed_args: argparse.Namespace) -> str:
         return str(parsed_args.selection)

@@ -12,6 +12,7 @@ from osc_placement.batch.plan import FACETS, Plan, count_providers
 from osc_placement.commands.batch_execution import PlanCommand
 from osc_placement.commands.batch_options import add_execution, add_overcommit
 from osc_placement.errors import PlacementError
+from osc_placement.report.bar import printable
 
 
 class PlanOutdated(PlacementError):
@@ -76,8 +77,10 @@ class ApplyPlanFile(PlanCommand):
         )
 
     def _offer_to_replan(self, moves: list[saved.Move], parsed_args: argparse.Namespace) -> None:
-        told = "\n".join(f"{move.step.subject.name} ({move.step.uuid}): {move.what}" for move in moves)
+        told = "\n".join(
+            printable(f"{move.step.subject.name} ({move.step.uuid}): {move.what}") for move in moves
+        )
+        print(told, file=self.app.stderr)
         if self.is_harmless(parsed_args) or not self.is_attended():
-            print(told, file=self.app.stderr)
             raise PlanOutdated(moves)
-        self.confirm(told, f"These moved since the plan was made. Plan {len(moves)} of them again?")
+        self.confirm(f"These moved since the plan was made. Plan {len(moves)} of them again?")

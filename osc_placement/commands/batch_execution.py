@@ -7,7 +7,7 @@ import argparse
 import pathlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, TextIO
 
 from cliff.columns import FormattableColumn
 
@@ -33,9 +33,11 @@ from osc_placement.batch.recovery import check_server
 from osc_placement.batch.reshape_record import KIND
 from osc_placement.batch.reshape_run import Task, execute_reshape
 from osc_placement.commands import base
+from osc_placement.commands.confirmation import ConfirmedCommand
 from osc_placement.commands.progress import ProgressBar, nothing_changed_on_interrupt, stop_on_interrupt
-from osc_placement.commands.screen import look_for
-from osc_placement.errors import PlacementError, UsageError
+from osc_placement.commands.screen import PrintableColumn, look_for
+from osc_placement.errors import UsageError
+from osc_placement.report.bar import printable
 
 PLAN_COLUMNS: Final = ("uuid", "name", "before", "after", "reason")
 REPORT_COLUMNS: Final = (*PLAN_COLUMNS, "result", "error")
@@ -47,7 +49,7 @@ _EXIT_CHANGES: Final = 2
 _RUN: Final = "openstack resource provider batch run"
 
 
-class PlanCommand(base.Lister):
+class PlanCommand(ConfirmedCommand, base.Lister):
     """A command that makes a plan and carries it out."""
 
     minimum = microversion.LIST_BY_AGGREGATE
@@ -75,16 +77,8 @@ class PlanCommand(base.Lister):
         """Whether it is done whole or not at all."""
         return bool(getattr(parsed_args, "atomic", False))
 
-    def is_harmless(self, parsed_args: argparse.Namespace) -> bool:
-        """Whether nothing will be written to the server."""
-        return bool(parsed_args.dry_run)
-
     def read_arguments(self, parsed_args: argparse.Namespace) -> None:
-        if not (self.is_harmless(parsed_args) or parsed_args.yes or self.is_attended()):
-            raise UsageError(
-                "Nothing was changed: without a terminal to confirm on, give --yes to change "
-                "or --dry-run to see the plan"
-            )
+        self.require_somebody(parsed_args)
         if self.is_atomic(parsed_args):
             refuse_steering(parsed_args, "what is changed at once or not at all")
 
@@ -97,16 +91,14 @@ class PlanCommand(base.Lister):
             raise
         except Exception:
             # what was done is done, also where its rows cannot be printed
-            for line in self._closing if self.app.stderr else ():
-                print(line, file=self.app.stderr)
+            _say(self._closing, self.app.stderr)
             raise
         stream = None
         if status not in (EXIT_DONE, _EXIT_CHANGES):
             stream = self.app.stderr
         elif parsed_args.formatter == self.formatter_default:
             stream = self.app.stdout
-        for line in self._closing if stream else ():
-            print(line, file=stream)
+        _say(self._closing, stream)
         return status
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Any, Any]:
@@ -135,10 +127,10 @@ class PlanCommand(base.Lister):
         asks = not (self.is_harmless(parsed_args) or parsed_args.yes)
         if plan.changes and asks:
             text = format_plan(plan, _ROWS_TO_CONFIRM, width=look_for(self.app.stderr).width)
-            self.confirm(text, f"Change {count_providers(len(plan.changes))}?")
-        elif self.app.stderr is not None:
-            for warning in plan.warnings:
-                print(f"Warning: {warning}", file=self.app.stderr)
+            print(text, file=self.app.stderr)
+            self.confirm(f"Change {count_providers(len(plan.changes))}?")
+        else:
+            _say((f"Warning: {warning}" for warning in plan.warnings), self.app.stderr)
         return plan
 
     # carrying out
@@ -147,6 +139,7 @@ class PlanCommand(base.Lister):
         if not plan.changes and self._journal is None:
             self._closing.append(plan.summary)
             return execute.execute_plan(self.client, plan)
+        is_resumed = self._journal is not None
         recorder = self._open_journal(plan, parsed_args)
         with (
             ProgressBar("Changing", len(plan.steps), self.app.stderr) as progress,
@@ -155,7 +148,7 @@ class PlanCommand(base.Lister):
             report = self._write(plan, parsed_args, recorder, stop, progress)
         report = recorder.end_sitting(report)
         self._closing.append(report.summary)
-        self._closing.append(_say_how_to_go_on(recorder, report))
+        self._closing.append(_say_how_to_go_on(recorder, report, is_resumed=is_resumed))
         return report
 
     def _open_journal(self, plan: Plan, parsed_args: argparse.Namespace) -> journal.Journal:
@@ -228,7 +221,7 @@ class PlanCommand(base.Lister):
             on_event=progress.say,
         )
 
-    # reading and asking
+    # reading
 
     def read_again(self, subjects: Any, facets: Any, parsed_args: argparse.Namespace) -> list[Reading]:
         """Read providers or consumers that are known."""
@@ -266,17 +259,6 @@ class PlanCommand(base.Lister):
         """Raise WrongServer unless this is the server that something was planned for."""
         check_server(recorded, self.client.endpoint)
 
-    def is_attended(self) -> bool:
-        """Whether somebody can be asked; a stream that was closed is None."""
-        return all(stream is not None and stream.isatty() for stream in (self.app.stdin, self.app.stderr))
-
-    def confirm(self, text: str, question: str) -> None:
-        """Show something and ask; PlacementError unless it is a yes."""
-        print(text, file=self.app.stderr)
-        print(f"{question} [y/N] ", end="", file=self.app.stderr, flush=True)
-        if self.app.stdin.readline().strip().lower() not in ("y", "yes"):
-            raise PlacementError("Nothing was changed: not confirmed")
-
 
 def refuse_steering(parsed_args: argparse.Namespace, whom: str) -> None:
     """Raise UsageError at options that steer one change after the other, as they do not go with something."""
@@ -287,17 +269,25 @@ def refuse_steering(parsed_args: argparse.Namespace, whom: str) -> None:
         raise UsageError(f"{' and '.join(given)} {verb} not go with {whom}")
 
 
+def _say(lines: Iterable[str], stream: TextIO | None) -> None:
+    """Print lines, which may have names in them, if there is somebody to read them."""
+    for line in lines if stream else ():
+        print(printable(line), file=stream)
+
+
 def _exit_status(parsed_args: argparse.Namespace, plan: Plan, status: int) -> int:
     if status == EXIT_DONE and parsed_args.detailed_exitcode and plan.changes:
         return _EXIT_CHANGES
     return status
 
 
-def _say_how_to_go_on(recorder: journal.Journal, report: Report) -> str:
-    undo = f"to undo it: {_RUN} undo {recorder.id}"
-    if report.exit_status == EXIT_DONE:
-        return f"Run {recorder.id}; {undo}"
-    return f"Run {recorder.id}; to go on: {_RUN} resume {recorder.id}; {undo}"
+def _say_how_to_go_on(recorder: journal.Journal, report: Report, *, is_resumed: bool) -> str:
+    told = [f"Run {recorder.id}"]
+    if report.exit_status != EXIT_DONE:
+        told.append(f"to go on: {_RUN} resume {recorder.id}")
+    if is_resumed or not report.is_untouched:
+        told.append(f"to undo it: {_RUN} undo {recorder.id}")
+    return "; ".join(told)
 
 
 class StateColumn(FormattableColumn[Any]):
@@ -316,12 +306,12 @@ def _is_worth_showing(plan: Plan, step: Change) -> bool:
     return bool(step.facets) or step.uuid in plan.hopeless
 
 
-def _cells(plan: Plan, step: Change) -> tuple[Any, ...]:
+def _cells(plan: Plan, step: Change, note: str = "") -> tuple[Any, ...]:
     gone, come = describe_difference(step.before, step.after)
     facets = plan.edit.facets
     before = StateColumn(_state_cell(step.before, facets), gone)
     after = StateColumn(_state_cell(step.after, facets), come)
-    return step.uuid, step.subject.name, before, after, _reason(plan, step)
+    return step.uuid, PrintableColumn(step.subject.name), before, after, _reason(plan, step, note)
 
 
 def _state_cell(state: Any, facets: tuple[Facet, ...]) -> Any:
@@ -331,30 +321,27 @@ def _state_cell(state: Any, facets: tuple[Facet, ...]) -> Any:
     return {facet: facet_to_json(state, facet) for facet in facets}
 
 
-def _flat_cells(plan: Plan, step: Change) -> tuple[Any, ...]:
+def _flat_cells(plan: Plan, step: Change, note: str = "") -> tuple[Any, ...]:
     gone, come = describe_difference(step.before, step.after)
-    return step.uuid, step.subject.name, ",".join(gone), ",".join(come), _reason(plan, step)
+    return step.uuid, step.subject.name, ",".join(gone), ",".join(come), _reason(plan, step, note)
 
 
-def _reason(plan: Plan, step: Change) -> str:
+def _reason(plan: Plan, step: Change, note: str) -> PrintableColumn:
     refusal = plan.refused.get(step.uuid)
-    return "; ".join(filter(None, (step.reason, f"refused: {refusal}" if refusal else "")))
+    return PrintableColumn(
+        "; ".join(filter(None, (step.reason, f"refused: {refusal}" if refusal else "", note)))
+    )
 
 
 def _report_rows(report: Report, show: Any) -> list[tuple[Any, ...]]:
     return [
-        (*_with_note(show(report.plan, outcome.change), outcome), str(outcome.result), _tell_error(outcome))
+        (*show(report.plan, outcome.change, outcome.note), str(outcome.result), _tell_error(outcome))
         for outcome in report.outcomes
     ]
 
 
-def _with_note(cells: tuple[Any, ...], outcome: Outcome) -> tuple[Any, ...]:
-    *others, reason = cells
-    return (*others, "; ".join(filter(None, (reason, outcome.note))))
-
-
-def _tell_error(outcome: Outcome) -> str:
-    return str(outcome.error) if outcome.error else ""
+def _tell_error(outcome: Outcome) -> PrintableColumn:
+    return PrintableColumn(str(outcome.error) if outcome.error else "")
 
 
 def format_plan(plan: Plan, limit: int, *, width: int | None = None) -> str:
@@ -370,7 +357,7 @@ def format_plan(plan: Plan, limit: int, *, width: int | None = None) -> str:
     more = [f"... and {hidden} more; --dry-run shows all"] if hidden > 0 else []
     refused = [f"Refused: {error}" for error in plan.refused.values()]
     warnings = [f"Warning: {warning}" for warning in plan.warnings]
-    return "\n".join([table.get_string(), *more, *refused, *warnings, plan.summary])
+    return "\n".join([table.get_string(), *map(printable, [*more, *refused, *warnings, plan.summary])])
 
 
 def read_with(command: PlanCommand, parsed_args: argparse.Namespace) -> Callable[..., list[Reading]]:

@@ -25,7 +25,7 @@ def add_selectors(command: base.PlacementCommand, parser: argparse.ArgumentParse
     )
     group.add_argument(
         "--aggregate",
-        type=read_text,
+        type=base.read_text,
         metavar="<aggregate>",
         action="append",
         default=[],
@@ -35,7 +35,7 @@ def add_selectors(command: base.PlacementCommand, parser: argparse.ArgumentParse
     command.add_option(
         group,
         "--in-tree",
-        type=read_text,
+        type=base.read_text,
         metavar="<resource_provider>",
         since=microversion.NESTED_PROVIDERS,
         help="Those in the tree of the resource provider with this name or UUID.",
@@ -43,7 +43,7 @@ def add_selectors(command: base.PlacementCommand, parser: argparse.ArgumentParse
     _add_capabilities(command, group)
     group.add_argument(
         "--name",
-        type=read_text,
+        type=base.read_text,
         metavar="<pattern>",
         help="Those whose name matches a pattern as in ``rack1-*``; quote it.",
     )
@@ -56,7 +56,7 @@ def add_selectors(command: base.PlacementCommand, parser: argparse.ArgumentParse
     )
     group.add_argument(
         "--providers-file",
-        type=read_text,
+        type=base.read_text,
         metavar="<file>",
         help="Those that are named in this file, by name or UUID, one a line; - is standard input.",
     )
@@ -71,17 +71,18 @@ def _add_capabilities(command: base.PlacementCommand, group: argparse._ArgumentG
     command.add_option(
         group,
         "--required",
-        type=read_text,
+        type=base.read_text,
         metavar="<trait>",
         action="append",
         default=[],
         since=microversion.LIST_BY_TRAITS,
-        help="Those that have this trait. May be repeated for all of several; A,B is one of the two.",
+        help="Those that have this trait; of A,B any of the two, from "
+        f"``--os-placement-api-version {microversion.ANY_TRAITS}``. May be repeated for all of several.",
     )
     command.add_option(
         group,
         "--forbidden",
-        type=read_text,
+        type=base.read_trait,
         metavar="<trait>",
         action="append",
         default=[],
@@ -91,7 +92,7 @@ def _add_capabilities(command: base.PlacementCommand, group: argparse._ArgumentG
     command.add_option(
         group,
         "--resource",
-        type=read_text,
+        type=base.read_text,
         metavar="<resource_class>=<value>",
         action="append",
         default=[],
@@ -150,7 +151,8 @@ def add_execution(parser: argparse.ArgumentParser, *, with_atomic: bool = True) 
         "--max-failures",
         metavar="<number>",
         type=_read_count,
-        help="Stop after more failures than this; without it every resource provider is tried",
+        help="Stop after more failures than this, not counting what the plan refuses; without it every "
+        "resource provider is tried",
     )
     group.add_argument(
         "--canary",
@@ -168,7 +170,7 @@ def add_execution(parser: argparse.ArgumentParser, *, with_atomic: bool = True) 
     )
     group.add_argument(
         "--control",
-        type=read_text,
+        type=base.read_text,
         metavar="<file>",
         help="Control file that is read while it goes, for a line such as 'rate 5', 'rate none', 'pause', "
         "'go' or 'stop' (default: beside the journal of the run)",
@@ -188,13 +190,6 @@ def add_execution(parser: argparse.ArgumentParser, *, with_atomic: bool = True) 
 def add_overcommit(parser: argparse.ArgumentParser, help: str) -> None:
     """Add the option that lets a provider have less than is allocated."""
     parser.add_argument("--allow-overcommitted", action="store_true", help=help)
-
-
-def read_text(text: str) -> str:
-    """Read what must not be empty, as ``type=`` of an option: as a variable that is not set would have it."""
-    if not text:
-        raise argparse.ArgumentTypeError("must not be empty")
-    return text
 
 
 def _read_count(text: str) -> int:

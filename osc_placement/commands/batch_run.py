@@ -16,6 +16,8 @@ from osc_placement.batch.reshape_run import plan_return
 from osc_placement.commands import base
 from osc_placement.commands.batch_execution import PlanCommand, read_with
 from osc_placement.commands.batch_options import add_execution, add_overcommit
+from osc_placement.commands.screen import PrintableColumn
+from osc_placement.errors import UsageError
 
 _LIST_COLUMNS: Final = ("id", "state", "what", "selection", "changes", "applied", "failed", "server")
 _SHOW_COLUMNS: Final = ("uuid", "name", "before", "after", "result", "error")
@@ -42,8 +44,8 @@ def _list_row(run: journal.Run) -> tuple[Any, ...]:
     return (
         header.id,
         run.state,
-        header.edit.title,
-        header.selection,
+        PrintableColumn(header.edit.title),
+        PrintableColumn(header.selection),
         len(run.intents),
         run.applied,
         run.failed,
@@ -68,8 +70,9 @@ class ShowRun(base.Lister):
         for uuid, change in run.intents.items():
             gone, come = describe_difference(change.before, change.after)
             ending = run.endings.get(uuid)
-            told = (str(ending.result), ending.error) if ending else ("", "")
-            rows.append((uuid, change.subject.name, "\n".join(gone), "\n".join(come), *told))
+            result, error = (str(ending.result), ending.error) if ending else ("", "")
+            name = PrintableColumn(change.subject.name)
+            rows.append((uuid, name, "\n".join(gone), "\n".join(come), result, PrintableColumn(error)))
         return _SHOW_COLUMNS, rows
 
 
@@ -135,9 +138,10 @@ class ResumeRun(PlanCommand):
 class UndoRun(PlanCommand):
     """Undo a run: give every resource provider back what it had before, as far as the run changed it.
 
-    One that somebody changed since, in what the run changed, is refused and says what is different; --force
-    takes back what of it is still as the run left it and keeps what others did. An undo is a run and can be
-    undone itself. A reshape goes back in one transaction, or not at all.
+    What the run skipped, or the server refused it, is left as it is, also where others have done it since.
+    A resource provider that somebody changed since, in what the run changed, is refused and says what is
+    different; --force takes back what of it is still as the run left it and keeps what others did. An undo is
+    a run and can be undone itself. A reshape goes back in one transaction, or not at all: it is never forced.
     """
 
     minimum = microversion.MIN
@@ -156,6 +160,8 @@ class UndoRun(PlanCommand):
     def read_arguments(self, parsed_args: argparse.Namespace) -> None:
         parsed_args.header = journal.read_header(parsed_args.run)
         super().read_arguments(parsed_args)
+        if parsed_args.force and parsed_args.header.kind == KIND:
+            raise UsageError("--force does not go with a reshape, which goes back whole or not at all")
 
     def is_atomic(self, parsed_args: argparse.Namespace) -> bool:
         return bool(parsed_args.atomic or parsed_args.header.kind == KIND)
@@ -176,7 +182,7 @@ class UndoRun(PlanCommand):
         return self.judge(plan, readings_of(plan), parsed_args, allow_overcommitted=True)
 
     def _plan_reshape(self, run: journal.Run) -> Plan:
-        """All of it goes back in one transaction; what somebody changed since cannot be forced."""
+        """All of it goes back in one transaction."""
         title = f"undo of {run.header.id} ({run.header.edit.title})"
         intents = run.intents.values() if run.is_planned else ()
         self._reshape = plan_return(self.client, undo_of(intents), title)

@@ -7,7 +7,7 @@ Shared by the commands that ask for candidates. Options that follow ``--group`` 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from osc_placement import microversion, syntax
@@ -70,7 +70,13 @@ class CandidateQuery(base.PlacementCommand):
 
     minimum = microversion.ALLOCATION_CANDIDATES
 
-    def add_query_options(self, parser: argparse.ArgumentParser) -> None:
+    def add_query_options(
+        self,
+        parser: argparse.ArgumentParser,
+        *,
+        with_limit: bool = True,
+        read_forbidden: Callable[[str], str] = base.read_trait,
+    ) -> None:
         """Add the options of a query."""
         parser.add_argument(
             "--resource",
@@ -79,19 +85,22 @@ class CandidateQuery(base.PlacementCommand):
             action=AddToGroup,
             help="An amount of a resource class that is wanted. May be repeated.",
         )
-        self.add_option(
-            parser,
-            "--limit",
-            metavar="<limit>",
-            since=microversion.CANDIDATES_LIMIT,
-            help="At most this many candidates.",
-        )
-        self._add_trait_options(parser)
+        if with_limit:
+            self.add_option(
+                parser,
+                "--limit",
+                metavar="<limit>",
+                since=microversion.CANDIDATES_LIMIT,
+                help="At most this many candidates.",
+            )
+        self._add_trait_options(parser, read_forbidden)
         self._add_aggregate_options(parser)
         self._add_group_options(parser)
         self._add_tree_options(parser)
 
-    def _add_trait_options(self, parser: argparse.ArgumentParser) -> None:
+    def _add_trait_options(
+        self, parser: argparse.ArgumentParser, read_forbidden: Callable[[str], str]
+    ) -> None:
         self.add_option(
             parser,
             "--required",
@@ -105,6 +114,7 @@ class CandidateQuery(base.PlacementCommand):
             parser,
             "--forbidden",
             metavar="<forbidden>",
+            type=read_forbidden,
             action=AddToGroup,
             since=microversion.FORBIDDEN_TRAITS,
             help="A trait that the providers must not have. May be repeated.",
@@ -180,6 +190,7 @@ class CandidateQuery(base.PlacementCommand):
             parser,
             "--root-forbidden",
             metavar="<trait>",
+            type=base.read_trait,
             action="append",
             default=[],
             since=microversion.ROOT_REQUIRED,
@@ -204,9 +215,8 @@ class CandidateQuery(base.PlacementCommand):
         for suffix, group in groups.items():
             if len(group.get("in_tree", [])) > 1:
                 raise UsageError(f"--in-tree is given twice in group {suffix or '(unnamed)'}")
-        parsed_args.limit = (
-            syntax.parse_whole_number(parsed_args.limit, "--limit") if parsed_args.limit else None
-        )
+        limit = getattr(parsed_args, "limit", None)
+        parsed_args.limit = syntax.parse_whole_number(limit, "--limit") if limit else None
 
     def check_versions(self, given: Mapping[str, Any]) -> None:
         super().check_versions(given)
@@ -217,8 +227,7 @@ class CandidateQuery(base.PlacementCommand):
             self.client.require(microversion.NAMED_GROUPS, "group")
         for group in groups.values():
             super().check_versions(group)
-            if any("," in traits for traits in group.get("required", [])):
-                self.client.require(microversion.ANY_TRAITS, "required")
+            base.require_any_traits(self.client, group.get("required", []))
 
     def make_query(self, parsed_args: argparse.Namespace) -> list[tuple[str, str]]:
         """The query parameters; names of providers and of host aggregates cost a request."""

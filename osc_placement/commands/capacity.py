@@ -65,6 +65,7 @@ class ShowCapacity(base.Lister):
         )
         fit.add_argument(
             "--fit-flavor",
+            type=base.read_text,
             metavar="<flavor>",
             help="Show how many more instances of this flavor of the compute service fit; name or ID",
         )
@@ -79,12 +80,15 @@ class ShowCapacity(base.Lister):
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Any, Any]:
         if parsed_args.fit_flavor:
-            flavor = find_flavor(self.app.client_manager, parsed_args.fit_flavor)
-            parsed_args.want = want_of_flavor(parsed_args.fit_flavor, flavor)
+            parsed_args.want = self._read_flavor(parsed_args.fit_flavor)
         cloud, rows = self._report(parsed_args)
         if parsed_args.html:
             replace_file(parsed_args.html, [capacity_page(cloud, rows)])
         return rows.columns, list(rows.values)
+
+    def _read_flavor(self, name: str) -> Want:
+        flavor = find_flavor(self.app.client_manager, name)
+        return want_of_flavor(name, flavor, {each["name"] for each in self.client.list_resource_classes()})
 
     def _report(self, parsed_args: argparse.Namespace) -> tuple[Cloud, Rows]:
         with show_reading(self.app.stderr, parsed_args.concurrency) as reading:

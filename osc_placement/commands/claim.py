@@ -113,6 +113,7 @@ class ClaimAllocationCandidate(CandidateQuery, base.Lister):
         query = self.make_query(parsed_args)
         if parsed_args.dry_run:
             claim = self._search(query, parsed_args.choose)
+            require_nothing(self.client, parsed_args.uuid)
         else:
             with WriteWatch(self.app.stderr, f"{SHOW} {parsed_args.uuid}") as watch:
                 claim = self._claim(query, parsed_args, watch)
@@ -134,16 +135,14 @@ class ClaimAllocationCandidate(CandidateQuery, base.Lister):
         owner = {"project_id": parsed_args.project_id, "user_id": parsed_args.user_id}
         if parsed_args.consumer_type:
             owner["consumer_type"] = parsed_args.consumer_type
-        tried = 0
         for attempt in range(1, MAX_ATTEMPTS + 1):
             found = self._search(query, parsed_args.choose)
             watch.begin()
             for number, candidate in enumerate(found.candidates):
                 if claim_candidate(self.client, parsed_args.uuid, candidate, owner):
                     return Claim(found.candidates[number:], found.summaries)
-            tried += len(found.candidates)
             pause_after_conflict(attempt, threading.Event())
-        raise NoCandidate(tried)
+        raise NoCandidate(len(found.candidates))
 
 
 def claim_candidate(client: PlacementClient, consumer: str, candidate: Document, owner: Document) -> bool:
@@ -160,10 +159,15 @@ def claim_candidate(client: PlacementClient, consumer: str, candidate: Document,
         except Conflict as conflict:
             if not conflict.concurrent_update:
                 return False
-        if client.list_allocations(consumer)["allocations"]:
-            raise ConsumerExists(consumer)
+        require_nothing(client, consumer)
         pause_after_conflict(attempt, threading.Event())
     return False
+
+
+def require_nothing(client: PlacementClient, consumer: str) -> None:
+    """Raise ConsumerExists if a consumer has something."""
+    if client.list_allocations(consumer)["allocations"]:
+        raise ConsumerExists(consumer)
 
 
 def rows_of(

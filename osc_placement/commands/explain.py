@@ -26,10 +26,11 @@ Params = list[tuple[str, str]]
 class ExplainAllocationCandidate(CandidateQuery, base.Lister):
     """Explain why a request for resources can be met in so few trees of resource providers, or not in one.
 
-    Takes what ``openstack allocation candidate list`` takes. Without --host, each row is a constraint of the
-    request, how many trees it rules out of those that the rows before have left, and how many are left. With
-    --host, each row is a constraint and whether the tree of that host meets it, and if not, by how much not.
-    The last row is the server's own answer, which also has what ties the groups of a request together.
+    Takes what ``openstack allocation candidate list`` takes, but for --limit. Without --host, each row is a
+    constraint of the request, how many trees it rules out of those that the rows before have left, and how
+    many are left. With --host, each row is a constraint and whether the tree of that host meets it, and if
+    not, by how much not. The last row is the server's own answer, which also has what ties the groups of a
+    request together.
 
     For example: openstack allocation candidate explain --resource VCPU=4 --required HW_CPU_X86_AVX512F
     """
@@ -38,9 +39,11 @@ class ExplainAllocationCandidate(CandidateQuery, base.Lister):
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
-        self.add_query_options(parser)
+        # it would hide what the question is about
+        self.add_query_options(parser, with_limit=False)
         parser.add_argument(
             "--host",
+            type=base.read_text,
             metavar="<resource_provider>",
             help="Name or UUID of a resource provider whose tree to judge",
         )
@@ -48,8 +51,7 @@ class ExplainAllocationCandidate(CandidateQuery, base.Lister):
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Any, Any]:
-        # a limit would hide what the question is about
-        params = [(key, value) for key, value in self.make_query(parsed_args) if key != "limit"]
+        params = self.make_query(parsed_args)
         query = read_query(params)
         if parsed_args.host:
             uuid = base.resolve_provider(self.client, parsed_args.host)

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from osc_placement import syntax
 from osc_placement.errors import PlacementError
+from osc_placement.model import canonical_uuid
 
 AGGREGATE_HELP: Final = "UUID of an aggregate, or the name of a host aggregate of the compute service"
 #: host aggregates show their UUIDs from here on
@@ -35,8 +36,8 @@ class AggregateNames:
         self._uuids: Mapping[str, str] | None = None
 
     def resolve(self, texts: Iterable[str]) -> list[str]:
-        """The UUID for each text."""
-        return [text if syntax.is_uuid_like(text) else self._find(text) for text in texts]
+        """The UUID for each text, in the one spelling in which UUIDs are compared."""
+        return [canonical_uuid(text) if syntax.is_uuid_like(text) else self._find(text) for text in texts]
 
     def names(self) -> Mapping[str, str]:
         """The names of all host aggregates by UUID; none where the compute service cannot be asked."""

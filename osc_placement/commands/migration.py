@@ -17,6 +17,7 @@ from osc_placement.commands.batch_execution import PlanCommand
 from osc_placement.commands.batch_options import add_execution
 from osc_placement.commands.concurrency import add_concurrency_option
 from osc_placement.errors import PlacementError, UsageError
+from osc_placement.report.bar import printable
 
 if TYPE_CHECKING:
     from osc_placement.migrate.base import Assessment, Finding, Migration
@@ -189,4 +190,4 @@ def _open_ironic(manager: Any, timeout: float | None) -> BareMetalSource:
 
 def _tell_findings(command: base.PlacementCommand, findings: Iterable[Finding]) -> None:
     for finding in findings:
-        print(f"Left alone: {finding}", file=command.app.stderr)
+        print(printable(f"Left alone: {finding}"), file=command.app.stderr)

@@ -16,6 +16,7 @@ from osc_placement.batch.reshape import Inventories, Move, ReshapePlan, World, p
 from osc_placement.batch.reshape_record import KIND, describe_moves, undo_of
 from osc_placement.batch.reshape_run import NotKnown, Task, execute_reshape, plan_return, read_world
 from osc_placement.commands import base
+from osc_placement.commands.confirmation import ConfirmedCommand
 from osc_placement.commands.progress import WriteWatch, nothing_changed_on_interrupt
 from osc_placement.commands.reshape_moves import (
     MoveAction,
@@ -24,10 +25,10 @@ from osc_placement.commands.reshape_moves import (
     read_moves,
     read_pins,
 )
-from osc_placement.commands.screen import look_for, write_lines
+from osc_placement.commands.screen import PrintableColumn, look_for, write_lines
 from osc_placement.commands.state import STANDARD_STREAM, read_file
 from osc_placement.errors import PlacementError, UsageError
-from osc_placement.model import Provider, canonical_uuid
+from osc_placement.model import Provider
 from osc_placement.report.cloud import Cloud, Node, Stock
 from osc_placement.report.tree import draw_trees
 
@@ -37,7 +38,7 @@ INVENTORY: Final = "inventory"
 _FEW: Final = 3
 
 
-class Reshape(base.Lister):
+class Reshape(ConfirmedCommand, base.Lister):
     """Move inventory between resource providers, together with the allocations that have to go with it.
 
     A target without the class gets the terms of the source. Consumers move only from a provider that is left
@@ -84,11 +85,7 @@ class Reshape(base.Lister):
             parsed_args.moves = read_moves(read_file(parsed_args.file, source), source)
         else:
             parsed_args.moves = read_instructions(instructions)
-        if not (parsed_args.dry_run or parsed_args.yes or self._is_attended()):
-            raise UsageError(
-                "Nothing was changed: without a terminal to confirm on, give --yes to change "
-                "or --dry-run to see the plan"
-            )
+        self.require_somebody(parsed_args)
 
     def run(self, parsed_args: argparse.Namespace) -> int:
         """Print the trees before the rows, and how to undo it after them, where a person reads them."""
@@ -105,7 +102,7 @@ class Reshape(base.Lister):
             if asks or parsed_args.formatter == self.formatter_default:
                 _show_trees(task.plan, self.app.stderr if asks else self.app.stdout)
             if asks:
-                self._confirm(task.plan)
+                self.confirm(f"Move {_describe_burden(task.plan)}?")
         plan = task.plan if parsed_args.dry_run else self._execute(task, parsed_args.undo)
         return COLUMNS, list(plan_rows(plan))
 
@@ -113,9 +110,9 @@ class Reshape(base.Lister):
         """Plan it, with all that is needed to plan it again."""
         if parsed_args.undo:
             return self._prepare_undo(parsed_args.undo)
-        resolve = functools.cache(lambda text: canonical_uuid(base.resolve_provider(self.client, text)))
+        resolve = functools.cache(functools.partial(base.resolve_provider, self.client))
         moves = [_resolve_move(move, resolve) for move in parsed_args.moves]
-        pins = {canonical_uuid(one): resolve(provider) for one, provider in parsed_args.pins.items()}
+        pins = {consumer: resolve(provider) for consumer, provider in parsed_args.pins.items()}
         providers = dict.fromkeys(uuid for move in moves for uuid in (move.source, move.target))
         concerned: dict[str, frozenset[str]] = {}
         for move in moves:
@@ -158,17 +155,6 @@ class Reshape(base.Lister):
         self._last_line = f"{done}. To undo it: openstack resource provider reshape --undo {recorder.id}"
         return plan
 
-    def _is_attended(self) -> bool:
-        """Whether somebody can be asked; a stream that was closed is None."""
-        return all(stream is not None and stream.isatty() for stream in (self.app.stdin, self.app.stderr))
-
-    def _confirm(self, plan: ReshapePlan) -> None:
-        number = len(plan.consumers)
-        what = f" and the allocations of {number} consumer{'s' if number > 1 else ''}" if number else ""
-        print(f"Move the inventory{what}? [y/N] ", end="", file=self.app.stderr, flush=True)
-        if self.app.stdin.readline().strip().lower() not in ("y", "yes"):
-            raise PlacementError("Nothing was changed: not confirmed")
-
 
 def _read_run(run_id: str) -> journal.Run:
     run = journal.read(run_id)
@@ -179,6 +165,12 @@ def _read_run(run_id: str) -> journal.Run:
     if run.is_running:
         raise journal.JournalError(f"Run {run_id} is under way in another process")
     return run
+
+
+def _describe_burden(plan: ReshapePlan) -> str:
+    number = len(plan.consumers)
+    what = f" and the allocations of {number} consumer{'s' if number > 1 else ''}" if number else ""
+    return f"the inventory{what}"
 
 
 def _name_providers(world: World) -> str:
@@ -241,7 +233,10 @@ def _resolve_move(move: NamedMove, resolve: Any) -> Move:
 
 def plan_rows(plan: ReshapePlan) -> Iterator[tuple[Any, ...]]:
     """A row for each inventory that moves, and one for each allocation."""
-    name = plan.world.name
+
+    def name(uuid: str) -> PrintableColumn:
+        return PrintableColumn(plan.world.name(uuid))
+
     for move in plan.moves:
         yield INVENTORY, move.resource_class, move.amount, name(move.source), name(move.target)
     for transfer in plan.transfers:

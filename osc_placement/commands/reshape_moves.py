@@ -10,6 +10,7 @@ from typing import Any
 
 from osc_placement import syntax
 from osc_placement.errors import UsageError
+from osc_placement.model import canonical_uuid
 from osc_placement.state.node import Node
 from osc_placement.state.text import parse_yaml
 
@@ -105,7 +106,7 @@ def read_pins(texts: Iterable[str]) -> dict[str, str]:
         consumer, separator, provider = text.partition("=")
         if not (separator and provider and syntax.is_uuid_like(consumer)):
             raise UsageError(f"--consumer must be of the form UUID=PROVIDER, not {text!r}")
-        if consumer in pins:
+        if canonical_uuid(consumer) in pins:
             raise UsageError(f"Consumer {consumer} is given twice")
-        pins[consumer] = provider
+        pins[canonical_uuid(consumer)] = provider
     return pins

@@ -119,8 +119,7 @@ class ListResourceProvider(base.Lister):
 
     def check_versions(self, given: Mapping[str, Any]) -> None:
         super().check_versions(given)
-        if any("," in traits for traits in given["required"]):
-            self.client.require(microversion.ANY_TRAITS, "required")
+        base.require_any_traits(self.client, given["required"])
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Any, Any]:
         if parsed_args.aggregate_uuid:

@@ -20,10 +20,11 @@ def describe_plan(plan: ApplyPlan) -> Iterator[str]:
             yield from _describe_provider(step)
     for consumer in plan.consumers:
         yield from _describe_consumer(consumer)
-    yield from _describe_leftover(plan.leftover)
+    yield from describe_leftover(plan.leftover)
 
 
-def _describe_leftover(leftover: Leftover) -> Iterator[str]:
+def describe_leftover(leftover: Leftover) -> Iterator[str]:
+    """What would be deleted."""
     yield from (f"- allocations of {uuid}" for uuid in leftover.consumers)
     for gone in leftover.levels:
         yield from (f"- resource provider {provider.name} ({provider.uuid})" for provider in gone)

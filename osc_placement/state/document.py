@@ -284,17 +284,12 @@ def _check_custom(names: Iterable[str] | None, listed: Sequence[str], path: Path
 # values to plain data
 
 
-def to_plain(document: Document) -> dict[str, Any]:
+def iterate_plain(document: Document) -> tuple[dict[str, Any], dict[str, Iterator[dict[str, Any]]]]:
     """Plain data in a fixed order, whatever the order in the document; every key of a provider is there.
 
-    Trees come by the name of their root, parents before children; the rest by its names and UUIDs.
+    What precedes the large sections, and the entries of those, one by one. Trees come by the name of their
+    root, parents before children; the rest by its names and UUIDs.
     """
-    names, entries = iterate_plain(document)
-    return names | {section: list(values) for section, values in entries.items()}
-
-
-def iterate_plain(document: Document) -> tuple[dict[str, Any], dict[str, Iterator[dict[str, Any]]]]:
-    """The same, with the entries of the large sections one by one: what precedes them, and they."""
     references = _choose_references(document.providers)
     names = {
         "version": FORMAT,

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from operator import itemgetter
-from typing import Final
 
 from osc_placement import microversion
 from osc_placement.batch.plan import ProviderState
@@ -18,7 +17,7 @@ from osc_placement.batch.workers import Reading, map_in_order
 from osc_placement.client import Document as ApiDocument
 from osc_placement.client import PlacementClient
 from osc_placement.errors import NotFound, PlacementError
-from osc_placement.model import CUSTOM_PREFIX, PARTS, Part, Provider, ProviderRecord
+from osc_placement.model import CUSTOM_PREFIX, PARTS, UNKNOWN_TYPE, Part, Provider, ProviderRecord
 from osc_placement.state.document import ConsumerEntry, Document, ProviderEntry
 from osc_placement.state.plan import (
     Consumer,
@@ -28,10 +27,13 @@ from osc_placement.state.plan import (
     match_providers,
     only,
 )
-from osc_placement.state.selection import NoTreeSelected, Selection, select_providers
-
-#: how the API calls the type of a consumer that was given none
-_UNKNOWN_TYPE: Final = "unknown"
+from osc_placement.state.selection import (
+    NoTreeSelected,
+    Selection,
+    find_trees,
+    select_document,
+    select_providers,
+)
 
 
 class ChangedWhileRead(PlacementError):
@@ -175,33 +177,44 @@ def read_current(
     prune: bool = False,
     selection: Selection | None = None,
     reading: Reading | None = None,
-) -> Current:
+) -> tuple[Document, Current]:
     """Read what a document is about: of each provider only what its entry describes.
 
-    With ``prune`` also what there is, in the trees selected, of which the document says nothing.
+    With it comes the part of the document that is about the trees selected, be it in the document or on the
+    server. With ``prune`` also what there is in those trees of which the whole document says nothing.
     """
     selection, reading = selection or Selection(), reading or Reading()
     client.allow_concurrency(reading.concurrency)
     providers = [Provider.from_json(found) for found in client.list_providers()]
     classes, traits = _list_classes(client), client.list_traits()
+    selected = select_providers(selection, providers, _list_members(client, selection))
+    part = select_document(selection, document, selected)
     leftover = Leftover()
     if prune:
-        leftover = _read_leftover(client, document, providers, selection, reading)
+        concerned = [*selected, *find_trees(part, providers, selected)]
+        leftover = _read_leftover(client, document, concerned, selection, reading)
         if not selection:
             leftover = replace(
                 leftover,
                 resource_classes=_unlisted(document, "resource_classes", classes),
                 traits=_unlisted(document, "traits", traits),
             )
-    matched = match_providers(document, providers, leftover)
-    return Current(
+    matched = match_providers(part, providers, leftover)
+    return part, Current(
         resource_classes=frozenset(classes),
         traits=frozenset(traits),
         providers=tuple(providers),
-        states=_read_states(client, document, matched, len(providers), reading),
-        consumers=_read_consumers(client, [entry.uuid for entry in document.consumers], reading),
+        states=_read_states(client, part, matched, len(providers), reading),
+        consumers=_read_consumers(client, [entry.uuid for entry in part.consumers], reading),
         leftover=leftover,
     )
+
+
+def _list_members(client: PlacementClient, selection: Selection) -> set[str]:
+    if not selection.aggregates:
+        return set()
+    condition = "in:" + ",".join(sorted(selection.aggregates))
+    return {found["uuid"] for found in client.list_providers(member_of=[condition])}
 
 
 def _read_states(
@@ -237,16 +250,11 @@ def _read_states(
 def _read_leftover(
     client: PlacementClient,
     document: Document,
-    providers: Sequence[Provider],
+    owned: Sequence[Provider],
     selection: Selection,
     reading: Reading,
 ) -> Leftover:
     """The providers and consumers of the trees selected that the document does not name."""
-    members: set[str] = set()
-    if selection.aggregates:
-        condition = "in:" + ",".join(sorted(selection.aggregates))
-        members = {found["uuid"] for found in client.list_providers(member_of=[condition])}
-    owned = select_providers(selection, providers, members)
     uuids = {entry.uuid for entry in document.providers}
     names = {entry.name for entry in document.providers if entry.uuid is None}
     gone = [provider for provider in owned if provider.uuid not in uuids and provider.name not in names]
@@ -303,12 +311,12 @@ def read_consumer(client: PlacementClient, uuid: str) -> Consumer:
 
 
 def _to_consumer(answer: ApiDocument) -> Consumer:
-    kind = answer.get("consumer_type", _UNKNOWN_TYPE)
+    kind = answer.get("consumer_type", UNKNOWN_TYPE)
     return Consumer(
         generation=answer.get("consumer_generation"),
         project=answer["project_id"],
         user=answer["user_id"],
-        type=None if kind == _UNKNOWN_TYPE else kind,
+        type=None if kind == UNKNOWN_TYPE else kind,
         resources=_amounts_by_provider(answer),
     )
 

@@ -62,22 +62,45 @@ def select_providers(
     ]
 
 
-def select_document(selection: Selection, document: Document) -> Document:
-    """The part of a document that is about the trees selected, and about consumers of nothing else."""
+def select_document(selection: Selection, document: Document, there: Collection[Provider] = ()) -> Document:
+    """The part of a document that is about the trees selected, and about consumers of nothing else.
+
+    ``there`` are the server's providers of the trees that are selected as they are there: what the document
+    says of them belongs to it, or who left the selection in the document would be taken for nobody's.
+    """
     if not selection:
         return document
     parents = {entry.name: entry.parent for entry in document.providers}
     roots = {name: path_from_root(name, parents)[0] for name in parents}
-    with_member = {
+    members = {
         roots[entry.name]
         for entry in document.providers
         if selection.aggregates.intersection(entry.state.aggregates or ())
     }
-    providers = tuple(
-        entry
-        for entry in document.providers
-        if selection.has(roots[entry.name], is_member=roots[entry.name] in with_member)
-    )
-    names = {entry.name for entry in providers}
-    consumers = tuple(entry for entry in document.consumers if names.issuperset(entry.resources))
+    uuids, names = {provider.uuid for provider in there}, {provider.name for provider in there}
+    selected = {
+        roots[entry.name] for entry in document.providers if entry.name in names or entry.uuid in uuids
+    }
+    selected |= {root for root in roots.values() if selection.has(root, is_member=root in members)}
+    providers = tuple(entry for entry in document.providers if roots[entry.name] in selected)
+    kept = {entry.name for entry in providers}
+    consumers = tuple(entry for entry in document.consumers if kept.issuperset(entry.resources))
     return replace(document, providers=providers, consumers=consumers)
+
+
+def find_trees(part: Document, providers: Iterable[Provider], selected: Iterable[Provider]) -> list[Provider]:
+    """The server's providers, beside those selected there, of trees whose root a part of a document names."""
+    known = {provider.uuid for provider in selected}
+    uuids = {entry.uuid for entry in part.providers}
+    names = {entry.name for entry in part.providers if entry.uuid is None}
+    providers = list(providers)
+    roots = {
+        provider.uuid
+        for provider in providers
+        if provider.root_provider_uuid == provider.uuid and (provider.uuid in uuids or provider.name in names)
+    }
+    return [
+        provider
+        for provider in providers
+        if provider.root_provider_uuid in roots and provider.uuid not in known
+    ]

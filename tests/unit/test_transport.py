@@ -157,7 +157,8 @@ def test_every_failure_of_the_network_is_unreachable(fake, failure, reason):
 
 
 @pytest.mark.parametrize(
-    ("timeout", "of_session", "waited"), [(None, None, 600.0), (None, 5.0, 5.0), (2.0, 5.0, 2.0)]
+    ("timeout", "of_session", "waited"),
+    [(None, None, 600.0), (None, 5.0, 5.0), (2.0, 5.0, 2.0), (1e99, None, 1e6)],
 )
 def test_nothing_is_waited_for_without_end(timeout, of_session, waited):
     """What the operator says counts, then what the session has; each request is bounded."""

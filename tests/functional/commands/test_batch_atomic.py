@@ -275,9 +275,12 @@ def test_an_operator_who_may_not_reshape_is_told_what_to_do(openstack, rack, ser
         assert result.status == 3
         (summary,) = [line for line in result.err.splitlines() if "1 failed" in line]
         assert "nothing was changed: --atomic needs the right to reshape" in summary
-        assert "by default only the role 'service' has, and not 'admin': leave --atomic out" in summary
+        assert (
+            "by default only the role 'service' may reshape, and not 'admin': use the credentials" in summary
+        )
         assert "set placement:reshaper:reshape to rule:admin_or_service_api" in summary
-        assert "only the role 'service' has" in result.json[0]["error"]
+        assert "policy.yaml, or leave --atomic out" in summary
+        assert "only the role 'service' may reshape" in result.json[0]["error"]
         assert client.show_inventory(host, "VCPU")["allocation_ratio"] == 1.0
     finally:
         client.delete_provider(host)

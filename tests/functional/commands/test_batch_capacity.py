@@ -95,6 +95,25 @@ def test_what_is_planned_again_may_not_put_a_provider_over_capacity(openstack, r
         rack.client.delete_allocations(consumer)
 
 
+def test_a_plan_warns_when_it_is_carried_out_as_it_did_when_it_was_saved(openstack, rack):
+    """Once each; of a provider that moved since, it is told what is so now."""
+    path, (one, other, *_) = openstack.home / "over.json", rack.hosts
+    consumers = [claim(rack, one, 8), claim(rack, other, 8)]
+    try:
+        planned = openstack.run(*RATIO, "VCPU=1", *rack.select, "--allow-overcommitted", "--plan-out", path)
+        command = (*BATCH, "apply", path, "--dry-run")
+        told = openstack.run(*command)
+        assert told.err.splitlines() == planned.err.splitlines()
+        assert (told.status, told.err.count(OVER)) == (0, 2)
+        consumers.append(claim(rack, other, 1))
+        again = openstack.run(*command, "--replan", "--allow-overcommitted")
+        assert (again.err.count(OVER), again.err.count("by 2: 9 allocated, 7 left")) == (1, 1)
+        assert openstack.run(*command, "--replan").err.count(OVER) == 1
+    finally:
+        for consumer in consumers:
+            rack.client.delete_allocations(consumer)
+
+
 @pytest.mark.parametrize("bulk_write", [False, True], ids=("one by one", "in portions"))
 def test_a_claim_between_plan_and_write_is_not_overrun(openstack, rack, claimer, bulk_write):
     """The conflict plans that host again, and finds it full by now; the others are changed."""

@@ -227,6 +227,25 @@ def test_a_saved_plan_is_applied_as_it_was_shown(openstack, rack):
     assert "4 resource providers moved since the plan was made" in again.err
 
 
+@pytest.mark.parametrize("change", ["trait", "aggregate"])
+def test_a_saved_plan_is_outdated_in_old_versions_too(openstack, rack, change):
+    """Where aggregates have no generation, what a colleague added since is not written over."""
+    old = ("--os-placement-api-version", "1.18")
+    path = openstack.home / f"{change}.json"
+    value = "COMPUTE_NODE" if change == "trait" else str(uuid.uuid4())
+    command = (change, "set", value)
+    assert openstack.run(*old, *BATCH, *command, *rack.select, "--plan-out", path).status == 0
+    host = rack.hosts[0]
+    if change == "trait":
+        openstack.run(*old, "resource", "provider", "trait", "set", host, "--trait", "HW_NUMA_ROOT")
+    else:
+        there = ("--aggregate", rack.aggregate, "--aggregate", str(uuid.uuid4()))
+        openstack.run(*old, "resource", "provider", "aggregate", "set", host, *there)
+    applied = openstack.run(*old, *BATCH, "apply", path, "--yes")
+    assert (applied.status, applied.out) == (1, "")
+    assert "1 resource provider moved since the plan was made" in applied.err
+
+
 def test_a_saved_plan_says_what_moved_and_plans_that_again(openstack, rack):
     """An allocation, an inventory and a trait are told apart."""
     path = openstack.home / "moved.json"
@@ -272,6 +291,25 @@ def test_on_a_terminal_it_is_asked_whether_to_plan_again(openstack, rack, answer
     assert ("Nothing was changed: not confirmed" in shown) == (status == 1)
     assert (ended, rack.ratios()) == (status, ratios)
     assert rack.traits_of(moved) == {"HW_CPU_X86_SSE"}
+
+
+def test_a_name_cannot_repaint_the_terminal(openstack, rack):
+    """What moved, what is agreed to and what journals tell have it spelled out; machines get it whole."""
+    name = f"{rack.aggregate[:8]}\x1b[2J"
+    rack.client.update_provider(rack.hosts[0], name)
+    path = openstack.home / "repainting.json"
+    openstack.run(*RATIO, "VCPU=4", "--name", name, "--plan-out", path)
+    rack.client.set_provider_traits(rack.hosts[0], ["HW_CPU_X86_SSE"], 3)
+    shown, _ = run_on_terminal(openstack, *BATCH, "apply", path, columns=200, answer="y\ny\n")
+    moved, agreed, done = shown.split("[y/N]")
+    *_, run = openstack.run(*RUN, "list", "-f", "json").json
+    assert run["selection"] == f"named like {name}"
+    listed, _ = run_on_terminal(openstack, *RUN, "list", columns=200)
+    told, _ = run_on_terminal(openstack, *RUN, "show", run["id"], columns=200)
+    for text in (moved, agreed, done, listed, told):
+        assert f"{rack.aggregate[:8]}\\x1b[2J" in text
+        assert name not in text
+    assert [row["name"] for row in openstack.run(*RUN, "show", run["id"], "-f", "json").json] == [name]
 
 
 def test_on_a_terminal_a_plan_that_holds_is_asked_about_once(openstack, rack):
@@ -360,7 +398,7 @@ def test_the_control_file_pauses_and_stops_a_run(openstack, rack):
     control.write_text("pause\nstop\n")
     _, err = process.communicate(timeout=60)
     assert process.returncode == 130
-    run = re.search(r"batch run resume (\S+);", err)[1]
+    run = re.search(r"batch run resume (\S+)\n", err)[1]
     assert openstack.run(*RUN, "resume", run, "--yes").status == 0
     assert all("COMPUTE_NODE" in rack.traits_of(host) for host in rack.hosts)
 

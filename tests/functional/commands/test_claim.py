@@ -168,12 +168,13 @@ def test_where_there_is_no_room_nothing_is_claimed(openstack, cloud):
     assert result.err == "No candidate: no resource provider has room for this\n"
 
 
-def test_what_a_consumer_has_is_not_replaced(openstack, client, cloud):
-    """A second claim for it is refused and changes nothing."""
+@pytest.mark.parametrize("options", [(), ("--dry-run",)])
+def test_what_a_consumer_has_is_not_replaced(openstack, client, cloud, options):
+    """A second claim for it is refused and changes nothing; a dry run says so too."""
     consumer, _ = claim(openstack, cloud)
     before = client.list_allocations(consumer)
     line = ("--resource", "VCPU=2", *cloud.select)
-    again = openstack.run(*CANDIDATE, "claim", consumer, *OWNER, *line)
+    again = openstack.run(*CANDIDATE, "claim", consumer, *OWNER, *line, *options)
     assert (again.status, again.out) == (1, "")
     assert again.err.startswith(f"Consumer {consumer} has allocations already, and a claim does not replace")
     assert client.list_allocations(consumer) == before

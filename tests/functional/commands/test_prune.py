@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Files that say what shall be there and nothing else: pruning, parts of a cloud, names that change hands."""
 
+import os
 import uuid
 
 import pytest
@@ -8,6 +9,7 @@ import yaml
 
 from tests.functional import servers
 from tests.functional.commands.proxy import proxy_to
+from tests.functional.commands.test_batch import Terminal
 
 APPLY = ("resource", "provider", "apply", "-f", "-")
 UNKNOWN = "aaaaaaaa-ffff-4000-8000-000000000000"
@@ -80,7 +82,7 @@ def test_what_the_file_does_not_name_is_deleted(openstack, client, cloud):
     client.create_trait("CUSTOM_LATER")
     client.ensure_resource_class("CUSTOM_LATER")
     root, leaf, consumer = (str(uuid.uuid4()) for _ in range(3))
-    client.create_provider("later", uuid=root)
+    client.create_provider("later\x1b[2J", uuid=root)
     client.create_provider("later-leaf", uuid=leaf, parent=root)
     client.set_inventories(leaf, {"CUSTOM_LATER": {"total": 8}}, 0)
     client.set_provider_traits(leaf, ["CUSTOM_LATER"], 1)
@@ -89,7 +91,7 @@ def test_what_the_file_does_not_name_is_deleted(openstack, client, cloud):
     assert shown.out.splitlines()[:-1] == [
         f"- allocations of {consumer}",
         f"- resource provider later-leaf ({leaf})",
-        f"- resource provider later ({root})",
+        f"- resource provider later\\x1b[2J ({root})",
         "- resource class CUSTOM_LATER",
         "- trait CUSTOM_LATER",
     ]
@@ -105,6 +107,24 @@ def test_what_the_file_does_not_name_is_deleted(openstack, client, cloud):
     assert openstack.run(*EXPORT).out == before
 
 
+@pytest.mark.parametrize(("options", "answer"), [((), "n"), ((), "y"), (("--yes",), None)])
+def test_on_a_terminal_it_is_asked_before_anything_is_deleted(openstack, client, cloud, options, answer):
+    """What would go is shown; what the file changes besides waits for the answer, too."""
+    file = openstack.home / "state.yaml"
+    file.write_text(openstack.run(*EXPORT).out)
+    later = str(uuid.uuid4())
+    client.create_provider("later", uuid=later)
+    terminal = Terminal(openstack, "resource", "provider", "apply", "-f", file, "--prune", *options)
+    if answer:
+        terminal.read_until("Delete 1 resource provider? [y/N] ")
+        assert f"- resource provider later ({later})\r\n" in terminal.shown
+        os.write(terminal.master, f"{answer}\n".encode())
+    out, status = terminal.finish()
+    kept = answer == "n"
+    assert ("later" in cloud.names(), status) == (kept, int(kept))
+    assert ("1 deleted" in out) is not kept
+
+
 def test_a_section_that_is_not_there_is_not_pruned(openstack, cloud):
     """A file of providers says nothing of consumers: a provider that is in use is not deleted, and told."""
     text = yaml.safe_dump({"providers": [{"name": "r1-host"}, {"name": "r1-disk"}, {"name": "r2-host"}]})
@@ -115,10 +135,15 @@ def test_a_section_that_is_not_there_is_not_pruned(openstack, cloud):
     assert cloud.client.list_allocations(cloud.consumers["r2"])["allocations"]
 
 
-@pytest.mark.parametrize("select", ["--name", "--aggregate"])
+@pytest.mark.parametrize("select", ["--name", "--aggregate", "--aggregate in capitals"])
 def test_a_part_is_exported_and_pruned_and_the_rest_left_alone(openstack, cloud, select):
     """Trees by the name of the root or by aggregate: the file is about these, and so is what is deleted."""
-    options = (select, "r1-*" if select == "--name" else cloud.aggregates["r1"])
+    aggregate = cloud.aggregates["r1"]
+    options = {
+        "--name": ("--name", "r1-*"),
+        "--aggregate": ("--aggregate", aggregate),
+        "--aggregate in capitals": ("--aggregate", aggregate.upper()),
+    }[select]
     part = openstack.run(*EXPORT, *options)
     exported = yaml.safe_load(part.out)
     assert [entry["name"] for entry in exported["providers"]] == ["r1-host", "r1-disk"]
@@ -131,6 +156,64 @@ def test_a_part_is_exported_and_pruned_and_the_rest_left_alone(openstack, cloud,
     assert cloud.names() == ["r1-disk", "r1-host", "r2-disk", "r2-host"]
     nothing = openstack.run(*APPLY, "--prune", *options, text=openstack.run(*EXPORT).out)
     assert nothing.out.startswith("Nothing to do: ")
+
+
+@pytest.mark.parametrize("select", ["--name", "--aggregate"])
+def test_what_came_into_the_part_is_put_back_where_the_file_has_it(openstack, cloud, select):
+    """The file names it, so it is nothing to be deleted, and neither is what its consumers hold."""
+    before = openstack.run(*EXPORT).out
+    host = cloud.uuids["r2-host"]
+    if select == "--name":
+        cloud.client.update_provider(host, name="r1-new", parent=None)
+    else:
+        generation = cloud.client.show_provider(host)["generation"]
+        cloud.client.set_provider_aggregates(host, list(cloud.aggregates.values()), generation)
+    options = (select, "r1-*" if select == "--name" else cloud.aggregates["r1"])
+    done = openstack.run(*APPLY, "--prune", *options, text=before)
+    assert (done.status, done.err) == (0, "")
+    assert done.out.splitlines()[2:] == [
+        "resource providers: 1 updated, 3 unchanged",
+        "consumers: 2 unchanged",
+    ]
+    assert openstack.run(*EXPORT).out == before
+
+
+def test_what_left_the_part_comes_back_as_the_file_says_at_once(openstack, cloud):
+    """Its tree is as the file has it after one run, and not after a second."""
+    before = openstack.run(*EXPORT).out
+    host = cloud.uuids["r1-host"]
+    cloud.client.set_provider_aggregates(host, [], cloud.client.show_provider(host)["generation"])
+    cloud.client.create_provider("r1-more", parent=host)
+    options = ("--prune", "--aggregate", cloud.aggregates["r1"])
+    assert openstack.run(*APPLY, *options, text=before).status == 0
+    assert openstack.run(*EXPORT).out == before
+
+
+def test_who_has_the_name_of_another_is_replaced_by_him(openstack, cloud):
+    """As without a selection: the file has this name with another UUID, outside of the part."""
+    text = openstack.run(*EXPORT).out
+    old, new = cloud.uuids["r2-host"], str(uuid.uuid4())
+    cloud.client.delete_allocations(cloud.consumers["r2"])
+    for gone in (cloud.uuids["r2-disk"], old):
+        cloud.client.delete_provider(gone)
+    cloud.client.create_provider("r2-host", uuid=new)
+    cloud.client.set_provider_aggregates(new, [cloud.aggregates["r1"]], 0)
+    done = openstack.run(*APPLY, "--prune", "--aggregate", cloud.aggregates["r1"], text=text)
+    assert (done.status, done.err) == (0, "")
+    assert cloud.client.show_provider(old)["name"] == "r2-host"
+    assert cloud.names() == ["r1-disk", "r1-host", "r2-disk", "r2-host"]
+
+
+def test_a_consumer_that_came_into_the_part_is_not_deleted(openstack, cloud):
+    """The whole file says what it holds, though that is elsewhere, and so not for a part to write."""
+    before = openstack.run(*EXPORT).out
+    here = {cloud.uuids["r1-host"]: {"resources": {"VCPU": 1}}}
+    found = cloud.client.list_allocations(cloud.consumers["r2"])
+    owner = OWNER | {"consumer_generation": found["consumer_generation"]}
+    cloud.client.set_allocations(cloud.consumers["r2"], {"allocations": here, **owner})
+    done = openstack.run(*APPLY, "--prune", "--name", "r1-*", text=before)
+    assert (done.status, done.out[:14]) == (0, "Nothing to do:")
+    assert cloud.client.list_allocations(cloud.consumers["r2"])["allocations"].keys() == here.keys()
 
 
 @pytest.mark.parametrize(

@@ -400,7 +400,7 @@ def test_one_host_is_judged(openstack, cloud):
         ("something of its own", "yes", ""),
         ("all of it together, says the server", "yes", ""),
     ]
-    shown = report(openstack, *EXPLAIN, "--resource", "VCPU=5", "--host", cloud["n"])
+    shown = report(openstack, *EXPLAIN, "--resource", "VCPU=5", "--host", cloud["n"].upper())
     assert rows(shown, "met", "detail")[-2] == (
         "no",
         "VCPU: 5 asked, 4 free, 1 short on host-n-numa1, the closest of 2",
@@ -421,6 +421,21 @@ def test_a_question_that_makes_no_sense_is_refused(openstack, cloud, arguments, 
     result = openstack.run(*EXPLAIN, *arguments)
     assert (result.status, result.err.count("\n")) == (1, 1)
     assert message in result.err
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ((*EXPLAIN, "--resource", "VCPU=1", "--host", ""), "argument --host: must not be empty"),
+        ((*EXPLAIN, "--resource", "VCPU=1", "--limit", "1"), "unrecognized arguments: --limit 1"),
+        ((*CAPACITY, "--fit-flavor", ""), "argument --fit-flavor: must not be empty"),
+    ],
+)
+def test_no_other_question_is_answered(openstack, line, message):
+    """What would be passed over is an error of the command line."""
+    result = openstack.run(*line)
+    assert (result.status, result.out) == (2, "")
+    assert result.err.endswith(f"{message}\n")
 
 
 # pages

@@ -158,10 +158,13 @@ def test_undo_of_a_reshape_refuses_what_was_changed_since(openstack, host):
     _, run = reshape(openstack, host)
     generation = host.client.show_provider(host.children[0])["generation"]
     host.client.set_inventories(host.children[0], {"VGPU": {"total": 5}}, generation)
-    for options in ((), ("--force",)):
+    for options, message in (
+        ((), "was changed since; this reshape can neither be undone nor gone on with"),
+        (("--force",), "--force does not go with a reshape, which goes back whole or not at all"),
+    ):
         result = openstack.run(*RUN, "undo", run["id"], "--yes", *options)
         assert (result.status, result.out) == (1, "")
-        assert "was changed since; this reshape can neither be undone nor gone on with" in result.err
+        assert message in result.err
     assert host.totals() == [None, 5, 4]
 
 

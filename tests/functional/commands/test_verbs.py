@@ -386,6 +386,18 @@ allocations:
     assert resources_of(client, instance) == {}
 
 
+def test_a_type_in_a_file_is_refused_where_there_are_none(openstack, client, instance):
+    """Nothing is written; without the type the version is good enough."""
+    entry = f"consumer: {instance}, project: p, user: u, resources: {{}}"
+    line = (*ALLOCATION, "apply", "--file", "-", *JSON)
+    before = client.list_allocations(instance)
+    refused = openstack.run(*line, text=f"allocations: [{{type: INSTANCE, {entry}}}]", version="1.37")
+    assert (refused.status, refused.out) == (1, "")
+    assert refused.err.endswith("version 1.37; requires at least version 1.38\n")
+    assert client.list_allocations(instance) == before
+    assert openstack.run(*line, text=f"allocations: [{{{entry}}}]", version="1.37").status == 0
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

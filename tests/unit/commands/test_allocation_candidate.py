@@ -4,7 +4,7 @@
 import pytest
 
 from osc_placement import errors, microversion
-from osc_placement.commands import allocation_candidate
+from osc_placement.commands import allocation_candidate, batch, claim, explain
 from tests.unit.commands.shell import run
 from tests.unit.fake_placement import FakePlacement
 
@@ -142,6 +142,31 @@ def test_a_mistake_asks_nothing(fake, line, message):
         run(allocation_candidate.ListAllocationCandidate, fake.client(), line)
     assert str(caught.value) == message
     assert fake.asked == []
+
+
+@pytest.mark.parametrize(
+    ("command", "line"),
+    [
+        (batch.AddTrait, "CUSTOM_A --forbidden A,B --dry-run"),
+        (claim.ClaimAllocationCandidate, f"{X} --project-id p --user-id u --resource VCPU=1 --forbidden A,B"),
+        (explain.ExplainAllocationCandidate, "--resource VCPU=1 --forbidden A,B"),
+        (explain.ExplainAllocationCandidate, "--group 1 --resource VCPU=1 --forbidden A,B"),
+        (allocation_candidate.ListAllocationCandidate, "--resource VCPU=1 --root-forbidden A,B"),
+    ],
+)
+def test_a_list_of_forbidden_traits_is_refused(fake, capsys, command, line):
+    """The server would forbid the first and require the others."""
+    with pytest.raises(SystemExit) as ended:
+        run(command, fake.client(), line)
+    assert (ended.value.code, fake.asked) == (2, [])
+    words = "forbidden: takes one trait, not 'A,B': give it once for each trait\n"
+    assert capsys.readouterr().err.endswith(words)
+
+
+def test_a_list_of_forbidden_traits_is_sent_as_ever(fake):
+    """Scripts may know what the server makes of it."""
+    run(allocation_candidate.ListAllocationCandidate, fake.client(), "--resource VCPU=1 --forbidden A,B")
+    assert ("required", "!A,B") in fake.asked[-1].query
 
 
 @pytest.mark.parametrize("allocations", [WANTED, LISTED])

@@ -130,9 +130,10 @@ def test_the_version_is_not_asked_for_to_read_what_is_given():
 
 
 def test_a_uuid_is_not_looked_up():
-    """It costs no request, and stays as it was typed."""
+    """It costs no request, and is in one spelling however it was typed."""
     fake = FakePlacement()
-    assert base.resolve_provider(fake.client(), UUID.upper()) == UUID.upper()
+    spellings = [UUID, UUID.upper(), UUID.replace("-", ""), f"{{{UUID}}}"]
+    assert {base.resolve_provider(fake.client(), text) for text in spellings} == {UUID}
     assert fake.asked == []
 
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """How many requests each command makes, and that a name costs one more and a UUID none."""
 
+import json
 import re
 from importlib.metadata import distribution
 
@@ -250,6 +251,39 @@ def test_a_name_costs_one_request_more(fake, command, arguments, requests):
     others = [line for line in fake.lines if line != "GET /"]
     assert len(others) == len(requests) + len(lookups)
     assert set(others) == {*requests, "GET /resource_providers"}
+
+
+@pytest.mark.parametrize(("command", "arguments", "requests"), [row for row in TABLE if "{p}" in row[1]])
+def test_another_spelling_of_a_uuid_is_the_same_uuid(fake, command, arguments, requests):
+    """It leads to the same requests, and is found where it is compared with what the server answers."""
+    _, status = run(load(command), fake.client(), arguments.format(p=UUID.upper()))
+    assert status == 0
+    assert [line for line in fake.lines if line != "GET /"] == requests
+
+
+def test_an_aggregate_in_another_spelling_is_removed(fake):
+    """What the server calls it is what is compared."""
+    fake.on("GET", f"{P}/aggregates", {"aggregates": [AGGREGATE], "resource_provider_generation": 3})
+    run(load("resource provider aggregate remove"), fake.client(), f"{UUID} {AGGREGATE.upper()}")
+    assert fake.asked[-1].body == {"aggregates": [], "resource_provider_generation": 3}
+
+
+def test_a_consumer_is_itself_in_another_spelling(fake):
+    """Nothing is moved from a consumer to itself."""
+    with pytest.raises(errors.UsageError, match="The two consumers are the same"):
+        run(load("resource provider allocation move"), fake.client(), f"{CONSUMER} {CONSUMER.upper()}")
+
+
+@pytest.mark.parametrize("names", [("host1", UUID), (UUID, UUID.upper())])
+def test_a_provider_that_a_file_names_twice_is_refused(fake, tmp_path, names):
+    """Of two amounts for one provider of one consumer neither is right."""
+    entry = {"consumer": CONSUMER, "project": "p", "user": "u"}
+    resources = {name: {"VCPU": amount} for amount, name in enumerate(names, 1)}
+    file = tmp_path / "consumers.json"
+    file.write_text(json.dumps({"allocations": [{**entry, "resources": resources}]}))
+    with pytest.raises(errors.UsageError, match="which are the same resource provider"):
+        run(load("resource provider allocation apply"), fake.client(), f"--file {file}")
+    assert all(line.startswith("GET ") for line in fake.lines)
 
 
 @pytest.mark.parametrize(("command", "arguments", "requests"), [row for row in TABLE if "{p}" in row[1]])

@@ -7,6 +7,7 @@ from importlib.metadata import distribution
 
 import pytest
 
+from osc_placement.errors import VersionTooLow
 from tests.unit.commands.shell import run
 from tests.unit.commands.test_requests import AGGREGATE, CANDIDATES, CONSUMER, WHOLE, load
 from tests.unit.commands.test_requests import TABLE as ONE
@@ -212,6 +213,19 @@ def test_a_saved_plan_is_compared_with_all_there_is_and_written_once(fake):
     lines = sorted(line for line in fake.lines if line not in ("GET /", BULK))
     parts = each("inventories", "usages", "traits", "aggregates")
     assert lines == sorted([*parts, *each("traits", method="PUT")])
+
+
+@pytest.mark.parametrize("api_version", ["1.38", "1.39"])
+def test_any_of_two_traits_selects_where_the_version_has_it(fake, api_version):
+    """Below, nothing is sent that the server would read as something else."""
+    line = "B --required A,B --dry-run"
+    client = fake.client(api_version=api_version)
+    if api_version == "1.39":
+        assert run(load(f"{BATCH} trait add"), client, line)[1] == 0
+        return
+    with pytest.raises(VersionTooLow, match=r"requires at least version 1\.39"):
+        run(load(f"{BATCH} trait add"), client, line)
+    assert fake.asked == []
 
 
 def test_every_command_of_the_package_is_in_a_table():

@@ -8,7 +8,7 @@ from osc_placement.batch.reshape import plan_reshape
 from osc_placement.batch.reshape_record import KIND, changes_of, plan_steps
 from osc_placement.commands.batch_run import ResumeRun
 from osc_placement.commands.reshape import Reshape
-from osc_placement.errors import PlacementError
+from osc_placement.errors import PlacementError, UsageError
 from osc_placement.model import Inventory
 from tests.unit.batch.test_reshape import make_world, vgpu
 from tests.unit.commands.shell import run
@@ -55,6 +55,14 @@ def test_a_reshape_whose_journal_is_torn_has_nothing_to_undo(fake):
     with pytest.raises(PlacementError, match=f"Nothing was changed: all is as it was before run {torn}"):
         run(Reshape, fake.client(), f"--undo {torn} --yes")
     assert "POST /reshaper" not in fake.lines
+
+
+def test_a_consumer_is_pinned_once_however_it_is_spelled(fake):
+    """The last of two places would have been taken without a word."""
+    pins = f"--consumer {A.upper()}={B} --consumer {A}={C}"
+    with pytest.raises(UsageError, match=f"Consumer {A} is given twice"):
+        run(Reshape, fake.client(), f"--from {A} --to {B} --resource VGPU=4 {pins} --yes")
+    assert fake.asked == []
 
 
 def test_a_reshape_that_fails_says_so_whatever_its_first_provider_was_to_become(fake):
