@@ -14,6 +14,7 @@ from osc_placement.batch.plan import EXIT_DONE, EXIT_INTERRUPTED, Outcome, Resul
 from osc_placement.migrate import registry, tables
 from osc_placement.migrate.base import Assessment, Finding
 from osc_placement.migrate.command import Command
+from osc_placement.migrate.failures import FAILURES, explain
 from osc_placement.migrate.runner import Run
 from osc_placement.migrate.showing import carry_out
 
@@ -21,7 +22,6 @@ from osc_placement.migrate.showing import carry_out
 _MORE: Final = 1
 _SOME_FAILED: Final = 2
 _COLUMNS: Final = ("Migration", "Total Needed", "Completed")
-_UNDO: Final = "placement-migrate runs undo"
 #: lines about changes that failed
 _MOST_ERRORS: Final = 20
 
@@ -38,6 +38,7 @@ class Tally:
     is_more: bool = False
     is_failed: bool = False
     is_interrupted: bool = False
+    is_broken: bool = False
 
     def add(self, name: str, assessment: Assessment, run: Run) -> int:
         """Note what came of one; the number of its changes that were made."""
@@ -56,11 +57,18 @@ class Tally:
         if run.id:
             self.runs.append({"migration": name, "run": run.id})
 
+    def break_off(self, error: Exception) -> None:
+        """Note why there is no going on, after something was written."""
+        self.halted = f"stopped: {explain(error)}"
+        self.is_broken = True
+
     @property
     def status(self) -> int:
         """What the command ends with."""
         if self.is_interrupted:
             return EXIT_INTERRUPTED
+        if self.is_broken:
+            return _SOME_FAILED
         return _MORE if self.is_more else _SOME_FAILED if self.is_failed else EXIT_DONE
 
 
@@ -71,6 +79,10 @@ def run_all(command: Command) -> int:
         _run(command, tally)
     except KeyboardInterrupt:
         tally.is_interrupted = True
+    except FAILURES as error:
+        if not tally.runs:
+            raise
+        tally.break_off(error)
     _show(command, tally)
     return tally.status
 
@@ -103,7 +115,9 @@ def _show(command: Command, tally: Tally) -> None:
     }
     lines = [f"Left alone: {line}" for line in tables.describe_findings(tally.findings)]
     lines += _describe_errors(tally.errors)
-    runs = [f"Run {run['run']}, {run['migration']}; undo it with: {_UNDO} {run['run']}" for run in tally.runs]
+    runs = [
+        f"Run {run['run']}, {run['migration']}; {command.describe_undo(run['run'])}" for run in tally.runs
+    ]
     command.show(document, [*lines, tables.format_table(_COLUMNS, tally.rows), tally.halted, *runs])
 
 

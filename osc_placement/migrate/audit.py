@@ -5,7 +5,7 @@ Finds allocations of consumers that nova does not have, and parts of an instance
 it is not on: these are the plan, which removes nothing else. Reports instances without allocations or with
 wrong amounts, providers without a compute node and compute nodes without a provider. Never touches consumers
 of other services, of migrations that are not over, of instances that are being built, moved or in a task; and
-while anything of nova cannot be read, nothing at all.
+while anything of nova cannot be read, or it has no compute node at all, nothing at all.
 
 Allocations are read first, then requested builds, then cells: what appears meanwhile is never taken for an
 orphan, as an instance is in its cell before its build request goes.
@@ -26,14 +26,15 @@ from osc_placement.errors import UsageError
 from osc_placement.migrate.base import Assessment, Context, Finding, Trouble
 from osc_placement.migrate.facts import Instance
 from osc_placement.migrate.heal_allocations import Healer
-from osc_placement.migrate.hosts import Hosts, read_hosts
+from osc_placement.migrate.hosts import Hosts, doubt_emptiness, read_hosts
 from osc_placement.migrate.landscape import SHARING, Landscape, read_landscape
 from osc_placement.migrate.shard import WHOLE, Shard
 from osc_placement.migrate.sources.base import Source, Unreadable
+from osc_placement.model import UNKNOWN_TYPE
 
 NAME: Final = "audit"
-#: the types of nova's consumers; "unknown" is what was made before there were types
-_TYPES: Final = frozenset(("INSTANCE", "MIGRATION", "unknown"))
+#: the types of nova's consumers; none is that of those made before there were types
+_TYPES: Final = frozenset(("INSTANCE", "MIGRATION", UNKNOWN_TYPE))
 #: what a provider of nova has, and one of another service need not
 _COMPUTE_CLASSES: Final = frozenset(("VCPU", "PCPU", "MEMORY_MB"))
 
@@ -56,6 +57,8 @@ class Audit:
         landscape = read_landscape(context.client, context.concurrency)
         chosen = self._choose(landscape)
         nova = read_nova(context.source, landscape)
+        if doubt := doubt_emptiness(nova.hosts, landscape):
+            return Assessment(_plan([]), doubt)
         suspects = self._find_suspects(context.source, nova, chosen)
         findings = [*nova.findings, *_compare_providers(nova.hosts, landscape, complete=nova.is_complete)]
         findings = [finding for finding in findings if self._tells(finding)]

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -32,6 +33,11 @@ class Command:
             return context, migration.assess(context)
         finally:
             opening.close()
+
+    def describe_undo(self, run_id: str) -> str:
+        """How to undo a run, for who pastes it."""
+        words = ["placement-migrate", *self.settings.placement_options, "runs", "undo", run_id]
+        return f"undo it with: {shlex.join(words)}"
 
     def show(self, document: Mapping[str, Any], text: Sequence[str]) -> None:
         """Print the document, or the text that says the same to people."""

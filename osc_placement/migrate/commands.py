@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import Final
 
-from osc_placement.batch.plan import EXIT_DONE, EXIT_PARTIAL
-from osc_placement.errors import UsageError
+from osc_placement.batch.plan import EXIT_DONE, EXIT_PARTIAL, Outcome, Result
+from osc_placement.errors import ANSWER_LOST, UsageError
 from osc_placement.migrate import nova_statuses, readiness, tables
 from osc_placement.migrate.audit import Audit
 from osc_placement.migrate.base import (
@@ -24,17 +24,20 @@ from osc_placement.migrate.base import (
 )
 from osc_placement.migrate.carry_ratios import CarryRatios
 from osc_placement.migrate.command import Command
+from osc_placement.migrate.failures import FAILURES, explain
 from osc_placement.migrate.follow import follow
 from osc_placement.migrate.heal_allocations import HealAllocations
 from osc_placement.migrate.mirror_aggregates import MirrorAggregates
 from osc_placement.migrate.move_baremetal import MoveBaremetal
-from osc_placement.migrate.notifications import Bell, listening
+from osc_placement.migrate.notifications import TOPIC, Bell, listening
 from osc_placement.migrate.runner import Run
 from osc_placement.migrate.shard import WHOLE
 from osc_placement.migrate.showing import MOST_ROWS, run_or_show
 from osc_placement.model import canonical_uuid
 
 EXIT_NOTHING_DONE: Final = 1
+#: seconds between two comparisons of a mirror that follows
+INTERVAL: Final = 60.0
 
 
 def failure_status(options: argparse.Namespace, error: Exception) -> int:
@@ -62,23 +65,29 @@ def mirror_aggregates(command: Command) -> int:
     return nova_statuses.of_sync(assessment, run) if options.nova_exit_codes else _status(assessment, run)
 
 
+def _is_progress(outcome: Outcome) -> bool:
+    """Whether the next look may find something else: a change was made, or placement was not there to say."""
+    return outcome.result is Result.APPLIED or isinstance(outcome.error, ANSWER_LOST)
+
+
 def _follow(command: Command, migration: Migration) -> int:
     """Keep on until a signal comes, which is how it is meant to end, or a run stops by itself."""
     contexts: list[Context] = []
     statuses: list[int] = []
-    stop, interval = command.execution.stop, command.options.interval
+    stop, interval = command.execution.stop, command.options.interval or INTERVAL
 
     def look() -> Assessment:
         context, assessment = command.assess(migration)
         contexts[:] = [context]
         return assessment
 
-    def act(assessment: Assessment) -> None:
+    def act(assessment: Assessment) -> int:
         run = run_or_show(command, contexts[0], assessment)
         sys.stdout.flush()
         if run and (run.report.halted or run.report.interrupted) and not stop.is_set():
             statuses.append(run.report.exit_status)
             stop.set()
+        return sum(map(_is_progress, run.report.outcomes)) if run else 0
 
     bell = Bell(stop)
     with suppress(KeyboardInterrupt), _hearing(command, bell):
@@ -95,7 +104,7 @@ def _hearing(command: Command, bell: Bell) -> AbstractContextManager[None]:
     logging.basicConfig(format="placement-migrate: notifications: %(message)s", level=logging.WARNING)
     url = options.notifications or None
     files = () if url else command.settings.find_config_files()
-    return listening(bell.ring, url=url, topic=options.notifications_topic, config_files=files)
+    return listening(bell.ring, url=url, topic=options.notifications_topic or TOPIC, config_files=files)
 
 
 def heal_allocations(command: Command) -> int:
@@ -104,9 +113,23 @@ def heal_allocations(command: Command) -> int:
     migration = HealAllocations(_uuids(options.instance), frozenset(options.host), options.shard)
     context, assessment = command.assess(migration)
     run = run_or_show(command, context, assessment)
+    judged = EXIT_DONE
     if run and run.id and options.format == "table":
-        print(_judge_whole(options, lambda: readiness.describe_readiness(command.assess(migration)[1])))
-    return nova_statuses.of_heal(assessment, run) if options.nova_exit_codes else _status(assessment, run)
+        judged = _conclude(options, lambda: readiness.describe_readiness(command.assess(migration)[1]))
+    if options.nova_exit_codes:
+        return nova_statuses.of_heal(assessment, run)
+    return max(_status(assessment, run), judged)
+
+
+def _conclude(options: argparse.Namespace, judge: Callable[[], str]) -> int:
+    """Print what the second look says; what was done is done, whether or not that look succeeds."""
+    try:
+        sentence, status = _judge_whole(options, judge), EXIT_DONE
+    except FAILURES as error:
+        sentence = f"Nobody can say whether all is ready, as a second look failed: {explain(error)}"
+        status = EXIT_UNKNOWN
+    print(sentence)
+    return status
 
 
 def _is_whole(options: argparse.Namespace) -> bool:
@@ -180,10 +203,15 @@ def move_baremetal(command: Command) -> int:
     migration = MoveBaremetal(frozenset(options.host), _uuids(options.node), options.shard)
     context, assessment = command.assess(migration)
     run = run_or_show(command, context, assessment)
-    if options.format == "table":
+    judged = EXIT_DONE
+
+    def judge() -> str:
         after = command.assess(migration)[1] if run and run.id else assessment
-        print(_judge_whole(options, lambda: readiness.describe_bare_metal(after)))
-    return _status(assessment, run)
+        return readiness.describe_bare_metal(after)
+
+    if options.format == "table":
+        judged = _conclude(options, judge)
+    return max(_status(assessment, run), judged)
 
 
 def _uuids(names: Iterable[str]) -> frozenset[str]:

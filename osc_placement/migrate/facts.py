@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Final
 
+from osc_placement.flavor import Flavor
+
 #: the cell of instances that were never scheduled; nothing in it holds resources
 CELL0: Final = "00000000-0000-0000-0000-000000000000"
 
@@ -100,20 +102,6 @@ class IronicNode:
             and self.power_state not in _BAD_POWER
             and self.provision_state in _GIVEN_AWAY
         )
-
-
-@dataclass(frozen=True, slots=True)
-class Flavor:
-    """A flavor as it is, or as it was when an instance was booted or resized."""
-
-    vcpus: int
-    memory_mb: int
-    root_gb: int
-    ephemeral_gb: int = 0
-    swap_mb: int = 0
-    extra_specs: Mapping[str, str] = field(default_factory=dict)
-    name: str = ""
-    flavorid: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,11 +15,18 @@ from dataclasses import dataclass
 
 from osc_placement.batch.plan import Change, Consumer, Plan, ProviderState
 from osc_placement.batch.record import Recorded, edits_of
+from osc_placement.flavor import NoClaim
 from osc_placement.migrate.bare_metal import claim_of_node
 from osc_placement.migrate.base import Assessment, Context, Finding, Trouble
 from osc_placement.migrate.facts import Cell, ComputeNode, Instance, MigrationRecord
-from osc_placement.migrate.flavor import NoClaim, claim_of
-from osc_placement.migrate.hosts import Hosts, find_strangers, judge_strangers, read_hosts
+from osc_placement.migrate.flavor import claim_of
+from osc_placement.migrate.hosts import (
+    Hosts,
+    doubt_emptiness,
+    find_strangers,
+    judge_strangers,
+    read_hosts,
+)
 from osc_placement.migrate.landscape import Claims, Landscape, Owner, read_landscape, sum_claims
 from osc_placement.migrate.owners import find_wrong_owners
 from osc_placement.migrate.placing import Ambiguous, Ledger, OverCapacity, Unplaceable
@@ -47,7 +54,8 @@ class HealAllocations:
         landscape = read_landscape(context.client, context.concurrency)
         hosts = read_hosts(context.source)
         healer = Healer(hosts, landscape)
-        findings = [*hosts.findings, *find_strangers(hosts, self.hosts)]
+        findings = [*hosts.findings, *doubt_emptiness(hosts, landscape)]
+        findings += find_strangers(hosts, self.hosts)
         notes: list[str] = []
         seen: set[str] = set()
         for cell in hosts.cells:

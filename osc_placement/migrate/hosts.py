@@ -6,12 +6,17 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from osc_placement.errors import UsageError
 from osc_placement.migrate.base import Finding, Trouble
 from osc_placement.migrate.facts import Cell, ComputeNode
+from osc_placement.migrate.landscape import Landscape
 from osc_placement.migrate.sources.base import Source, Unreadable
 from osc_placement.model import ProviderRecord
+
+#: what hosts have, and no shared storage does
+_CPUS: Final = frozenset(("VCPU", "PCPU"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +63,20 @@ def read_hosts(source: Source) -> Hosts:
         except Unreadable as error:
             unknown[cell.uuid] = error
     return Hosts(cells, {host: tuple(found) for host, found in nodes.items()}, cell_of, unknown)
+
+
+def doubt_emptiness(hosts: Hosts, landscape: Landscape) -> list[Finding]:
+    """Why a nova without any compute node is hardly the nova of this placement; nothing if it may be."""
+    computes = sum(bool(_CPUS.intersection(each.inventories or ())) for each in landscape.records.values())
+    if hosts.unknown or any(hosts.nodes.values()) or not (computes or landscape.held):
+        return []
+    cells = ", ".join(cell.name or cell.uuid for cell in hosts.cells) or "none but cell0"
+    text = (
+        f"it has no compute node (cells: {cells}), and placement has {computes} providers of CPUs and "
+        f"{len(landscape.held)} consumers; check where [api_database]/connection, --nova-api-db or "
+        "--nova-endpoint leads, and the databases in nova-manage cell_v2 list_cells"
+    )
+    return [Finding(Trouble.UNKNOWN, "nova", text)]
 
 
 def find_strangers(hosts: Hosts, asked: Collection[str], known: Collection[str] = ()) -> list[Finding]:

@@ -18,7 +18,8 @@ from osc_placement.batch.workers import CONCURRENCY
 from osc_placement.errors import PlacementError
 from osc_placement.migrate import commands
 from osc_placement.migrate.command import Command
-from osc_placement.migrate.options import make_parser
+from osc_placement.migrate.failures import explain
+from osc_placement.migrate.options import parse
 from osc_placement.migrate.runner import Execution
 from osc_placement.migrate.settings import Settings
 
@@ -28,37 +29,28 @@ EXIT_CLOSED_PIPE: Final = 128 + signal.SIGPIPE
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status."""
-    options = make_parser().parse_args(arguments)
+    options = parse(arguments)
     # what it warns of is in the error that follows, if one does
     logging.getLogger("keystoneauth").setLevel(logging.ERROR)
+    execution = _execution(options)
     try:
-        status: int = options.run(Command(_settings(options), _execution(options), options))
+        status: int = options.run(Command(_settings(options), execution, options))
         print(end="", flush=True)
     except (PlacementError, keystone.ClientException) as error:
-        print(f"placement-migrate: {_explain(error)}", file=sys.stderr)
+        print(f"placement-migrate: {explain(error)}", file=sys.stderr)
         return commands.failure_status(options, error)
     except BrokenPipeError:
         _forget_output()
         return EXIT_CLOSED_PIPE
     except OSError as error:
         _forget_output()
-        print(f"placement-migrate: {error}; placement-migrate runs list says what was done", file=sys.stderr)
+        hint = "; placement-migrate runs list says what was done" if execution.begun.is_set() else ""
+        print(f"placement-migrate: {error}{hint}", file=sys.stderr)
         return commands.failure_status(options, error)
     except KeyboardInterrupt:
         print("placement-migrate: interrupted", file=sys.stderr)
         return EXIT_INTERRUPTED
     return status
-
-
-def _explain(error: Exception) -> str:
-    """An error in one line; where nobody answered, who that was and the network's own word for it."""
-    text = " ".join(str(error).split())
-    if not isinstance(error, keystone.ConnectFailure):
-        return text
-    cause: BaseException = error
-    while cause.__cause__ or cause.__context__:
-        cause = cause.__cause__ or cause.__context__ or cause
-    return f"{text.partition(': HTTP')[0]}: {getattr(cause, 'strerror', None) or cause}"
 
 
 def _forget_output() -> None:

@@ -100,7 +100,7 @@ def _make_listener(
     try:
         conf([], project="nova", default_config_files=list(config_files))
         transport = oslo_messaging.get_notification_transport(conf, url=url)
-    except (cfg.Error, oslo_messaging.MessagingException) as error:
+    except (cfg.Error, OSError, UnicodeError, oslo_messaging.MessagingException) as error:
         reason = " ".join(str(error).split())
         raise PlacementError(f"Nova's notifications cannot be listened to: {reason}") from error
     return oslo_messaging.get_notification_listener(

@@ -6,9 +6,11 @@ from __future__ import annotations
 import argparse
 import math
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Final, TypeVar
 
 Value = TypeVar("Value")
+#: seconds: twelve days, of the 24 that a socket can be told
+_LONGEST: Final = 1e6
 
 
 def reader(read: Callable[[str], Value]) -> Callable[[str], Value]:
@@ -31,7 +33,7 @@ def read_count(text: str) -> int:
 
 def read_seconds(text: str) -> float:
     try:
-        return read_rate(text)
+        return min(read_rate(text), _LONGEST)
     except ValueError:
         raise ValueError(f"must be seconds, more than 0, not {text!r}") from None
 

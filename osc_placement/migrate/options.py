@@ -4,12 +4,14 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from typing import Any, Final
 
 from osc_placement.batch.workers import CONCURRENCY
 from osc_placement.migrate import all_commands, commands, run_commands
 from osc_placement.migrate.notifications import TOPIC
 from osc_placement.migrate.option_values import read_count, read_rate, read_seconds, reader
+from osc_placement.migrate.settings import USUAL_TOKEN
 from osc_placement.migrate.shard import WHOLE, parse_shard
 
 Subparsers = Any
@@ -18,9 +20,25 @@ EXIT_STATUSES: Final = (
     "Exit status: 0 all is as it should be, or the plan was shown; 1 nothing was done, the reason is on "
     "stderr; 2 the command line is wrong; 3 something failed or was left alone, the output says what and "
     "why; 4 something of nova or Ironic could not be read, and what depends on it was left alone; 130 "
-    "interrupted. "
-    "With --nova-exit-codes those of nova-manage, see the documentation."
+    "interrupted."
 )
+NOVA_EXIT_STATUSES: Final = (
+    f"{EXIT_STATUSES} With --nova-exit-codes those of nova-manage, see the documentation."
+)
+
+
+#: what says how to follow
+_OF_FOLLOW: Final = ("interval", "notifications", "notifications_topic")
+
+
+def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    """Read a command line; one that makes no sense ends the process with 2."""
+    parser = make_parser()
+    options = parser.parse_args(arguments)
+    stray = [name for name in _OF_FOLLOW if getattr(options, name, None) is not None]
+    if stray and not options.follow:
+        parser.error(f"--{stray[0].replace('_', '-')} says how to follow, and goes with --follow only")
+    return options
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -67,7 +85,7 @@ def _add_access(parser: argparse.ArgumentParser) -> None:
         help="With --source api: nova's API itself, in place of that in the service catalog",
     )
     access.add_argument(
-        "--nova-token", metavar="<token>", default="admin", help="The token for --nova-endpoint"
+        "--nova-token", metavar="<token>", default=USUAL_TOKEN, help="The token for --nova-endpoint"
     )
     access.add_argument(
         "--os-cloud", metavar="<name>", help="A cloud of clouds.yaml, in place of [placement] in nova.conf"
@@ -76,7 +94,10 @@ def _add_access(parser: argparse.ArgumentParser) -> None:
         "--placement-endpoint", metavar="<url>", help="Placement itself, in place of [placement] in nova.conf"
     )
     access.add_argument(
-        "--placement-token", metavar="<token>", default="admin", help="The token for --placement-endpoint"
+        "--placement-token",
+        metavar="<token>",
+        default=USUAL_TOKEN,
+        help="The token for --placement-endpoint",
     )
     access.add_argument(
         "--ironic-endpoint",
@@ -102,13 +123,16 @@ def _add_execution(parser: argparse.ArgumentParser) -> None:
         "--max-failures",
         metavar="<number>",
         type=reader(read_count),
-        help="Stop after more failures than these",
+        help="Stop after more failures than these, not counting what is refused before it is tried",
     )
     execution.add_argument(
         "--throttle", metavar="<rate>", type=reader(read_rate), default=0.0, help="Writes a second at most"
     )
     _add_concurrency(execution)
     _add_format(parser)
+
+
+def _add_nova_exit_codes(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--nova-exit-codes",
         action="store_true",
@@ -147,7 +171,7 @@ def _add_aggregates(subparsers: Subparsers) -> None:
         help="mirror nova's host aggregates to aggregates of resource providers",
         description="Put the resource provider of every compute node into the aggregates of its host. "
         "What stands in the way of one host does not stop the others.",
-        epilog=EXIT_STATUSES,
+        epilog=NOVA_EXIT_STATUSES,
     )
     _add_host(parser, "Only this host; may be repeated")
     parser.add_argument(
@@ -176,8 +200,7 @@ def _add_aggregates(subparsers: Subparsers) -> None:
         "--interval",
         metavar="<seconds>",
         type=reader(read_seconds),
-        default=60.0,
-        help="With --follow: seconds between two comparisons (default: 60)",
+        help=f"With --follow: seconds between two comparisons (default: {commands.INTERVAL:g})",
     )
     parser.add_argument(
         "--notifications",
@@ -190,10 +213,10 @@ def _add_aggregates(subparsers: Subparsers) -> None:
     parser.add_argument(
         "--notifications-topic",
         metavar="<topic>",
-        default=TOPIC,
-        help=f"The topic of nova's versioned notifications (default: {TOPIC})",
+        help=f"With --follow: the topic of nova's versioned notifications (default: {TOPIC})",
     )
     _add_execution(parser)
+    _add_nova_exit_codes(parser)
     parser.set_defaults(run=commands.mirror_aggregates, nova_failure=255)
 
 
@@ -216,7 +239,7 @@ def _add_allocations(subparsers: Subparsers) -> None:
         help="give instances without allocations those that nova's scheduler would have made",
         description="Make the allocations of instances that hold nothing, from their embedded flavors. "
         "Afterwards everything is looked at again, and one sentence says whether that was all.",
-        epilog=EXIT_STATUSES,
+        epilog=NOVA_EXIT_STATUSES,
     )
     parser.add_argument(
         "--instance",
@@ -227,6 +250,7 @@ def _add_allocations(subparsers: Subparsers) -> None:
     )
     _add_host(parser, "Only on this host; may be repeated")
     _add_execution(parser)
+    _add_nova_exit_codes(parser)
     parser.set_defaults(run=commands.heal_allocations, nova_failure=255, nova_invalid=127)
 
 
@@ -243,7 +267,7 @@ def _add_ratios(subparsers: Subparsers) -> None:
         "--conflict", choices=("min", "max"), help="What counts where the aggregates of a host disagree"
     )
     _add_execution(parser)
-    parser.set_defaults(run=commands.carry_ratios, nova_failure=255)
+    parser.set_defaults(run=commands.carry_ratios)
 
 
 def _add_baremetal(subparsers: Subparsers) -> None:
@@ -264,7 +288,7 @@ def _add_baremetal(subparsers: Subparsers) -> None:
         help="Only this node, by its UUID in Ironic; may be repeated",
     )
     _add_execution(parser)
-    parser.set_defaults(run=commands.move_baremetal, nova_failure=255)
+    parser.set_defaults(run=commands.move_baremetal)
 
 
 def _add_online_data_migrations(subparsers: Subparsers) -> None:
@@ -295,7 +319,7 @@ def _add_audit(subparsers: Subparsers) -> None:
         description="Find allocations that belong to no instance and no migration of nova, or are on a host "
         "that their instance is not on; and whatever else differs. Nothing is removed unless --delete is "
         "given, nor while anything of nova cannot be read.",
-        epilog=EXIT_STATUSES,
+        epilog=NOVA_EXIT_STATUSES,
     )
     parser.add_argument("--delete", action="store_true", help="Remove the orphaned allocations")
     parser.add_argument(
@@ -306,6 +330,7 @@ def _add_audit(subparsers: Subparsers) -> None:
         help="Remove only what is held of this provider, by name or UUID; may be repeated",
     )
     _add_execution(parser)
+    _add_nova_exit_codes(parser)
     parser.set_defaults(run=commands.audit, nova_failure=1, nova_invalid=127)
 
 

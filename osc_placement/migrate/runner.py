@@ -38,6 +38,8 @@ class Execution:
     stop: threading.Event = field(default_factory=threading.Event)
     #: set while something is being written, which `stop` ends in good order
     writing: threading.Event = field(default_factory=threading.Event)
+    #: set from the first run on
+    begun: threading.Event = field(default_factory=threading.Event)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +124,7 @@ def _write(
     on_outcome: Callable[[Outcome], None] | None = None,
 ) -> Report:
     gate = Gate(rate=execution.rate, control=record.control, max_failures=execution.max_failures)
+    execution.begun.set()
     execution.writing.set()
     try:
         gate.stop_with(execution.stop)

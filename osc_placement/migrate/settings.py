@@ -6,7 +6,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Final
+from urllib.parse import urlsplit
 
 from keystoneauth1 import exceptions as keystone
 from keystoneauth1 import loading
@@ -24,12 +25,18 @@ from osc_placement.migrate.sources.nova_api import ApiSource
 from osc_placement.migrate.sources.rest import NovaApi
 from osc_placement.migrate.sources.waiting import limit_waiting
 
+#: what a server without Keystone takes for an administrator's, and no secret
+USUAL_TOKEN: Final = "admin"
 _PLACEMENT = "placement"
 _IRONIC = "ironic"
 _BARE_METAL = "baremetal"
 _COMPUTE = "compute"
 #: the endpoints that nova tries, in this order, where [placement]/valid_interfaces does not say
 _INTERFACES = ["internal", "public"]
+#: what a service's group in nova.conf has addresses in
+_ADDRESSES: Final = ("auth_url", "endpoint", "endpoint_override")
+#: what options that are read raise, where they are wrong
+_WRONG: Final = (keystone.ClientException, cfg.Error)
 
 
 class Misconfigured(PlacementError):
@@ -64,7 +71,7 @@ class Settings:
         """UsageError if an address is none."""
         for service in ("placement", "ironic", "nova"):
             address = getattr(self, f"{service}_endpoint")
-            if address and not address.startswith(("http://", "https://")):
+            if address and not _is_address(address):
                 raise UsageError(
                     f"--{service}-endpoint is an address such as http://controller/service, not {address!r}"
                 )
@@ -82,7 +89,7 @@ class Settings:
         try:
             access = self._find_cloud(_COMPUTE) if self.cloud else self._find_nova()
             return ApiSource(NovaApi(access.session, region_name=access.region, interface=access.interface))
-        except keystone.ClientException as error:
+        except _WRONG as error:
             raise Misconfigured(f"The access to nova cannot be set up: {error}") from error
 
     def _open_databases(self) -> ClosableSource:
@@ -92,10 +99,24 @@ class Settings:
         if self.api_database and not self.config_files:
             return DatabaseSource(self.api_database)
         conf = self._conf
-        url = self.api_database or conf.api_database.connection
+        try:
+            url = self.api_database or conf.api_database.connection
+            main = conf.database.connection
+        except cfg.Error as error:
+            raise Misconfigured(f"The access to nova cannot be set up: {error}") from error
         if not url:
             raise Misconfigured(f"{self._files} has no [api_database]/connection; --nova-api-db gives one")
-        return DatabaseSource(url, conf.database.connection)
+        return DatabaseSource(url, main)
+
+    @property
+    def placement_options(self) -> list[str]:
+        """The words that lead another command to the same placement; a token is not shown."""
+        if self.placement_endpoint:
+            token = [] if self.placement_token in (None, USUAL_TOKEN) else ["--placement-token", "TOKEN"]
+            return ["--placement-endpoint", self.placement_endpoint, *token]
+        if self.cloud:
+            return ["--os-cloud", self.cloud]
+        return [word for path in self.config_files for word in ("--config-file", path)]
 
     def open_client(self) -> PlacementClient:
         """Placement: where the command line says, or else nova.conf."""
@@ -104,7 +125,7 @@ class Settings:
             return PlacementClient(self._wait_in(Session(auth=auth)))
         try:
             return self._cloud_client() if self.cloud else self._nova_client()
-        except keystone.ClientException as error:
+        except _WRONG as error:
             raise Misconfigured(f"The access to placement cannot be set up: {error}") from error
 
     def open_ironic(self) -> IronicSource | None:
@@ -117,7 +138,7 @@ class Settings:
             return IronicSource(Adapter(session))
         try:
             adapter = self._cloud_ironic() if self.cloud else self._nova_ironic()
-        except keystone.ClientException as error:
+        except _WRONG as error:
             raise Unreadable(LABEL, f"the access to it cannot be set up: {error}") from error
         return IronicSource(adapter) if adapter else None
 
@@ -152,6 +173,7 @@ class Settings:
         auth = loading.load_auth_from_conf_options(conf, _IRONIC)
         if auth is None:
             return None
+        _check_addresses(conf, _IRONIC)
         session = loading.load_session_from_conf_options(conf, _IRONIC, auth=auth)
         return Adapter(
             self._wait_in(session),
@@ -180,6 +202,7 @@ class Settings:
         auth = loading.load_auth_from_conf_options(conf, _PLACEMENT)
         if auth is None:
             raise Misconfigured(f"{self._files} has no [placement]/auth_type, so nobody can log in")
+        _check_addresses(conf, _PLACEMENT)
         return self._wait_in(loading.load_session_from_conf_options(conf, _PLACEMENT, auth=auth))
 
     @property
@@ -205,7 +228,26 @@ class Settings:
             conf([], project="nova", default_config_files=files)
         except cfg.Error as error:
             raise Misconfigured(" ".join(str(error).split())) from error
+        except (OSError, UnicodeError) as error:
+            raise Misconfigured(f"{', '.join(files)} cannot be read: {error}") from error
         return conf
+
+
+def _is_address(text: str) -> bool:
+    try:
+        parts = urlsplit(text)
+        _ = parts.port
+    except ValueError:
+        return False
+    return parts.scheme in ("http", "https") and bool(parts.hostname)
+
+
+def _check_addresses(conf: cfg.ConfigOpts, service: str) -> None:
+    """cfg.Error if an address in nova.conf is none: who asks there would fail with a traceback."""
+    for name in _ADDRESSES:
+        address = getattr(conf[service], name, None)
+        if address and not _is_address(address):
+            raise cfg.ConfigFileValueError(f"[{service}]/{name} is no address: {address!r}")
 
 
 def _interfaces(group: Any) -> list[str]:

@@ -51,7 +51,7 @@ def show_run(command: Command, run: Run, assessment: Assessment | None = None) -
     told = f"{run.report.plan.edit.title}: {', '.join(facts) or 'nothing to do'}"
     summary = [*hidden, told, run.report.halted]
     if run.id:
-        summary.append(f"Run {run.id}; undo it with: placement-migrate runs undo {run.id}")
+        summary.append(f"Run {run.id}; {command.describe_undo(run.id)}")
     _show(command, tables.REPORT_COLUMNS, rows, assessment, summary, run=run.id, left=run.left)
 
 

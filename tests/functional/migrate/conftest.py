@@ -12,6 +12,7 @@ from keystoneauth1.session import Session
 from keystoneauth1.token_endpoint import Token
 
 from osc_placement.client import PlacementClient
+from osc_placement.migrate import runner
 from osc_placement.migrate.main import main
 from tests.functional.migrate import nova_databases as nova
 from tests.functional.migrate.cloud import Cloud
@@ -105,3 +106,19 @@ def add_host(cloud, client):
         return next(iter(uuids.values()))
 
     return add
+
+
+@pytest.fixture
+def meanwhile(monkeypatch):
+    """A function that has something happen after everything was looked at, and before it is written."""
+
+    def happen(action):
+        carry_out = runner.carry_out
+
+        def act_first(*arguments):
+            action()
+            return carry_out(*arguments)
+
+        monkeypatch.setattr(runner, "carry_out", act_first)
+
+    return happen

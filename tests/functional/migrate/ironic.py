@@ -7,7 +7,6 @@ no message bus. Nobody logs in.
 
 import contextlib
 import json
-import socket
 import subprocess
 import time
 import urllib.error
@@ -15,6 +14,7 @@ import urllib.request
 from dataclasses import dataclass
 
 from benchmarks import environments
+from benchmarks.servers import find_free_port
 from tests.functional import servers
 
 REQUIREMENTS = ("ironic==39.0.0", "gunicorn")
@@ -128,13 +128,6 @@ class Ironic:
 def install():
     """The bin directory of an environment that has Ironic; :raises environments.NotInstallable."""
     return environments.make("ironic", REQUIREMENTS, constraints=environments.CONSTRAINTS)
-
-
-def find_free_port():
-    """A port that nobody listens on now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 @contextlib.contextmanager

@@ -186,6 +186,44 @@ def test_unreadable_cell_is_in_every_part(orphaned, cloud, client, migrate):
     assert held_by(client, orphaned["lost"]) == {orphaned["h2"]: CLAIM}
 
 
+@pytest.fixture
+def empty_nova(orphaned, cloud):
+    """A nova that is not that of this placement: it has no cell but cell0."""
+    cloud.update("api", "DELETE FROM host_mappings")
+    cloud.update("api", "DELETE FROM instance_mappings")
+    cloud.update("api", "DELETE FROM cell_mappings WHERE name <> 'cell0'")
+    return cloud
+
+
+DOUBT = "nova: it has no compute node (cells: none but cell0), and placement has 2 providers of CPUs and 3 "
+
+
+def test_nova_without_hosts_is_no_proof(orphaned, empty_nova, client, migrate):
+    """Where nova has no compute node at all nobody is an orphan; one line says which databases to check."""
+    for options, status in (((), 4), (("--nova-exit-codes",), 1)):
+        done = migrate("audit", "--delete", *options)
+        assert done.returncode == status
+        assert done.stdout.splitlines()[0].startswith(f"Left alone: {DOUBT}consumers; check where [api_data")
+        assert done.stdout.splitlines()[1:] == ["orphaned allocations: 1 left alone"]
+    assert held_by(client, orphaned["good"]) == {orphaned["h1"]: CLAIM}
+    assert held_by(client, orphaned["lost"]) == {orphaned["h2"]: CLAIM}
+
+
+def test_nova_without_hosts_is_not_ready(empty_nova, migrate, migrate_json):
+    """Nobody can say that every instance holds its allocations, where there are none to look at."""
+    document, status = migrate_json("status")
+    assert (document["ready"], status) == (False, 4)
+    done = migrate("allocations")
+    assert (done.returncode, f"Left alone: {DOUBT}" in done.stdout) == (4, True)
+    assert migrate("online_data_migrations").returncode == 2
+
+
+def test_new_cloud_has_nothing_to_doubt(client, migrate_json):
+    """Neither nova nor placement has anything, so nothing is missing."""
+    assert migrate_json("status")[1] == 0
+    assert migrate_json("audit")[1] == 0
+
+
 def test_unknown_provider_is_one_line(orphaned, migrate):
     """A provider that placement does not have is a mistake of the command line."""
     done = migrate("audit", "--resource-provider", "nobody")

@@ -8,8 +8,9 @@ import sys
 import pytest
 
 from osc_placement.batch.workers import map_in_order
+from osc_placement.flavor import resources_of
 from osc_placement.migrate.facts import parse_flavor
-from osc_placement.migrate.flavor import resources_of
+from osc_placement.migrate.flavor import STANDARD_CLASSES
 from osc_placement.model import Inventory
 from tests.functional.migrate.cloud import IRONIC, embed_flavor
 from tests.functional.migrate.nova_databases import new_uuid
@@ -52,7 +53,7 @@ def plain(cloud, client):
         for number in range(INSTANCES):
             host, flavor = number % HOSTS, FLAVORS[number % len(FLAVORS)]
             uuid = cloud.add_instance(f"host{host}", f"cell{host % 2 + 1}", flavor=flavor)
-            claim = resources_of(parse_flavor(embed_flavor(**flavor)))
+            claim = resources_of(parse_flavor(embed_flavor(**flavor)), STANDARD_CLASSES)
             expected[uuid] = {nodes[f"host{host}"]: claim}
     return expected
 

@@ -8,6 +8,8 @@ import pytest
 from osc_placement import client as placement
 from osc_placement.batch import journal
 from osc_placement.errors import PlacementError
+from osc_placement.migrate.notifications import Bell
+from tests.functional.migrate.cloud import IRONIC
 
 # what differs between databases is tested with the source
 pytestmark = pytest.mark.parametrize("nova_databases", ["sqlite"], indirect=True)
@@ -32,6 +34,41 @@ def test_mirror_that_halts_is_no_success(cloud, add_host, full_disk, migrate):
     assert "stopped: the journal cannot be written: No space left on device" in done.stdout
 
 
+@pytest.mark.parametrize(
+    ("access", "options", "error"),
+    [
+        ((), ("--aggregate", "nosuch"), "Nova has no host aggregate nosuch"),
+        (("--config-file", "/no/nova.conf"), (), "Failed to find some config files: /no/nova.conf"),
+    ],
+)
+def test_mirror_that_cannot_be_meant_ends(client, migrate, access, options, error):
+    """A service manager starts it again, or shows that it failed."""
+    done = migrate(*access, "aggregates", "--follow", *options)
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", f"placement-migrate: {error}\n")
+
+
+def test_mirror_does_not_fail_at_the_same_again_and_again(
+    cloud, add_host, client, migrate, migrate_json, monkeypatch
+):
+    """What is refused is tried after longer and longer pauses, and each of the runs is told."""
+    add_host("h1")
+    cloud.add_aggregate("rack1", ["h1"])
+    looks = iter(range(20))
+
+    def wait(bell, _seconds):
+        if next(looks, None) is None:
+            bell._stop.set()
+
+    def refuse(*_arguments, **_options):
+        raise PlacementError("No way")
+
+    monkeypatch.setattr(placement.PlacementClient, "set_provider_aggregates", refuse)
+    monkeypatch.setattr(Bell, "wait", wait)
+    done = migrate("aggregates", "--follow", "--interval", "60")
+    assert (done.returncode, done.stdout.count("1 failed"), done.stdout.count("undo it with")) == (0, 1, 1)
+    assert len(migrate_json("runs", "list")[0]["runs"]) == 1
+
+
 def test_all_migrations_end_with_the_one_that_halts(cloud, add_host, full_disk, migrate):
     """It is no interruption; why it stopped is told, and how to take back what was done."""
     add_host("h1")
@@ -40,8 +77,37 @@ def test_all_migrations_end_with_the_one_that_halts(cloud, add_host, full_disk, 
     done = migrate("online_data_migrations")
     assert (done.returncode, done.stderr) == (2, "")
     assert "stopped: the journal cannot be written: No space left on device" in done.stdout
-    assert "mirror_aggregates; undo it with: placement-migrate runs undo " in done.stdout
+    assert "mirror_aggregates; undo it with: placement-migrate --config-file " in done.stdout
     assert "heal_allocations" not in done.stdout
+
+
+@pytest.fixture
+def without_flavors(cloud, add_host):
+    """Aggregates can be mirrored and ratios carried, and then bare metal cannot be looked at."""
+    add_host("h1")
+    cloud.add_host("metal", nodes=["n1"], hypervisor_type=IRONIC)
+    cloud.update("api", "ALTER TABLE flavors RENAME TO elsewhere")
+    return cloud
+
+
+def test_what_was_done_is_told_if_a_later_look_fails(without_flavors, migrate, migrate_json):
+    """It is not nothing: the table and the runs are there with the reason, and the status is 2."""
+    without_flavors.add_aggregate("dense", ["h1"], cpu_allocation_ratio="8.0")
+    done = migrate("online_data_migrations", "--max-count", "2")
+    assert (done.returncode, done.stderr) == (2, "")
+    assert "stopped: nova's API database: there is no table flavors" in done.stdout
+    assert [line.split()[2] for line in done.stdout.splitlines() if line.startswith("Run ")] == [
+        "mirror_aggregates;",
+        "carry_ratios;",
+    ]
+    assert [run["applied"] for run in migrate_json("runs", "list")[0]["runs"]] == [1, 1]
+
+
+def test_first_failure_before_anything_is_done_is_nova_manages_255(without_flavors, migrate):
+    """Then nothing was done, and the reason is all there is to say."""
+    done = migrate("online_data_migrations")
+    assert (done.returncode, done.stdout) == (255, "")
+    assert "there is no table flavors" in done.stderr
 
 
 @pytest.fixture

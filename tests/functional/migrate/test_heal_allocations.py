@@ -6,7 +6,6 @@ import sys
 
 import pytest
 
-from osc_placement.migrate import runner
 from osc_placement.model import Inventory
 from tests.functional.migrate import nova_databases as nova
 from tests.functional.migrate.cloud import PROJECT, USER
@@ -63,6 +62,21 @@ def test_status_says_when_it_is_safe(cloud, add_host, migrate, migrate_json):
     assert healed.stdout.splitlines()[-1].startswith("It is safe to leave the caching scheduler")
     after, status = migrate_json("status")
     assert (after["ready"], status) == (True, 0)
+
+
+@pytest.mark.parametrize(("arguments", "status"), [((), 4), (("--nova-exit-codes",), 0)])
+def test_healing_is_told_though_nobody_can_look_again(
+    cloud, client, add_host, migrate, meanwhile, arguments, status
+):
+    """What was done is not called nothing because nova cannot be read any more; nova-manage never looks."""
+    node, instance = add_host("h1"), cloud.add_instance("h1")
+    meanwhile(lambda: cloud.update("api", "ALTER TABLE host_mappings RENAME TO elsewhere"))
+    done = migrate("allocations", *arguments)
+    assert (done.returncode, done.stderr) == (status, "")
+    assert "allocations of instances: 1 applied" in done.stdout
+    assert done.stdout.splitlines()[-1].startswith("Nobody can say whether all is ready")
+    assert "there is no table host_mappings" in done.stdout
+    assert held_by(client, instance) == {node: CLAIM}
 
 
 def test_second_run_changes_nothing(cloud, add_host, migrate, migrate_json):
@@ -156,22 +170,6 @@ def test_owner_of_an_instance_in_a_task_is_left_alone(cloud, client, add_host, m
     cloud.update("cell1", "UPDATE instances SET task_state = NULL")
     assert migrate_json("allocations")[1] == 0
     assert client.list_allocations(busy)["project_id"] == "c" * 32
-
-
-@pytest.fixture
-def meanwhile(monkeypatch):
-    """A function that has something happen after everything was looked at, and before it is written."""
-
-    def happen(action):
-        carry_out = runner.carry_out
-
-        def act_first(*arguments):
-            action()
-            return carry_out(*arguments)
-
-        monkeypatch.setattr(runner, "carry_out", act_first)
-
-    return happen
 
 
 def test_what_others_claim_meanwhile_stays(cloud, client, add_host, migrate_json, meanwhile):

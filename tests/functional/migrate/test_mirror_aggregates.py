@@ -1,14 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """`placement-migrate aggregates`, beside the real `nova-manage placement sync_aggregates`."""
 
+import contextlib
+import io
+import shlex
 import subprocess
 import sys
 import time
 
 import pytest
 
+from osc_placement.migrate.main import main
 from tests.functional.migrate import nova_databases as nova
 from tests.functional.migrate.cloud import IRONIC
+from tests.functional.migrate.conftest import kept_signals
 from tests.functional.servers import make_environment
 
 # what differs between databases is tested with the source
@@ -83,6 +88,20 @@ def test_undo_puts_the_aggregates_back(racks, client, migrate, migrate_json):
     assert set(map(len, aggregates_of(client).values())) == {0}
     listed, _ = migrate_json("runs", "list")
     assert [(run["state"], run["applied"]) for run in listed["runs"]] == [("done", 2), ("done", 2)]
+
+
+@pytest.mark.parametrize("command", ["aggregates", "online_data_migrations"])
+@pytest.mark.parametrize("by", ["endpoint", "file"])
+def test_undo_can_be_pasted(racks, client, migrate, nova_conf, server_url, command, by):
+    """The line has the way to placement, wherever nova.conf is."""
+    access = ["--placement-endpoint", server_url] if by == "endpoint" else []
+    line = migrate(*access, command).stdout.splitlines()[-1]
+    words = shlex.split(line.partition("undo it with: placement-migrate ")[2])
+    expected = access or ["--config-file", str(nova_conf)]
+    assert words[:-1] == [*expected, "runs", "undo"]
+    with contextlib.redirect_stdout(io.StringIO()), kept_signals():
+        assert main(words) == 0
+    assert set(map(len, aggregates_of(client).values())) == {0}
 
 
 def test_max_count_leaves_the_rest_for_later(racks, client, migrate_json):

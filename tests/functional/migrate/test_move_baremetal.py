@@ -156,6 +156,17 @@ def test_instance_that_holds_nothing_gets_its_node(ironic, add_nodes, cloud, cli
     assert inventories_of(client, provider) == {SILVER: RESERVED}
 
 
+def test_instance_from_before_there_were_types_keeps_having_none(ironic, add_nodes, cloud, client, migrate):
+    """It holds the node all the same."""
+    busy = ironic.enroll("silver")
+    provider = add_nodes(busy)[busy]
+    instance = cloud.add_instance("metal1", node=busy)
+    hold(client, instance, {provider: CLAIM}, consumer_type=None)
+    assert migrate("baremetal").returncode == 0
+    assert held_by(client, instance) == {provider: {SILVER: 1}}
+    assert client.list_allocations(instance)["consumer_type"] == "unknown"
+
+
 def test_allocations_follow_what_was_moved(ironic, add_nodes, cloud, client, migrate, migrate_json):
     """The embedded flavor is older than the class: neither `status` nor `audit` finds anything wrong."""
     busy = ironic.enroll("silver")
@@ -317,6 +328,18 @@ def test_without_ironic_the_class_is_what_nova_compute_reported(
     assert inventories_of(client, providers[both]) == {SILVER: RESERVED}
     assert held_by(client, instance) == {providers[both]: {SILVER: 1}}
     assert inventories_of(client, providers[bare]) == SIZES
+
+
+def test_move_is_told_though_nobody_can_look_again(add_nodes, cloud, client, migrate, meanwhile):
+    """What was done is not called nothing because nova cannot be read any more."""
+    client.ensure_resource_class(SILVER)
+    node = new_uuid()
+    provider = add_nodes(node, inventories={**SIZES, SILVER: FREE})[node]
+    meanwhile(lambda: cloud.update("api", "ALTER TABLE host_mappings RENAME TO elsewhere"))
+    done = migrate("baremetal")
+    assert (done.returncode, done.stderr) == (4, "")
+    assert done.stdout.splitlines()[-1].startswith("Nobody can say whether all is ready")
+    assert inventories_of(client, provider) == {SILVER: FREE}
 
 
 def test_node_in_use_keeps_what_nova_compute_reserved(ironic, add_nodes, cloud, client, migrate_json):

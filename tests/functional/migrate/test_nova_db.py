@@ -4,7 +4,8 @@
 import pytest
 import sqlalchemy as sa
 
-from osc_placement.migrate.facts import Cell, Flavor
+from osc_placement.flavor import Flavor
+from osc_placement.migrate.facts import Cell
 from osc_placement.migrate.sources import reading
 from osc_placement.migrate.sources.base import Unreadable
 from osc_placement.migrate.sources.nova_db import DatabaseSource

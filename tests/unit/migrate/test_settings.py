@@ -10,8 +10,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from osc_placement.errors import TimedOut
-from osc_placement.migrate.settings import Settings
+from osc_placement.errors import TimedOut, UsageError
+from osc_placement.migrate.settings import Misconfigured, Settings
 from osc_placement.migrate.sources import reading, rest
 from osc_placement.migrate.sources.base import Unreadable
 
@@ -122,6 +122,71 @@ def test_cloud_says_which_endpoints(identity, tmp_path, monkeypatch, interface, 
     monkeypatch.setenv("OS_CLIENT_CONFIG_FILE", str(path))
     expected = [f"http://{service}.{kind}.example.net" for service in ("placement", "baremetal", "compute")]
     assert list(endpoints(Settings(cloud="c"))) == expected
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        (Settings(), []),
+        (Settings(("a", "b"), timeout=3), ["--config-file", "a", "--config-file", "b"]),
+        (Settings(("a",), cloud="c"), ["--os-cloud", "c"]),
+        (
+            Settings(("a",), placement_endpoint="http://p", placement_token="admin"),
+            ["--placement-endpoint", "http://p"],
+        ),
+        (
+            Settings(placement_endpoint="http://p", placement_token="secret"),
+            ["--placement-endpoint", "http://p", "--placement-token", "TOKEN"],
+        ),
+    ],
+)
+def test_way_to_placement_is_told_without_the_token(settings, words):
+    """Who repeats it meets the same placement, and who reads it over a shoulder learns no secret."""
+    assert settings.placement_options == words
+
+
+@pytest.mark.parametrize("address", ["controller", "http://", "http://[::1", "http://controller:port"])
+@pytest.mark.parametrize("service", ["placement", "ironic", "nova"])
+def test_what_is_no_address_is_said_before_anybody_is_asked(service, address):
+    """One line names the option, whatever the libraries would make of it."""
+    with pytest.raises(UsageError, match=f"^--{service}-endpoint is an address such as"):
+        Settings(**{f"{service}_endpoint": address})
+
+
+@pytest.mark.parametrize(
+    ("more", "text"),
+    [
+        ("timeout = abc", "option timeout .*'abc'$"),
+        ("endpoint_override = http://[::1", r"\]/endpoint_override is no address: 'http://\[::1'$"),
+    ],
+)
+def test_wrong_option_is_one_line(configure, more, text):
+    """Options are read where they are needed, and those of Ironic are nobody else's concern."""
+    settings = configure(more)
+    with pytest.raises(Misconfigured, match=f"^The access to placement cannot be set up: .*{text}"):
+        settings.open_client()
+    with pytest.raises(Misconfigured, match=f"^The access to nova cannot be set up: .*{text}"):
+        settings._open_api()
+    with pytest.raises(Unreadable, match=f"^Ironic: the access to it cannot be set up: .*{text}"):
+        settings.open_ironic()
+
+
+def test_database_of_nobody_is_one_line(tmp_path):
+    """What oslo.config would fill in is not there."""
+    path = tmp_path / "nova.conf"
+    path.write_text("[api_database]\nconnection = mysql://${nothing}@db/nova_api\n")
+    with pytest.raises(Misconfigured, match=r"^The access to nova cannot be set up: .*nothing"):
+        Settings((str(path),)).open_source()
+
+
+def test_file_that_is_no_text_is_one_line(tmp_path):
+    """Nor is a directory."""
+    path = tmp_path / "nova.conf"
+    path.write_bytes(b"[placement]\n# \xff\n")
+    with pytest.raises(Misconfigured, match=r"nova\.conf cannot be read: .*utf-8"):
+        Settings((str(path),)).open_client()
+    with pytest.raises(Misconfigured, match=r"cannot be read: .*directory"):
+        Settings((str(tmp_path),)).open_client()
 
 
 @pytest.fixture
