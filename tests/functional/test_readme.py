@@ -19,6 +19,8 @@ from tests.functional.commands.conftest import fork_server as fork_server
 ROOT = pathlib.Path(__file__).parents[2]
 #: lines of a transcript that stand for any number of lines
 LEFT_OUT = "..."
+#: gives a command the variables and the directory of the one before
+TAKE_VARIABLES = '. "$VARIABLES"\ncd "$PWD"\n'
 #: prints the variables of the shell after a command, so that the next one has them
 KEEP_VARIABLES = '\nstatus=$?\nset +o xtrace\nexport -p >"$VARIABLES"\nexit $status'
 
@@ -63,23 +65,26 @@ class Shell:
         self.variables = directory / "variables.sh"
         self.variables.write_text("")
         self.background = []
+        self.ports = set()
 
     def run(self, command):
         """Run a command; what it prints, stdout and stderr as they come."""
         if command.endswith(" &"):
             return self.start(command.removesuffix(" &"))
-        script = f'. "$VARIABLES"\nset -o allexport\n{command}{KEEP_VARIABLES}'
+        script = f"{TAKE_VARIABLES}set -o allexport\n{command}{KEEP_VARIABLES}"
         done = subprocess.run(["sh", "-c", script], **self.settings(), stdout=subprocess.PIPE, check=False)
         assert done.returncode == 0, done.stdout
         return PROGRESS.sub("", done.stdout)
 
     def start(self, command):
         """Start a server on a free port; its first line, with the port that the command would have taken."""
-        process = subprocess.Popen(
-            ["sh", "-c", f"exec {command} --port 0"], **self.settings(), stdout=subprocess.PIPE
-        )
+        port = (re.findall(r"--port (\d+)", command) or ["8778"])[0]
+        assert port == "0" or port not in self.ports, f"{command}: another server listens there"
+        self.ports.add(port)
+        script = f"{TAKE_VARIABLES}exec {command} --port 0"
+        process = subprocess.Popen(["sh", "-c", script], **self.settings(), stdout=subprocess.PIPE)
         self.background.append(process)
-        return re.sub(r"127\.0\.0\.1:\d+", "127.0.0.1:8778", process.stdout.readline())
+        return re.sub(r"127\.0\.0\.1:\d+", f"127.0.0.1:{port}", process.stdout.readline())
 
     def settings(self):
         """Return how every process is run: in the tests' environment, but with no cloud configured."""
@@ -141,12 +146,36 @@ def assert_steps_match(shell, steps):
         assert_matches(step, shell.run(step.command))
 
 
+def read_lines(text):
+    """Return the lines of all shell blocks, in order, without their comments."""
+    blocks = re.findall(r"^\.\. code-block:: shell\n\n((?:   .*\n|\n)+)", text, re.MULTILINE)
+    return [re.sub(" +#.*", "", line.strip()) for block in blocks for line in block.splitlines() if line]
+
+
 def test_commands_of_the_readme_print_what_is_written(make_shell):
-    """As people start them."""
-    assert_steps_match(make_shell(), STEPS[README])
+    """As people start them; then they go on in the same shell with a cloud of their own, and copy that."""
+    shell = make_shell()
+    assert_steps_match(shell, STEPS[README])
+    own = shell.directory / ".config" / "openstack"
+    own.mkdir(parents=True)
+    clouds = (shell.directory / "clouds.yaml").read_text()
+    (own / "clouds.yaml").write_text(clouds.replace(" placement:", " production:"))
+    lines = read_lines((ROOT / README).read_text())
+    said = [shell.run(line) for line in lines[lines.index("mkdir rehearsal && cd rehearsal") :]]
+    assert "resource providers: 401 created\n" in said[-1]
 
 
 @pytest.mark.parametrize("document", MANUAL)
 def test_commands_print_what_is_written(make_shell, fork_server, document):
     """Those of the manual."""
     assert_steps_match(make_shell(fork_server), STEPS[document])
+
+
+def test_a_rehearsal_changes_the_copy_only():
+    """What is tried, and what takes all of it back, is for the second server."""
+    cloud, tried = None, []
+    for step in STEPS["doc/source/cli/rehearsal.rst"]:
+        cloud = step.command.partition("export OS_CLOUD=")[2] or cloud
+        if re.search("trait add|provider create|apply -f production.yaml", step.command):
+            tried.append(cloud)
+    assert set(tried) == {"placement"}

@@ -8,11 +8,12 @@ import textwrap
 from keystoneauth1.session import Session
 from keystoneauth1.token_endpoint import Token
 
-from osc_placement.batch import execute, journal, plan, select
-from osc_placement.batch.membership import TraitEdit
+from osc_placement.batch import journal
 from osc_placement.client import PlacementClient
+from osc_placement.commands.batch import AddTrait
 from osc_placement.state.text import format_document, parse_text
 from tests.functional.test_readme import ROOT
+from tests.unit.commands.shell import run
 
 SOURCE = ROOT / "doc" / "source"
 
@@ -68,7 +69,7 @@ def test_the_state_file_of_its_page_is_one():
     assert {key for key in keys if f"``{key}``" not in page} == set()
 
 
-def test_the_journal_of_its_page_is_one(placement_server, tmp_path):
+def test_the_journal_of_its_page_is_one(placement_server, tmp_path, monkeypatch):
     """The lines have the keys of those that a run of today writes, and can be read."""
     (text,) = read_blocks("reference/journals.rst", "json")
     shown = [json.loads(line) for line in text.splitlines()]
@@ -78,18 +79,22 @@ def test_the_journal_of_its_page_is_one(placement_server, tmp_path):
     client = PlacementClient(placement_server.session)
     client.create_trait("CUSTOM_GOLD")
     client.create_provider("compute-1")
-    selection = select.Selection(name="compute-1")
-    edit = TraitEdit("add", frozenset(["CUSTOM_GOLD"]))
-    planned = plan.make_plan(edit, select.read_selected(client, selection, edit.facets))
-    settings = {"atomic": False}
-    run = journal.create(
-        client.endpoint, planned, selection=str(selection), settings=settings, directory=tmp_path
-    )
-    run.end_sitting(execute.execute_plan(client, planned, recorder=run))
-    run.close()
-    written = [json.loads(line) for line in run.path.read_text().splitlines()]
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    run(AddTrait, client, "CUSTOM_GOLD --name compute-1 --yes")
+    (path,) = (tmp_path / "osc-placement" / "runs").glob("*.jsonl")
+    written = [json.loads(line) for line in path.read_text().splitlines()]
     assert [keys_of(record) for record in shown] == [keys_of(record) for record in written]
     assert shown[0]["edit"] == written[0]["edit"]
+
+
+def test_the_page_names_every_key_of_a_plan(placement_server, tmp_path):
+    """Whoever writes a reader has all of them."""
+    client = PlacementClient(placement_server.session)
+    client.create_provider("compute-1")
+    run(AddTrait, client, f"COMPUTE_NODE --all --plan-out {tmp_path / 'plan.json'}")
+    page = (SOURCE / "reference/journals.rst").read_text()
+    keys = json.loads((tmp_path / "plan.json").read_text()).keys()
+    assert {key for key in keys if f"``{key}``" not in page} == set()
 
 
 def keys_of(value):

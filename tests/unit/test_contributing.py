@@ -51,10 +51,11 @@ def test_the_picture_has_every_part():
 
 
 def test_every_tool_is_told_of():
-    """The page on tests has each of them."""
-    page = (PAGES / "testing.rst").read_text()
+    """The page on tests has each of them, and so has what contributors read first."""
     tools = [path.name for path in (ROOT / "tools").iterdir() if not path.suffix]
-    assert [name for name in tools if f"``tools/{name}``" not in page] == []
+    for path in (PAGES / "testing.rst", ROOT / "CONTRIBUTING.rst"):
+        page = path.read_text()
+        assert [name for name in tools if f"``tools/{name}``" not in page] == [], path.name
 
 
 def read_words(path):

@@ -10,7 +10,7 @@ from importlib.metadata import distribution
 import pytest
 
 from osc_placement.commands.deferred import find
-from osc_placement.migrate.main import make_parser as make_migrate_parser
+from osc_placement.migrate.options import make_parser as make_migrate_parser
 from osc_placement.server.main import _make_parser as make_server_parser
 from tests.functional.test_readme import DOCUMENTS, read_steps
 from tests.functional.test_user_pages import PAGES
@@ -188,6 +188,22 @@ def test_pages_that_a_test_of_their_own_runs_are_named_there():
     """The test reads the page itself."""
     for page, test in WITH_A_TEST.items():
         assert pathlib.Path(page).name in (ROOT / test).read_text()
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=relative)
+def test_one_run_is_meant_where_there_may_be_many(path):
+    """A command about a run takes the last of those that are listed, whatever was done before."""
+    for step in read_steps(path.read_text()):
+        for listing in re.findall(r"\$\(([^)]* run list [^)]*)\)", step.command):
+            assert listing.endswith("| tail -1"), step.command
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=relative)
+def test_what_is_installed_by_name_is_this(path):
+    """Under its name there is the plugin before it, too, which pip takes where it finds no other."""
+    named = [words for words in commands_of(path) if words[:2] == ["pip", "install"]]
+    named = [word for words in named for word in words if word.startswith("osc-placement")]
+    assert [word for word in named if not word.endswith((">=5", "<5"))] == []
 
 
 @pytest.mark.parametrize("command", sorted(POINTS))
