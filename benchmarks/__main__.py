@@ -56,9 +56,9 @@ def _run(chosen: Sequence[Case]) -> Iterator[Result]:
     _tell("making the environments of the reference and of the bare client, once")
     workspace = Workspace(
         directory=pathlib.Path.cwd(),
-        ours=pathlib.Path(sys.executable).parent,
-        reference=environments.make_reference(),
-        bare=environments.make_bare(),
+        ours=environments.compile_all(pathlib.Path(sys.executable).parent),
+        reference=environments.compile_all(environments.make_reference()),
+        bare=environments.compile_all(environments.make_bare()),
     )
     return (run_case(case, workspace, _tell) for case in chosen)
 

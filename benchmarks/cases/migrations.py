@@ -56,7 +56,8 @@ def _ours(workspace: Workspace, conf: Path) -> Sequence[str]:
 
 
 def _theirs(_workspace: Workspace, conf: Path) -> Sequence[str]:
-    return (str(environments.make_nova() / "nova-manage"), "--config-file", str(conf), "placement")
+    binaries = environments.compile_all(environments.make_nova())
+    return (str(binaries / "nova-manage"), "--config-file", str(conf), "placement")
 
 
 def _migrating(size: nova.Size, program: Program, words: int) -> Prepare:

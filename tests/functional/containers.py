@@ -9,6 +9,7 @@ import sys
 import time
 
 from benchmarks import environments
+from benchmarks.servers import find_free_port
 from tests import databases
 from tests.functional import servers
 
@@ -43,7 +44,7 @@ COMMANDS = {"gunicorn": make_gunicorn_command, "uwsgi": make_uwsgi_command}
 @contextlib.contextmanager
 def serving(directory, *arguments, container="gunicorn", **variables):
     """A container that serves the application as configured in a directory; its URL and its process."""
-    port = find_port()
+    port = find_free_port()
     command = COMMANDS[container](port, *map(str, arguments))
     environment = servers.make_environment(OS_PLACEMENT_CONFIG_DIR=str(directory), **variables)
     with running(command, directory, environment, port) as process:
@@ -62,13 +63,6 @@ def running(command, directory, environment, port):
     finally:
         process.terminate()
         process.wait()
-
-
-def find_port():
-    """A port that nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def _await(process, port, log):

@@ -6,7 +6,6 @@ import grp
 import os
 import pathlib
 import pwd
-import socket
 import subprocess
 import time
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from dataclasses import dataclass
 import requests
 
 from benchmarks import environments
+from benchmarks.servers import find_free_port
 from tests.functional import servers
 
 REQUIREMENTS = ("keystone==30.0.0", "gunicorn")
@@ -83,13 +83,6 @@ class Keystone:
 def install():
     """The bin directory of an environment that has Keystone; :raises environments.NotInstallable."""
     return environments.make("keystone", REQUIREMENTS, constraints=environments.CONSTRAINTS)
-
-
-def find_free_port():
-    """A port that nobody listens on now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def bootstrap(binaries, directory, port):
