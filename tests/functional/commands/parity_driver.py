@@ -12,6 +12,7 @@ import os
 import sys
 import tempfile
 
+from cliff.commandmanager import CommandManager
 from openstackclient.shell import OpenStackShell
 from osc_lib.clientmanager import ClientCache, ClientManager
 
@@ -19,10 +20,28 @@ from osc_lib.clientmanager import ClientCache, ClientManager
 def main():
     """Answer one request after another."""
     sys.argv[0] = OpenStackShell.NAME = "openstack"
+    remember_commands()
     with os.fdopen(os.dup(1), "w") as answers:
         for line in sys.stdin:
             answers.write(json.dumps([run(argv) for argv in json.loads(line)]) + "\n")
             answers.flush()
+
+
+def remember_commands():
+    """Look for the commands of each group once: that took every line a quarter of its time."""
+    known = {}
+    look_for = CommandManager.load_commands
+
+    def load_commands(manager, group):
+        if group not in known:
+            before, manager.commands = manager.commands, {}
+            look_for(manager, group)
+            known[group], manager.commands = manager.commands, before
+        else:
+            manager.group_list.append(group)
+        manager.commands.update(known[group])
+
+    CommandManager.load_commands = load_commands
 
 
 def run(argv):
