@@ -10,6 +10,7 @@ A request is a packet on the socket that is standard input: JSON, and with it th
 streams and of a socket, to which the process id of the child is written and, when it has ended, its status.
 """
 
+import atexit
 import contextlib
 import gc
 import importlib
@@ -19,6 +20,7 @@ import os
 import signal
 import socket
 import sys
+import threading
 from importlib.metadata import entry_points
 
 from cliff import command
@@ -98,6 +100,20 @@ def load_everything():
     gc.freeze()
 
 
+def leave(status):
+    """End as the interpreter does, but for clearing what this process shares: that copies every page of it.
+
+    It took two thirds of the time of a command. What cannot be written at the end is left to the interpreter.
+    """
+    threading._shutdown()
+    atexit._run_exitfuncs()
+    with contextlib.suppress(OSError, ValueError):
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)
+    sys.exit(status)
+
+
 def measure():
     """Measure the coverage of every child, where `tools/test --coverage` says with which settings."""
     settings = os.environ.get("OSC_PLACEMENT_TEST_COVERAGE")
@@ -114,4 +130,4 @@ if __name__ == "__main__":
     arguments = receive(socket.socket(fileno=0))
     if arguments is not None:
         sys.argv = ["openstack", *arguments]
-        sys.exit(shell.main(arguments))
+        leave(shell.main(arguments))
