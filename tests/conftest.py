@@ -9,6 +9,7 @@ import hypothesis
 import pytest
 
 from tests import databases
+from tests.functional import forking
 
 # how long an example takes tells more of the machine's other work than of the code
 hypothesis.settings.register_profile("tests", hypothesis.settings.default, deadline=None)
@@ -74,6 +75,13 @@ def pytest_runtest_protocol(item):
         # those are in force since the first start, and each start would apply them once more
         measured.set_option("run:patch", [])
         measured.start()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _fork_servers():
+    """End those that were needed, when all that came from them is over."""
+    yield
+    forking.close_servers()
 
 
 @pytest.fixture(scope="session", params=databases.BACKENDS)

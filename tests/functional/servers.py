@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Running `placement-server serve` for tests: started as people do, and expected to stop without a fuss."""
+"""Running `placement-server serve` for tests: it is expected to stop without a fuss."""
 
 import contextlib
 import os
@@ -9,8 +9,11 @@ import selectors
 import subprocess
 import sys
 from dataclasses import dataclass
+from functools import partial
 
 import coverage
+
+from tests.functional.forking import ForkedProcess, find_server
 
 ROOT = pathlib.Path(__file__).parents[2]
 #: the tests whose servers are measured: those of other tests take longer so, and do nothing that these do not
@@ -18,10 +21,14 @@ MEASURED = "tests/functional/server/"
 PROGRAM = pathlib.Path(sys.executable).with_name("placement-server")
 
 
+def is_of_server():
+    """Whether the test is about the server, which is then started as people do."""
+    return os.environ.get("PYTEST_CURRENT_TEST", "").startswith(MEASURED)
+
+
 def make_command():
     """What starts `placement-server`: measured if the test is, and about the server."""
-    of_server = os.environ.get("PYTEST_CURRENT_TEST", "").startswith(MEASURED)
-    if not of_server or coverage.Coverage.current() is None:
+    if not is_of_server() or coverage.Coverage.current() is None:
         return (PROGRAM,)
     data = ROOT / ".cache" / "coverage"
     measure = ("coverage", "run", f"--rcfile={ROOT / 'pyproject.toml'}", f"--data-file={data}")
@@ -59,12 +66,17 @@ def make_environment(**variables):
 def launched(directory, *arguments, environment=None, wrapper=(), command=None):
     """A server process in a directory, with its log there; killed at the end if it is still running.
 
-    A wrapper is a command that becomes the one it is given.
+    A wrapper is a command that becomes the one it is given. Where neither is given, and the test is not about
+    the server, it comes from a fork server.
     """
     log = directory / "server.log"
+    line = ["serve", "--port", "0", *map(str, arguments)]
+    if wrapper or command or is_of_server():
+        start = partial(subprocess.Popen, [*wrapper, *(command or make_command()), *line])
+    else:
+        start = partial(ForkedProcess, find_server("placement-server"), line)
     with log.open("w") as stderr:
-        process = subprocess.Popen(
-            [*wrapper, *(command or make_command()), "serve", "--port", "0", *map(str, arguments)],
+        process = start(
             cwd=directory,
             env=environment or make_environment(),
             stdin=subprocess.DEVNULL,

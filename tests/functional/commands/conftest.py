@@ -8,8 +8,9 @@ from keystoneauth1.session import Session
 from keystoneauth1.token_endpoint import Token
 
 from osc_placement.client import PlacementClient
+from tests.functional import forking
 from tests.functional.commands.rack import Rack
-from tests.functional.commands.shell import ForkServer, OpenStack
+from tests.functional.commands.shell import OpenStack
 
 
 @pytest.fixture(scope="module")
@@ -27,9 +28,7 @@ def client(endpoint):
 @pytest.fixture(scope="session")
 def fork_server():
     """Where `openstack` processes come from."""
-    server = ForkServer()
-    yield server
-    server.close()
+    return forking.find_server("openstack")
 
 
 @pytest.fixture(scope="module")

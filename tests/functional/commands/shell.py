@@ -4,12 +4,12 @@
 import json
 import os
 import pathlib
-import socket
 import subprocess
 import sys
 from dataclasses import dataclass
 
-HERE = pathlib.Path(__file__).parent
+from tests.functional.forking import ForkedProcess
+
 PROGRAM = pathlib.Path(sys.executable).with_name("openstack")
 
 
@@ -25,74 +25,6 @@ class Result:
     def json(self):
         """Standard output, read as JSON."""
         return json.loads(self.out)
-
-
-class ForkServer:
-    """Where `openstack` processes come from without loading it for each; one interpreter for many homes."""
-
-    def __init__(self):
-        self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with theirs:
-            self._process = subprocess.Popen([sys.executable, HERE / "fork_server.py"], stdin=theirs)
-
-    def write_program(self, directory):
-        """Have an `openstack` in a directory that comes from here; the descriptor that it has to inherit."""
-        program = directory / "openstack"
-        program.write_text(f'#!/bin/sh\nexec {sys.executable} -IS {HERE / "forked_openstack.py"} "$@"\n')
-        program.chmod(0o755)
-        return self.control.fileno()
-
-    def close(self):
-        """End the interpreter; what it forked goes on."""
-        self.control.close()
-        self._process.wait(timeout=60)
-
-
-class ForkedProcess(subprocess.Popen):
-    """A `Popen` whose process is a child of a fork server: `args` are those of `openstack`."""
-
-    def __init__(self, server, arguments, *, cwd, env, start_new_session=False, **settings):
-        self._server = server
-        self._request = {
-            "arguments": [str(argument) for argument in arguments],
-            "directory": str(cwd),
-            "environment": env,
-            "session": start_new_session,
-        }
-        super().__init__(arguments, **settings)
-
-    def _execute_child(self, *settings):
-        pipes = settings[10:16]
-        streams = [pipes[0], pipes[3], pipes[5]]
-        streams = [number if pipe == -1 else pipe for number, pipe in enumerate(streams)]
-        ours, theirs = socket.socketpair()
-        with theirs:
-            packet = json.dumps(self._request).encode()
-            socket.send_fds(self._server.control, [packet], [*streams, theirs.fileno()])
-        self._told = ours.makefile()
-        ours.close()
-        self.pid = int(self._told.readline())
-        self._child_created = True
-        self._close_pipe_fds(*pipes)
-
-    def _try_wait(self, wait_flags):
-        with socket.socket(fileno=os.dup(self._told.fileno())) as status:
-            try:
-                told = status.recv(100, socket.MSG_DONTWAIT if wait_flags & os.WNOHANG else 0)
-            except BlockingIOError:
-                return 0, 0
-        self._told.close()
-        return self.pid, int(told)
-
-    def _internal_poll(self, **_):
-        if self.returncode is None and self._waitpid_lock.acquire(False):
-            try:
-                pid, status = self._try_wait(os.WNOHANG)
-                if pid == self.pid:
-                    self._handle_exitstatus(status)
-            finally:
-                self._waitpid_lock.release()
-        return self.returncode
 
 
 class OpenStack:

@@ -2,9 +2,6 @@
 """`placement-server db` and `status`, beside placement-manage and placement-status on the same rows."""
 
 import json
-import pathlib
-import subprocess
-import sys
 import uuid
 
 import pytest
@@ -13,12 +10,11 @@ import sqlalchemy as sa
 from osc_placement.server.db import tables, upgrade
 from osc_placement.server.db.engine import Database
 from tests import databases
-from tests.functional import servers
+from tests.functional import forking
 
-BIN = pathlib.Path(sys.executable).parent
 #: the commands of the reference, and ours, to which the arguments of theirs are added
-THEIRS = {"db": (BIN / "placement-manage",), "upgrade": (BIN / "placement-status",)}
-OURS = {"db": (servers.PROGRAM,), "upgrade": (servers.PROGRAM, "status")}
+THEIRS = {"db": ("placement-manage",), "upgrade": ("placement-status",)}
+OURS = {"db": ("placement-server",), "upgrade": ("placement-server", "status")}
 
 OLD_PROVIDERS = 3
 OLD_CONSUMERS = 4
@@ -27,12 +23,12 @@ OLD_CONSUMERS = 4
 def run(commands, conf, *arguments):
     """Run a command with a placement.conf; exit status and standard output, with our name for the command."""
     command = commands[arguments[0]]
-    if not command[0].exists():
+    if not forking.is_installed(command[0]):
         databases.skip_or_fail("openstack-placement is not installed (extra 'reference')")
     config = ["--config-file", str(conf)]
     # oslo.config wants its own options first
     line = [*config, *arguments] if commands is THEIRS else [*arguments, *config]
-    done = subprocess.run([*command, *line], capture_output=True, text=True, check=False)
+    done = forking.run(*command, *line)
     return done.returncode, done.stdout.replace("placement-manage", "placement-server")
 
 
@@ -239,9 +235,7 @@ def test_stamp_records_a_version(conf):
 @pytest.mark.parametrize("action", ["sync", "version"])
 def test_database_must_be_named(tmp_path, action):
     """Without a database the command says how to name one, and makes none."""
-    done = subprocess.run(
-        [servers.PROGRAM, "db", action], capture_output=True, text=True, check=False, cwd=tmp_path
-    )
+    done = forking.run("placement-server", "db", action, cwd=tmp_path)
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.startswith("placement-server: No database is named: say --database URL")
     assert done.stderr.count("\n") == 1

@@ -3,14 +3,13 @@
 
 import importlib.util
 import json
-import subprocess
-import sys
 import uuid
 
 import pytest
 import sqlalchemy as sa
 
 from tests import databases
+from tests.functional import forking
 from tests.reliability.differential.conversation import Request
 
 SERVERS = ("reference", "ours")
@@ -114,8 +113,7 @@ def converse(server, url, *conversations):
     """Have a server on the database answer conversations; a list of [status, body] for each."""
     asked = [list(conversation) for conversation in conversations]
     lines = "".join(f"{request.to_json()}\n" for requests in asked for request in requests)
-    command = [sys.executable, "-W", "ignore", "-m", "tests.functional.db.resident", server, url]
-    done = subprocess.run(command, input=lines, capture_output=True, text=True, check=False)
+    done = forking.run("tests.functional.db.resident:main", server, url, text=lines)
     assert done.returncode == 0, done.stderr[-3000:]
     answers = iter(done.stdout.splitlines())
     return [[json.loads(next(answers)) for _ in requests] for requests in asked]

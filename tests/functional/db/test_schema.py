@@ -2,10 +2,7 @@
 """The schema is the one openstack-placement makes: either server can be pointed at the other's database."""
 
 import configparser
-import pathlib
 import re
-import subprocess
-import sys
 
 import pytest
 import sqlalchemy as sa
@@ -13,6 +10,7 @@ import sqlalchemy as sa
 from osc_placement.server.db import tables, upgrade
 from osc_placement.server.db.engine import Database
 from tests import databases
+from tests.functional import forking
 
 #: what the names of tables that openstack-placement does not know begin with
 OWN = "oscp_"
@@ -34,17 +32,14 @@ def make_by_revisions(database):
 
 def run_reference(directory, url, *arguments):
     """Run placement-manage on a database; its standard output."""
-    program = pathlib.Path(sys.executable).with_name("placement-manage")
-    if not program.exists():
+    if not forking.is_installed("placement-manage"):
         databases.skip_or_fail("openstack-placement is not installed (extra 'reference')")
     config = configparser.RawConfigParser()
     config["placement_database"] = {"connection": url}
     path = directory / "placement.conf"
     with path.open("w") as file:
         config.write(file)
-    done = subprocess.run(
-        [program, "--config-file", path, *arguments], capture_output=True, text=True, check=False
-    )
+    done = forking.run("placement-manage", "--config-file", path, *arguments)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

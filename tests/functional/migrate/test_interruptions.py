@@ -12,6 +12,7 @@ import time
 
 import pytest
 
+from tests.functional.forking import ForkedProcess, find_server
 from tests.functional.migrate.nova_databases import new_uuid
 from tests.functional.migrate.placement import CLAIM, held_by, hold
 from tests.functional.servers import make_environment
@@ -29,8 +30,9 @@ def start(client, nova_conf, tmp_path):
     with contextlib.ExitStack() as running:
 
         def run(*arguments):
-            process = subprocess.Popen(
-                [sys.executable, "-c", PROGRAM, "--config-file", str(nova_conf), *arguments],
+            process = ForkedProcess(
+                find_server("placement-migrate"),
+                ["--config-file", nova_conf, *arguments],
                 env=make_environment(XDG_STATE_HOME=str(tmp_path / "state")),
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,

@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Run the command lines of a program as processes of their own, without the time that starting takes.
+
+A program on its own; it imports nothing of the project. Its argument is the name of a console script of the
+environment, or a function as `module:function`. It loads that once, and then forks for each command line: the
+child gets the arguments, environment, directory and standard streams that come with the request, and from
+there on is a process that has just been started, until it has done its work.
+
+A request is a packet on the socket that is standard input: JSON, and with it the descriptors of the three
+streams and of a socket, to which the process id of the child is written and, when it has ended, its status.
+"""
+
+import atexit
+import contextlib
+import gc
+import importlib
+import io
+import json
+import os
+import signal
+import sys
+import threading
+from importlib.metadata import EntryPoint, entry_points
+
+# as they are before a program such as nova-manage puts its own in their place
+from os import fdopen, waitpid
+from socket import recv_fds, socket
+
+LARGEST_REQUEST = 1 << 20
+#: by program, the groups of entry points and the modules that it loads when it is used
+LOADED_GROUPS = {"openstack": ("cliff.formatter", "keystoneauth1.plugin", "openstack.")}
+LOADED_MODULES = {
+    "placement-manage": ("placement.db.sqlalchemy.migration", "psycopg2", "pymysql"),
+    "placement-migrate": ("osc_placement.migrate.main", "pymysql"),
+    "placement-server": ("osc_placement.server.serve", "psycopg2", "pymysql"),
+    "placement-status": ("psycopg2", "pymysql"),
+    "tests.functional.db.resident:main": ("placement.db_api", "placement.deploy", "psycopg2", "pymysql"),
+}
+#: servers are so in their own tests only, which start them as people do
+MEASURED = ("openstack",)
+
+
+def receive(control):
+    """Wait for requests and return, in a child for each, its arguments; None when there are no more."""
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    while True:
+        packet, descriptors, _, _ = recv_fds(control, LARGEST_REQUEST, 4)
+        if not packet:
+            return None
+        if os.fork() == 0:
+            control.close()
+            *streams, told = descriptors
+            if run_child(socket(fileno=told), streams):
+                request = json.loads(packet)
+                become(request, streams)
+                return request["arguments"]
+        for descriptor in descriptors:
+            os.close(descriptor)
+
+
+def run_child(told, streams):
+    """Fork the child, where the answer is True; its parent tells how it ends, and ends too."""
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    child = os.fork()
+    if child == 0:
+        told.close()
+        return True
+    for descriptor in streams:
+        os.close(descriptor)
+    told.sendall(f"{child}\n".encode())
+    _, status = waitpid(child, 0)
+    told.sendall(f"{status}\n".encode())
+    os._exit(0)
+
+
+def become(request, streams):
+    """Take on what a new process is given."""
+    if request["session"]:
+        os.setsid()
+    for number, descriptor in enumerate(streams):
+        os.dup2(descriptor, number)
+        os.close(descriptor)
+    os.environ.clear()
+    os.environ.update(request["environment"])
+    os.chdir(request["directory"])
+    sys.stdin = sys.__stdin__ = fdopen(0, closefd=False)
+    sys.stdout = sys.__stdout__ = fdopen(1, "w", closefd=False)
+    error = fdopen(2, "wb", closefd=False, buffering=0)
+    sys.stderr = sys.__stderr__ = io.TextIOWrapper(error, errors="backslashreplace", line_buffering=True)
+
+
+def load_deferred(entry_point):
+    """Load the module of a command of ours, which a start leaves until the command is used."""
+    package, _, module = entry_point.module.rpartition(".")
+    if module == "deferred":
+        importlib.import_module(f"{package}.{entry_point.attr.partition('.')[0]}")
+
+
+def load(program):
+    """Load what a program loads when it is started and used; the function that it runs."""
+    (script,) = entry_points(group="console_scripts", name=program) or [EntryPoint("", program, "")]
+    main = script.load()
+    for module in LOADED_MODULES.get(program, ()):
+        with contextlib.suppress(ImportError):
+            importlib.import_module(module)
+    found = entry_points()
+    for group in found.groups:
+        if group.startswith(LOADED_GROUPS.get(program, ())):
+            for entry_point in found.select(group=group):
+                with contextlib.suppress(Exception):  # as those fail whose libraries are not installed
+                    entry_point.load()
+                    load_deferred(entry_point)
+    if program == "openstack":
+        fill_caches()
+    gc.freeze()
+    return main
+
+
+def fill_caches():
+    """Fill the caches of the libraries of ``openstack``."""
+    from cliff import command
+    from openstackclient import shell
+
+    command._get_distributions_by_modules()
+    shell.OpenStackShell.NAME = "openstack"
+
+
+def measure():
+    """Measure the coverage of every child, where `tools/test --coverage` says with which settings."""
+    settings = os.environ.get("OSC_PLACEMENT_TEST_COVERAGE")
+    if settings is not None:
+        import coverage  # not there in other environments
+
+        os.environ["COVERAGE_PROCESS_START"] = settings
+        coverage.process_startup()
+
+
+def end(main):
+    """Run a program, and end as the interpreter does, but for clearing what this process shares.
+
+    To clear it is to copy every page of it, which took two thirds of the time of a command. What cannot be
+    written at the end is left to the interpreter, and so is a status that is a text.
+    """
+    try:
+        status = main() or 0
+    except SystemExit as exit_:
+        status = exit_.code or 0
+    threading._shutdown()
+    atexit._run_exitfuncs()
+    with contextlib.suppress(OSError, TypeError, ValueError):
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status & 0xFF)
+    sys.exit(status)
+
+
+if __name__ == "__main__":
+    (program,) = sys.argv[1:]
+    if program in MEASURED:
+        measure()
+    main = load(program)
+    arguments = receive(socket(fileno=0))
+    if arguments is None:
+        end(lambda: 0)
+    sys.argv = [program, *arguments]
+    end(main)

@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programs for tests: a process for each command line, quickly forked instead of started."""
+
+import json
+import os
+import pathlib
+import socket
+import subprocess
+import sys
+
+HERE = pathlib.Path(__file__).parent
+#: seconds after which a command is taken to hang
+PATIENCE = 300
+
+
+class ForkServer:
+    """Where the processes of a program come from without loading it for each; one interpreter for all."""
+
+    def __init__(self, program, python):
+        self._python = python
+        self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            # not with the directories beside it in its path: one of them is called packaging
+            command = [python, "-P", HERE / "fork_server.py", program]
+            environment = {**os.environ, "PYTHONPATH": str(HERE.parents[1])} if ":" in program else None
+            self._process = subprocess.Popen(command, stdin=theirs, env=environment)
+
+    def write_program(self, directory):
+        """Have an `openstack` in a directory that comes from here; the descriptor that it has to inherit."""
+        program = directory / "openstack"
+        program.write_text(f'#!/bin/sh\nexec {self._python} -IS {HERE / "forked_openstack.py"} "$@"\n')
+        program.chmod(0o755)
+        return self.control.fileno()
+
+    def close(self):
+        """End the interpreter; what it forked goes on."""
+        self.control.close()
+        self._process.wait(timeout=60)
+
+
+SERVERS = {}
+
+
+def find_server(program, python=sys.executable):
+    """The one fork server of a program for all tests of this process.
+
+    :param program: a console script of the interpreter's environment, or ``module:function`` of the tests
+    """
+    key = (program, python)
+    if key not in SERVERS:
+        SERVERS[key] = ForkServer(*key)
+    return SERVERS[key]
+
+
+def close_servers():
+    """End all fork servers."""
+    while SERVERS:
+        SERVERS.popitem()[1].close()
+
+
+class ForkedProcess(subprocess.Popen):
+    """A `Popen` whose process is a child of a fork server: `args` are the program's arguments."""
+
+    def __init__(self, server, arguments, *, cwd=None, env=None, start_new_session=False, **settings):
+        self._server = server
+        self._request = {
+            "arguments": [str(argument) for argument in arguments],
+            "directory": str(cwd or os.getcwd()),
+            "environment": dict(os.environ if env is None else env),
+            "session": start_new_session,
+        }
+        super().__init__(arguments, **settings)
+
+    def _execute_child(self, *settings):
+        pipes = settings[10:16]
+        streams = [pipes[0], pipes[3], pipes[5]]
+        streams = [number if pipe == -1 else pipe for number, pipe in enumerate(streams)]
+        ours, theirs = socket.socketpair()
+        with theirs:
+            packet = json.dumps(self._request).encode()
+            socket.send_fds(self._server.control, [packet], [*streams, theirs.fileno()])
+        self._told = ours.makefile()
+        ours.close()
+        self.pid = int(self._told.readline())
+        self._child_created = True
+        self._close_pipe_fds(*pipes)
+
+    def _try_wait(self, wait_flags):
+        with socket.socket(fileno=os.dup(self._told.fileno())) as status:
+            try:
+                told = status.recv(100, socket.MSG_DONTWAIT if wait_flags & os.WNOHANG else 0)
+            except BlockingIOError:
+                return 0, 0
+        self._told.close()
+        return self.pid, int(told)
+
+    def _internal_poll(self, **_):
+        if self.returncode is None and self._waitpid_lock.acquire(False):
+            try:
+                pid, status = self._try_wait(os.WNOHANG)
+                if pid == self.pid:
+                    self._handle_exitstatus(status)
+            finally:
+                self._waitpid_lock.release()
+        return self.returncode
+
+
+def is_installed(program):
+    """Whether the environment of the tests has a program."""
+    return pathlib.Path(sys.executable).with_name(program).exists()
+
+
+def run(program, *arguments, python=sys.executable, text="", **settings):
+    """Run a command line on a text, as :func:`subprocess.run` with its output captured as text does."""
+    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    server = find_server(program, python)
+    with ForkedProcess(server, arguments, text=True, **pipes, **settings) as process:
+        try:
+            out, err = process.communicate(text, timeout=PATIENCE)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            raise
+    return subprocess.CompletedProcess([program, *arguments], process.returncode, out, err)
