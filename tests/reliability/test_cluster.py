@@ -74,7 +74,7 @@ def check_served(urls, subject):
 def test_a_provider_is_not_oversold_by_all_nodes_together(cluster, urls, client):
     """Row locks do not reach other nodes; what is judged on old facts is not certified, and judged again."""
     statuses = Counter()
-    for _ in scale.rounds(2):
+    for _ in scale.rounds(1):
         subject = make_provider(client, 12)
         await_provider(urls, subject)
         claims = [Claim.of({subject: random.randint(1, 3)}) for _ in range(24)]
