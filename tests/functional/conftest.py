@@ -20,7 +20,9 @@ def get_server(tmp_path_factory):
                 directory = tmp_path_factory.mktemp(f"server-{backend}")
                 url = started.enter_context(databases.make_database(backend, directory))
                 arguments = ("--database", url, "--workers", "2")
-                running[backend] = started.enter_context(servers.running(directory, *arguments))
+                # however the tests that use it start theirs
+                server = servers.running(directory, *arguments, command=(servers.PROGRAM,))
+                running[backend] = started.enter_context(server)
             return running[backend]
 
         yield get

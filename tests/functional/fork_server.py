@@ -4,7 +4,8 @@
 A program on its own; it imports nothing of the project. Its argument is the name of a console script of the
 environment, or a function as `module:function`. It loads that once, and then forks for each command line: the
 child gets the arguments, environment, directory and standard streams that come with the request, and from
-there on is a process that has just been started, until it has done its work.
+there on does what a process does that has just been started. What an interpreter takes from its start is that
+of this one: the seed of hashes, limits, the encoding of streams, and what is printed while modules load.
 
 A request is a packet on the socket that is standard input: JSON, and with it the descriptors of the three
 streams and of a socket, to which the process id of the child is written and, when it has ended, its status.

@@ -4,11 +4,17 @@
 import json
 import os
 import pathlib
+import signal
 import socket
 import subprocess
 import sys
 
 HERE = pathlib.Path(__file__).parent
+ROOT = HERE.parents[1]
+#: the variables that programs are loaded with, before any test has changed some
+ENVIRONMENT = dict(os.environ)
+#: what a forked process can be told, of what `Popen` takes
+SETTINGS = {"bufsize", "stdin", "stdout", "stderr", "text"}
 #: seconds after which a command is taken to hang
 PATIENCE = 300
 
@@ -22,8 +28,11 @@ class ForkServer:
         with theirs:
             # not with the directories beside it in its path: one of them is called packaging
             command = [python, "-P", HERE / "fork_server.py", program]
-            environment = {**os.environ, "PYTHONPATH": str(HERE.parents[1])} if ":" in program else None
-            self._process = subprocess.Popen(command, stdin=theirs, env=environment)
+            environment = {**ENVIRONMENT, "PYTHONPATH": str(ROOT)} if ":" in program else ENVIRONMENT
+            # in a session of its own: Ctrl-C is for pytest, which ends what it has begun
+            self.process = subprocess.Popen(
+                command, cwd=ROOT, env=environment, stdin=theirs, start_new_session=True
+            )
 
     def write_program(self, directory):
         """Have an `openstack` in a directory that comes from here; the descriptor that it has to inherit."""
@@ -35,7 +44,7 @@ class ForkServer:
     def close(self):
         """End the interpreter; what it forked goes on."""
         self.control.close()
-        self._process.wait(timeout=60)
+        self.process.wait(timeout=60)
 
 
 SERVERS = {}
@@ -49,6 +58,7 @@ def find_server(program, python=sys.executable):
     key = (program, python)
     if key not in SERVERS:
         SERVERS[key] = ForkServer(*key)
+    assert SERVERS[key].process.poll() is None, f"the fork server of {program} has ended"
     return SERVERS[key]
 
 
@@ -62,6 +72,7 @@ class ForkedProcess(subprocess.Popen):
     """A `Popen` whose process is a child of a fork server: `args` are the program's arguments."""
 
     def __init__(self, server, arguments, *, cwd=None, env=None, start_new_session=False, **settings):
+        assert settings.keys() <= SETTINGS, settings
         self._server = server
         self._request = {
             "arguments": [str(argument) for argument in arguments],
@@ -79,7 +90,8 @@ class ForkedProcess(subprocess.Popen):
         with theirs:
             packet = json.dumps(self._request).encode()
             socket.send_fds(self._server.control, [packet], [*streams, theirs.fileno()])
-        self._told = ours.makefile()
+        # unbuffered: the status may come as soon as the pid, and is read from the socket itself
+        self._told = ours.makefile("rb", buffering=0)
         ours.close()
         self.pid = int(self._told.readline())
         self._child_created = True
@@ -92,7 +104,8 @@ class ForkedProcess(subprocess.Popen):
             except BlockingIOError:
                 return 0, 0
         self._told.close()
-        return self.pid, int(told)
+        # who should have told it was killed: so is the process, of which nobody knows any more
+        return self.pid, int(told or os.kill(self.pid, signal.SIGKILL) or signal.SIGKILL)
 
     def _internal_poll(self, **_):
         if self.returncode is None and self._waitpid_lock.acquire(False):

@@ -18,17 +18,19 @@ from tests.functional.forking import ForkedProcess, find_server
 ROOT = pathlib.Path(__file__).parents[2]
 #: the tests whose servers are measured: those of other tests take longer so, and do nothing that these do not
 MEASURED = "tests/functional/server/"
+#: the tests that are about the program, which is then started as people do
+OF_PROGRAM = (MEASURED, "tests/functional/packaging/")
 PROGRAM = pathlib.Path(sys.executable).with_name("placement-server")
 
 
-def is_of_server():
-    """Whether the test is about the server, which is then started as people do."""
-    return os.environ.get("PYTEST_CURRENT_TEST", "").startswith(MEASURED)
+def is_in(*directories):
+    """Whether the test that is being run is in one of these."""
+    return os.environ.get("PYTEST_CURRENT_TEST", "").startswith(directories)
 
 
 def make_command():
     """What starts `placement-server`: measured if the test is, and about the server."""
-    if not is_of_server() or coverage.Coverage.current() is None:
+    if not is_in(MEASURED) or coverage.Coverage.current() is None:
         return (PROGRAM,)
     data = ROOT / ".cache" / "coverage"
     measure = ("coverage", "run", f"--rcfile={ROOT / 'pyproject.toml'}", f"--data-file={data}")
@@ -66,12 +68,12 @@ def make_environment(**variables):
 def launched(directory, *arguments, environment=None, wrapper=(), command=None):
     """A server process in a directory, with its log there; killed at the end if it is still running.
 
-    A wrapper is a command that becomes the one it is given. Where neither is given, and the test is not about
-    the server, it comes from a fork server.
+    A wrapper is a command that becomes the one it is given. With neither that nor a command, and in a test
+    that is not about the program, the process comes from a fork server.
     """
     log = directory / "server.log"
     line = ["serve", "--port", "0", *map(str, arguments)]
-    if wrapper or command or is_of_server():
+    if wrapper or command or is_in(*OF_PROGRAM):
         start = partial(subprocess.Popen, [*wrapper, *(command or make_command()), *line])
     else:
         start = partial(ForkedProcess, find_server("placement-server"), line)

@@ -66,7 +66,7 @@ class Worker:
 
     def _goes_on(self) -> bool:
         beyond = time.monotonic() - self._end
-        return beyond < (0 if self.counts["marks kept"] else PATIENCE)
+        return beyond < (0 if self.counts["marks kept"] or self.counts["failed"] else PATIENCE)
 
     def _count_failure(self, work: Callable[[], None]) -> None:
         try:

@@ -36,9 +36,12 @@ def remember_commands():
         if group not in known:
             before, manager.commands = manager.commands, {}
             look_for(manager, group)
+            manager.group_list.pop()
             known[group], manager.commands = manager.commands, before
-        else:
-            manager.group_list.append(group)
+        if known[group].keys() & manager.commands.keys():
+            look_for(manager, group)  # which warns of a command that is there twice
+            return
+        manager.group_list.append(group)
         manager.commands.update(known[group])
 
     CommandManager.load_commands = load_commands

@@ -23,7 +23,8 @@ PROJECTS = ("blue", "green")
 ROLES = ("service", "member", "reader")
 PATIENCE = 90
 
-# its caches are its own, as it is one process: without them a request takes it a tenth of a second
+# the one with a cache is one process, so that it knows of all changes; without, a request takes a tenth of a
+# second
 CONFIGURATION = """\
 [DEFAULT]
 use_stderr = true
@@ -40,7 +41,7 @@ key_repository = {directory}/credential-keys
 [identity]
 password_hash_rounds = 4
 [cache]
-enabled = true
+enabled = {cached}
 backend = dogpile.cache.memory
 """
 
@@ -89,7 +90,7 @@ def install():
 
 def bootstrap(binaries, directory, port):
     """Make the database, the keys, the administrator, and the catalog's entry of what will listen there."""
-    configuration = _configure(directory, "keystone.conf", lifetime=3600)
+    configuration = _configure(directory, "keystone.conf", lifetime=3600, cached=True)
     user, group = pwd.getpwuid(os.getuid()).pw_name, grp.getgrgid(os.getgid()).gr_name
     for arguments in (
         ("db_sync",),
@@ -110,9 +111,9 @@ def bootstrap(binaries, directory, port):
     return configuration
 
 
-def _configure(directory, name, *, lifetime):
+def _configure(directory, name, *, lifetime, cached):
     path = directory / name
-    path.write_text(CONFIGURATION.format(directory=directory, lifetime=lifetime))
+    path.write_text(CONFIGURATION.format(directory=directory, lifetime=lifetime, cached=cached))
     return path
 
 
@@ -123,7 +124,9 @@ def serving(binaries, configuration, port):
     log = directory / f"{configuration.stem}.log"
     # not as arguments: Keystone takes those of the process, whatever it is, for its own
     settings = directory / f"{configuration.stem}.gunicorn.py"
-    settings.write_text(f'bind = "127.0.0.1:{port}"\nwsgi_app = "keystone.wsgi.api:application"\n')
+    settings.write_text(
+        f'bind = "127.0.0.1:{port}"\nworkers = 1\nwsgi_app = "keystone.wsgi.api:application"\n'
+    )
     environment = servers.make_environment(
         HOME=str(directory),
         OS_KEYSTONE_CONFIG_FILES=str(configuration),
@@ -160,7 +163,7 @@ def _await_answer(url, process, log):
 @contextlib.contextmanager
 def serving_short_lived(binaries, directory, lifetime=1):
     """The same Keystone with another door, behind which tokens expire after a moment."""
-    configuration = _configure(directory, "short-lived.conf", lifetime=lifetime)
+    configuration = _configure(directory, "short-lived.conf", lifetime=lifetime, cached=False)
     with serving(binaries, configuration, find_free_port()) as keystone:
         yield keystone
 
