@@ -37,8 +37,8 @@ LOADED_MODULES = {
     "placement-status": ("psycopg2", "pymysql"),
     "tests.functional.db.resident:main": ("placement.db_api", "placement.deploy", "psycopg2", "pymysql"),
 }
-#: servers are so in their own tests only, which start them as people do
-MEASURED = ("openstack",)
+#: with what they load; of placement-server what commands do, as servers are measured in their own tests
+MEASURED = ("openstack", "placement-migrate")
 
 
 def receive(control):
@@ -133,6 +133,8 @@ def measure():
         import coverage  # not there in other environments
 
         os.environ["COVERAGE_PROCESS_START"] = settings
+        # the settings have a path in the clone, and a child may be in any directory
+        os.environ["COVERAGE_FILE"] = os.path.join(os.path.dirname(settings), ".cache", "coverage")
         coverage.process_startup()
 
 
@@ -163,5 +165,7 @@ if __name__ == "__main__":
     arguments = receive(socket(fileno=0))
     if arguments is None:
         end(lambda: 0)
+    if program == "placement-server" and "serve" not in arguments:
+        measure()
     sys.argv = [program, *arguments]
     end(main)
