@@ -157,7 +157,7 @@ class PostgreSQL(OwnServer):
         self.run(self.programs / "initdb", "-D", data, "-A", "trust", "-U", "postgres", "-E", "UTF8")
 
     def launch(self):
-        """Start with default settings: commits are durable."""
+        """Start with default settings where it matters: commits are durable."""
         return self.run(
             self.programs / "postgres",
             "-D",
@@ -168,6 +168,9 @@ class PostgreSQL(OwnServer):
             "127.0.0.1",
             "-k",
             self.directory,
+            # what is left of a server that is killed goes with its directory
+            "-c",
+            "dynamic_shared_memory_type=mmap",
             check=False,
         )
 
