@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 import pathlib
-import shutil
+import stat
 from collections.abc import Iterable
 from functools import partial
 from typing import Final
@@ -35,10 +35,13 @@ def _write(path: pathlib.Path, pieces: Iterable[str], mode: int = _ANYBODY) -> N
 
 def _replace(target: pathlib.Path, pieces: Iterable[str], mode: int, keep_mode: bool) -> None:
     part = target.with_name(f".{target.name}.{os.getpid()}.part")
+    keeps = keep_mode and target.exists()
+    # from the first byte: nobody is to read of a private file what others may of a new one
+    mode = stat.S_IMODE(target.stat().st_mode) if keeps else mode
     try:
         _write(part, pieces, mode)
-        if keep_mode and target.exists():
-            shutil.copymode(target, part)
+        if keeps:
+            part.chmod(mode)
         part.replace(target)
     finally:
         part.unlink(missing_ok=True)
