@@ -2,6 +2,7 @@
 """Empty databases for tests, on the three kinds that the server runs on; dropped when the test is over."""
 
 import contextlib
+import importlib.util
 import os
 import uuid
 
@@ -37,6 +38,12 @@ def skip_or_fail(reason, *, allow_module_level=False):
     if os.environ.get(STRICT) == "1":
         pytest.fail(f"{reason}; it must not, because {STRICT}=1", pytrace=False)
     pytest.skip(reason, allow_module_level=allow_module_level)
+
+
+def require_reference():
+    """Skip or fail the test if openstack-placement is not there to be compared with."""
+    if importlib.util.find_spec("placement") is None:
+        skip_or_fail("openstack-placement is not installed (extra 'reference')")
 
 
 @contextlib.contextmanager

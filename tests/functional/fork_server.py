@@ -28,8 +28,9 @@ from os import fdopen, waitpid
 from socket import recv_fds, socket
 
 LARGEST_REQUEST = 1 << 20
-#: by program, the groups of entry points and the modules that it loads when it is used
-LOADED_GROUPS = {"openstack": ("cliff.formatter", "keystoneauth1.plugin", "openstack.")}
+#: the groups of entry points that openstack loads
+LOADED_GROUPS = ("cliff.formatter", "keystoneauth1.plugin", "openstack.")
+#: by program, the modules that it loads when it is used
 LOADED_MODULES = {
     "placement-manage": ("placement.db.sqlalchemy.migration", "psycopg2", "pymysql"),
     "placement-migrate": ("osc_placement.migrate.main", "pymysql"),
@@ -104,24 +105,24 @@ def load(program):
     for module in LOADED_MODULES.get(program, ()):
         with contextlib.suppress(ImportError):
             importlib.import_module(module)
-    found = entry_points()
-    for group in found.groups:
-        if group.startswith(LOADED_GROUPS.get(program, ())):
-            for entry_point in found.select(group=group):
-                with contextlib.suppress(Exception):  # as those fail whose libraries are not installed
-                    entry_point.load()
-                    load_deferred(entry_point)
     if program == "openstack":
-        fill_caches()
+        load_commands()
     gc.freeze()
     return main
 
 
-def fill_caches():
-    """Fill the caches of the libraries of ``openstack``."""
+def load_commands():
+    """Load all commands of ``openstack``, and fill the caches of its libraries."""
     from cliff import command
     from openstackclient import shell
 
+    found = entry_points()
+    for group in found.groups:
+        if group.startswith(LOADED_GROUPS):
+            for entry_point in found.select(group=group):
+                with contextlib.suppress(Exception):  # as those fail whose libraries are not installed
+                    entry_point.load()
+                    load_deferred(entry_point)
     command._get_distributions_by_modules()
     shell.OpenStackShell.NAME = "openstack"
 

@@ -118,11 +118,6 @@ class ForkedProcess(subprocess.Popen):
         return self.returncode
 
 
-def is_installed(program):
-    """Whether the environment of the tests has a program."""
-    return pathlib.Path(sys.executable).with_name(program).exists()
-
-
 def run(program, *arguments, python=sys.executable, text="", **settings):
     """Run a command line on a text, as :func:`subprocess.run` with its output captured as text does."""
     pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Short runs of `staleness` and `acknowledged`; with ``--seconds 600``, each is a long one."""
 
-import importlib.util
 import subprocess
 import sys
 
@@ -15,8 +14,7 @@ pytestmark = pytest.mark.usefixtures("database_url")
 
 def test_nobody_sees_anything_old(backend):
     """Whatever three servers do to one database, and though connections are cut, a worker sees the truth."""
-    if importlib.util.find_spec("placement") is None:
-        databases.skip_or_fail("openstack-placement is not installed (extra 'reference')")
+    databases.require_reference()
     # a process of its own: the reference leaves its marks on it
     assert " 0 stale" in run("staleness", backend, seconds=5)
 

@@ -23,6 +23,7 @@ from keystoneauth1.token_endpoint import Token
 from benchmarks import environments
 from osc_placement import errors, microversion
 from osc_placement.client import PlacementClient
+from tests.functional import servers
 
 REFERENCE = "osc-placement==4.9.1"
 #: output depends on these as much as on the plugin, so both are run by the same versions of them
@@ -125,13 +126,8 @@ def endpoint(tmp_path_factory):
     if url := os.environ.get("PLACEMENT_TEST_ENDPOINT"):
         yield url
         return
-    program = pathlib.Path(sys.executable).with_name("placement-server")
-    directory = tmp_path_factory.mktemp("server")
-    with subprocess.Popen(
-        [program, "serve", "--port", "0"], stdout=subprocess.PIPE, text=True, cwd=directory
-    ) as server:
-        yield re.search(r"ready at (\S+)", server.stdout.readline())[1]
-        server.terminate()
+    with servers.running(tmp_path_factory.mktemp("server")) as server:
+        yield server.url
 
 
 @pytest.fixture(scope="module")

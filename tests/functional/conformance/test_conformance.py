@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Requests that openstack-placement's own suite makes get from us the answers it expects."""
 
-import importlib.util
 import json
 import subprocess
 import sys
@@ -17,8 +16,7 @@ DIFFERENCES = {}
 @pytest.fixture(scope="module")
 def report():
     """What came of the reference's suite."""
-    if importlib.util.find_spec("placement") is None:
-        databases.skip_or_fail("openstack-placement is not installed (extra 'reference')")
+    databases.require_reference()
     command = [sys.executable, "-W", "ignore", "-m", "tests.functional.conformance.reference_suite"]
     process = subprocess.run(command, capture_output=True, text=True, timeout=900, check=False)
     assert process.returncode == 0, process.stderr[-3000:]

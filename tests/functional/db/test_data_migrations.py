@@ -23,8 +23,8 @@ OLD_CONSUMERS = 4
 def run(commands, conf, *arguments):
     """Run a command with a placement.conf; exit status and standard output, with our name for the command."""
     command = commands[arguments[0]]
-    if not forking.is_installed(command[0]):
-        databases.skip_or_fail("openstack-placement is not installed (extra 'reference')")
+    if commands is THEIRS:
+        databases.require_reference()
     config = ["--config-file", str(conf)]
     # oslo.config wants its own options first
     line = [*config, *arguments] if commands is THEIRS else [*arguments, *config]

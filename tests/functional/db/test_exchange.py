@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The two servers take turns on one database: each finds what the other left, and goes on from there."""
 
-import importlib.util
 import json
 import uuid
 
@@ -148,8 +147,7 @@ def failures(answers):
 @pytest.mark.parametrize("first", SERVERS)
 def test_servers_take_turns_on_a_database(database_url, first):
     """What one wrote the other reads alike, changes, and gives back; the tables stay as they were made."""
-    if importlib.util.find_spec("placement") is None:
-        databases.skip_or_fail("openstack-placement is not installed (extra 'reference')")
+    databases.require_reference()
     (second,) = {*SERVERS} - {first}
 
     wrote, before = converse(first, database_url, write("A"), read("A"))

@@ -32,8 +32,7 @@ def make_by_revisions(database):
 
 def run_reference(directory, url, *arguments):
     """Run placement-manage on a database; its standard output."""
-    if not forking.is_installed("placement-manage"):
-        databases.skip_or_fail("openstack-placement is not installed (extra 'reference')")
+    databases.require_reference()
     config = configparser.RawConfigParser()
     config["placement_database"] = {"connection": url}
     path = directory / "placement.conf"

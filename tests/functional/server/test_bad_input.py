@@ -2,7 +2,6 @@
 """Bytes that no client should send, through a socket: refused as the reference refuses them, never a 500."""
 
 import contextlib
-import importlib.util
 import json
 import re
 import socket
@@ -144,8 +143,7 @@ def port(request, tmp_path_factory):
 @pytest.fixture(scope="module")
 def reference_port(tmp_path_factory):
     """Where openstack-placement listens."""
-    if importlib.util.find_spec("placement") is None:
-        databases.skip_or_fail("openstack-placement is not installed (extra 'reference')")
+    databases.require_reference()
     with _contained(tmp_path_factory.mktemp("reference"), CONTAINERS["reference"]) as listening:
         yield listening
 

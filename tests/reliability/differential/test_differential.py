@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A short conversation of random requests with both servers; ``tools/differential`` has long ones."""
 
-import importlib.util
 import re
 import secrets
 import subprocess
@@ -19,8 +18,7 @@ SEEDS = (1, secrets.randbelow(10**9))
 
 def run(*arguments):
     """Run the tester as a program of its own: the reference leaves its marks on the process."""
-    if importlib.util.find_spec("placement") is None:
-        databases.skip_or_fail("openstack-placement is not installed (extra 'reference')")
+    databases.require_reference()
     command = [sys.executable, "-m", "tests.reliability.differential", *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
 
