@@ -80,9 +80,9 @@ def _parsing() -> Iterator[None]:
             "that has 'connection' in [placement_database] with --config-file"
         ) from error
     except cfg.Error as error:
-        raise CannotRun(" ".join(str(error).split())) from error
+        raise CannotRun(in_one_line(error)) from error
     except Exception as error:  # such as that of a file that is no text
-        raise CannotRun(f"The configuration cannot be read: {' '.join(str(error).split())}") from error
+        raise CannotRun(f"The configuration cannot be read: {in_one_line(error)}") from error
 
 
 def _prepare(sources: Sources) -> cfg.ConfigOpts:
@@ -162,4 +162,9 @@ def _reason(error: BaseException) -> str:
     """The innermost cause, in one line."""
     while error.__cause__ is not None:
         error = error.__cause__
-    return " ".join(str(error).split()) or type(error).__name__
+    return in_one_line(error) or type(error).__name__
+
+
+def in_one_line(error: BaseException) -> str:
+    """What an error says, without the breaks that libraries put into it."""
+    return " ".join(str(error).split())

@@ -25,6 +25,7 @@ from osc_placement.server.opening import (
     CannotRun,
     Sources,
     improvise_configuration,
+    in_one_line,
     muted,
     open_database,
     read_configuration,
@@ -102,7 +103,7 @@ def _set_up_logging(conf: ConfigOpts, options: Options) -> None:
     try:
         _log_as_configured(conf, options)
     except Exception as error:  # whatever oslo.log makes of a value, or the system of a file
-        raise CannotRun(f"The log cannot be set up as configured: {' '.join(str(error).split())}") from error
+        raise CannotRun(f"The log cannot be set up as configured: {in_one_line(error)}") from error
 
 
 def _log_as_configured(conf: ConfigOpts, options: Options) -> None:
@@ -175,14 +176,12 @@ def _try_to_load(conf: ConfigOpts, directory: Path) -> None:
         Policy(conf).load()
     except Exception as error:  # whatever oslo.policy makes of a text
         name = conf.oslo_policy.policy_file
-        raise CannotRun(f"The policy, {name}, cannot be read: {' '.join(str(error).split())}") from error
+        raise CannotRun(f"The policy, {name}, cannot be read: {in_one_line(error)}") from error
     try:
         deploy.loadapp(conf)
     except Exception as error:
         LOG.debug("failed", exc_info=True)
-        raise CannotRun(
-            f"The service cannot be set up as configured: {' '.join(str(error).split())}"
-        ) from error
+        raise CannotRun(f"The service cannot be set up as configured: {in_one_line(error)}") from error
     # its connections must be closed before there are workers that would inherit them
     gc.collect()
     metrics_directory.forget_this_process(directory)
