@@ -20,6 +20,7 @@
     │   ├── ProviderHasChildren         with code placement.resource_provider.cannot_delete_parent
     │   ├── InventoryInUse              with code placement.inventory.inuse
     │   ├── ResourceClassExists, ResourceClassInUse, TraitInUse
+    │   ├── GenerationExhausted         clients must not try again
     │   └── InventoryUnfit              no such inventory
     │       ├── CapacityExceeded
     │       └── ConstraintsViolated
@@ -32,6 +33,7 @@
     ├── Unavailable                     503
     │   ├── DatabaseUnavailable
     │   ├── DatabaseFull
+    │   ├── DatabaseReadOnly
     │   ├── SchemaUnfit
     │   └── TooMuchContention
     ├── Forbidden                       403, without "vary"
@@ -148,6 +150,20 @@ class ConsumerChanged(ConcurrentUpdate):
     def __init__(self, expected: int | None, given: int | None) -> None:
         said = "null" if expected is None else expected
         super().__init__(f"consumer generation conflict - expected {said} but got {given}")
+
+
+class GenerationExhausted(Conflict):
+    """The generation is the largest number that its column holds, so nothing can be changed any more.
+
+    :param table: that of the object, which an operator has to change
+    """
+
+    def __init__(self, table: str, uuid: str, generation: int) -> None:
+        super().__init__(
+            f"The generation of {uuid} is {generation}, the largest that the database stores, so it cannot "
+            f"be changed any more; an operator has to set 'generation' to 1 in the database, where 'uuid' is "
+            f"{uuid} in the table {table}"
+        )
 
 
 class DuplicateProvider(Conflict):
@@ -308,6 +324,13 @@ class DatabaseFull(Unavailable):
 
     def __init__(self) -> None:
         super().__init__("The database has no room left; nothing was changed. Tell the operator.")
+
+
+class DatabaseReadOnly(Unavailable):
+    """The database takes no changes, as a standby does; it answers what only reads."""
+
+    def __init__(self) -> None:
+        super().__init__("The database is read-only; nothing was changed. Tell the operator.")
 
 
 class SchemaUnfit(Unavailable):

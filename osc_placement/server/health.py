@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
 from concurrent.futures import Future, wait
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from osc_placement.server import errors
 from osc_placement.server.db import names, upgrade
@@ -21,8 +22,14 @@ if TYPE_CHECKING:
 
 LOG = logging.getLogger(__name__)
 
-#: seconds that a start waits for the database, and a probe for the one before it, which does
+T = TypeVar("T")
+
+#: seconds that a start waits for the database, and whoever asks for readiness for the probe that finds out
 PATIENCE: Final = 2
+#: seconds for which counts what was found out of the database
+KEPT: Final = 1
+
+READ_ONLY: Final = "The database is read-only: changes are answered with 503, reads go on."
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +38,8 @@ class Fault:
 
     check: str
     reason: str
+    #: whether what only reads is answered all the same
+    reads_go_on: bool = False
 
 
 class Health:
@@ -42,8 +51,11 @@ class Health:
         self._current = current
         self._starting = threading.Lock()
         self._ready = False
+        self._state: upgrade.State | None = None
+        self._checked_at = 0.0
         self._probing = threading.Lock()
-        self._probed_at = 0.0
+        self._probe_begun = self._probe_ended = -math.inf
+        self._probe_result: Future[Fault | None] | None = None
 
     def start(self) -> None:
         """Get ready; if the database does not answer, go on with it beside what can be answered without."""
@@ -63,38 +75,72 @@ class Health:
             LOG.warning("the database cannot be reached; answering 503 until it can")
 
     def get_ready(self) -> None:
-        """Bring what every request relies on into the database, once, as soon as it can be reached.
+        """Bring what every request relies on into the database, as soon as it can be reached.
+
+        Once, and again if the database was dropped and made again, or restored from a backup: what was
+        brought there is compared once a second. One thread does so; others go on meanwhile, but for the first
+        time.
 
         :raises errors.DatabaseUnavailable: it cannot be reached
         :raises errors.SchemaUnfit: its tables are not those that are needed
         """
-        if not self._ready:
-            with self._starting:
-                if not self._ready:
-                    self._get_ready()
-                    self._ready = True
+        if self._ready and time.monotonic() < self._checked_at + KEPT:
+            return
+        if not self._starting.acquire(blocking=not self._ready):
+            return
+        try:
+            if self._ready and time.monotonic() < self._checked_at + KEPT:
+                return
+            if not (self._ready and self._is_as_it_was()):
+                self._ready = False
+                self._get_ready()
+                self._ready = True
+            self._checked_at = time.monotonic()
+        finally:
+            self._starting.release()
+
+    def _is_as_it_was(self) -> bool:
+        try:
+            state = self._database.read(upgrade.read_state, own_tables=self._database.revisions_kept)
+        except errors.SchemaUnfit:
+            return False
+        assert self._state is not None, "the state is known before the service is ready"
+        return state.is_of_the_same_database(self._state)
 
     def _get_ready(self) -> None:
         if fault := upgrade.find_fault(self._database):
             raise errors.SchemaUnfit(fault)
         names.synchronize(self._database)
         _keep_revisions(self._database)
+        self._state = self._database.read(upgrade.read_state, own_tables=self._database.revisions_kept)
 
     def find_fault(self) -> Fault | None:
-        """What stands in the way of answering, if anything does.
+        """Return what stands in the way of answering, or None; it was found out in the last second.
 
-        One probe at a time asks the database, so one that hangs does not take every thread with it.
+        There is one probe at a time, in a thread of its own, and all who ask meanwhile wait for it, so that
+        neither many who ask nor a database that hangs take the threads and connections of others. The lock
+        is held to find or start the probe only. Nobody waits longer than `PATIENCE` after its start.
         """
-        if not self._probing.acquire(timeout=PATIENCE):
-            waiting = time.monotonic() - self._probed_at
+        with self._probing:
+            now = time.monotonic()
+            result = self._probe_result
+            if result is None or (result.done() and now - self._probe_ended >= KEPT):
+                result = Future()
+                threading.Thread(target=_complete, args=(result, self._probe), daemon=True).start()
+                self._probe_result, self._probe_begun = result, now
+            begun = self._probe_begun
+        if not wait([result], max(0, begun + PATIENCE - now)).done:
+            waiting = time.monotonic() - begun
             return Fault("database", f"The database has not answered for {waiting:.0f} seconds.")
-        try:
-            self._probed_at = time.monotonic()
-            return self._probe()
-        finally:
-            self._probing.release()
+        return result.result()
 
     def _probe(self) -> Fault | None:
+        try:
+            return self._look_for_fault()
+        finally:
+            self._probe_ended = time.monotonic()
+
+    def _look_for_fault(self) -> Fault | None:
         check = "database"
         try:
             if fault := upgrade.find_fault(self._database):
@@ -102,6 +148,8 @@ class Health:
             check = "snapshot"
             self.get_ready()
             self._current.get()
+            if self._database.is_read_only():
+                return Fault("database", READ_ONLY, reads_go_on=True)
         except errors.Unavailable as error:
             return Fault(check, str(error))
         except Exception:
@@ -110,14 +158,14 @@ class Health:
         return None
 
 
-def _complete(done: Future[None], operation: Callable[[], None]) -> None:
+def _complete(done: Future[T], operation: Callable[[], T]) -> None:
     """Let whoever waits know how it went."""
     try:
-        operation()
+        result = operation()
     except Exception as error:
         done.set_exception(error)
     else:
-        done.set_result(None)
+        done.set_result(result)
 
 
 def _keep_revisions(database: Database) -> None:
@@ -128,6 +176,7 @@ def _keep_revisions(database: Database) -> None:
     try:
         upgrade.upgrade_own(database)
     except upgrade.SchemaError as error:
+        database.keep_revisions(False)
         LOG.warning(
             "cannot make the tables of its own, so what others change is read more slowly, and nodes of a "
             "cluster do not notice each other's moves of providers; "

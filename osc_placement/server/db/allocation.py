@@ -143,7 +143,8 @@ def delete(conn: Connection, consumer_uuid: str) -> None:
     if not locked or not _delete_of(conn, [consumer_uuid]):
         raise errors.AllocationsNotFound(consumer_uuid)
     consumer.delete(conn, list(locked.values()))
-    revision.record(conn, touched=_providers_of(held), consumers=-1, of_use_only=True)
+    changes = consumer.weigh_changes(locked, kept=())
+    revision.record(conn, touched=_providers_of(held), consumers=changes, of_use_only=True)
 
 
 def _providers_of(held: Mapping[str, Counter[Key]]) -> set[int]:
@@ -179,12 +180,11 @@ def replace(conn: Connection, claims: Sequence[Claim]) -> None:
         _delete_of(conn, before)
     wanted.insert(conn)
     kept = {claim.consumer_uuid for claim in claims if claim.resources}
-    consumers_more = len(kept - by_consumer.keys()) - len(by_consumer.keys() - kept)
     provider.advance_generations(
         conn,
         list(locked.values()),
         touched=_providers_of(before),
-        consumers=consumers_more,
+        consumers=consumer.weigh_changes(by_consumer, kept=kept),
         of_use_only=True,
     )
     _save_consumers(conn, claims, by_consumer, known)

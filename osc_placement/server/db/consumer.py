@@ -14,7 +14,7 @@ from oslo_db import exception as db_exc
 
 from osc_placement.model import canonical_uuid
 from osc_placement.server import errors
-from osc_placement.server.db import dialects, names
+from osc_placement.server.db import dialects, fingerprint, names
 from osc_placement.server.db.portions import SIZE, split
 from osc_placement.server.db.tables import consumer_types, consumers, projects, users
 
@@ -121,9 +121,12 @@ def save(conn: Connection, owners: Mapping[str, OwnerIds], present: Mapping[str,
     :param owners: to whom the consumers belong now, by UUID; a type one has is kept if none is named
     :param present: those of them that existed before, by UUID
     :raises errors.Retry: somebody else created or changed a consumer in spite of the lock
+    :raises errors.GenerationExhausted: a generation is the largest that the database stores
     """
     _insert(conn, {uuid: owner for uuid, owner in owners.items() if uuid not in present})
     kept = [uuid for uuid in owners if uuid in present]
+    for uuid in kept:
+        dialects.check_generation(conn, consumers, uuid, present[uuid].generation)
     _advance_generations(conn, [present[uuid] for uuid in kept])
     for uuid in kept:
         _change_owner(conn, present[uuid], owners[uuid])
@@ -214,6 +217,20 @@ def _change_owner(conn: Connection, present: Locked, owner: OwnerIds) -> None:
         owner = replace(owner, consumer_type_id=present.owner.consumer_type_id)
     if owner != present.owner:
         conn.execute(sa.update(consumers).where(consumers.c.id == present.id).values(asdict(owner)))
+
+
+def weigh_changes(present: Mapping[str, Locked], *, kept: Collection[str]) -> dict[str, int]:
+    """Return by UUID how much more often consumers count in the fingerprint after their allocations change.
+
+    :param present: those that exist before
+    :param kept: those that hold something afterwards
+    """
+    changes = {}
+    for uuid in {*present, *kept}:
+        before = present[uuid].generation if uuid in present else None
+        after = 1 if uuid in kept else None
+        changes[uuid] = fingerprint.weigh_consumer(after) - fingerprint.weigh_consumer(before)
+    return {uuid: change for uuid, change in changes.items() if change}
 
 
 _delete = sa.delete(consumers).where(consumers.c.id.in_(sa.bindparam("ids", expanding=True)))

@@ -7,7 +7,7 @@ worker, host or program committed it. So the database is asked at each request, 
 1. Has anything been committed at all? `Database.look` compares `mark`: a fraction of a millisecond at any
    size. On MariaDB that takes a moment at which nobody else is busy, so under load the next is asked.
 2. If so, has it to do with what the snapshot shows? The `fingerprint`: 10 ms at 10,000 providers on MariaDB,
-   and a tenth of a millisecond more for each thousand consumers.
+   and half a millisecond more for each thousand consumers.
 3. If so, what is it? `snapshot.refresh`: a few milliseconds more for the claims of a busy moment.
 
 The fingerprint and what is read under it are of one transaction, which begins after the mark is read.

@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar, cast
 import sqlalchemy as sa
 from oslo_db import exception as db_exc
 from oslo_db.sqlalchemy import exc_filters
+from sqlalchemy import event
 
 from osc_placement.server import errors
-from osc_placement.server.db import dialects, pools
+from osc_placement.server.db import dialects, pools, tables
 from osc_placement.server.db.lookout import Lookout
 from osc_placement.server.db.revision import KEPT
 from osc_placement.server.observer import Observer
@@ -48,6 +49,9 @@ def _translating() -> Iterator[None]:
     """Raise what the database complained of as the error that clients are to see."""
     try:
         yield
+    except errors.DatabaseReadOnly as error:
+        LOG.error("the database failed: %s", error.__cause__)
+        raise
     except sa.exc.OperationalError as error:
         if dialects.is_busy(error):
             raise errors.TooMuchContention from error
@@ -63,14 +67,48 @@ def _translating() -> Iterator[None]:
     except db_exc.DBDeadlock as error:
         # of a read; `Database.write` tries again by itself
         raise errors.TooMuchContention from error
-    except db_exc.DBError as error:
-        if isinstance(error, db_exc.DBDataError) or isinstance(error.inner_exception, sa.exc.DataError):
+    except (db_exc.DBError, sa.exc.ProgrammingError) as error:
+        inner = getattr(error, "inner_exception", None) or error
+        driver_error = getattr(inner, "orig", None) or inner
+        if dialects.is_table_missing(driver_error):
+            LOG.error("a table is not there: %s", driver_error)
+            raise errors.SchemaUnfit("A table is missing: run 'placement-server db sync'") from error
+        if isinstance(error, db_exc.DBDataError) or isinstance(inner, sa.exc.DataError):
             raise errors.Unstorable from error
         raise
 
 
 class _LostBeforeCommit(db_exc.DBConnectionError):  # type: ignore[misc]  # it has no annotations
     """The connection of a transaction broke before its end, so that it changed nothing."""
+
+
+def _refuse_if_read_only(context: sa.engine.ExceptionContext) -> None:
+    # raised before oslo.db is asked, which knows no such error and logs a traceback of it
+    if dialects.is_read_only(context.original_exception):
+        raise errors.DatabaseReadOnly from context.original_exception
+
+
+@contextmanager
+def _leaving_if_read_only(connection: Connection) -> Iterator[None]:
+    """Keep a connection that refuses changes out of the pool.
+
+    Whether a session may write is decided when it begins, or by the server, of which another may have taken
+    over: the next connection may be one that can.
+    """
+    try:
+        yield
+    except errors.DatabaseReadOnly:
+        connection.invalidate()
+        raise
+
+
+def _refuses_changes(connection: Connection) -> bool:
+    try:
+        with _leaving_if_read_only(connection):
+            dialects.try_to_write(connection, tables.allocations)
+    except errors.DatabaseReadOnly:
+        return True
+    return False
 
 
 def _once_more(lost: type[db_exc.DBConnectionError], operation: Callable[[], T]) -> T:
@@ -108,11 +146,19 @@ class Database:
         self._recycle_seconds = cast(int, pool.get("pool_recycle", -1))
         self._inherited: list[object] = []
         self._pid = os.getpid()
+        self._file = dialects.identify_file(self.url)
+        self._replacing = threading.Lock()
         options = options or dialects.EngineOptions()
         self._reader = self._make_engine("read", options, pool)
         in_memory = dialects.is_memory(self.url)
         # a database in memory is its one connection: everybody takes turns on it
         self._writer = self._reader if in_memory else self._make_engine("write", options, pool)
+        # SQLite has no server that could hang, and the writer's BEGIN is what keeps others out
+        self._schema_changer = (
+            self._writer
+            if dialects.is_sqlite(self.url)
+            else self._make_engine("schema", options, {"poolclass": sa.NullPool})
+        )
         # SQLite admits one writer at a time. Those of this process queue here, where waiting costs nothing;
         # in SQLite they would sleep and look again, ever more rarely, and be overtaken.
         turn = threading.RLock() if dialects.is_sqlite(self.url) else nullcontext()
@@ -142,6 +188,7 @@ class Database:
     ) -> Engine:
         engine = sa.create_engine(self.url, **dialects.engine_arguments(self.url, purpose), **pool)
         dialects.prepare(engine, purpose, options)
+        event.listen(engine, "handle_error", _refuse_if_read_only)
         # one name for the drivers' errors: duplicate, deadlock (Galera's lost certification), disconnection
         exc_filters.register_engine(engine)
         return engine
@@ -153,9 +200,9 @@ class Database:
         if self._writer is not self._reader:
             pools.watch(self._writer, "write", observer)
 
-    def keep_revisions(self) -> None:
-        """Let writes count their changes (see `revision`), now that the table is there."""
-        self._writer.update_execution_options(**{KEPT: True})
+    def keep_revisions(self, kept: bool = True) -> None:
+        """Let writes count their changes (see `revision`), now that the table is there, or no longer."""
+        self._writer.update_execution_options(**{KEPT: kept})
 
     @property
     def revisions_kept(self) -> bool:
@@ -164,9 +211,9 @@ class Database:
 
     @property
     def engine(self) -> Engine:
-        """The engine for schema changes, which are no concern of `read` and `write`."""
-        self._forget_parent()
-        return self._writer
+        """The engine for schema changes, which are no concern of `read` and `write`; without a time limit."""
+        self._forget_old_connections()
+        return self._schema_changer
 
     def read(
         self, operation: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs
@@ -178,7 +225,7 @@ class Database:
         :raises errors.DatabaseUnavailable: there is no connection to be had
         :raises errors.Unstorable: a value is not of a kind that the database knows
         """
-        self._forget_parent()
+        self._forget_old_connections()
         with _translating():
             return _once_more(db_exc.DBConnectionError, lambda: self._look(operation, *args, **kwargs))
 
@@ -188,6 +235,13 @@ class Database:
         # ends with a rollback: there is nothing to commit
         with self._turns.get(self._reader, nullcontext()), self._reader.connect() as connection:
             return operation(connection, *args, **kwargs)
+
+    def is_read_only(self) -> bool:
+        """Tell whether the database refuses changes while it can be read.
+
+        :raises errors.DatabaseUnavailable: there is no connection to be had
+        """
+        return self.read(_refuses_changes)
 
     def look(
         self,
@@ -206,7 +260,7 @@ class Database:
             marks where nothing has changed; a new connection always has another.
         :raises errors.DatabaseUnavailable: there is no connection to be had
         """
-        self._forget_parent()
+        self._forget_old_connections()
         with _translating(), self._turns.get(self._reader, nullcontext()):
             return _once_more(
                 db_exc.DBConnectionError, lambda: self._look_out(known, operation, *args, **kwargs)
@@ -219,17 +273,19 @@ class Database:
         *args: P.args,
         **kwargs: P.kwargs,
     ) -> tuple[object, T | None]:
-        if self._lookout is not None and self._lookout.is_older_than(self._recycle_seconds):
+        # others may take it away at any time, where the file was replaced
+        lookout = self._lookout
+        if lookout is not None and lookout.is_older_than(self._recycle_seconds):
             # as connections of the pool are: to be on the node, and under the settings, that others are
-            self._lookout.close()
-            self._lookout = None
-        if self._lookout is None:
+            lookout.close()
+            lookout = None
+        if lookout is None:
             connection = self._reader.connect()
             if not dialects.is_memory(self.url):
                 # it is kept, and not to be missed in the pool
                 connection.detach()
-            self._lookout = Lookout(connection)
-        lookout = self._lookout
+            lookout = Lookout(connection)
+        self._lookout = lookout
         try:
             return lookout.look(known, operation, *args, **kwargs)
         except BaseException:
@@ -249,10 +305,11 @@ class Database:
         been dead all along. One that breaks during the commit is not: nobody knows what came of it.
 
         :raises errors.DatabaseUnavailable: there is no connection to be had, or it broke
+        :raises errors.DatabaseReadOnly: the database takes no changes, at present or for this account
         :raises errors.TooMuchContention: the transaction lost against others ``attempts`` times
         :raises errors.Unstorable: a value is not of a kind that the database knows
         """
-        self._forget_parent()
+        self._forget_old_connections()
         with _translating():
             for pause in self._pauses():
                 try:
@@ -270,7 +327,8 @@ class Database:
         with self._turns.get(self._writer, nullcontext()), self._writer.connect() as connection:
             connection.begin()
             try:
-                found = operation(connection, *args, **kwargs)
+                with _leaving_if_read_only(connection):
+                    found = operation(connection, *args, **kwargs)
             except db_exc.DBConnectionError as error:
                 raise _LostBeforeCommit(error.inner_exception) from error
             self._commit(connection)
@@ -293,6 +351,27 @@ class Database:
             if time.monotonic() > end:
                 return
             longest = min(longest * 2, LONGEST_PAUSE)
+
+    def _forget_old_connections(self) -> None:
+        """Leave connections that a parent process made, and those to a SQLite file that was replaced.
+
+        The latter show the file of before, which has no name any more, and would write to it. A thread that
+        is in the midst of something with one ends that first.
+        """
+        self._forget_parent()
+        file = dialects.identify_file(self.url)
+        if file == self._file:
+            return
+        with self._replacing:
+            if file == self._file:
+                return
+            if self._file is not None:
+                LOG.warning("the file of the database was replaced; connecting anew")
+            # also if there was none: connections that were made then may be to a third one
+            self._lookout = None
+            for engine in {self._reader, self._writer}:
+                engine.dispose()
+            self._file = file
 
     def _forget_parent(self) -> None:
         if self._pid != os.getpid():

@@ -1,18 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A few numbers that are others when something has changed that a snapshot shows, whoever changed it.
+"""A few numbers that differ after anything has changed that a snapshot shows, whoever changed it.
 
-One statement, so of one moment; its cost grows with the tables, at about a third of a microsecond a row. What
-it relies on is what every placement does, openstack-placement included:
+They are read by one statement, so they are of one moment. Its cost grows with the tables, at about a third of
+a microsecond a row.
 
-* A change of inventory, traits, or allocations *on* a provider moves its generation on; generations never go
-  back. Renaming and moving change what is hashed of the row itself.
-* Changes of aggregates, which move no generation below microversion 1.19, change what is hashed of them.
+Changes by this server are counted per provider (see `revision`): no two changes cancel out, and after a
+restore from a backup the times of the last changes differ. For changes by other programs the fingerprint
+relies on what every placement does, openstack-placement included:
+
+* A change of inventory, traits, or allocations *on* a provider increments its generation. Renaming and moving
+  change what is hashed of the row itself.
+* Changes of aggregates, which increment no generation below microversion 1.19, change what is hashed of them.
 * Allocations are given back with their consumer, which is then deleted, or by a consumer that turns to other
-  providers, whose generations move. So usage that goes where no generation moves shows as a consumer less,
-  or as a generation that moved elsewhere.
+  providers, whose generations are incremented. So usage that goes where no generation is incremented shows
+  in what is hashed of consumers, or as a generation that was incremented elsewhere. A consumer without
+  allocations is at generation 0 and counts twice, as openstack-placement makes a consumer in a transaction
+  before the one with its allocations: one may be deleted and made again between two checks.
 
-Sums are over rows as they are and not over ids handed out, so neither the order of commits nor Galera's gaps
-matter. That two changes cancel out would take ids that are used again, or equal hashes.
+Hashes are summed over rows, so neither the order of commits nor the gaps in the ids of a Galera cluster
+matter. Two changes by other programs that increment no generation cancel out with probability 2^-32.
 """
 
 from __future__ import annotations
@@ -22,7 +28,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import sqlalchemy as sa
 
 from osc_placement.server.db import dialects
-from osc_placement.server.db.own_tables import provider_revisions
+from osc_placement.server.db.own_tables import database_identity, provider_revisions
 from osc_placement.server.db.tables import (
     consumers,
     resource_classes,
@@ -40,7 +46,10 @@ Numbers = tuple[int, ...]
 class Fingerprint(NamedTuple):
     """The numbers, by what they tell about.
 
-    :ivar revisions: of `revision`, whose last is the sum of ``consumers``; zeroes where there is no table
+    :ivar consumers: the sum of the weighted hashes of consumers
+    :ivar revisions: the sums over `revision`'s table: of ``revision``, of ``changed_at``, and of
+        ``consumers``; zeroes where there is no table
+    :ivar identity: the random number that was stored when the tables of our own were made; zero without them
     """
 
     providers: Numbers
@@ -49,10 +58,11 @@ class Fingerprint(NamedTuple):
     classes: Numbers
     consumers: int
     revisions: Numbers
+    identity: int
 
     @property
     def consumers_of_others(self) -> int:
-        """How many consumers there are beyond those that this server's writes account for."""
+        """Return the part of the sum over consumers that this server's writes do not account for."""
         return self.consumers - self.revisions[-1]
 
 
@@ -63,7 +73,13 @@ def take(conn: Connection, *, revisions_kept: bool) -> Fingerprint:
         _texts[key] = to_text(_statement(conn.dialect, revisions_kept), conn.dialect)
     row = [int(number) for number in conn.exec_driver_sql(_texts[key]).scalar_one().split()]
     return Fingerprint(
-        tuple(row[0:4]), tuple(row[4:7]), tuple(row[7:9]), tuple(row[9:12]), row[12], tuple(row[13:15])
+        tuple(row[0:5]),
+        tuple(row[5:7]),
+        tuple(row[7:9]),
+        tuple(row[9:12]),
+        row[12],
+        tuple(row[13:16]),
+        row[16],
     )
 
 
@@ -80,25 +96,24 @@ def _statement(dialect: sa.Dialect, revisions_kept: bool) -> sa.Select[Any]:
     count: sa.ColumnElement[int] = sa.func.count()
     member = resource_provider_aggregates.c
     names = resource_classes.c
-    revisions: Any = sa.select(sa.literal(0), sa.literal(0))
+    revisions: Any = sa.select(sa.literal(0), sa.literal(0), sa.literal(0))
+    identity: Any = sa.select(sa.literal(0))
     if revisions_kept:
         counted = provider_revisions.c
-        revisions = sa.select(sa.func.sum(counted.revision), sa.func.sum(counted.consumers))
+        revisions = sa.select(*revision_sums(), sa.func.sum(counted.consumers))
+        identity = sa.select(sa.func.max(database_identity.c.identity))
     membership_hash = dialects.hash_of(dialect, member.resource_provider_id, member.aggregate_id)
-    # CRC32 is linear: for some ids the sum of hashes stays when two providers swap aggregates, this never
-    product = sa.cast(member.resource_provider_id, sa.BigInteger) * member.aggregate_id
     # SQLite gives the ids of rows that were deleted to others
-    trait_hash = dialects.hash_of(dialect, traits.c.id, traits.c.name)
-    class_hash = dialects.hash_of(dialect, names.id, names.name)
+    trait_hash = dialects.hash_of_names(dialect, traits.c.id, traits.c.name)
+    class_hash = dialects.hash_of_names(dialect, names.id, names.name)
     parts: tuple[Any, ...] = (
         sa.select(*provider_sums(dialect)),
-        sa.select(count, sa.func.sum(membership_hash), sa.func.sum(product)).select_from(
-            resource_provider_aggregates
-        ),
+        sa.select(count, sa.func.sum(membership_hash)).select_from(resource_provider_aggregates),
         sa.select(count, sa.func.sum(trait_hash)).select_from(traits),
         sa.select(count, sa.func.sum(names.id), sa.func.sum(class_hash)).select_from(resource_classes),
-        sa.select(count).select_from(consumers),
+        sa.select(sa.func.sum(_consumer_hash(dialect))),
         revisions,
+        identity,
     )
     tables = []
     for number, part in enumerate(parts):
@@ -109,24 +124,66 @@ def _statement(dialect: sa.Dialect, revisions_kept: bool) -> sa.Select[Any]:
     )
 
 
+def weigh_consumer(generation: int | None) -> int:
+    """Return how often the hash of a consumer at a generation counts; None for a consumer that is not there.
+
+    One that holds nothing yet, as openstack-placement makes it, counts twice.
+    """
+    if generation is None:
+        return 0
+    return 1 if generation else 2
+
+
+def _consumer_hash(dialect: sa.Dialect) -> sa.ColumnElement[int]:
+    columns = consumers.c
+    weight = sa.case((columns.generation == 0, weigh_consumer(0)), else_=weigh_consumer(1))
+    return dialects.hash_of(dialect, columns.uuid) * weight
+
+
 def provider_sums(dialect: sa.Dialect) -> list[sa.ColumnElement[Any]]:
-    """How many providers, and the sums of their ids, generations and hashes."""
+    """Return how many providers there are, and the sums of what `provider_numbers` gives for each."""
     columns = resource_providers.c
+    hash_ = provider_hash(dialect)
+    generation = sa.func.coalesce(columns.generation, 0)
     return [
         sa.func.count(columns.id),
         sa.func.sum(columns.id),
-        sa.func.sum(columns.generation),
-        sa.func.sum(provider_hash(dialect)),
+        sa.func.sum(generation),
+        sa.func.sum(hash_),
+        sa.func.sum(dialects.masked_product(generation, hash_)),
     ]
 
 
+#: times count modulo twelve days, in microseconds, so that the sum of a million overflows nowhere
+_TIME_MASK = (1 << 40) - 1
+
+
+def revision_sums() -> list[sa.ColumnElement[int]]:
+    """Return the sums of what `revision_numbers` gives for each row of the revisions."""
+    columns = provider_revisions.c
+    return [sa.func.sum(columns.revision), sa.func.sum(columns.changed_at.bitwise_and(_TIME_MASK))]
+
+
+def revision_numbers(revision: int, changed_at: int) -> Numbers:
+    """Return what a row of the revisions adds to the sums of `revision_sums`."""
+    return revision, changed_at & _TIME_MASK
+
+
+def provider_numbers(id_: int, generation: int, hash_: int) -> Numbers:
+    """Return what a provider adds to the sums of `provider_sums`, beside the count.
+
+    The product tells which provider is at which generation: after a restore from a backup, other providers
+    may have been changed as often as those whose changes are lost.
+    """
+    return id_, generation, hash_, dialects.mask_product(generation, hash_)
+
+
 def provider_hash(dialect: sa.Dialect) -> sa.ColumnElement[int]:
-    """A number for what a provider's row says beside its generation."""
+    """Return a hash of what a provider's row says beside its generation."""
     columns = resource_providers.c
     place = columns.name, columns.root_provider_id, columns.parent_provider_id
     if dialects.is_hashing_dear(dialect):
-        # PERF: the other columns were a third of it. The product, since CRC32 is linear: for some ids the sum
-        # of hashes stays when two providers swap their names
-        return dialects.hash_of(dialect, *place) * columns.id
+        # PERF: the other columns were a third of it. With the id, so that a swap of names is noticed
+        return dialects.hash_of_names(dialect, columns.id, *place)
     # SQLite gives the id of a provider that was deleted to the next, which may be of the same name
-    return dialects.hash_of(dialect, *place, columns.uuid, columns.updated_at, columns.created_at)
+    return dialects.hash_of_names(dialect, *place, columns.uuid, columns.updated_at, columns.created_at)

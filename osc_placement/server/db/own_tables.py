@@ -16,5 +16,14 @@ provider_revisions = sa.Table(
     sa.Column("generation_moves", sa.BigInteger, nullable=False),
     sa.Column("consumers", sa.BigInteger, nullable=False),
     sa.Column("changed_at", sa.BigInteger, nullable=False, server_default="0"),
+    sa.Column("contents_at", sa.BigInteger, nullable=False, server_default="0"),
     sa.Index("oscp_provider_revisions_changed_at", "changed_at"),
+)
+
+#: one row with a random number, stored when the table is made: a database that was dropped and made again has
+#: another one
+database_identity = sa.Table(
+    "oscp_database_identity",
+    metadata,
+    sa.Column("identity", sa.BigInteger, primary_key=True, autoincrement=False),
 )

@@ -159,7 +159,7 @@ def advance_generations(
     providers: Collection[Locked],
     *,
     touched: Collection[int] = (),
-    consumers: int = 0,
+    consumers: Mapping[str, int] = revision.NO_CONSUMERS,
     of_use_only: bool = False,
 ) -> None:
     """Move the generation of each provider on by one: what tells clients that their view is old.
@@ -168,10 +168,13 @@ def advance_generations(
     other, touch the same row, so that the second to commit loses.
 
     :param touched: ids of further providers of which more or less is used now
-    :param consumers: how many consumers the transaction creates, less how many it deletes
+    :param consumers: what `revision.record` takes
     :param of_use_only: whether nothing of the providers changes but what is used of them
     :raises errors.Retry: a generation moved in spite of the lock
+    :raises errors.GenerationExhausted: a generation is the largest that the database stores
     """
+    for provider in providers:
+        dialects.check_generation(conn, resource_providers, provider.uuid, provider.generation)
     seen = sorted((provider.id, provider.generation) for provider in providers)
     for portion in split(seen):
         ids = [id_ for id_, _ in portion]
@@ -197,8 +200,10 @@ def create(conn: Connection, *, uuid: str, name: str, parent_uuid: str | None = 
     _check_unused(conn, uuid=uuid, name=name)
     id_ = _insert(conn, uuid, name, parent)
     if parent is not None:
-        _claim_trees(conn, [parent.root_id])
+        _record_shape(conn, [parent.root_id, id_])
     else:
+        # SQLite may give it the id of one that was deleted
+        revision.record(conn, touched=[id_])
         # that it is its own root belongs to its creation: no update that clients should see
         _set_root(conn, [id_], id_, updated_at=None)
     return load(conn, uuid)
@@ -216,13 +221,13 @@ def _insert(conn: Connection, uuid: str, name: str, parent: Locked | None) -> in
     return int(result.inserted_primary_key[0])  # type: ignore[index]  # an INSERT of one row has it
 
 
-def _claim_trees(conn: Connection, roots: Collection[int]) -> None:
-    """Write a row of our own for each tree whose shape changes.
+def _record_shape(conn: Connection, ids: Collection[int]) -> None:
+    """Count the change of trees whose shape changes: of their roots, and of the providers that move.
 
-    On Galera, where locks do not reach other nodes, two changes of one tree then touch the same row, so that
-    the second to commit loses and is judged again: no two moves can close a loop.
+    On Galera, where locks do not reach other nodes, two changes of one tree then write the row of the same
+    root, so that the second to commit loses and is judged again: no two moves can close a loop.
     """
-    revision.record(conn, touched=roots)
+    revision.record(conn, touched=ids)
 
 
 def _check_unused(conn: Connection, *, uuid: str, name: str) -> None:
@@ -275,6 +280,7 @@ def _rename(conn: Connection, provider: Provider, name: str) -> None:
             raise errors.Retry
     except db_exc.DBDuplicateEntry as error:
         raise errors.DuplicateProvider(name) from error
+    revision.record(conn, touched=[provider.id])
 
 
 def _move(conn: Connection, uuid: str, parent_uuid: str | None, *, reparenting_allowed: bool) -> None:
@@ -293,7 +299,7 @@ def _move(conn: Connection, uuid: str, parent_uuid: str | None, *, reparenting_a
         .values(parent_provider_id=None if parent is None else parent.id)
     )
     _set_root(conn, moved, provider.id if parent is None else parent.root_id)
-    _claim_trees(conn, {other.root_id for other in tree.values()})
+    _record_shape(conn, moved | {other.root_id for other in tree.values()})
 
 
 def _lock_trees(conn: Connection, uuid: str, parent_uuid: str | None) -> dict[str, Locked]:
@@ -354,6 +360,7 @@ def delete(conn: Connection, uuid: str) -> None:
         conn.execute(sa.delete(resource_providers).where(itself))
     except db_exc.DBReferenceError as error:
         raise errors.ProviderHasChildren from error
+    revision.record(conn, touched=[provider.id])
 
 
 def _check_deletable(conn: Connection, provider: Locked) -> None:

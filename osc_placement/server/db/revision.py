@@ -7,17 +7,23 @@ whether another program changed something, for openstack-placement keeps no such
 says
 
 ``revision``
-    how often this server changed the provider or what is used of it: `OF_USE` for each change of nothing but
-    its use, 1 for any other, so that the snapshot need not read again what claims leave as it is. Servers of
-    before count 1 for claims too, whereupon all is read;
+    how often this server changed anything of the provider: its row, what it has and belongs to, or what is
+    used of it; `OF_USE` for each change of nothing but its use, 1 for any other. Servers of before count 1
+    for claims too, and nothing for new names and for memberships below microversion 1.19;
 ``generation_moves``
     how many of the moves of its generation are this server's: what the generation has moved beyond is
     somebody else's doing;
 ``consumers``
-    how many consumers this server created less how many it deleted, each counted at one of the providers it
-    holds something of: how many consumers there are beyond the sum is somebody else's doing;
+    by how much this server changed the sum of the weighted hashes of consumers (see `fingerprint`), each
+    counted at one of the providers it holds something of: what the sum has changed beyond is somebody else's
+    doing. Servers of before count consumers here, which looks like somebody else's doing;
 ``changed_at``
-    when that was last, in microseconds of the clock of whoever made the change: a hint where to look first.
+    when this server changed it last, in microseconds of the clock of whoever made the change: a hint where to
+    look first. After a restore from a backup, a provider whose changes are lost and that was changed as often
+    again has another time;
+``contents_at``
+    the same of the last change that was not of its use only, so that the snapshot need not read again what
+    claims leave as it is.
 
 A row per provider, not one for all: writers that claim on different hosts must not wait for each other. Rows
 are written last and by ascending id, below the locks on consumers and providers, so no circle can close.
@@ -26,8 +32,8 @@ are written last and by ascending id, below the locks on consumers and providers
 from __future__ import annotations
 
 import time
-from collections.abc import Collection
-from typing import TYPE_CHECKING, Final
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING, Any, Final
 
 from osc_placement.server.db import dialects
 from osc_placement.server.db.own_tables import provider_revisions
@@ -37,9 +43,10 @@ if TYPE_CHECKING:
 
 #: the option of an engine that says that the table is there; without it this server is as any other program
 KEPT: Final = "oscp_revisions_kept"
+_ADDED: Final = "revision", "generation_moves", "consumers"
+NO_CONSUMERS: Final[Mapping[str, int]] = {}
 
-
-#: so many changes of other kinds between two looks would be taken for none
+#: what a change of use adds to the revision
 OF_USE: Final = 1 << 20
 
 
@@ -48,28 +55,34 @@ def record(
     *,
     moved: Collection[int] = (),
     touched: Collection[int] = (),
-    consumers: int = 0,
+    consumers: Mapping[str, int] = NO_CONSUMERS,
     of_use_only: bool = False,
 ) -> None:
     """Count a change of providers, by id.
 
     :param moved: the providers whose generation moves on by one
-    :param touched: others that have more or less used of them now
-    :param consumers: how many consumers come, less how many go
+    :param touched: others of which something changes
+    :param consumers: by UUID, how much more often than before a consumer counts in the fingerprint
     :param of_use_only: whether no provider has anything else than before but what is used of it
     """
     ids = sorted({*moved, *touched})
     if not ids or not conn.get_execution_options().get(KEPT):
         return
     now = time.time_ns() // 1000
+    contents: dict[str, Any] = {} if of_use_only else {"contents_at": now}
+    weight = dialects.sum_hashes(conn, consumers)
     rows = [
         {
             "provider_id": id_,
             "revision": OF_USE if of_use_only else 1,
             "generation_moves": int(id_ in moved),
-            "consumers": consumers if id_ == ids[0] else 0,
+            "consumers": weight if id_ == ids[0] else 0,
             "changed_at": now,
+            **contents,
         }
         for id_ in ids
     ]
-    conn.execute(dialects.adding_up(conn.dialect.name, provider_revisions, replaced="changed_at"), rows)
+    replaced = "changed_at", *contents
+    conn.execute(
+        dialects.adding_up(conn.dialect.name, provider_revisions, added=_ADDED, replaced=replaced), rows
+    )

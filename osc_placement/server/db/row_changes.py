@@ -46,12 +46,10 @@ class Rows:
     @classmethod
     def of(cls, by_id: Mapping[int, Row]) -> Rows:
         """The rows with their sums."""
-        sums: dict[int, list[int]] = {}
+        blocks: dict[int, list[Numbers]] = {}
         for row in by_id.values():
-            block = sums.setdefault(row.id >> BLOCK_BITS, [0] * 5)
-            for index, number in enumerate(_numbers(row)):
-                block[index] += number
-        return cls(by_id, {block: tuple(numbers) for block, numbers in sums.items()})
+            blocks.setdefault(row.id >> BLOCK_BITS, []).append(_numbers(row))
+        return cls(by_id, {block: _sum(numbers) for block, numbers in blocks.items()})
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +72,13 @@ def find(
 
 
 def _numbers(row: Row) -> Numbers:
-    """What the sums are of: those of the fingerprint, and the revision."""
-    return 1, row.id, row.generation, row.hash, row.revision
+    """Return what the sums are of: as the fingerprint, the revision, and the time of the last change."""
+    of_row = fingerprint.provider_numbers(row.id, row.generation, row.hash)
+    return 1, *of_row, *fingerprint.revision_numbers(row.revision, row.changed_at)
+
+
+def _sum(numbers: Iterable[Numbers]) -> Numbers:
+    return tuple(map(sum, zip(*numbers, strict=True)))
 
 
 def _find_recent(conn: Connection, old: Rows, before: Fingerprint, taken: Fingerprint) -> RowChanges | None:
@@ -83,13 +86,12 @@ def _find_recent(conn: Connection, old: Rows, before: Fingerprint, taken: Finger
     last = read_last_changed(conn, _RECENT)
     read = {id_: row for id_, row in last.items() if id_ in old.by_id and old.by_id[id_] != row}
     differences = {id_: _difference(old.by_id[id_], row) for id_, row in read.items()}
-    total = [sum(numbers) for numbers in zip(*differences.values(), strict=True)]
-    if total != _between(before, taken):
+    if _sum(differences.values()) != _between(before, taken):
         return None
     blocks = dict(old.blocks)
     for id_, difference in differences.items():
         block = id_ >> BLOCK_BITS
-        blocks[block] = tuple(map(sum, zip(blocks[block], difference, strict=True)))
+        blocks[block] = _sum((blocks[block], difference))
     return RowChanges(Rows({**old.by_id, **read}, blocks), frozenset(read))
 
 
@@ -97,10 +99,10 @@ def _difference(old: Row, new: Row) -> Numbers:
     return tuple(b - a for a, b in zip(_numbers(old), _numbers(new), strict=True))
 
 
-def _between(before: Fingerprint, taken: Fingerprint) -> list[int]:
-    """What the sums of all rows have become more, in the order of `_numbers`."""
-    old, new = ((*taken_.providers, taken_.revisions[0]) for taken_ in (before, taken))
-    return [b - a for a, b in zip(old, new, strict=True)]
+def _between(before: Fingerprint, taken: Fingerprint) -> Numbers:
+    """Return by how much the sums of all rows have increased, in the order of `_numbers`."""
+    old, new = ((*taken_.providers, *taken_.revisions[:2]) for taken_ in (before, taken))
+    return tuple(b - a for a, b in zip(old, new, strict=True))
 
 
 def _compare_blocks(conn: Connection, old: Rows, revisions_kept: bool) -> RowChanges:
@@ -129,10 +131,10 @@ def _sum_blocks(conn: Connection, revisions_kept: bool) -> dict[int, Numbers]:
         _block_texts[key] = [fingerprint.to_text(query, conn.dialect) for query in queries]
     of_providers, of_revisions = _block_texts[key]
     sums = {row[0]: [int(number or 0) for number in row[1:]] for row in conn.exec_driver_sql(of_providers)}
-    revisions: dict[int, int] = {}
+    revisions: dict[int, tuple[int, int]] = {}
     if revisions_kept:
-        revisions = {row[0]: int(row[1]) for row in conn.exec_driver_sql(of_revisions)}
-    return {block: (*numbers, revisions.get(block, 0)) for block, numbers in sums.items()}
+        revisions = {row[0]: (int(row[1]), int(row[2])) for row in conn.exec_driver_sql(of_revisions)}
+    return {block: (*numbers, *revisions.get(block, (0, 0))) for block, numbers in sums.items()}
 
 
 # PERF: a millisecond and a half of each refresh was the making of these
@@ -149,4 +151,4 @@ def _revision_blocks() -> sa.Select[Any]:
     block = own.provider_id.op(">>")(sa.literal_column(str(BLOCK_BITS)))
     # those of providers that are gone are not of interest
     present = provider_revisions.join(resource_providers, resource_providers.c.id == own.provider_id)
-    return sa.select(block, sa.func.sum(own.revision)).select_from(present).group_by(block)
+    return sa.select(block, *fingerprint.revision_sums()).select_from(present).group_by(block)

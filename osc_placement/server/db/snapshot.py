@@ -4,14 +4,15 @@
 `load` and `refresh` run in one read transaction, whose first statement takes the fingerprint; so a
 fingerprint and the view kept under it are of one moment. A refresh looks only at what can have changed:
 
-1. Inventories, traits and usage are read for providers whose row or revision is another (`row_changes`);
-   usage alone, where the revision says that this server changed nothing else and the generation that nobody
-   else did.
+1. Inventories, traits, memberships and usage are read for providers whose row or revision differs
+   (`row_changes`), whatever the sums say; usage alone, where the revision says that this server changed
+   nothing else and the generation that nobody else did.
 2. Usage is read for all if somebody else has changed usage: a generation moved further than this server moved
    it, or consumers came or went that it does not account for (see `revision`). That is when another program
    writes to the database; it costs a scan of the allocations' index.
-3. Memberships are read for all if their numbers differ: a rare change, and cheap to read.
-4. A class that was renamed makes everything be read again.
+3. Memberships are read for all if their numbers differ, as other programs change them without a trace in the
+   provider's row: a rare change, and cheap to read.
+4. Everything is read again if a class was renamed, and if it is another database.
 """
 
 from __future__ import annotations
@@ -82,7 +83,7 @@ def load(conn: Connection, *, revisions_kept: bool) -> Loaded:
 def _load(conn: Connection, taken: Fingerprint, revisions_kept: bool) -> Loaded:
     rows = read_rows(conn, None, revisions_kept)
     class_names = read_class_names(conn)
-    memberships = read_memberships(conn)
+    memberships = read_memberships(conn, None)
     stocks = read_stocks(conn, None, class_names)
     trait_names = read_traits(conn, None)
     snapshot = Snapshot(
@@ -97,6 +98,8 @@ def refresh(conn: Connection, old: Loaded, *, revisions_kept: bool) -> Loaded:
     taken = fingerprint.take(conn, revisions_kept=revisions_kept)
     if taken == old.fingerprint:
         return old
+    if taken.identity != old.fingerprint.identity:
+        return _load(conn, taken, revisions_kept)
     class_names = old.class_names
     if taken.classes != old.fingerprint.classes:
         class_names = read_class_names(conn)
@@ -116,11 +119,13 @@ class _Changes:
     """What differs from what was loaded.
 
     :ivar found: of the rows of providers
-    :ivar moved: ids of providers whose memberships are others
+    :ivar used: ids of providers of which nothing differs but what is used of them
+    :ivar moved: ids of providers whose memberships differ
     :ivar all_usage: whether usage may have changed anywhere
     """
 
     found: RowChanges
+    used: frozenset[int]
     memberships: Mapping[int, tuple[str, ...]]
     moved: frozenset[int]
     all_usage: bool
@@ -130,27 +135,37 @@ class _Changes:
         before = old.fingerprint
         found = row_changes.find(conn, old.rows, before, taken, revisions_kept=revisions_kept)
         rows, old_rows = found.rows.by_id, old.rows.by_id
+        used = frozenset(
+            id_ for id_ in found.changed if id_ in old_rows and rows[id_].differs_in_use_only(old_rows[id_])
+        )
         memberships, moved = old.memberships, frozenset[int]()
         if taken.memberships != before.memberships:
-            memberships = read_memberships(conn)
+            memberships = read_memberships(conn, None)
             moved = frozenset(id_ for id_ in rows if memberships.get(id_, ()) != old.memberships.get(id_, ()))
+        elif anew := found.changed - used:
+            present = read_memberships(conn, _unless_many(anew))
+            memberships = {**old.memberships, **{id_: present.get(id_, ()) for id_ in anew}}
         all_usage = taken.consumers_of_others != before.consumers_of_others or any(
             rows[id_].moves_of_others != (old_rows[id_].moves_of_others if id_ in old_rows else 0)
             for id_ in found.changed
         )
-        return cls(found, memberships, moved, all_usage)
+        return cls(found, used, memberships, moved, all_usage)
+
+
+def _unless_many(ids: Collection[int]) -> list[int] | None:
+    """Return the ids in order; None, for all there are, if reading all is as cheap."""
+    return None if len(ids) > MANY else sorted(ids)
 
 
 def _changed_nodes(
     conn: Connection, old: Loaded, changes: _Changes, class_names: Mapping[int, str]
 ) -> list[Node]:
     """The nodes that are others now, with what had to be read of them."""
-    rows, old_rows, changed = changes.found.rows.by_id, old.rows.by_id, changes.found.changed
-    used = {id_ for id_ in changed if id_ in old_rows and rows[id_].differs_in_use_only(old_rows[id_])}
-    nodes = _reread(conn, changes, changed - used, class_names)
+    rows, used = changes.found.rows.by_id, changes.used
+    nodes = _reread(conn, changes, changes.found.changed - used, class_names)
     usage: dict[int, dict[str, int]] = {}
     if used or changes.all_usage:
-        ids = None if changes.all_usage or len(used) > MANY else sorted(used)
+        ids = None if changes.all_usage else _unless_many(used)
         usage = _by_provider(read_usage(conn, ids), class_names)
     for id_ in used:
         present = old.snapshot.node(id_)
@@ -170,7 +185,7 @@ def _reread(
     """The nodes with these ids, all of them anew: one may be another provider, with the id of one deleted."""
     if not changed:
         return {}
-    ids = None if len(changed) > MANY else sorted(changed)
+    ids = _unless_many(changed)
     stocks = read_stocks(conn, ids, class_names)
     trait_names = read_traits(conn, ids)
     return {

@@ -46,6 +46,8 @@ class Row(NamedTuple):
     hash: int
     revision: int
     generation_moves: int
+    changed_at: int
+    contents_at: int
 
     @property
     def moves_of_others(self) -> int:
@@ -53,13 +55,17 @@ class Row(NamedTuple):
         return self.generation - self.generation_moves
 
     def differs_in_use_only(self, old: Row) -> bool:
-        """Whether nothing has been changed since but what is used of the provider (see `revision`).
+        """Return whether nothing has changed since but what is used of the provider (see `revision`).
 
         On SQLite, which may give the id to another, and on PostgreSQL the hash is of the time of the change
         too, so that only what moves no generation is such a change.
         """
-        known = (old.uuid, old.hash, old.moves_of_others, old.revision % OF_USE)
-        return known == (self.uuid, self.hash, self.moves_of_others, self.revision % OF_USE)
+        return old._beside_use == self._beside_use
+
+    @property
+    def _beside_use(self) -> tuple[Any, ...]:
+        # servers of before do not write the time
+        return self.uuid, self.hash, self.moves_of_others, self.contents_at, self.revision % OF_USE
 
 
 class _Read:
@@ -83,21 +89,23 @@ def read_rows(conn: Connection, ids: Collection[int] | None, revisions_kept: boo
 
 
 _rows: dict[tuple[str, bool], _Read] = {}
+#: the columns of `revision` that a `Row` ends with
+_COUNTED: Final = "revision", "generation_moves", "changed_at", "contents_at"
 
 
 def _select_rows(dialect: sa.Dialect, revisions_kept: bool) -> sa.Select[Any]:
     columns = resource_providers.c
-    counted: tuple[Any, ...] = (sa.literal(0), sa.literal(0))
+    counted: list[Any] = [sa.literal(0) for _ in _COUNTED]
     source: sa.FromClause = resource_providers
     if revisions_kept:
         own = provider_revisions.c
-        counted = (sa.func.coalesce(own.revision, 0), sa.func.coalesce(own.generation_moves, 0))
+        counted = [sa.func.coalesce(own[name], 0) for name in _COUNTED]
         source = resource_providers.outerjoin(provider_revisions, own.provider_id == columns.id)
     return sa.select(*_row_columns(dialect, *counted)).select_from(source)
 
 
 def _row_columns(dialect: sa.Dialect, *counted: Any) -> tuple[Any, Any]:
-    """What `_row` reads; ``counted`` are the revision and the moves of the generation."""
+    """Return the columns that `_row` reads; ``counted`` are those of `_COUNTED`."""
     columns = resource_providers.c
     fields = dialects.packed(
         columns.id,
@@ -114,9 +122,9 @@ def _row_columns(dialect: sa.Dialect, *counted: Any) -> tuple[Any, Any]:
 
 
 def _row(fields: str, modified: datetime | None) -> tuple[int, Row]:
-    *numbers, uuid, name = fields.split(" ", 8)
-    id_, generation, parent_id, root_id, hash_, revision, moves = map(int, numbers)
-    return id_, Row(id_, uuid, name, generation, parent_id or None, root_id, modified, hash_, revision, moves)
+    *numbers, uuid, name = fields.split(" ", 10)
+    id_, generation, parent_id, root_id, hash_, *counted = map(int, numbers)
+    return id_, Row(id_, uuid, name, generation, parent_id or None, root_id, modified, hash_, *counted)
 
 
 def read_last_changed(conn: Connection, most: int) -> dict[int, Row]:
@@ -133,7 +141,7 @@ _last_changed: dict[tuple[str, int], sa.Select[Any]] = {}
 def _select_last_changed(dialect: sa.Dialect, most: int) -> sa.Select[Any]:
     own = provider_revisions.c
     last = sa.select(provider_revisions).order_by(own.changed_at.desc()).limit(most).subquery()
-    columns = _row_columns(dialect, last.c.revision, last.c.generation_moves)
+    columns = _row_columns(dialect, *(last.c[name] for name in _COUNTED))
     return sa.select(*columns).join(last, last.c.provider_id == resource_providers.c.id)
 
 
@@ -221,16 +229,17 @@ def read_traits(conn: Connection, ids: Collection[int] | None) -> dict[int, tupl
 
 
 _IN: Final = resource_provider_aggregates.c
-_MEMBERSHIPS: Final = (
+_MEMBERSHIPS: Final = _Read(
     _with_ids(_IN.resource_provider_id, placement_aggregates.c.id, placement_aggregates.c.uuid)
     .join(placement_aggregates, _IN.aggregate_id == placement_aggregates.c.id)
-    .order_by(placement_aggregates.c.id)
+    .order_by(placement_aggregates.c.id),
+    _IN.resource_provider_id,
 )
 
 
-def read_memberships(conn: Connection) -> dict[int, tuple[str, ...]]:
-    """Each provider's aggregates."""
-    return _gather(conn.execute(_MEMBERSHIPS))
+def read_memberships(conn: Connection, ids: Collection[int] | None) -> dict[int, tuple[str, ...]]:
+    """Return each provider's aggregates."""
+    return _gather(_MEMBERSHIPS.run(conn, ids))
 
 
 def _gather(rows: Iterable[Any]) -> dict[int, tuple[str, ...]]:

@@ -10,15 +10,18 @@ version table of their own.
 from __future__ import annotations
 
 import logging
+import secrets
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import sqlalchemy as sa
 from oslo_db import exception as db_exc
 
 from osc_placement.server import errors
 from osc_placement.server.db import dialects, own_tables, tables
+from osc_placement.server.db.names import FIRST_CUSTOM_CLASS_ID
+from osc_placement.server.db.own_tables import database_identity
 
 if TYPE_CHECKING:
     from alembic.config import Config
@@ -67,7 +70,7 @@ HEAD: Final = PLACEMENT.head
 #: tables of our own, which openstack-placement does not see
 OWN: Final = History(
     directory="own_migrations",
-    revisions=("a1c0f4d2e6b8", "c7d2e9a4b015"),
+    revisions=("a1c0f4d2e6b8", "c7d2e9a4b015", "e3f8b1c7d926"),
     metadata=own_tables.metadata,
     versions=_describe_version_table("oscp_alembic_version"),
 )
@@ -86,6 +89,40 @@ def _read_version(connection: Connection, history: History = PLACEMENT) -> str |
     if not sa.inspect(connection).has_table(versions.name):
         return None
     return connection.scalar(sa.select(versions.c.version_num))
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What tells that a database is not the one it was, or lacks what was there.
+
+    :ivar identity: of `own_tables.database_identity`; None without that table
+    :ivar classes: how many standard resource classes there are
+    :ivar traits: how many traits there are that are not custom
+    """
+
+    identity: int | None
+    classes: int
+    traits: int
+
+    def is_of_the_same_database(self, before: State) -> bool:
+        """Return whether nothing has gone since; names that came do no harm."""
+        gone = self.classes < before.classes or self.traits < before.traits
+        return self.identity == before.identity and not gone
+
+
+def read_state(connection: Connection, *, own_tables: bool) -> State:
+    """Read the state, in one statement."""
+    classes, traits = tables.resource_classes.c, tables.traits.c
+    identity: sa.Select[Any] = sa.select(sa.null())
+    if own_tables:
+        identity = sa.select(sa.func.max(database_identity.c.identity))
+    count = sa.func.count()
+    queries = (
+        identity,
+        sa.select(count).select_from(tables.resource_classes).where(classes.id < FIRST_CUSTOM_CLASS_ID),
+        sa.select(count).select_from(tables.traits).where(traits.name.not_like("CUSTOM%")),
+    )
+    return State(*connection.execute(sa.select(*(query.scalar_subquery() for query in queries))).one())
 
 
 def upgrade(database: Database, revision: str = "head") -> None:
@@ -115,7 +152,7 @@ def upgrade_own(database: Database) -> None:
                 _make_own(connection)
         except (db_exc.DBConnectionError, db_exc.DBDeadlock) as error:
             raise errors.DatabaseUnavailable from error
-        except (db_exc.DBError, sa.exc.OperationalError) as error:
+        except (db_exc.DBError, sa.exc.OperationalError, errors.DatabaseReadOnly) as error:
             # the driver of MariaDB tells of a privilege that is missing as it does of a server in trouble
             reason = getattr(error, "inner_exception", None) or getattr(error, "orig", None) or error
             raise SchemaError(" ".join(str(reason).split())) from error
@@ -128,6 +165,9 @@ def _make_own(connection: Connection) -> None:
         _create(connection, OWN)
     elif current in OWN.revisions[:-1]:
         _run(connection, "upgrade", "head", OWN)
+    identity = database_identity
+    if connection.scalar(sa.select(sa.func.count()).select_from(identity)) == 0:
+        connection.execute(sa.insert(identity).values(identity=secrets.randbits(62)))
 
 
 def _upgrade_placement(database: Database, revision: str, *, wants_head: bool) -> None:

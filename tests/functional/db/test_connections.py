@@ -65,7 +65,7 @@ def test_a_commit_that_was_refused_leaves_nothing_for_the_next(database, make_pr
         raise sqlite3.OperationalError("refused")
 
     with monkeypatch.context() as patch:
-        patch.setattr(other.engine.dialect, "do_commit", refuse)
+        patch.setattr(other._writer.dialect, "do_commit", refuse)
         with pytest.raises(db_exc.DBError):
             other.write(provider.update, item.uuid, {"name": f"{item.name}-lost"}, reparenting_allowed=False)
     assert other.read(provider.load, item.uuid).name == item.name

@@ -2,9 +2,11 @@
 """The snapshot that a worker keeps: what it shows while others write, and what it costs to look."""
 
 import datetime
+import itertools
 import threading
 import time
 import uuid
+import zlib
 
 import pytest
 import sqlalchemy as sa
@@ -15,6 +17,7 @@ from osc_placement.server.db import (
     inventory,
     names,
     provider,
+    provider_changes,
     resource_class,
     snapshot,
     tables,
@@ -118,6 +121,119 @@ def test_providers_that_swap_their_aggregates_are_seen(database, current):
     assert current.get().snapshot.node(first).aggregates == (uuids[other],)
 
 
+def collide(first, second):
+    """Whether sums over four memberships stay when 2 and 7 swap aggregates with 3 and 6: of products of ids,
+    which always do, and of CRC32, which do for one pair of aggregates in a hundred.
+    """
+    before = [(2, first), (7, first), (3, second), (6, second)]
+    after = [(2, second), (7, second), (3, first), (6, first)]
+    sums = [
+        sum(zlib.crc32(f"{EXCHANGED}{of}:{to}".encode()) for of, to in pairs) for pairs in (before, after)
+    ]
+    return sums[0] == sums[1]
+
+
+#: the beginning of the ids of providers that exchange aggregates
+EXCHANGED = 70000
+
+
+def exchange_by_bulk_route(database, wanted):
+    """Exchange by our server, in one transaction."""
+    generations = dict(database.read(lambda conn: conn.execute(_GENERATIONS).all()))
+    changes = [provider_changes.Wanted(of, generations[of], aggregates=[to]) for of, to in wanted.items()]
+    database.write(provider_changes.apply, changes, may_reserve_all=True)
+
+
+def exchange_without_generations(database, wanted):
+    """Exchange by our server as below microversion 1.19, one provider after the other."""
+    for of, to in wanted.items():
+        database.write(aggregate.replace, of, [to], generation=None)
+
+
+def exchange_elsewhere(database, wanted):
+    """Exchange by a program that counts nothing, as below microversion 1.19."""
+    members, providers, aggregates = (
+        tables.resource_provider_aggregates,
+        tables.resource_providers.c,
+        tables.placement_aggregates.c,
+    )
+
+    def exchange(conn):
+        for of, to in wanted.items():
+            provider_id = sa.select(providers.id).where(providers.uuid == of).scalar_subquery()
+            aggregate_id = sa.select(aggregates.id).where(aggregates.uuid == to).scalar_subquery()
+            row = members.c.resource_provider_id == provider_id
+            conn.execute(sa.update(members).where(row).values(aggregate_id=aggregate_id))
+
+    database.write(exchange)
+
+
+_GENERATIONS = sa.select(tables.resource_providers.c.uuid, tables.resource_providers.c.generation)
+
+
+@pytest.mark.parametrize(
+    "exchange", [exchange_by_bulk_route, exchange_without_generations, exchange_elsewhere]
+)
+def test_four_providers_that_exchange_their_aggregates_are_seen(make_database, exchange):
+    """The sums of ids, of products of ids and of CRC32 are the same before and after."""
+    database = Database(make_database())
+    upgrade.upgrade(database)
+    kept = Current(database)
+    numbers = range(40000, 42000)
+    aggregates = next(pair for pair in itertools.combinations(numbers, 2) if collide(*pair))
+    ids = [int(f"{EXCHANGED}{digit}") for digit in (2, 7, 3, 6)]
+    uuids = {id_: str(uuid.uuid4()) for id_ in (*ids, *aggregates)}
+
+    def store(conn):
+        conn.execute(
+            sa.insert(tables.placement_aggregates), [{"id": id_, "uuid": uuids[id_]} for id_ in aggregates]
+        )
+        for place, id_ in enumerate(ids):
+            row = {
+                "id": id_,
+                "uuid": uuids[id_],
+                "name": uuids[id_],
+                "generation": 0,
+                "root_provider_id": id_,
+            }
+            conn.execute(sa.insert(tables.resource_providers).values(row))
+            member = {"resource_provider_id": id_, "aggregate_id": aggregates[place // 2]}
+            conn.execute(sa.insert(tables.resource_provider_aggregates).values(member))
+
+    database.write(store)
+    kept.get()
+    wanted = {uuids[id_]: uuids[aggregates[1 - place // 2]] for place, id_ in enumerate(ids)}
+    exchange(database, wanted)
+    assert {node.uuid: node.aggregates for node in kept.get().snapshot.nodes} == {
+        of: (to,) for of, to in wanted.items()
+    }
+    database.dispose()
+
+
+def test_sums_of_the_largest_numbers_overflow_nowhere(make_database):
+    """SQLite fails at a sum of more than 63 bits."""
+    database = Database(make_database())
+    upgrade.upgrade(database)
+    largest, number = 2**31 - 1, 6000
+    ids = range(largest - number, largest)
+
+    def store(conn):
+        providers = [{"id": id_, "uuid": str(uuid.uuid4()), "root_provider_id": id_} for id_ in ids]
+        rows = [{**row, "name": row["uuid"], "generation": largest} for row in providers]
+        conn.execute(sa.insert(tables.resource_providers), rows)
+        counted = {"revision": 2**50, "generation_moves": largest, "consumers": 2**40, "changed_at": 2**53}
+        conn.execute(sa.insert(provider_revisions), [{"provider_id": id_, **counted} for id_ in ids])
+
+    database.write(store)
+    kept = Current(database)
+    assert len(kept.get().snapshot.nodes) == number
+    database.write(
+        provider.update, kept.get().snapshot.nodes[0].uuid, {"name": "x"}, reparenting_allowed=True
+    )
+    assert [node.name for node in kept.get().snapshot.nodes].count("x") == 1
+    database.dispose()
+
+
 def test_an_inventory_of_a_class_that_is_gone_hinders_nobody(database, current, make_provider):
     """Nothing keeps openstack-placement from deleting a class while somebody makes inventory of it."""
     item = make_provider(VCPU=4)
@@ -194,6 +310,47 @@ def test_what_other_programs_do_is_seen(database, current, make_provider):
     database.write(take_from_a_consumer, consumers[2])
     claim(database, two)
     assert (used(current, one), used(current, two)) == (0, 2)
+
+
+@pytest.mark.parametrize("same", [False, True])
+def test_a_consumer_that_takes_the_place_of_another_is_told_from_it(database, current, make_provider, same):
+    """openstack-placement deletes one and makes one, whose allocations follow in another transaction.
+
+    As many consumers as before, and no generation of a provider moves; on SQLite the id may be the same, and
+    the consumer may be the one that was deleted.
+    """
+    item = make_provider(VCPU=10)
+    consumer = claim(database, item)
+    assert used(current, item) == 1
+    rows = tables.consumers
+
+    def exchange(conn):
+        owner = conn.execute(sa.select(rows).where(rows.c.uuid == consumer)).mappings().one()
+        take_from_a_consumer(conn, consumer)
+        row = {"uuid": consumer if same else str(uuid.uuid4()), "generation": 0}
+        conn.execute(sa.insert(rows).values(project_id=owner["project_id"], user_id=owner["user_id"], **row))
+
+    database.write(exchange)
+    assert used(current, item) == 0
+
+
+def test_a_claim_for_a_consumer_without_allocations_is_a_change_of_our_own(database, current, make_provider):
+    """After it, nothing looks like a change by another program, for which all usage would be read."""
+    item = make_provider(VCPU=10)
+    consumer = claim(database, item)
+    rows = tables.consumers
+
+    def empty(conn):
+        conn.execute(sa.delete(tables.allocations).where(tables.allocations.c.consumer_id == consumer))
+        conn.execute(sa.update(rows).where(rows.c.uuid == consumer).values(generation=0))
+
+    database.write(empty)
+    others = current.get().fingerprint.consumers_of_others
+    database.write(allocation.replace, [Claim(consumer, OWNER, {item.uuid: {"VCPU": 2}})])
+    claim(database, item)
+    database.write(allocation.delete, consumer)
+    assert current.get().fingerprint.consumers_of_others == others
+    assert used(current, item) == 1
 
 
 def give_trait(database, item, name):

@@ -7,8 +7,10 @@ import uuid
 import pytest
 import sqlalchemy as sa
 
+from osc_placement import codes
+from osc_placement.model import Inventory
 from osc_placement.server import errors
-from osc_placement.server.db import names, provider, tables
+from osc_placement.server.db import aggregate, inventory, names, provider, tables, trait
 
 providers = tables.resource_providers
 
@@ -164,6 +166,38 @@ def test_a_value_without_a_place_is_told_as_such(database, backend):
         return
     with pytest.raises(errors.Unstorable):
         database.write(provider.create, **create)
+
+
+LARGEST = 2**31 - 1
+
+
+def exhaust(connection, table, uuid_):
+    """Give a row the largest generation that its column holds."""
+    connection.execute(sa.update(table).where(table.c.uuid == uuid_).values(generation=LARGEST))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda conn, uuid_: inventory.replace(conn, uuid_, {"VCPU": Inventory(9)}),
+        lambda conn, uuid_: trait.replace(conn, uuid_, ["HW_CPU_X86_MMX"], generation=LARGEST),
+        lambda conn, uuid_: aggregate.replace(conn, uuid_, [str(uuid.uuid4())], generation=LARGEST),
+    ],
+    ids=("inventories", "traits", "aggregates"),
+)
+def test_a_provider_at_the_end_of_generations_is_told_as_such(database, backend, make_provider, change):
+    """It is no fault of the request, and nobody should try again; SQLite counts on."""
+    subject = make_provider(VCPU=8)
+    database.write(exhaust, providers, subject.uuid)
+    if backend == "sqlite":
+        database.write(change, subject.uuid)
+        assert database.read(load_row, subject.uuid).generation == LARGEST + 1
+        return
+    with pytest.raises(errors.GenerationExhausted) as caught:
+        database.write(change, subject.uuid)
+    assert str(caught.value).endswith(f"where 'uuid' is {subject.uuid} in the table resource_providers")
+    assert (caught.value.status, caught.value.code) == (409, codes.UNDEFINED)
+    assert database.read(load_row, subject.uuid).generation == LARGEST
 
 
 def test_only_existing_ids_are_found(database, make_provider):

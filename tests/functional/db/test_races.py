@@ -149,12 +149,12 @@ def test_a_claim_that_comes_when_nothing_was_there_to_delete_stays(database, bac
         for operation in come_between:
             operation()
 
-    sa.event.listen(database.engine, "after_cursor_execute", let_come)
+    sa.event.listen(database._writer, "after_cursor_execute", let_come)
     try:
         with pytest.raises(errors.AllocationsNotFound):
             database.write(allocation.delete, consumer)
     finally:
-        sa.event.remove(database.engine, "after_cursor_execute", let_come)
+        sa.event.remove(database._writer, "after_cursor_execute", let_come)
     assert [held.used for held in database.read(allocation.load_of_consumer, consumer)] == [2]
 
 

@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """`/-/healthz` and `/-/readyz`: what load balancers are told, under each way of serving."""
 
+import concurrent.futures
 import contextlib
+import itertools
 import logging
 import sqlite3
 import threading
+import time
 
 import pytest
 import requests
@@ -70,6 +73,8 @@ def test_a_service_waits_for_its_tables(way, tmp_path):
         assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
         assert reason in answer.json()["errors"][0]["detail"]
         assert run(tmp_path, "db", "sync", "--config-file", conf).returncode == 0
+        # what was found out of the database counts for a second
+        time.sleep(health_module.KEPT)
         assert ask(url, "/-/readyz") == (200, {"status": "ready"})
     log = (tmp_path / "container.log").read_text()
     assert reason in log
@@ -97,6 +102,8 @@ def test_a_service_becomes_unready_and_ready_again(tmp_path):
         for version, status in (("b5c396305c25", 503), (HEAD, 200), ("ffffffffffff", 200)):
             with contextlib.closing(sqlite3.connect(path)) as connection, connection:
                 connection.execute("UPDATE alembic_version SET version_num = ?", (version,))
+            # what was found out before is told for a second
+            time.sleep(1.1)
             assert ask(url, "/-/readyz")[0] == status, version
 
 
@@ -136,7 +143,34 @@ def test_a_probe_that_hangs_keeps_no_other(database, monkeypatch):
     assert (answer.status_int, answer.headers["retry-after"]) == (503, "1")
     reason = "The database has not answered for 0 seconds."
     assert answer.json["reasons"] == [{"check": "database", "reason": reason}]
-    assert probe(application).status_int == 200
+    end = time.monotonic() + 30
+    while probe(application).status_int != 200:
+        assert time.monotonic() < end
+
+
+def test_many_who_ask_have_the_database_asked_once(database, monkeypatch):
+    """At the same time and within a second, for a service that is ready and for one that is not."""
+    application = deploy.make_application(make_conf(), database)
+    asked = []
+
+    def look(_database):
+        asked.append(time.monotonic())
+        time.sleep(0.2)
+        return "It is not." if len(asked) > 1 else None
+
+    monkeypatch.setattr(health_module.upgrade, "find_fault", look)
+    probe(application)
+    time.sleep(1.1)
+    asked[:] = [0.0]
+    with concurrent.futures.ThreadPoolExecutor(32) as pool:
+        end = time.monotonic() + 2.5
+        answers = []
+        while time.monotonic() < end:
+            answers += [answer.status_int for answer in pool.map(probe, [application] * 32)]
+    assert set(answers) == {503}
+    assert len(answers) >= 64
+    assert len(asked) <= 1 + 3
+    assert all(later - earlier >= 1 for earlier, later in itertools.pairwise(asked))
 
 
 def test_a_probe_tells_nothing_of_the_inside(database, monkeypatch, caplog):

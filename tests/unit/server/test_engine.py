@@ -2,6 +2,7 @@
 """Transactions: whole or not at all, tried again as a whole, and for a bounded time."""
 
 import os
+import sqlite3
 import threading
 
 import pytest
@@ -200,10 +201,16 @@ def test_a_database_in_memory_is_one_by_itself():
     """Two of them have nothing in common."""
     database, other = Database("sqlite:///:memory:"), Database("sqlite:///:memory:")
     metadata.create_all(database.engine)
-    with pytest.raises(db_exc.DBNonExistentTable):
+    with pytest.raises(errors.SchemaUnfit):
         other.read(read_all)
     database.dispose()
     other.dispose()
+
+
+@pytest.mark.parametrize("words", ["no such table", "(1146, 'x')", "UndefinedTable", "42P01"])
+def test_a_value_in_an_error_is_not_taken_for_a_missing_table(words):
+    """Databases quote the values of clients in what they say."""
+    assert not dialects.is_table_missing(sqlite3.IntegrityError(f"Duplicate entry '{words}'"))
 
 
 def get_raw(connection):

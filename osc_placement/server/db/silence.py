@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A time limit for drivers that have none: they wait for a database that hangs as long as it does.
+
+libpq, below every driver for PostgreSQL, notices a server that is gone, but waits without end for one whose
+host still acknowledges what it is sent, such as a process that is stopped or a proxy that forwards nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import threading
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from sqlalchemy.engine import Engine
+
+#: seconds between two searches for calls that take too long
+_TICK: Final = 1.0
+#: the calls of a driver that wait for the database, and how each names its connection
+_ON_CURSORS: Final = ("do_execute", "do_execute_no_params", "do_executemany")
+_ON_CONNECTIONS: Final = ("do_commit", "do_rollback", "do_ping")
+
+
+class Limit:
+    """Shuts the socket of a connection down when a call on it has waited for too long.
+
+    The lock guards the calls under way and the thread that watches them. A call is taken out of them before
+    the driver can close its connection, so the socket that is shut down is still that of the call.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._lock = threading.Lock()
+        self._calls: dict[object, tuple[float, Any]] = {}
+        self._watcher: threading.Thread | None = None
+        self._pid = os.getpid()
+
+    def apply(self, engine: Engine) -> None:
+        """Limit every call that connections of an engine make from now on."""
+        dialect: Any = engine.dialect
+        for name in _ON_CURSORS:
+            setattr(dialect, name, self._limited(getattr(dialect, name), lambda cursor: cursor.connection))
+        for name in _ON_CONNECTIONS:
+            setattr(dialect, name, self._limited(getattr(dialect, name), lambda connection: connection))
+
+    def _limited(self, call: Callable[..., Any], find: Callable[[Any], Any]) -> Callable[..., Any]:
+        def limited(subject: Any, *arguments: Any, **named: Any) -> Any:
+            with self._watched(find(subject)):
+                return call(subject, *arguments, **named)
+
+        return limited
+
+    @contextlib.contextmanager
+    def _watched(self, connection: Any) -> Iterator[None]:
+        call = object()
+        with self._lock:
+            if self._pid != os.getpid():
+                # the calls of the parent are none of this process
+                self._pid, self._watcher = os.getpid(), None
+                self._calls.clear()
+            self._calls[call] = time.monotonic() + self._seconds, connection
+            if self._watcher is None:
+                self._watcher = threading.Thread(target=self._watch, daemon=True)
+                self._watcher.start()
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._calls.pop(call, None)
+
+    def _watch(self) -> None:
+        """End calls that are overdue, until there are none to watch."""
+        while True:
+            time.sleep(min(_TICK, self._seconds))
+            with self._lock:
+                if not self._calls:
+                    self._watcher = None
+                    return
+                now = time.monotonic()
+                for call, (end, connection) in list(self._calls.items()):
+                    if end < now:
+                        del self._calls[call]
+                        _shut_down(connection)
+
+
+def _shut_down(connection: Any) -> None:
+    """Have whoever waits for an answer on a connection see its end."""
+    try:
+        descriptor = os.dup(getattr(connection, "driver_connection", connection).fileno())
+    except Exception:  # each driver has its own for a connection that is closed
+        return
+    with contextlib.closing(socket.socket(fileno=descriptor)) as sock, contextlib.suppress(OSError):
+        sock.shutdown(socket.SHUT_RDWR)
