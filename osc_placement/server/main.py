@@ -4,9 +4,12 @@
 from __future__ import annotations
 
 import argparse
+import ipaddress
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from osc_placement.server import limits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -92,6 +95,23 @@ def _add_serve(commands: Subparsers) -> None:
         default=THREADS,
         help="requests each worker serves at once (default: %(default)s)",
     )
+    parser.add_argument(
+        "--connections-per-address",
+        type=_count,
+        metavar="NUMBER",
+        default=limits.CONNECTIONS_PER_ADDRESS,
+        help="connections that each worker takes of one client address, or of one IPv6 network of 64 bits; "
+        "0 for any number (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--proxy",
+        type=_address,
+        metavar="ADDRESS",
+        action="append",
+        default=[],
+        help="address of a reverse proxy, which may have more connections; 127.0.0.1 and ::1 are taken for "
+        "such; may be repeated",
+    )
     _add_sources(parser)
     parser.add_argument(
         "--write-clouds-yaml",
@@ -175,11 +195,22 @@ def _add_sources(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _positive(text: str) -> int:
+def _positive(text: str, least: int = 1) -> int:
     number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"{text} is less than 1")
+    if number < least:
+        raise argparse.ArgumentTypeError(f"{text} is less than {least}")
     return number
+
+
+def _count(text: str) -> int:
+    return _positive(text, 0)
+
+
+def _address(text: str) -> str:
+    try:
+        return str(ipaddress.ip_address(text))
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text} is no IP address") from None
 
 
 def _sources(options: argparse.Namespace) -> Sources:
@@ -198,6 +229,8 @@ def _serve(options: argparse.Namespace) -> int:
             port=options.port,
             workers=options.workers,
             threads=options.threads,
+            connections_per_address=options.connections_per_address,
+            proxies=frozenset(options.proxy),
             clouds_yaml=options.write_clouds_yaml,
             insecure=options.insecure,
             log_requests=options.log_requests,

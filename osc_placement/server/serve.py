@@ -18,7 +18,7 @@ from gunicorn.arbiter import Arbiter
 from gunicorn.glogging import Logger
 from oslo_log import log as oslo_log
 
-from osc_placement.server import clouds_yaml, deploy, metrics, metrics_directory, readiness, trial
+from osc_placement.server import clouds_yaml, deploy, limits, metrics, metrics_directory, readiness, trial
 from osc_placement.server import conf as configuration
 from osc_placement.server.db import dialects, names, upgrade
 from osc_placement.server.opening import (
@@ -47,8 +47,6 @@ KEEP_ALIVE = 65
 GRACE = 30
 #: seconds that the database gets when the configuration is read again
 TRIAL_SECONDS = 10
-#: bytes of a request line, the most that gunicorn can be told: lists of aggregates make long ones
-LONGEST_REQUEST_LINE = 8190
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +58,8 @@ class Options:
     port: int
     workers: int
     threads: int
+    connections_per_address: int
+    proxies: frozenset[str]
     clouds_yaml: Path | None
     insecure: bool
     log_requests: bool
@@ -275,9 +275,13 @@ class _Gunicorn(BaseApplication):  # type: ignore[misc]  # it has no annotations
             "workers": self._options.workers,
             "worker_class": Worker,
             "threads": self._options.threads,
+            "worker_connections": limits.CONNECTIONS,
             "keepalive": KEEP_ALIVE,
             "graceful_timeout": GRACE,
-            "limit_request_line": LONGEST_REQUEST_LINE,
+            # the worker has its own limit; 8,190 bytes would be the most that can be said here
+            "limit_request_line": 0,
+            # a client may not say where the service is mounted; gunicorn believes those on this machine
+            "forwarder_headers": "",
             # a heartbeat that waits for a slow disk is taken for a worker that hangs
             "worker_tmp_dir": metrics_directory.find_memory(),
             "logger_class": _Log,
@@ -285,6 +289,7 @@ class _Gunicorn(BaseApplication):  # type: ignore[misc]  # it has no annotations
             "proc_name": "placement-server",
             "control_socket_disable": True,
             "when_ready": self._share_memory,
+            "post_fork": self._set_limits,
             "post_worker_init": self._announce,
         }
 
@@ -333,6 +338,10 @@ class _Gunicorn(BaseApplication):  # type: ignore[misc]  # it has no annotations
         # else the garbage collector of each worker would write to, and so copy, what they share
         gc.collect()
         gc.freeze()
+
+    def _set_limits(self, arbiter: Any, worker: Worker) -> None:
+        worker.connections_per_address = self._options.connections_per_address
+        worker.proxies |= self._options.proxies
 
     def _announce(self, worker: Any) -> None:
         if worker.age == 1 and worker.alive:

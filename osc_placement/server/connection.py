@@ -1,0 +1,406 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One connection of a client: the bytes that have arrived and those that wait to be sent.
+
+Nothing here waits for a socket. gunicorn parses the requests and formats the answers; this module only finds
+out when a request is complete, so that parsing and reading it never wait.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import enum
+import ipaddress
+import re
+import socket
+import struct
+import threading
+from collections import deque
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final
+
+from gunicorn.http.body import Body, ChunkedReader, LengthReader
+from gunicorn.http.errors import InvalidRequestLine, LimitRequestHeaders, LimitRequestLine, NoMoreData
+from gunicorn.http.message import Request
+from gunicorn.http.unreader import Unreader
+
+from osc_placement.server import limits
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+#: bytes that are read from a socket at once
+_READ_SIZE: Final = 64 << 10
+#: bytes of a body that are given to gunicorn at once; it copies the rest of a piece each time it takes a part
+_PIECE: Final = 16 << 10
+#: pieces of an answer that are sent at once; systems allow 1024 at most
+_VECTOR: Final = 64
+#: bytes of the line with the size of a chunk, and of the headers after the last one
+_LONGEST_CHUNK_LINE: Final = 4 << 10
+_LARGEST_TRAILER: Final = 32 << 10
+#: chunks of a body that may be smaller than so many bytes; clients send some KiB at once
+_MOST_SMALL_CHUNKS: Final = 1000
+_SMALL_CHUNK: Final = 256
+#: bytes of a body in chunks, whose sizes and line ends come on top of what is said in it
+_LARGEST_CHUNKED: Final = limits.LARGEST_BODY + (1 << 20)
+
+_CHUNK_SIZE: Final = re.compile(rb"([0-9a-fA-F]{1,16})[ \t]*(?:;[^\r\n]*)?")
+#: for SO_LINGER: throw away at once what the system has not sent yet
+_RESET: Final = struct.pack("ii", 1, 0)
+_HTTP_1_1: Final = (1, 1)
+_CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
+
+
+class State(enum.Enum):
+    """Who has the connection, and what it waits for."""
+
+    #: the loop has it: nothing of a request has arrived
+    IDLE = enum.auto()
+    #: the loop has it: a part of a request has arrived
+    ARRIVING = enum.auto()
+    #: a thread has it, or will as soon as one is free
+    SERVED = enum.auto()
+    #: the loop has it, and sends what the client has not read yet
+    SENDING = enum.auto()
+    #: the loop has it: all is sent, and what the client may still send is thrown away
+    CLOSING = enum.auto()
+
+
+class Connection:
+    """A connection, which at any time belongs either to the loop or to one thread, as its state says.
+
+    The lock guards the state and `watched` where loop and thread might both want to change them. All else is
+    for the owner only.
+    """
+
+    def __init__(self, sock: socket.socket, client: Any, server: Any, now: float) -> None:
+        sock.setblocking(False)
+        self.sock = sock
+        self.client = client
+        self.server = server
+        #: the address of the client, and what counts as one: see `split_address`
+        self.address, self.origin = split_address(client)
+        self.lock = threading.Lock()
+        self.state = State.IDLE
+        #: when the state began, or something was sent in it
+        self.since = now
+        #: what the loop's selector looks at; only the loop changes it
+        self.events = 0
+        #: whether the loop looks for requests; false once something came while a thread had the connection
+        self.watched = True
+        self.requests = 0
+        self.request: Any = None
+        #: the reader of the body of that request, if it is in chunks
+        self.reader: _Watched | None = None
+        #: the rest of an answer: a function that sends a part of it and tells whether that was the last
+        self.unfinished: Any = None
+        #: whether the connection ends with this answer
+        self.last = False
+        #: since when an answer waits for the client, and the bytes sent since then
+        self.waits_since = 0.0
+        self.sent = 0
+        #: bytes that are kept for the connection, as the loop has counted them
+        self.counted = 0
+        self._incoming = bytearray()
+        self._searched = 0
+        self._body: _Framing | None = None
+        self._body_kept = 0
+        self._outgoing: deque[memoryview] = deque()
+        self.unsent = 0
+
+    @property
+    def kept(self) -> int:
+        """The bytes that are kept in memory for the connection."""
+        return len(self._incoming) + self._body_kept + self.unsent
+
+    @property
+    def has_more(self) -> bool:
+        """Whether bytes of a next request are here already."""
+        return bool(self._incoming)
+
+    def receive(self) -> bool:
+        """Take what has arrived; false if the client has gone or will send nothing more."""
+        try:
+            data = self.sock.recv(_READ_SIZE)
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+        if self.state is not State.CLOSING:
+            self._incoming += data
+        return bool(data)
+
+    def find_request(self, cfg: Any) -> bool:
+        """Look for a request in what has arrived; true if it is complete, and then is `request`.
+
+        A body of a length that is not allowed makes a request that is complete without it: the application
+        refuses it by its length. So does one in chunks that is too long or malformed, which the application
+        finds out when it reads it. Such a request is the last of its connection.
+
+        :raises Exception: what gunicorn makes of a request that is none
+        """
+        if self.request is None and not self._parse_head(cfg):
+            return False
+        assert self._body is not None
+        end = self._body.find_end(self._incoming)
+        if end is None:
+            return False
+        self.last = self._body.is_cut
+        self._complete(end)
+        return True
+
+    def end_body(self) -> bool:
+        """Complete a request whose client will send nothing more; false if not even its head has arrived.
+
+        The application refuses it, as its body is shorter than announced. It is the last of its connection.
+        """
+        if self.request is None:
+            return False
+        self.last = True
+        self._complete(len(self._incoming))
+        return True
+
+    def _complete(self, end: int) -> None:
+        body = bytes(memoryview(self._incoming)[:end])
+        del self._incoming[:end]
+        self._body_kept = len(body)
+        self.request.unreader.feed(body)
+        self._body = None
+
+    def _parse_head(self, cfg: Any) -> bool:
+        incoming = self._incoming
+        while incoming.startswith(b"\r\n"):
+            # after a body some clients send one more than belongs to it
+            del incoming[:2]
+        end = incoming.find(b"\r\n\r\n", max(0, self._searched - 3))
+        line_end = incoming.find(b"\n", 0, limits.LARGEST_REQUEST_LINE + 2)
+        if line_end < 0 and len(incoming) > limits.LARGEST_REQUEST_LINE:
+            raise LimitRequestLine(len(incoming), limits.LARGEST_REQUEST_LINE)
+        if (end if end >= 0 else len(incoming)) > limits.LARGEST_HEAD:
+            raise LimitRequestHeaders("limit request headers fields size")
+        if end < 0 and (line_end < 0 or incoming[line_end - 1 : line_end] == b"\r"):
+            self._searched = len(incoming)
+            return False
+        # without the empty line gunicorn says what is wrong with the first
+        head_end = end + 4 if end >= 0 else len(incoming)
+        self._searched = 0
+        self.requests += 1
+        source = _Arrived(bytes(memoryview(incoming)[:head_end]))
+        del incoming[:head_end]
+        request = self.request = _parse(cfg, source, self.client, self.requests)
+        reader = request.body.reader
+        if isinstance(reader, ChunkedReader):
+            self._body = _Chunks()
+            self.reader = _Watched(reader)
+            request.body = Body(self.reader)
+        else:
+            length = reader.length if isinstance(reader, LengthReader) else 0
+            if not isinstance(reader, LengthReader):
+                # nothing says that there is a body, and gunicorn would read to the end of the connection
+                request.body = Body(LengthReader(source, 0))
+            self._body = _Length(length)
+        if (
+            request.version >= _HTTP_1_1
+            and not self._incoming
+            and not self._body.is_cut
+            and _expects(request)
+        ):
+            self.put(_CONTINUE)
+            self.send()
+        return True
+
+    def put(self, data: bytes) -> None:
+        """Keep bytes until they can be sent."""
+        if data:
+            self._outgoing.append(memoryview(data))
+            self.unsent += len(data)
+
+    def send(self) -> bool:
+        """Send as much as the client takes; false if it has gone."""
+        while self._outgoing:
+            try:
+                count = self.sock.sendmsg(islice(self._outgoing, _VECTOR))
+            except BlockingIOError:
+                return True
+            except OSError:
+                return False
+            self.unsent -= count
+            self.sent += count
+            while count:
+                first = self._outgoing[0]
+                if count < len(first):
+                    self._outgoing[0] = first[count:]
+                    break
+                count -= len(first)
+                self._outgoing.popleft()
+        return True
+
+    def end_request(self) -> None:
+        """Forget a request that was answered; `last` is true afterwards if its end is not known for sure."""
+        self.request = None
+        if self.reader is not None:
+            # where gunicorn and this module do not agree the end of the body is not known for sure
+            self.last = self.last or self.reader.failed
+            self.reader = None
+        self._body_kept = 0
+
+    def close(self) -> None:
+        """Close the socket and let go of all bytes; the system does too, if the answer was not read."""
+        if self.unsent:
+            with contextlib.suppress(OSError):
+                self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+        self.sock.close()
+        self._incoming.clear()
+        self._outgoing.clear()
+        self._body_kept = self.unsent = 0
+        self.request = self._body = None
+
+
+def split_address(client: Any) -> tuple[str, str]:
+    """Return the address of a client and its origin, which is what one client is taken to have in all.
+
+    That is the address, or the network of 64 bits of an IPv6 address, since everybody has such a network;
+    both are empty for a Unix socket.
+    """
+    if not isinstance(client, tuple):
+        return "", ""
+    text: str = client[0]
+    if ":" not in text:
+        return text, text
+    address = ipaddress.IPv6Address(text.partition("%")[0])
+    if address.ipv4_mapped:
+        return str(address.ipv4_mapped), str(address.ipv4_mapped)
+    return str(address), str(ipaddress.IPv6Network((address, 64), strict=False))
+
+
+def _parse(cfg: Any, source: Unreader, client: Any, number: int) -> Any:
+    try:
+        return Request(cfg, source, client, number)
+    except (StopIteration, NoMoreData) as error:
+        raise InvalidRequestLine("incomplete") from error
+
+
+def _expects(request: Any) -> bool:
+    return any(name == "EXPECT" and value.lower() == "100-continue" for name, value in request.headers)
+
+
+class _Arrived(Unreader):  # type: ignore[misc]  # it has no annotations
+    """What gunicorn reads a request from: bytes that are here."""
+
+    def __init__(self, head: bytes) -> None:
+        super().__init__()
+        self._pieces: Iterator[bytes] = iter((head,))
+
+    def feed(self, body: bytes) -> None:
+        """Add the body; the head has been read."""
+        view = memoryview(body)
+        self._pieces = (bytes(view[start : start + _PIECE]) for start in range(0, len(body), _PIECE))
+
+    def chunk(self, size_hint: int | None = None) -> bytes:
+        """Return the next piece; nothing at the end."""
+        return next(self._pieces, b"")
+
+
+class _Watched:
+    """gunicorn's reader of chunks, which remembers whether they were malformed."""
+
+    def __init__(self, reader: Any) -> None:
+        self.failed = False
+        self._reader = reader
+
+    def read(self, size: int) -> bytes:
+        """Read as gunicorn's reader does."""
+        try:
+            data: bytes = self._reader.read(size)
+        except Exception:
+            self.failed = True
+            raise
+        return data
+
+
+class _Length:
+    """A body whose length was said before."""
+
+    def __init__(self, length: int) -> None:
+        self.is_cut = length > limits.LARGEST_BODY
+        self._length = length
+
+    def find_end(self, data: bytearray) -> int | None:
+        """Return where the body ends; None if that has not arrived."""
+        if self.is_cut:
+            return 0
+        return self._length if len(data) >= self._length else None
+
+
+class _Chunks:
+    """A body in chunks."""
+
+    def __init__(self) -> None:
+        #: whether what is given as its end is none, because it is malformed or too long
+        self.is_cut = False
+        self._position = 0
+        self._number = 0
+        self._in_trailer = False
+
+    def find_end(self, data: bytearray) -> int | None:
+        """Return where the body ends, or where there is no sense in waiting for more; None to wait."""
+        try:
+            return self._find_end(data)
+        except ValueError:
+            self.is_cut = True
+            return len(data)
+
+    def _find_end(self, data: bytearray) -> int | None:
+        while not self._in_trailer and self._position < len(data):
+            end = data.find(b"\r\n", self._position, self._position + _LONGEST_CHUNK_LINE)
+            if end < 0:
+                if len(data) - self._position >= _LONGEST_CHUNK_LINE:
+                    raise ValueError("the line of a chunk is too long")
+                break
+            match = _CHUNK_SIZE.fullmatch(data, self._position, end)
+            if match is None or (self._position and not data.startswith(b"\r\n", self._position - 2)):
+                raise ValueError("this is no chunk")
+            size = int(match[1], 16)
+            self._number += 1
+            if self._number > _MOST_SMALL_CHUNKS + self._position // _SMALL_CHUNK:
+                # the loop takes as long for each as for thousands of bytes
+                raise ValueError("the chunks are too small")
+            self._in_trailer = size == 0
+            self._position = end + 2 + (size + 2 if size else 0)
+        if len(data) > _LARGEST_CHUNKED:
+            raise ValueError("the chunks are too long")
+        return self._find_trailer_end(data) if self._in_trailer else None
+
+    def _find_trailer_end(self, data: bytearray) -> int | None:
+        start = self._position
+        if data.startswith(b"\r\n", start):
+            return start + 2
+        end = data.find(b"\r\n\r\n", start)
+        if end >= 0:
+            return end + 4
+        if len(data) - start > _LARGEST_TRAILER:
+            raise ValueError("the headers after the chunks are too long")
+        return None
+
+
+_Framing = _Length | _Chunks
+
+
+class Output:
+    """A connection as gunicorn's answers see it: a socket that takes everything at once."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def sendall(self, data: bytes) -> None:
+        """Keep the bytes; who asked gunicorn for them sends them."""
+        self._connection.put(data)
+
+    def send(self, data: bytes) -> int:
+        """Keep the bytes, but for the permission to go on, which the client has been given already."""
+        if data != _CONTINUE:
+            self._connection.put(data)
+        return len(data)
+
+    def gettimeout(self) -> float:
+        """Return 0, as of a socket that does not block."""
+        return 0.0
