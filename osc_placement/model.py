@@ -7,7 +7,7 @@ server's verdict on it follow one rule.
 
 from __future__ import annotations
 
-import uuid
+import re
 from dataclasses import dataclass
 from typing import Any, Final, Literal, get_args
 
@@ -28,16 +28,36 @@ Part = Literal["inventories", "usages", "traits", "aggregates"]
 PARTS: Final[tuple[Part, ...]] = get_args(Part)
 
 
+_UUID_DIGITS = re.compile(r"([0-9a-f]{8})([0-9a-f]{4})([0-9a-f]{4})([0-9a-f]{4})([0-9a-f]{12})")
+
+
+def _match_uuid(text: str) -> re.Match[str] | None:
+    # not uuid.UUID, which takes every number of 32 characters that int() reads: with blanks, signs, "0x", "_"
+    # or digits of other scripts; openstack-placement takes none of them
+    plain = text.replace("urn:", "").replace("uuid:", "").strip("{}").replace("-", "")
+    return _UUID_DIGITS.fullmatch(plain.lower())
+
+
+def is_uuid(text: str) -> bool:
+    """Tell whether the API takes this for a UUID: with or without dashes, braces, ``urn:uuid:``."""
+    return _match_uuid(text) is not None
+
+
 def canonical_uuid(text: str) -> str:
-    """The one spelling in which UUIDs are compared: lower case, with dashes; other text stays as it is."""
-    try:
-        return str(uuid.UUID(text))
-    except ValueError:
-        return text
+    """Return the UUID in lower case and with dashes, as UUIDs are compared; return other text as it is."""
+    match = _match_uuid(text)
+    return text if match is None else "-".join(match.groups())
 
 
 #: more than any capacity
 _WITHOUT_END: Final = 2**1024
+
+
+def check_text(text: str) -> None:
+    """Return if text can be stored and sent; :raises ValueError: it has NUL in it, or half a character."""
+    if "\0" in text:
+        raise ValueError("text must not contain the character NUL")
+    text.encode()
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,12 +19,14 @@ from oslo_context.context import RequestContext
 
 from osc_placement import microversion
 from osc_placement.microversion import Version
+from osc_placement.model import check_text
 from osc_placement.server import auth, errors, http, routes
 from osc_placement.server.cloud_metrics import CloudMetrics
 from osc_placement.server.db import upgrade
 from osc_placement.server.db.current import Current
 from osc_placement.server.db.engine import Database
 from osc_placement.server.health import Health
+from osc_placement.server.limits import LARGEST_BODY
 from osc_placement.server.metrics import Metrics
 from osc_placement.server.policy import Policy
 
@@ -38,9 +40,6 @@ if TYPE_CHECKING:
     from osc_placement.server.observer import Observer
 
 LOG = logging.getLogger(__name__)
-
-#: bytes: a reshape of a hundred thousand allocations is a third of it
-LARGEST_BODY = 64 << 20
 
 #: where oslo.context looks for the id that the caller gave
 ENV_GLOBAL_REQUEST_ID = "openstack.global_request_id"
@@ -188,8 +187,18 @@ class BoundedInput:
         self._length = 0
 
     def read(self, size: int) -> bytes:
-        """The next bytes, no more than ``size``; :raises errors.HTTPError: 413 if they are too many."""
-        data = self._source.read(size)
+        """The next bytes, no more than ``size``.
+
+        :raises OSError: they do not come
+        :raises errors.HTTPError: 413 if they are too many, 400 if the chunks are malformed
+        """
+        try:
+            data = self._source.read(size)
+        except OSError:
+            raise
+        except Exception as error:  # each server has its own for chunks that are none
+            LOG.debug("failed", exc_info=True)
+            raise errors.HTTPError(400, "The request body is not in well-formed chunks.") from error
         self._length += len(data)
         _check_size(self._length)
         return data
@@ -201,7 +210,7 @@ def _path(environ: WSGIEnvironment) -> str:
     with contextlib.suppress(UnicodeEncodeError):
         path = path.encode("latin-1").decode("utf-8", "replace")
     try:
-        http.check_text(path)
+        check_text(path)
     except ValueError as error:
         raise errors.PathNotFound from error
     return path

@@ -20,10 +20,10 @@ import jsonschema
 import webob
 import webob.exc
 from jsonschema.exceptions import best_match
-from oslo_utils import uuidutils
 
 from osc_placement import codes, microversion
 from osc_placement.microversion import Version
+from osc_placement.model import check_text, is_uuid
 from osc_placement.server import errors
 
 if TYPE_CHECKING:
@@ -168,13 +168,6 @@ def _check_texts(data: object) -> None:
         _check_texts([*data, *data.values()])
 
 
-def check_text(text: str) -> None:
-    """Return if text can be stored and sent; :raises ValueError: it has NUL in it, or half a character."""
-    if "\0" in text:
-        raise ValueError("text must not contain the character NUL")
-    text.encode()
-
-
 def _parse_float(text: str) -> float:
     number = float(text)
     if not math.isfinite(number):
@@ -217,7 +210,7 @@ _BODY_FORMATS = jsonschema.FormatChecker(formats=())
 @_BODY_FORMATS.checks("uuid")
 def _is_uuid(value: object) -> bool:
     # bodies may spell a UUID without dashes or in capitals; query strings may not (see `query`)
-    return not isinstance(value, str) or bool(uuidutils.is_uuid_like(value))
+    return not isinstance(value, str) or is_uuid(value)
 
 
 def _check_pattern(validator: Any, pattern: str, instance: object, schema: Schema) -> Iterator[Any]:

@@ -6,13 +6,12 @@ The sentences of `BadQuery` are openstack-placement's, for clients show them to 
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from osc_placement import codes, microversion
 from osc_placement.microversion import Version
-from osc_placement.model import canonical_uuid
+from osc_placement.model import is_uuid
 
 
 class BadQuery(ValueError):
@@ -118,16 +117,7 @@ def _parse_member_of(value: str) -> tuple[frozenset[str], bool]:
                 "Invalid query string parameters: Expected 'member_of' parameter to contain valid UUID(s). "
                 f"Got: {item}"
             )
-    return frozenset(canonical_uuid(item) for item in uuids), negated
-
-
-def is_uuid(text: str) -> bool:
-    """Whether text is a UUID in any of the usual spellings."""
-    try:
-        uuid.UUID(text)
-    except ValueError:
-        return False
-    return True
+    return uuids, negated
 
 
 def parse_traits(values: Sequence[str], version: Version) -> Traits:

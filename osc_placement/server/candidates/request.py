@@ -13,12 +13,11 @@ from typing import Final
 
 from osc_placement import codes, microversion
 from osc_placement.microversion import Version
-from osc_placement.model import canonical_uuid
+from osc_placement.model import canonical_uuid, is_uuid
 from osc_placement.server.candidates.query import (
     BadQuery,
     Membership,
     Traits,
-    is_uuid,
     parse_membership,
     parse_resources,
     parse_traits,
@@ -168,12 +167,15 @@ def _parse_groups(items: Sequence[tuple[str, str]], version: Version) -> list[Gr
 
 
 def _parse_group(suffix: str, values: Mapping[str, Sequence[str]], version: Version) -> Group:
+    # each of several is judged, and the last counts
+    resources = [parse_resources(value) for value in values.get("resources", ())]
+    trees = [_parse_in_tree(value) for value in values.get("in_tree", ())]
     return Group(
         suffix,
-        resources=parse_resources(values["resources"][-1]) if "resources" in values else {},
+        resources=resources[-1] if resources else {},
         traits=parse_traits(values.get("required", ()), version),
         membership=parse_membership(values.get("member_of", ()), version, suffix=suffix),
-        in_tree=_parse_in_tree(values["in_tree"][-1]) if "in_tree" in values else None,
+        in_tree=trees[-1] if trees else None,
     )
 
 

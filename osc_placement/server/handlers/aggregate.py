@@ -6,7 +6,6 @@ from __future__ import annotations
 from typing import Any
 
 from osc_placement import codes, microversion
-from osc_placement.model import canonical_uuid
 from osc_placement.server import errors, policies
 from osc_placement.server.db import aggregate as db
 from osc_placement.server.db import provider as provider_db
@@ -53,6 +52,5 @@ def set_aggregates(request: Request) -> Any:
     aggregates = data["aggregates"] if guarded else data
     generation = data["resource_provider_generation"] if guarded else None
     with answering(*SET_ANSWERS):
-        uuids = [canonical_uuid(aggregate) for aggregate in aggregates]
-        generation = request.database.write(db.replace, uuid, uuids, generation=generation)
+        generation = request.database.write(db.replace, uuid, aggregates, generation=generation)
     return _reply(request, aggregates, generation)

@@ -10,9 +10,8 @@ from operator import itemgetter
 from typing import Any, Final
 
 from osc_placement import codes, microversion
-from osc_placement.model import UNKNOWN_TYPE, canonical_uuid
+from osc_placement.model import UNKNOWN_TYPE, canonical_uuid, is_uuid
 from osc_placement.server import errors, policies
-from osc_placement.server.candidates.query import is_uuid
 from osc_placement.server.db import allocation as db
 from osc_placement.server.db.consumer import Owner
 from osc_placement.server.errors import Answer, answering

@@ -79,13 +79,13 @@ def _read(uuid: str, change: Mapping[str, Any]) -> db.Wanted:
     for name, part in _PARTS.items():
         if name in change:
             check({name: change[name], "resource_provider_generation": generation}, part.schema)
-    inventories, aggregates = change.get("inventories"), change.get("aggregates")
+    inventories = change.get("inventories")
     return db.Wanted(
         uuid,
         generation,
         None if inventories is None else inventory.read_inventories(inventories),
         change.get("traits"),
-        None if aggregates is None else [canonical_uuid(aggregate) for aggregate in aggregates],
+        change.get("aggregates"),
     )
 
 

@@ -26,5 +26,7 @@ def _with_groups(suffix: str, *parameters: str) -> Schema:
 LIST_1_25 = _with_groups("[1-9][0-9]*", "resources", "required", "member_of")
 LIST_1_31 = _with_groups("[1-9][0-9]*", "resources", "required", "member_of", "in_tree")
 LIST_1_33 = _with_groups("[a-zA-Z0-9_-]{1,64}", "resources", "required", "member_of", "in_tree")
-LIST_1_35 = extend(LIST_1_33, {"root_required": TEXT})
-LIST_1_36 = extend(LIST_1_35, {"same_subtree": TEXT})
+#: the same as the other texts, in the words that complaints quote
+_TEXT: Schema = {"type": ["string"]}
+LIST_1_35 = extend(LIST_1_33, {"root_required": _TEXT})
+LIST_1_36 = extend(LIST_1_35, {"same_subtree": _TEXT})

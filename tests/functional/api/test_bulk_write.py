@@ -213,6 +213,21 @@ def test_a_uuid_may_be_spelled_as_elsewhere(send, hosts):
     assert write(send, change(spelled, traits=[])) == [{"uuid": spelled, "resource_provider_generation": 1}]
 
 
+def test_the_uuid_of_an_aggregate_is_kept_as_it_is_spelled(send, hosts):
+    """Another spelling is another aggregate, for writing, reading and asking, as with PUT."""
+    dashed = str(uuid.uuid4())
+    plain = dashed.replace("-", "")
+    write(send, change(hosts[0], aggregates=[plain]), change(hosts[1], aggregates=[dashed, plain]))
+    read = send("GET", f"/-/providers?want=aggregates&member_of={plain}").json["providers"]
+    assert {item["uuid"]: set(item["aggregates"]) for item in read} == {
+        hosts[0]: {plain},
+        hosts[1]: {dashed, plain},
+    }
+    read = send("GET", f"/-/providers?want=aggregates&member_of={dashed}").json["providers"]
+    assert [item["uuid"] for item in read] == [hosts[1]]
+    assert look(send, hosts[0], "aggregates")[0] == [plain]
+
+
 def test_each_part_needs_the_rule_of_its_put(tmp_path):
     """Who may set traits alone can set traits, but nothing with them; who may set nothing learns nothing."""
     rules = {

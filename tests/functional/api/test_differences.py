@@ -107,15 +107,33 @@ def test_the_reshaper_finds_a_provider_however_its_uuid_is_spelled(send, provide
     assert send("GET", f"/resource_providers/{provider}/inventories/VCPU").json["total"] == 4
 
 
-def test_an_aggregate_is_the_same_however_its_uuid_is_spelled(send, provider):
-    """An aggregate in any spelling is stored in one, also in one that is longer than the column."""
-    aggregate = str(uuid.uuid4())
-    for generation, spelling in enumerate((aggregate.upper(), f"urn:uuid:{aggregate}"), start=1):
+def test_an_aggregate_that_is_written_in_capitals_is_not_left(send, provider):
+    """Where the database takes both spellings for one, the provider stays in it; elsewhere it changes."""
+    aggregate = "abcdef01" + str(uuid.uuid4())[8:]
+    path = f"/resource_providers/{provider}/aggregates"
+    for generation, spelling in enumerate((aggregate, aggregate.upper()), start=1):
         body = {"aggregates": [spelling], "resource_provider_generation": generation}
-        assert send("PUT", f"/resource_providers/{provider}/aggregates", body).status_int == 200
-        assert send("GET", f"/resource_providers/{provider}/aggregates").json["aggregates"] == [aggregate]
-    found = send("GET", f"/resource_providers?member_of={aggregate.replace('-', '')}").json
+        assert send("PUT", path, body).json["aggregates"] == [spelling]
+    (kept,) = send("GET", path).json["aggregates"]
+    assert kept.lower() == aggregate
+    found = send("GET", f"/resource_providers?member_of={kept}").json
     assert [item["uuid"] for item in found["resource_providers"]] == [provider]
+
+
+@pytest.mark.parametrize("version", ["1.18", "1.39"])
+@pytest.mark.parametrize("form", ["{{{}}}", "urn:uuid:{}", "-{}"], ids=("braces", "urn", "dash"))
+def test_an_aggregate_is_kept_whole_or_refused(send, provider, form, version):
+    """A spelling that is longer than the column is refused where the database does not take it."""
+    aggregate = form.format(uuid.uuid4())
+    body = {"aggregates": [aggregate], "resource_provider_generation": 1}
+    path = f"/resource_providers/{provider}/aggregates"
+    answer = send("PUT", path, body if version == "1.39" else [aggregate], version=version)
+    if answer.status_int == 400:
+        assert detail(answer) == "The request contains a value that the database cannot store."
+        assert send("GET", path).json["aggregates"] == []
+    else:
+        assert answer.status_int == 200
+        assert send("GET", path).json["aggregates"] == [aggregate]
 
 
 @pytest.mark.parametrize("ratio", ["NaN", "Infinity", "-Infinity", "1e999", "-1e999"])

@@ -68,7 +68,7 @@ def inventories(random: Random, world: Any, path: str) -> dict[str, Any]:
 
 def aggregates(random: Random, world: Any, path: str, minor: int) -> Any:
     """PUT /resource_providers/{uuid}/aggregates."""
-    chosen = _some(random, words.AGGREGATES)
+    chosen = _some(random, words.AGGREGATE_TEXTS)
     return chosen if minor < 19 else {"aggregates": chosen, **generation(random, world, path)}
 
 

@@ -39,7 +39,8 @@ def differences(request: Request, theirs: Answer, ours: Answer) -> list[str]:
     if is_limited(request) and theirs.status == ours.status == 200:
         return found + list(_compare_limited(theirs.data, ours.data))
     left, right = normalize(theirs.data), normalize(ours.data)
-    if left != right:
+    # to Python 1, 1.0 and True are equal
+    if json.dumps(left) != json.dumps(right):
         found.append(f"body: {_show(left, right)}\n        {_show(right, left)}")
     return found
 

@@ -26,7 +26,7 @@ def _traits(random: Random, minor: int) -> str:
 
 
 def _member_of(random: Random, minor: int) -> str:
-    uuids = random.sample(words.AGGREGATES, random.choice((1, 1, 2)))
+    uuids = random.sample(words.AGGREGATE_TEXTS, random.choice((1, 1, 2)))
     text = f"in:{','.join(uuids)}" if len(uuids) > 1 or random.random() < 0.2 else uuids[0]
     return f"!{text}" if minor >= 32 and random.random() < 0.3 else text
 

@@ -13,6 +13,8 @@ def _uuids(kind: int, count: int) -> tuple[str, ...]:
 PROVIDERS = _uuids(0xA, 9)
 CONSUMERS = _uuids(0xC, 6)
 AGGREGATES = _uuids(0xF, 4)
+#: the same with another spelling of one of them, which is another aggregate
+AGGREGATE_TEXTS = (*AGGREGATES, AGGREGATES[0].replace("-", ""))
 STRANGER = "0e000000-0000-4000-8000-000000000001"
 NAMES = tuple(f"host-{number}" for number in range(1, 10))
 CLASSES = ("VCPU", "MEMORY_MB", "DISK_GB", "VGPU", "CUSTOM_GOLD", "CUSTOM_IRON")
