@@ -15,10 +15,18 @@ from keystoneauth1.session import Session
 
 from osc_placement import microversion, piecewise
 from osc_placement.batch.workers import CONCURRENCY, Reading
-from osc_placement.errors import BadAnswer, Forbidden, HttpError, NotFound, PlacementError, from_document
+from osc_placement.errors import (
+    ANSWER_LOST,
+    BadAnswer,
+    Forbidden,
+    HttpError,
+    NotFound,
+    PlacementError,
+    from_document,
+)
 from osc_placement.model import PARTS, Inventory, Part, Provider, ProviderRecord
-from osc_placement.operations import Operations, provider_filters
-from osc_placement.transport import Document
+from osc_placement.operations import PROVIDER_SHAPE, Operations, provider_filters
+from osc_placement.transport import Document, document
 
 __all__ = ["Document", "PlacementClient"]
 
@@ -29,7 +37,8 @@ _BULK_ALLOCATIONS = "/-/allocations"
 #: per process
 _has_bulk: WeakKeyDictionary[Session, dict[tuple[str, str], bool]] = WeakKeyDictionary()
 #: how a server says that it has no such route, or a proxy that it lets nobody through to it
-_NO_ROUTE = (403, 404, 405)
+NO_ROUTE = (403, 404, 405)
+_RESULTS = document({"results": list})
 
 
 class PlacementClient(Operations):
@@ -93,7 +102,7 @@ class PlacementClient(Operations):
 
     def _read_bulk(self, filters: Mapping[str, Any], parts: Sequence[Part]) -> list[Document]:
         params = [*provider_filters(**filters), ("want", ",".join(parts))]
-        return self._list(_BULK, "providers", params=params)
+        return self._list(_BULK, "providers", PROVIDER_SHAPE, params=params)
 
     def can_change_many(self, some_uuid: str) -> bool:
         """Whether the server has the bulk write, as far as can be known without writing; may cost a request.
@@ -113,14 +122,17 @@ class PlacementClient(Operations):
 
         A change has ``uuid``, ``resource_provider_generation`` and any of ``inventories``, ``traits`` and
         ``aggregates``. Of each, in their order, the generation it moved to, or why it was not done; None
-        where the server cannot do this, and nothing was done.
+        where the server says that it cannot do this, and nothing was done. Where a proxy says so, one of
+        ANSWER_LOST is raised, as it may have passed the request on.
         """
         try:
-            results = self._call("POST", _BULK, "results", json={"changes": changes})["results"]
+            results = self._call("POST", _BULK, _RESULTS, json={"changes": changes})["results"]
         except (HttpError, BadAnswer) as error:
-            if error.http_status not in _NO_ROUTE:
+            if error.http_status not in NO_ROUTE:
                 raise
             self._known_routes["POST", self.endpoint] = False
+            if isinstance(error, ANSWER_LOST):
+                raise
             return None
         url = self.endpoint + _BULK
         try:
@@ -140,7 +152,7 @@ class PlacementClient(Operations):
         if not self._known_routes.get(("GET", self.endpoint), True):
             return None
         try:
-            return self._list(_BULK_ALLOCATIONS, "consumers")
+            return self._list(_BULK_ALLOCATIONS, "consumers", dict)
         except (NotFound, Forbidden, BadAnswer):
             return None
 

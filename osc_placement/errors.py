@@ -9,6 +9,10 @@
     |- Unreachable                     no answer came: refused, reset, TLS failure
     |  `- TimedOut                     or not in the time allowed
     |- BadAnswer                       an answer came, but not placement's: a proxy's page, garbage, bad shape
+    |- Unconfirmed                     a page refuses a write, which says nothing of what placement did
+    |  |- UnconfirmedUnauthorized      also Unauthorized
+    |  `- UnconfirmedForbidden         also Forbidden
+    |- OutcomeUnknown                  one of these ended a command that writes
     `- HttpError                       placement said no
        |- BadRequest 400  Unauthorized 401  Forbidden 403  NotFound 404  Conflict 409  OverLimit 413
        |                               each is also the osc_lib exception of that status
@@ -218,8 +222,35 @@ class ServerError(HttpError):
     """5xx: the server, or the proxy before it, failed."""
 
 
+class Unconfirmed(PlacementError):
+    """A page refuses a write, and a proxy may have put it in place of the answer of placement."""
+
+
+class UnconfirmedUnauthorized(Unconfirmed, Unauthorized):
+    """401 without a document and without a challenge, which whoever checks tokens sends."""
+
+
+class UnconfirmedForbidden(Unconfirmed, Forbidden):
+    """403 without a document."""
+
+
 #: after these nobody knows whether a write was done
-ANSWER_LOST = (Unreachable, ServerError, BadAnswer)
+ANSWER_LOST = (Unreachable, ServerError, BadAnswer, Unconfirmed)
+
+
+class OutcomeUnknown(PlacementError):
+    """A command ended with an error that does not tell whether what it wrote was done."""
+
+    def __init__(self, reason: Exception) -> None:
+        self.reason = reason
+        known = "" if isinstance(reason, TimedOut) else "; it is not known whether it was done"
+        super().__init__(f"{reason}{known}, so look before you try it again")
+
+
+def is_outcome_unknown(error: Exception) -> bool:
+    """Return whether this is the failure of a write of which nobody knows whether it was done."""
+    return isinstance(error, ANSWER_LOST) and getattr(error, "method", "GET") != "GET"
+
 
 _BY_STATUS: dict[int, type[HttpError]] = {
     400: BadRequest,
@@ -230,6 +261,7 @@ _BY_STATUS: dict[int, type[HttpError]] = {
     409: Conflict,
     413: OverLimit,
 }
+_UNCONFIRMED: dict[int, type[HttpError]] = {401: UnconfirmedUnauthorized, 403: UnconfirmedForbidden}
 #: statuses that mean what they say even when a proxy or an authentication filter sent them
 _TRUSTED_WITHOUT_DOCUMENT = {
     401: "the token was not accepted; check the credentials in use",
@@ -238,9 +270,18 @@ _TRUSTED_WITHOUT_DOCUMENT = {
 }
 
 
-def from_answer(method: str, url: str, status: int, reason: str, body: str) -> PlacementError:
-    """Make the error for an answer with a status of 400 and above, whatever its body holds."""
-    return _make(method, url, status, reason, body, _error_document(body))
+def from_answer(
+    method: str, url: str, status: int, reason: str, body: str, *, is_challenge: bool = False
+) -> PlacementError:
+    """Make the error for an answer with a status of 400 and above, whatever its body holds.
+
+    ``is_challenge``: it names a way to authenticate, as an answer must that comes from a check of the token.
+    """
+    document = _error_document(body)
+    if document is None and method != "GET" and not is_challenge and status in _UNCONFIRMED:
+        message = f"{method} {url}: {_TRUSTED_WITHOUT_DOCUMENT[status]}"
+        return _UNCONFIRMED[status](status, message, method=method, url=url)
+    return _make(method, url, status, reason, body, document)
 
 
 def from_document(method: str, url: str, answer: Document) -> PlacementError:

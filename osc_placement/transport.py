@@ -10,7 +10,9 @@ import contextlib
 import copy
 import threading
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import urljoin
 from weakref import WeakKeyDictionary
 
 import requests
@@ -19,6 +21,7 @@ from keystoneauth1.session import Session
 
 from osc_placement import errors, microversion
 from osc_placement.microversion import Version
+from osc_placement.model import check_text
 
 NEGOTIATE = "1"
 #: what a server is taken to speak whose root document cannot be read, as the plugin's earlier releases did
@@ -27,9 +30,34 @@ ASSUMED = microversion.NESTED_CANDIDATES
 PATIENCE = 600.0
 #: and where somebody says more: twelve days, of the 24 that a socket can be told
 LONGEST_PATIENCE = 1e6
+#: how many redirects of one request are followed
+_MOST_REDIRECTS: Final = 5
+_REDIRECTS: Final = (301, 302, 303, 305, 307, 308)
 
 Document = dict[str, Any]
+Response = requests.Response
 Params = Mapping[str, Any] | Sequence[tuple[str, Any]]
+#: what JSON has to be: a type; a list of one shape; an object with these keys, of which ... is every one
+Shape = Any
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """How placement answers an operation that succeeded: with one of ``statuses``, and a document or none.
+
+    ``shape`` is that of the document; None where there is none, and the body is empty.
+    """
+
+    statuses: tuple[int, ...]
+    shape: Shape = None
+
+
+def document(shape: Shape) -> Answer:
+    """Return the answer of an operation that answers 200 with a document of this shape."""
+    return Answer((200,), shape)
+
+
+_VERSIONS: Final = document({"versions": [dict]})
 
 #: what each endpoint was found to speak, kept as long as the session that asked: one request per process
 _negotiated: WeakKeyDictionary[Session, dict[str, Version]] = WeakKeyDictionary()
@@ -62,6 +90,10 @@ class Transport:
         self._version = None if api_version == NEGOTIATE else microversion.parse(api_version)
         #: whether the version in use is for the client to choose
         self.negotiates = self._version is None
+        #: how many writes were confirmed by placement; more or less, as threads do not wait for each other
+        self.writes = 0
+        #: the resource classes and traits that this client has made or found to exist
+        self.made: set[str] = set()
 
     # versions
 
@@ -85,7 +117,7 @@ class Transport:
     def versions(self) -> list[Document]:
         """The entries of the root document; needs no token."""
         response = self._send("GET", "/", headers={}, authenticated=False)
-        versions: list[Document] = read_document(response, "versions")["versions"]
+        versions: list[Document] = read_answer(response, _VERSIONS)["versions"]
         return versions
 
     def _negotiate(self) -> Version:
@@ -136,7 +168,11 @@ class Transport:
         params: Params | None = None,
         version: Version | None = None,
     ) -> requests.Response:
-        """Send one request and return its answer, which succeeded; raise one of errors.py otherwise."""
+        """Send one request and return its answer, which succeeded; raise one of errors.py otherwise.
+
+        UsageError before anything is sent, if there is text in it that cannot be sent or stored.
+        """
+        check_texts([json, list(params.items()) if isinstance(params, Mapping) else list(params or ())])
         headers = {
             "OpenStack-API-Version": f"{self._service_type} {version or self.version}",
             "Accept": "application/json",
@@ -146,31 +182,93 @@ class Transport:
     def _send(self, method: str, path: str, **options: Any) -> requests.Response:
         url = self.endpoint + path
         timeout = min(self.timeout or self._session.timeout or PATIENCE, LONGEST_PATIENCE)
-        try:
-            response = self._session.request(url, method, raise_exc=False, timeout=timeout, **options)
-        except keystone.ConnectionError as failure:
-            if url not in str(failure):
-                raise
-            if isinstance(failure, keystone.ConnectTimeout):
-                raise errors.TimedOut(method, url, timeout) from failure
-            raise errors.Unreachable(method, url, _network_reason(failure)) from failure
+        target, redirects = url, _MOST_REDIRECTS if self._session.redirect else 0
+        while True:
+            try:
+                response = self._session.request(
+                    target, method, raise_exc=False, redirect=False, timeout=timeout, **options
+                )
+            except keystone.ConnectionError as failure:
+                if target not in str(failure):
+                    raise
+                if isinstance(failure, keystone.ConnectTimeout):
+                    raise errors.TimedOut(method, target, timeout) from failure
+                raise errors.Unreachable(method, target, _network_reason(failure)) from failure
+            location = response.headers.get("location") if response.status_code in _REDIRECTS else None
+            if not location or not redirects:
+                break
+            # keystoneauth follows none that is relative, and a failure there looks like one of Keystone
+            target, redirects = urljoin(target, location), redirects - 1
+            options["params"] = None
         if response.status_code >= 400:
-            raise errors.from_answer(method, url, response.status_code, response.reason, response.text)
+            raise errors.from_answer(
+                method,
+                target,
+                response.status_code,
+                response.reason,
+                response.text,
+                is_challenge="www-authenticate" in response.headers,
+            )
         return response
 
 
-def read_document(response: requests.Response, *expected: str) -> Document:
-    """The document of an answer; BadAnswer unless it is a JSON object with the keys ``expected``."""
+def read_answer(response: requests.Response, answer: Answer) -> Document:
+    """Return the document of an answer, {} where there is none; raise BadAnswer if it is no such answer.
+
+    An answer without a document has nothing that a proxy could not answer as well, but for the header with
+    the API version, which placement sends with everything.
+    """
+    if response.status_code not in answer.statuses:
+        raise _bad_answer(response)
+    if answer.shape is None:
+        versions = response.headers.get("openstack-api-version", "")
+        if response.content or not versions.startswith("placement "):
+            raise _bad_answer(response)
+        return {}
+    kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
     try:
-        document = response.json()
+        found: Document | None = response.json() if kind == "application/json" else None
     except ValueError:
-        document = None
-    if isinstance(document, dict) and all(key in document for key in expected):
-        return document
-    request = response.request
-    raise errors.BadAnswer(
-        str(request.method), str(request.url), response.status_code, errors.describe_body(response.text)
-    )
+        found = None
+    if found is None or not _has_shape(found, answer.shape):
+        raise _bad_answer(response)
+    return found
+
+
+def _has_shape(value: object, shape: Shape) -> bool:
+    if isinstance(shape, list):
+        return isinstance(value, list) and all(_has_shape(item, shape[0]) for item in value)
+    if not isinstance(shape, dict):
+        return isinstance(value, shape)
+    if not isinstance(value, dict):
+        return False
+    if ... in shape:
+        return all(_has_shape(item, shape[...]) for item in value.values())
+    return all(key in value and _has_shape(value[key], wanted) for key, wanted in shape.items())
+
+
+def _bad_answer(response: requests.Response) -> errors.BadAnswer:
+    request, status = response.request, response.status_code
+    what = errors.describe_body(response.text)
+    if status in _REDIRECTS:
+        what = f"a redirect to {response.headers.get('location', 'nowhere')}"
+    elif not response.content:
+        what = f"{what} and {response.headers.get('openstack-api-version') or 'no API version'}"
+    return errors.BadAnswer(str(request.method), str(request.url), status, what)
+
+
+def check_texts(data: object) -> None:
+    """Raise UsageError if there is text in plain data that cannot be sent or stored."""
+    if isinstance(data, str):
+        try:
+            check_text(data)
+        except ValueError as error:
+            raise errors.UsageError(f"{data!r} cannot be sent to placement: {error}") from None
+    elif isinstance(data, list | tuple):
+        for item in data:
+            check_texts(item)
+    elif isinstance(data, dict):
+        check_texts([*data, *data.values()])
 
 
 def _settle_environment(session: Session, url: str) -> Session:

@@ -70,11 +70,14 @@ class FakePlacement(requests.adapters.BaseAdapter):
 
 
 def make_response(request, status, body="", headers=None):
-    """A requests.Response; a body that is not text is JSON."""
+    """A requests.Response with placement's headers; a body that is not text is JSON."""
     response = requests.Response()
     response.status_code = status
     response.reason = requests.status_codes._codes.get(status, ("unknown",))[0].replace("_", " ").title()
     response._content = (body if isinstance(body, str) else json.dumps(body)).encode()
+    response.headers["openstack-api-version"] = "placement 1.39"
+    if not isinstance(body, str):
+        response.headers["content-type"] = "application/json"
     response.headers.update(headers or {})
     response.request = request
     response.url = request.url

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """osc_placement.client: what each operation sends, and what it gives back."""
 
+import json
+
 import pytest
 
-from osc_placement import codes, errors, microversion
+from osc_placement import codes, errors, microversion, operations
 from tests.unit.fake_placement import FakePlacement, error
 
 PROVIDER = {"uuid": "u", "name": "host1", "generation": 3}
@@ -23,112 +25,110 @@ def asked(call, method, path, answer=(204,), **settings):
     return fake.asked[-1], result
 
 
-@pytest.mark.parametrize(
-    ("call", "path", "query", "answer", "result"),
-    [
-        (
-            lambda c: c.list_providers(),
-            "/resource_providers",
-            [],
-            {"resource_providers": [PROVIDER]},
-            [PROVIDER],
+READS = [
+    (
+        lambda c: c.list_providers(),
+        "/resource_providers",
+        [],
+        {"resource_providers": [PROVIDER]},
+        [PROVIDER],
+    ),
+    (
+        lambda c: c.list_providers(
+            name="host1",
+            uuid="u",
+            member_of=["in:a,b", "!in:c"],
+            resources={"VCPU": 2, "DISK_GB": 1},
+            in_tree="t",
+            required=["in:A,B", "C,!D"],
         ),
-        (
-            lambda c: c.list_providers(
-                name="host1",
-                uuid="u",
-                member_of=["in:a,b", "!in:c"],
-                resources={"VCPU": 2, "DISK_GB": 1},
-                in_tree="t",
-                required=["in:A,B", "C,!D"],
-            ),
-            "/resource_providers",
-            [
-                ("name", "host1"),
-                ("uuid", "u"),
-                ("in_tree", "t"),
-                ("member_of", "in:a,b"),
-                ("member_of", "!in:c"),
-                ("required", "in:A,B"),
-                ("required", "C,!D"),
-                ("resources", "VCPU:2,DISK_GB:1"),
-            ],
-            {"resource_providers": []},
-            [],
-        ),
-        (lambda c: c.show_provider("u"), "/resource_providers/u", [], PROVIDER, PROVIDER),
-        (
-            lambda c: c.list_inventories("u"),
-            "/resource_providers/u/inventories",
-            [],
-            INVENTORIES,
-            INVENTORIES,
-        ),
-        (
-            lambda c: c.show_inventory("u", "VCPU"),
-            "/resource_providers/u/inventories/VCPU",
-            [],
-            {"total": 8},
-            {"total": 8},
-        ),
-        (
-            lambda c: c.list_provider_aggregates("u"),
-            "/resource_providers/u/aggregates",
-            [],
-            AGGREGATES,
-            AGGREGATES,
-        ),
-        (lambda c: c.list_provider_traits("u"), "/resource_providers/u/traits", [], TRAITS, TRAITS),
-        (lambda c: c.list_traits(), "/traits", [], {"traits": ["A"]}, ["A"]),
-        (
-            lambda c: c.list_traits(name="startswith:CUSTOM", associated=True),
-            "/traits",
-            [("name", "startswith:CUSTOM"), ("associated", "True")],
-            {"traits": []},
-            [],
-        ),
-        (
-            lambda c: c.list_resource_classes(),
-            "/resource_classes",
-            [],
-            {"resource_classes": [{"name": "X"}]},
-            [{"name": "X"}],
-        ),
-        (lambda c: c.show_resource_class("X"), "/resource_classes/X", [], {"name": "X"}, {"name": "X"}),
-        (lambda c: c.list_allocations("c"), "/allocations/c", [], ALLOCATIONS, ALLOCATIONS),
-        (
-            lambda c: c.list_provider_allocations("u"),
-            "/resource_providers/u/allocations",
-            [],
-            ALLOCATIONS,
-            ALLOCATIONS,
-        ),
-        (
-            lambda c: c.provider_usages("u"),
-            "/resource_providers/u/usages",
-            [],
-            {"usages": {"VCPU": 1}},
-            {"VCPU": 1},
-        ),
-        (
-            lambda c: c.total_usages("p", user_id="u", consumer_type="INSTANCE"),
-            "/usages",
-            [("project_id", "p"), ("user_id", "u"), ("consumer_type", "INSTANCE")],
-            {"usages": {"VCPU": 1}},
-            {"VCPU": 1},
-        ),
-        (
-            lambda c: c.allocation_candidates(
-                [("resources", "VCPU:1"), ("required1", "A"), ("required1", "B")]
-            ),
-            "/allocation_candidates",
-            [("resources", "VCPU:1"), ("required1", "A"), ("required1", "B")],
-            CANDIDATES,
-            CANDIDATES,
-        ),
-        (lambda c: c.versions(), "/", [], {"versions": [{"id": "v1.0"}]}, [{"id": "v1.0"}]),
-    ],
-)
+        "/resource_providers",
+        [
+            ("name", "host1"),
+            ("uuid", "u"),
+            ("in_tree", "t"),
+            ("member_of", "in:a,b"),
+            ("member_of", "!in:c"),
+            ("required", "in:A,B"),
+            ("required", "C,!D"),
+            ("resources", "VCPU:2,DISK_GB:1"),
+        ],
+        {"resource_providers": []},
+        [],
+    ),
+    (lambda c: c.show_provider("u"), "/resource_providers/u", [], PROVIDER, PROVIDER),
+    (
+        lambda c: c.list_inventories("u"),
+        "/resource_providers/u/inventories",
+        [],
+        INVENTORIES,
+        INVENTORIES,
+    ),
+    (
+        lambda c: c.show_inventory("u", "VCPU"),
+        "/resource_providers/u/inventories/VCPU",
+        [],
+        {"total": 8},
+        {"total": 8},
+    ),
+    (
+        lambda c: c.list_provider_aggregates("u"),
+        "/resource_providers/u/aggregates",
+        [],
+        AGGREGATES,
+        AGGREGATES,
+    ),
+    (lambda c: c.list_provider_traits("u"), "/resource_providers/u/traits", [], TRAITS, TRAITS),
+    (lambda c: c.list_traits(), "/traits", [], {"traits": ["A"]}, ["A"]),
+    (
+        lambda c: c.list_traits(name="startswith:CUSTOM", associated=True),
+        "/traits",
+        [("name", "startswith:CUSTOM"), ("associated", "True")],
+        {"traits": []},
+        [],
+    ),
+    (
+        lambda c: c.list_resource_classes(),
+        "/resource_classes",
+        [],
+        {"resource_classes": [{"name": "X"}]},
+        [{"name": "X"}],
+    ),
+    (lambda c: c.show_resource_class("X"), "/resource_classes/X", [], {"name": "X"}, {"name": "X"}),
+    (lambda c: c.list_allocations("c"), "/allocations/c", [], ALLOCATIONS, ALLOCATIONS),
+    (
+        lambda c: c.list_provider_allocations("u"),
+        "/resource_providers/u/allocations",
+        [],
+        ALLOCATIONS,
+        ALLOCATIONS,
+    ),
+    (
+        lambda c: c.provider_usages("u"),
+        "/resource_providers/u/usages",
+        [],
+        {"usages": {"VCPU": 1}},
+        {"VCPU": 1},
+    ),
+    (
+        lambda c: c.total_usages("p", user_id="u", consumer_type="INSTANCE"),
+        "/usages",
+        [("project_id", "p"), ("user_id", "u"), ("consumer_type", "INSTANCE")],
+        {"usages": {"VCPU": 1}},
+        {"VCPU": 1},
+    ),
+    (
+        lambda c: c.allocation_candidates([("resources", "VCPU:1"), ("required1", "A"), ("required1", "B")]),
+        "/allocation_candidates",
+        [("resources", "VCPU:1"), ("required1", "A"), ("required1", "B")],
+        CANDIDATES,
+        CANDIDATES,
+    ),
+    (lambda c: c.versions(), "/", [], {"versions": [{"id": "v1.0"}]}, [{"id": "v1.0"}]),
+]
+
+
+@pytest.mark.parametrize(("call", "path", "query", "answer", "result"), READS)
 def test_what_is_read(call, path, query, answer, result):
     """One GET, and the API's own document or list."""
     request, given = asked(call, "GET", path, answer, api_version="1.39")
@@ -137,86 +137,210 @@ def test_what_is_read(call, path, query, answer, result):
     assert given == result
 
 
-@pytest.mark.parametrize(
-    ("call", "method", "path", "body", "answer"),
-    [
-        (lambda c: c.create_provider("n"), "POST", "/resource_providers", {"name": "n"}, PROVIDER),
-        (
-            lambda c: c.create_provider("n", uuid="u", parent="p"),
-            "POST",
-            "/resource_providers",
-            {"name": "n", "uuid": "u", "parent_provider_uuid": "p"},
-            PROVIDER,
-        ),
-        (lambda c: c.update_provider("u", "n"), "PUT", "/resource_providers/u", {"name": "n"}, PROVIDER),
-        (
-            lambda c: c.update_provider("u", "n", parent=None),
-            "PUT",
-            "/resource_providers/u",
-            {"name": "n", "parent_provider_uuid": None},
-            PROVIDER,
-        ),
-        (lambda c: c.delete_provider("u"), "DELETE", "/resource_providers/u", None, (204,)),
-        (
-            lambda c: c.set_inventories("u", {"VCPU": {"total": 8}}, 3),
-            "PUT",
-            "/resource_providers/u/inventories",
-            {"inventories": {"VCPU": {"total": 8}}, "resource_provider_generation": 3},
-            INVENTORIES,
-        ),
-        (
-            lambda c: c.set_inventory("u", "VCPU", {"total": 8}, 3),
-            "PUT",
-            "/resource_providers/u/inventories/VCPU",
-            {"total": 8, "resource_provider_generation": 3},
-            {"total": 8},
-        ),
-        (
-            lambda c: c.delete_inventory("u", "VCPU"),
-            "DELETE",
-            "/resource_providers/u/inventories/VCPU",
-            None,
-            (204,),
-        ),
-        (lambda c: c.delete_inventories("u"), "DELETE", "/resource_providers/u/inventories", None, (204,)),
-        (
-            lambda c: c.set_provider_aggregates("u", {"a"}, 3),
-            "PUT",
-            "/resource_providers/u/aggregates",
-            {"aggregates": ["a"], "resource_provider_generation": 3},
-            AGGREGATES,
-        ),
-        (
-            lambda c: c.set_provider_traits("u", ("A",), 3),
-            "PUT",
-            "/resource_providers/u/traits",
-            {"traits": ["A"], "resource_provider_generation": 3},
-            TRAITS,
-        ),
-        (lambda c: c.delete_provider_traits("u"), "DELETE", "/resource_providers/u/traits", None, (204,)),
-        (lambda c: c.create_trait("A"), "PUT", "/traits/A", None, (201,)),
-        (lambda c: c.show_trait("A"), "GET", "/traits/A", None, (204,)),
-        (lambda c: c.delete_trait("A"), "DELETE", "/traits/A", None, (204,)),
-        (lambda c: c.create_resource_class("X"), "POST", "/resource_classes", {"name": "X"}, (201,)),
-        (lambda c: c.ensure_resource_class("X"), "PUT", "/resource_classes/X", None, (201,)),
-        (lambda c: c.delete_resource_class("X"), "DELETE", "/resource_classes/X", None, (204,)),
-        (lambda c: c.set_allocations("c", ALLOCATIONS), "PUT", "/allocations/c", ALLOCATIONS, (204,)),
-        (lambda c: c.delete_allocations("c"), "DELETE", "/allocations/c", None, (204,)),
-        (
-            lambda c: c.set_many_allocations({"c": ALLOCATIONS}),
-            "POST",
-            "/allocations",
-            {"c": ALLOCATIONS},
-            (204,),
-        ),
-        (lambda c: c.reshape({"inventories": {}}), "POST", "/reshaper", {"inventories": {}}, (204,)),
-    ],
-)
+WRITES = [
+    (lambda c: c.create_provider("n"), "POST", "/resource_providers", {"name": "n"}, PROVIDER),
+    (
+        lambda c: c.create_provider("n", uuid="u", parent="p"),
+        "POST",
+        "/resource_providers",
+        {"name": "n", "uuid": "u", "parent_provider_uuid": "p"},
+        PROVIDER,
+    ),
+    (lambda c: c.update_provider("u", "n"), "PUT", "/resource_providers/u", {"name": "n"}, PROVIDER),
+    (
+        lambda c: c.update_provider("u", "n", parent=None),
+        "PUT",
+        "/resource_providers/u",
+        {"name": "n", "parent_provider_uuid": None},
+        PROVIDER,
+    ),
+    (lambda c: c.delete_provider("u"), "DELETE", "/resource_providers/u", None, (204,)),
+    (
+        lambda c: c.set_inventories("u", {"VCPU": {"total": 8}}, 3),
+        "PUT",
+        "/resource_providers/u/inventories",
+        {"inventories": {"VCPU": {"total": 8}}, "resource_provider_generation": 3},
+        INVENTORIES,
+    ),
+    (
+        lambda c: c.set_inventory("u", "VCPU", {"total": 8}, 3),
+        "PUT",
+        "/resource_providers/u/inventories/VCPU",
+        {"total": 8, "resource_provider_generation": 3},
+        {"total": 8},
+    ),
+    (
+        lambda c: c.delete_inventory("u", "VCPU"),
+        "DELETE",
+        "/resource_providers/u/inventories/VCPU",
+        None,
+        (204,),
+    ),
+    (lambda c: c.delete_inventories("u"), "DELETE", "/resource_providers/u/inventories", None, (204,)),
+    (
+        lambda c: c.set_provider_aggregates("u", {"a"}, 3),
+        "PUT",
+        "/resource_providers/u/aggregates",
+        {"aggregates": ["a"], "resource_provider_generation": 3},
+        AGGREGATES,
+    ),
+    (
+        lambda c: c.set_provider_traits("u", ("A",), 3),
+        "PUT",
+        "/resource_providers/u/traits",
+        {"traits": ["A"], "resource_provider_generation": 3},
+        TRAITS,
+    ),
+    (lambda c: c.delete_provider_traits("u"), "DELETE", "/resource_providers/u/traits", None, (204,)),
+    (lambda c: c.create_trait("A"), "PUT", "/traits/A", None, (201,)),
+    (lambda c: c.show_trait("A"), "GET", "/traits/A", None, (204,)),
+    (lambda c: c.delete_trait("A"), "DELETE", "/traits/A", None, (204,)),
+    (lambda c: c.create_resource_class("X"), "POST", "/resource_classes", {"name": "X"}, (201,)),
+    (lambda c: c.ensure_resource_class("X"), "PUT", "/resource_classes/X", None, (201,)),
+    (lambda c: c.delete_resource_class("X"), "DELETE", "/resource_classes/X", None, (204,)),
+    (lambda c: c.set_allocations("c", ALLOCATIONS), "PUT", "/allocations/c", ALLOCATIONS, (204,)),
+    (lambda c: c.delete_allocations("c"), "DELETE", "/allocations/c", None, (204,)),
+    (
+        lambda c: c.set_many_allocations({"c": ALLOCATIONS}),
+        "POST",
+        "/allocations",
+        {"c": ALLOCATIONS},
+        (204,),
+    ),
+    (lambda c: c.reshape({"inventories": {}}), "POST", "/reshaper", {"inventories": {}}, (204,)),
+]
+
+
+@pytest.mark.parametrize(("call", "method", "path", "body", "answer"), WRITES)
 def test_what_is_written(call, method, path, body, answer):
     """One request; what the API answers comes back, or nothing."""
     request, given = asked(call, method, path, answer, api_version="1.39")
     assert request.body == body
     assert given == (answer if isinstance(answer, dict) else None)
+
+
+PAGE = "<html><title>Welcome</title></html>"
+#: a page with each status that means success, documents of other kinds, and nothing at all from somebody else
+STRANGE = {
+    **{
+        f"a page with {status}": (status, PAGE, {"content-type": "text/html"})
+        for status in (200, 201, 204, 302)
+    },
+    **{
+        f"an empty {status}": (status, "", {"openstack-api-version": ""})
+        for status in (200, 201, 202, 204, 304)
+    },
+    "another service's 204": (204, "", {"openstack-api-version": "compute 2.1"}),
+    "another document": {"message": "done"},
+    "a list": (200, "[]", {"content-type": "application/json"}),
+    "a number": (200, "17", {"content-type": "application/json"}),
+    "truncated JSON": (200, '{"uuid": "u", "na', {"content-type": "application/json"}),
+}
+OPERATIONS = [(call, "GET", path, answer) for call, path, _, answer, _ in READS] + [
+    (call, method, path, answer) for call, method, path, _, answer in WRITES
+]
+
+
+@pytest.mark.parametrize("strange", STRANGE.values(), ids=STRANGE)
+@pytest.mark.parametrize(("call", "method", "path", "answer"), OPERATIONS)
+def test_no_operation_believes_what_placement_does_not_answer(call, method, path, answer, strange):
+    """Each knows the statuses, the content type and the shape of the answer, and believes no other."""
+    fake = FakePlacement().on(method, path, strange)
+    with pytest.raises(errors.BadAnswer) as caught:
+        call(fake.client(api_version="1.39"))
+    assert errors.is_outcome_unknown(caught.value) is (method != "GET")
+    assert fake.client().writes == 0
+
+
+@pytest.mark.parametrize(("call", "method", "path", "answer"), OPERATIONS)
+def test_no_operation_believes_a_document_of_wrong_types(call, method, path, answer):
+    """The keys are right, and what is in them is not; and a document that is right, called something else."""
+    if not isinstance(answer, dict):
+        return
+    wrong = dict.fromkeys(answer)
+    for strange in (wrong, (200, json.dumps(answer), {"content-type": "text/html"})):
+        with pytest.raises(errors.BadAnswer):
+            call(FakePlacement().on(method, path, strange).client(api_version="1.39"))
+
+
+def test_a_provider_created_at_no_location_is_a_bad_answer():
+    """Before 1.20 its address is all that is answered."""
+    fake = FakePlacement("1.19").on("POST", "/resource_providers", (201,))
+    with pytest.raises(errors.BadAnswer) as caught:
+        fake.client().create_provider("host1")
+    assert errors.is_outcome_unknown(caught.value)
+
+
+UNKNOWN_YET = error(400, "Unknown resource class in inventory for u: No such resource class CUSTOM_X.")
+TRAIT_UNKNOWN_YET = error(400, "No such trait CUSTOM_X")
+
+
+@pytest.fixture
+def pauses(monkeypatch):
+    """The pauses that were made, without their time."""
+    made = []
+    monkeypatch.setattr(operations.time, "sleep", made.append)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("path", "refusal", "answer", "make", "write"),
+    [
+        (
+            "/resource_providers/u/inventories",
+            UNKNOWN_YET,
+            INVENTORIES,
+            lambda c: c.ensure_resource_class("CUSTOM_X"),
+            lambda c: c.set_inventories("u", {"CUSTOM_X": {"total": 1}}, 1),
+        ),
+        (
+            "/resource_providers/u/traits",
+            TRAIT_UNKNOWN_YET,
+            TRAITS,
+            lambda c: c.create_trait("CUSTOM_X"),
+            lambda c: c.set_provider_traits("u", ["CUSTOM_X"], 1),
+        ),
+    ],
+    ids=("class", "trait"),
+)
+def test_what_was_just_made_and_is_unknown_yet_is_tried_again_for_a_moment(
+    pauses, path, refusal, answer, make, write
+):
+    """Another process of the server may not see it yet; what this client did not make is wrong at once."""
+    fake = FakePlacement().on("PUT", path, refusal, refusal, answer)
+    for kind in ("resource_classes", "traits"):
+        fake.on("PUT", f"/{kind}/CUSTOM_X", (201,))
+    client = fake.client()
+    make(client)
+    assert write(client) == answer
+    assert fake.lines.count(f"PUT {path}") == 3
+    fake.on("PUT", path, refusal)
+    with pytest.raises(errors.BadRequest):
+        write(client)
+    assert fake.lines.count(f"PUT {path}") == 9
+    with pytest.raises(errors.BadRequest):
+        write(fake.client())
+    assert fake.lines.count(f"PUT {path}") == 10
+    assert sum(pauses) < 3
+
+
+@pytest.mark.parametrize("text", ["a\0b", "a\udcffb"], ids=("NUL", "half a character"))
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda c, text: c.create_provider(text),
+        lambda c, text: c.list_providers(name=text),
+        lambda c, text: c.delete_trait(text),
+        lambda c, text: c.set_allocations("c", {"allocations": {}, "project_id": text}),
+        lambda c, text: c.set_many_allocations({text: {}}),
+    ],
+)
+def test_text_that_cannot_be_stored_is_refused_before_it_is_sent(call, text):
+    """In a path, a query, a body and its keys."""
+    fake = FakePlacement()
+    with pytest.raises(errors.UsageError, match="cannot be sent to placement"):
+        call(fake.client(), text)
+    assert set(fake.lines) <= {"GET /"}
 
 
 def test_aggregates_are_a_bare_list_before_generations():
@@ -393,11 +517,15 @@ def test_a_bulk_write_tells_of_each_provider():
     ids=("a server before", "a proxy", "a strict proxy"),
 )
 def test_a_server_without_a_bulk_write_is_asked_once(answer):
-    """It may have the bulk read all the same."""
+    """It may have the bulk read all the same; where a proxy says so, it is not known whether it was done."""
     fake = FakePlacement().on("GET", "/-/providers", {"providers": []}).on("POST", "/-/providers", answer)
     client = fake.client()
     assert client.can_change_many("u")
-    assert client.change_many(CHANGES) is None
+    if isinstance(answer[1], dict):
+        assert client.change_many(CHANGES) is None
+    else:
+        with pytest.raises(errors.ANSWER_LOST):
+            client.change_many(CHANGES)
     assert not client.can_change_many("u")
     assert fake.lines.count("GET /-/providers") == 1
 

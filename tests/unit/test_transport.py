@@ -257,6 +257,51 @@ def test_a_success_that_is_not_placements_is_an_error(fake, body):
     assert "\n" not in str(caught.value)
 
 
+def test_a_redirect_is_followed_to_what_placement_answers(fake):
+    """As from http to https; a relative one too, which the conditions in the query go with."""
+    fake.on("GET", USAGES, (301, "", {"location": "/placement/there?x=y"}))
+    fake.on("GET", "/there", (307, "", {"location": f"{ENDPOINT}/here"}))
+    fake.on("GET", "/here", {"usages": {"VCPU": 2}})
+    assert fake.client().provider_usages("u") == {"VCPU": 2}
+    assert fake.asked[-2].query == [("x", "y")]
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+@pytest.mark.parametrize(
+    ("path", "answer"),
+    [
+        ("/there", (200, "<html>login</html>")),
+        ("/there", (404, "<html>gone</html>")),
+        ("/there", requests.exceptions.ConnectionError("away")),
+        ("/traits/A", None),
+    ],
+    ids=("a login page", "an error page", "nobody", "itself"),
+)
+def test_a_write_that_is_redirected_elsewhere_is_not_known_to_be_done(fake, status, path, answer):
+    """Whatever is there, it is not placement."""
+    fake.on("DELETE", "/there", answer)
+    fake.on("DELETE", "/traits/A", (status, "", {"location": f"/placement{path}"}))
+    with pytest.raises(errors.ANSWER_LOST) as caught:
+        fake.client().delete_trait("A")
+    assert errors.is_outcome_unknown(caught.value)
+
+
+@pytest.mark.parametrize("status", [401, 403])
+def test_a_page_that_refuses_a_write_does_not_say_that_it_was_not_done(fake, status):
+    """A proxy may have put it in place of placement's answer; who checks tokens says how to get one."""
+    fake.on("DELETE", "/traits/A", (status, "<html>no</html>"))
+    fake.on("DELETE", "/traits/B", (401, "Authentication required", {"www-authenticate": "Keystone uri='x'"}))
+    fake.on("DELETE", "/traits/C", error(403, "Policy does not allow it"))
+    client = fake.client()
+    with pytest.raises({401: errors.Unauthorized, 403: errors.Forbidden}[status]) as caught:
+        client.delete_trait("A")
+    assert errors.is_outcome_unknown(caught.value)
+    for name, known in (("B", errors.Unauthorized), ("C", errors.Forbidden)):
+        with pytest.raises(known) as caught:
+            client.delete_trait(name)
+        assert not errors.is_outcome_unknown(caught.value)
+
+
 class CountingHandler(http.server.BaseHTTPRequestHandler):
     """Keeps connections open and counts them; answers when `together` requests are there."""
 
@@ -273,6 +318,7 @@ class CountingHandler(http.server.BaseHTTPRequestHandler):
         body = b'{"usages": {}}'
         self.send_response(200)
         self.send_header("Content-Length", str(len(body)))
+        self.send_header("Content-Type", "application/json")
         self.end_headers()
         self.wfile.write(body)
 
