@@ -39,6 +39,11 @@ class Trouble(enum.StrEnum):
     MISSING = "no allocations"
     CONFLICT = "conflict"
     BAD_RATIO = "unreadable ratio"
+    TOO_MANY = "too many removals"
+    IN_USE = "in use"
+    DEVICE = "accelerator"
+    PORT = "port with a resource request"
+    LOST = "missing in its cell"
     DUPLICATE = "duplicate provider"
     NO_NODE = "no such node in Ironic"
     NO_CLASS = "no resource class"
@@ -72,6 +77,11 @@ class Assessment:
     names: Mapping[str, str] = field(default_factory=dict)
     classes: frozenset[str] = frozenset()
     notes: Sequence[str] = ()
+
+    @property
+    def refusal(self) -> str:
+        """Why the plan may be shown and not carried out; empty if it may."""
+        return next((str(each) for each in self.findings if each.trouble is Trouble.TOO_MANY), "")
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,8 @@
 Finds hosts in aggregates with ``cpu_allocation_ratio``, ``ram_allocation_ratio`` or
 ``disk_allocation_ratio``, which the scheduler's filters read until Ocata. Sets the ratio of the inventory; of
 two aggregates that disagree the lower or higher counts if ``conflict`` says so, and neither otherwise. Never
-touches anything else of an inventory, nor a class that the provider has no inventory of.
+touches anything else of an inventory, nor a class that the provider has no inventory of; nor leaves less than
+is allocated, unless ``allow_overcommitted``, nor nothing at all.
 """
 
 from __future__ import annotations
@@ -12,9 +13,10 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal
 
+from osc_placement.batch.advice import find_excesses
 from osc_placement.batch.inventory import RatioEdit, is_same_ratio
 from osc_placement.batch.plan import Change, Edit, Plan, ProviderState, plan_change
 from osc_placement.batch.record import Recorded
@@ -46,11 +48,14 @@ class CarryRatios:
     hosts: frozenset[str] = frozenset()
     conflict: Literal["min", "max"] | None = None
     shard: Shard = WHOLE
+    allow_overcommitted: bool = False
     name: str = NAME
 
     def assess(self, context: Context) -> Assessment:
         """Read both sides and compare."""
-        records = context.client.read_providers(want=("inventories",), concurrency=context.concurrency)
+        records = context.client.read_providers(
+            want=("inventories", "usages"), concurrency=context.concurrency
+        )
         aggregates = context.source.list_aggregates()
         hosts = read_hosts(context.source)
         return self.compare(aggregates, hosts, {record.provider.uuid: record for record in records})
@@ -71,10 +76,28 @@ class CarryRatios:
                 continue
             ratios = self._agree(host, said[host], findings)
             for step, edit in _steps(host, ratios, hosts, records, findings):
-                steps.append(step)
+                usages = records[step.uuid].usages or {}
+                if trouble := self._object(host, step, usages):
+                    findings.append(trouble)
+                    continue
+                steps.append(_note_excesses(step, usages))
                 edits[step.uuid] = edit
         title = Recorded("ratios of host aggregates", ("inventories",))
-        return Assessment(Plan(title, tuple(steps), edits=edits), tuple(findings))
+        plan = Plan(title, tuple(steps), edits=edits, keeps_capacity=not self.allow_overcommitted)
+        return Assessment(plan, tuple(findings))
+
+    def _object(self, host: str, step: Change, usages: Mapping[str, int]) -> Finding | None:
+        """Why the ratios of a host are left as they are."""
+        subject = f"host {host}" if step.subject.name == host else f"host {host}, node {step.subject.name}"
+        before, after = step.before.inventories or {}, step.after.inventories or {}
+        for name, each in after.items():
+            if each != before[name] and each.capacity < 1 <= each.total - each.reserved:
+                text = f"with the ratio {each.allocation_ratio:g} of its aggregates it would have no {name}"
+                return Finding(Trouble.BAD_RATIO, subject, f"{text} at all")
+        excesses = () if self.allow_overcommitted else find_excesses(step, usages)
+        told = "; ".join(map(str, excesses))
+        text = f"{told}; placement-migrate ratios --allow-overcommitted sets it all the same"
+        return Finding(Trouble.OVER_CAPACITY, subject, text) if excesses else None
 
     def _agree(
         self, host: str, said: Mapping[str, Mapping[str, float]], findings: list[Finding]
@@ -92,6 +115,12 @@ class CarryRatios:
             )
             findings.append(Finding(Trouble.CONFLICT, f"host {host}", text))
         return ratios
+
+
+def _note_excesses(step: Change, usages: Mapping[str, int]) -> Change:
+    """Return a change with a note of what it leaves less of than is allocated."""
+    told = [str(excess) for excess in find_excesses(step, usages)]
+    return replace(step, reason="; ".join(filter(None, [*told, step.reason]))) if told else step
 
 
 def _collect(
@@ -133,7 +162,8 @@ def _steps(
         return
     if trouble := hosts.find_trouble(host):
         findings.append(trouble)
-    for node in hosts.nodes.get(host, ()):
+    findings += hosts.find_namesakes(host)
+    for node in hosts.nodes_of(host):
         record = find_provider(host, node, records)
         if isinstance(record, Finding):
             findings.append(record)

@@ -14,6 +14,7 @@ from osc_placement.migrate.base import Assessment, Context, Migration
 from osc_placement.migrate.opening import Opening
 from osc_placement.migrate.runner import Execution
 from osc_placement.migrate.settings import Settings
+from osc_placement.printing import printable_lines
 
 
 @dataclass(frozen=True)
@@ -40,9 +41,9 @@ class Command:
         return f"undo it with: {shlex.join(words)}"
 
     def show(self, document: Mapping[str, Any], text: Sequence[str]) -> None:
-        """Print the document, or the text that says the same to people."""
+        """Print the document, or the text that says the same to people, nothing of which moves a cursor."""
         if self.options.format == "json":
             print(tables.format_json(document))
             return
         for line in filter(None, text):
-            print(line)
+            print(printable_lines(line))

@@ -179,7 +179,9 @@ def _shorten(lines: list[str]) -> list[str]:
 def audit(command: Command) -> int:
     """``placement-migrate audit``."""
     options = command.options
-    context, assessment = command.assess(Audit(frozenset(options.resource_provider), options.shard))
+    context, assessment = command.assess(
+        Audit(frozenset(options.resource_provider), options.shard, max_removals=options.max_removals)
+    )
     options.dry_run = options.dry_run or not options.delete
     run = run_or_show(command, context, assessment)
     orphans = len(assessment.plan.changes)
@@ -192,7 +194,9 @@ def audit(command: Command) -> int:
 def carry_ratios(command: Command) -> int:
     """``placement-migrate ratios``."""
     options = command.options
-    migration = CarryRatios(frozenset(options.host), options.conflict, options.shard)
+    migration = CarryRatios(
+        frozenset(options.host), options.conflict, options.shard, options.allow_overcommitted
+    )
     context, assessment = command.assess(migration)
     return _status(assessment, run_or_show(command, context, assessment))
 

@@ -18,9 +18,11 @@ from osc_placement.flavor import Flavor
 CELL0: Final = "00000000-0000-0000-0000-000000000000"
 
 #: states of a migration that holds nothing any more ("finished" still does: its resize awaits confirmation)
-ENDED_MIGRATIONS: Final = frozenset(
-    ("confirmed", "reverted", "error", "failed", "completed", "cancelled", "done")
-)
+ENDED_MIGRATIONS: Final = frozenset(("confirmed", "reverted", "error", "failed", "completed", "cancelled"))
+#: that of an evacuation until nova-compute on the source is up again, and gives back what is held there
+EVACUATED: Final = "done"
+#: stands for what a port holds whose information cannot be read
+UNREADABLE_PORT: Final = "a provider that cannot be read"
 
 #: properties of an image that decide about resources
 IMAGE_PROPERTIES: Final = ("hw_cpu_policy", "hw_cpu_realtime_mask", "hw_mem_encryption")
@@ -71,6 +73,8 @@ class ComputeNode:
     hypervisor_type: str = ""
     #: by resource class, what nova-compute last reported; None where the schema has no such column
     ratios: Mapping[str, float | None] = field(default_factory=dict)
+    #: the UUID of its cell
+    cell: str = ""
 
     @property
     def is_bare_metal(self) -> bool:
@@ -112,6 +116,7 @@ class Instance:
     :ivar volume_root: whether it boots from a volume, so that its root disk is not on its host
     :ivar image: properties of its image that decide about resources, by their name in the image; None where
         nobody told
+    :ivar ports: the providers of which its ports hold something, as far as that is told
     """
 
     uuid: str
@@ -125,6 +130,7 @@ class Instance:
     flavor_error: str = ""
     volume_root: bool = False
     image: Mapping[str, str] | None = field(default_factory=dict)
+    ports: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +144,13 @@ class MigrationRecord:
     source_node: str | None = None
     dest_host: str | None = None
     dest_node: str | None = None
+    #: the UUID of its cell
+    cell: str = ""
+
+    @property
+    def is_evacuated(self) -> bool:
+        """Whether the instance was evacuated, and its source has not been up since."""
+        return self.status == EVACUATED
 
 
 @lru_cache(maxsize=4096)
@@ -163,6 +176,21 @@ def parse_flavor(text: str) -> Flavor:
         raise BadFlavor(f"its flavor has no {error.args[0]!r}") from error
     except (ValueError, TypeError, AttributeError) as error:
         raise BadFlavor(f"its flavor cannot be read: {error}") from error
+
+
+def parse_ports(text: str | None) -> frozenset[str]:
+    """Read from the network information of an instance the providers of which its ports hold something.
+
+    A port whose resource request was granted has them in its binding profile: one UUID, or, since there are
+    groups, one for each of them.
+    """
+    try:
+        profiles = [port.get("profile") or {} for port in json.loads(text or "[]")]
+        granted = [profile["allocation"] for profile in profiles if profile.get("allocation")]
+        found = (each.values() if isinstance(each, dict) else [each] for each in granted)
+        return frozenset(str(uuid) for uuids in found for uuid in uuids)
+    except (ValueError, TypeError, AttributeError):
+        return frozenset((UNREADABLE_PORT,))
 
 
 def _read_extra_specs(specs: Any) -> dict[str, str]:

@@ -7,7 +7,8 @@ from typing import Final
 
 from keystoneauth1 import exceptions as keystone
 
-from osc_placement.errors import PlacementError
+from osc_placement.errors import OutcomeUnknown, PlacementError, is_outcome_unknown
+from osc_placement.printing import printable
 
 #: whatever else is raised is a fault of the program
 FAILURES: Final = (PlacementError, keystone.ClientException, OSError)
@@ -15,7 +16,8 @@ FAILURES: Final = (PlacementError, keystone.ClientException, OSError)
 
 def explain(error: Exception) -> str:
     """An error in one line; where nobody answered, who that was and the network's own word for it."""
-    text = " ".join(str(error).split())
+    told = OutcomeUnknown(error) if is_outcome_unknown(error) else error
+    text = printable(" ".join(str(told).split()))
     if not isinstance(error, keystone.ConnectFailure):
         return text
     cause: BaseException = error

@@ -16,6 +16,7 @@ from osc_placement.batch.plan import ProviderState
 from osc_placement.errors import PlacementError, UsageError
 from osc_placement.migrate.base import Assessment
 from osc_placement.migrate.settings import Misconfigured
+from osc_placement.printing import printable
 
 #: compare nova with placement
 Look = Callable[[], Assessment]
@@ -89,6 +90,6 @@ def follow(
             if not has_looked and isinstance(error, UsageError | Misconfigured):
                 raise
             if str(error) != told:
-                print(f"placement-migrate: {error}", file=sys.stderr, flush=True)
+                print(f"placement-migrate: {printable(str(error))}", file=sys.stderr, flush=True)
             memory, told = Memory(), str(error)
         wait(interval)

@@ -4,7 +4,8 @@
 Finds instances on a host that hold nothing, and makes their allocations from the embedded flavor, for their
 project and user; where others own what an instance holds, it gets its project and user. A wrong amount or
 host is reported. Never touches an instance in a task, of a cell that cannot be read, or whose claim could lie
-in several places.
+in several places; nor one with an accelerator of Cyborg, or a port to which resources were granted, as nova's
+databases do not tell how much.
 """
 
 from __future__ import annotations
@@ -22,12 +23,14 @@ from osc_placement.migrate.facts import Cell, ComputeNode, Instance, MigrationRe
 from osc_placement.migrate.flavor import claim_of
 from osc_placement.migrate.hosts import (
     Hosts,
-    doubt_emptiness,
+    doubt_nova,
+    find_lost_cells,
     find_strangers,
     judge_strangers,
     read_hosts,
 )
 from osc_placement.migrate.landscape import Claims, Landscape, Owner, read_landscape, sum_claims
+from osc_placement.migrate.moves import Moves, read_moves
 from osc_placement.migrate.owners import find_wrong_owners
 from osc_placement.migrate.placing import Ambiguous, Ledger, OverCapacity, Unplaceable
 from osc_placement.migrate.shard import WHOLE, Shard
@@ -36,6 +39,9 @@ from osc_placement.migrate.sources.base import Source, Unreadable
 NAME = "heal_allocations"
 #: classes that come from the flavor alone; others may come from ports and devices besides
 _SIZES = frozenset(("VCPU", "PCPU", "MEMORY_MB", "DISK_GB"))
+#: what a flavor asks Cyborg for
+_DEVICE_PROFILE = "accel:device_profile"
+_SET_BY_HAND = "openstack resource provider allocation set {} gives it all that it has"
 #: what an image may ask for, where its properties are not told
 _OF_IMAGES = ("PCPU", "MEM_ENCRYPTION_CONTEXT")
 
@@ -53,17 +59,16 @@ class HealAllocations:
         """Read both sides and compare."""
         landscape = read_landscape(context.client, context.concurrency)
         hosts = read_hosts(context.source)
-        healer = Healer(hosts, landscape)
-        findings = [*hosts.findings, *doubt_emptiness(hosts, landscape)]
+        moves = read_moves(context.source, hosts)
+        healer = Healer(hosts, landscape, moves)
+        findings = [*hosts.findings, *doubt_nova(hosts, landscape)]
+        findings += [*find_lost_cells(context.source, hosts), *moves.findings]
         findings += find_strangers(hosts, self.hosts)
-        notes: list[str] = []
         seen: set[str] = set()
-        for cell in hosts.cells:
-            if cell.uuid not in hosts.unknown:
+        for cell in hosts.readable_cells:
+            if cell.uuid not in moves.unreadable:
                 try:
-                    moves = context.source.list_migrations(cell)
-                    healer.judge_all(self._choose(context.source, cell, seen), _moving(moves))
-                    notes += (_describe_move(move, landscape) for move in moves)
+                    healer.judge_all(cell, self._choose(context.source, cell, seen))
                 except Unreadable as error:
                     findings.append(Finding(Trouble.UNKNOWN, error.subject, error.reason))
         is_complete = not any(finding.trouble is Trouble.UNKNOWN for finding in findings)
@@ -71,6 +76,7 @@ class HealAllocations:
         findings += judge_strangers("instance", missing, is_complete=is_complete)
         wrong, unread = find_wrong_owners(context, healer.owners, healer.busy, landscape)
         changes = (*healer.changes, *wrong)
+        notes = [note for move in moves.records if (note := healer.describe_move(move))]
         edit = Recorded("allocations of instances", ("allocations", "owner"))
         plan = Plan(edit, changes, edits=edits_of(edit, changes))
         return Assessment(plan, (*findings, *healer.findings, *unread), landscape.names, notes=notes)
@@ -92,10 +98,6 @@ class HealAllocations:
         return self.shard.has(host) and (not self.hosts or host in self.hosts)
 
 
-def _moving(moves: Iterable[MigrationRecord]) -> frozenset[str]:
-    return frozenset(move.instance_uuid for move in moves)
-
-
 def _describe_move(move: MigrationRecord, landscape: Landscape) -> str:
     """Where an instance is moving, and whether its migration holds what it has where it comes from."""
     way = f"it is moving from {move.source_host} to {move.dest_host} ({move.status or 'no status'})"
@@ -109,12 +111,11 @@ def _describe_move(move: MigrationRecord, landscape: Landscape) -> str:
 class Healer:
     """Judges instances one by one; what is planned for one is used for the next."""
 
-    def __init__(self, hosts: Hosts, landscape: Landscape) -> None:
+    def __init__(self, hosts: Hosts, landscape: Landscape, moves: Moves) -> None:
         self._landscape = landscape
         self._ledger = Ledger(landscape)
-        self._nodes: Mapping[tuple[str, str], ComputeNode] = {
-            (node.host, node.name): node for node in hosts.all_nodes()
-        }
+        self._nodes = hosts.by_place
+        self._moves = moves
         self._reach: dict[str, frozenset[str]] = {}
         self._claims: dict[Hashable, dict[str, int] | NoClaim] = {}
         self.changes: list[Change] = []
@@ -126,14 +127,37 @@ class Healer:
         #: by instance, the providers of hosts that it is not on
         self.misplaced: dict[str, list[str]] = {}
 
-    def judge_all(self, instances: Iterable[Instance], moving: frozenset[str] = frozenset()) -> None:
-        """Plan or report whatever is not as it should be; ``moving`` are instances with a live migration."""
+    def judge_all(self, cell: Cell, instances: Iterable[Instance]) -> None:
+        """Plan or report whatever is not as it should be with the instances of a cell."""
         for instance in instances:
-            finding = self._judge(instance, is_moving=instance.uuid in moving)
+            finding = self._judge(cell, instance)
             if finding:
                 self.findings.append(finding)
 
-    def _judge(self, instance: Instance, *, is_moving: bool) -> Finding | None:
+    def find_node(self, cell: Cell, instance: Instance) -> ComputeNode | None:
+        """Return the compute node that an instance is on; None if that is not there, or not clear."""
+        nodes = self._nodes.get((cell.uuid, instance.host or "", instance.node or ""), [])
+        return nodes[0] if len(nodes) == 1 else None
+
+    def describe_move(self, move: MigrationRecord) -> str:
+        """Say of a move that is not over what is held where it comes from; nothing if that says nothing."""
+        if not move.is_evacuated:
+            return _describe_move(move, self._landscape)
+        held = self._landscape.held.get(move.instance_uuid, {})
+        if self._left_behind(move.instance_uuid).isdisjoint(held):
+            return ""
+        return (
+            f"instance {move.instance_uuid}: it was evacuated from {move.source_host} to {move.dest_host}, "
+            f"and keeps what it held of {move.source_host} until nova-compute is up there"
+        )
+
+    def _left_behind(self, instance: str) -> frozenset[str]:
+        """The providers of nodes that an instance was evacuated from and that have not been up since."""
+        nodes = [node for place in self._moves.left.get(instance, ()) for node in self._nodes.get(place, ())]
+        trees = (self._landscape.trees.get(node.uuid or "", ()) for node in nodes)
+        return frozenset(provider for tree in trees for provider in tree)
+
+    def _judge(self, cell: Cell, instance: Instance) -> Finding | None:
         held = self._landscape.held.get(instance.uuid)
         if held and instance.project_id and instance.user_id:
             self.owners[instance.uuid] = (sys.intern(instance.project_id), sys.intern(instance.user_id))
@@ -144,7 +168,7 @@ class Healer:
             return _finding(Trouble.BUSY, instance, f"it is {instance.task_state}")
         if not instance.host:
             return _finding(Trouble.NO_COMPUTE_NODE, instance, "it is on no host, so it is to hold nothing")
-        node = self._nodes.get((instance.host or "", instance.node or ""))
+        node = self.find_node(cell, instance)
         if node is None or node.uuid is None:
             text = f"there is no compute node {instance.node} on host {instance.host}"
             return _finding(Trouble.NO_COMPUTE_NODE, instance, text)
@@ -162,8 +186,26 @@ class Healer:
             text = f"nova does not show the properties of its image, which may ask for {choice}"
             return _finding(Trouble.NO_CLAIM, instance, text)
         if held:
-            return self._compare(instance, held, claim, node.uuid, is_moving=is_moving)
-        return self._heal(instance, claim, node.uuid)
+            wrong = self._compare(instance, held, claim, node.uuid)
+            return wrong or self._find_unknown(instance, held, claim)
+        return self._find_unknown(instance, {}, claim) or self._heal(instance, claim, node.uuid)
+
+    def _find_unknown(self, instance: Instance, held: Claims, claim: Mapping[str, int]) -> Finding | None:
+        """Return a finding if an instance should hold what nova's databases do not tell, and does not.
+
+        Not if it is moving: its migration may hold that. What holds nothing is healed all the same.
+        """
+        if held and instance.uuid in self._moves.moving:
+            return None
+        profile = instance.flavor.extra_specs.get(_DEVICE_PROFILE) if instance.flavor else None
+        if profile and sum_claims(held).keys() <= claim.keys():
+            text = f"its flavor has the device profile {profile}, of which Cyborg alone knows what it takes"
+            return _finding(Trouble.DEVICE, instance, f"{text}; {_SET_BY_HAND.format(instance.uuid)}")
+        if missing := instance.ports - held.keys():
+            names = ", ".join(sorted(map(self._landscape.name, missing)))
+            text = f"its ports hold resources of {names}, and how much is known to Neutron alone"
+            return _finding(Trouble.PORT, instance, f"{text}; {_SET_BY_HAND.format(instance.uuid)}")
+        return None
 
     def _heal(self, instance: Instance, claim: Mapping[str, int], node: str) -> Finding | None:
         try:
@@ -180,10 +222,13 @@ class Healer:
         return None
 
     def _compare(
-        self, instance: Instance, held: Claims, claim: Mapping[str, int], node: str, *, is_moving: bool
+        self, instance: Instance, held: Claims, claim: Mapping[str, int], node: str
     ) -> Finding | None:
-        reach = self._reach_of(node)
-        elsewhere = [uuid for uuid in held if uuid not in reach]
+        is_moving = instance.uuid in self._moves.moving
+        expected = reach = self._reach_of(node)
+        if instance.uuid in self._moves.left:
+            expected = reach | self._left_behind(instance.uuid)
+        elsewhere = [uuid for uuid in held if uuid not in expected]
         if elsewhere and not is_moving:
             self.misplaced[instance.uuid] = elsewhere
             names = ", ".join(map(self._landscape.name, elsewhere))

@@ -16,6 +16,8 @@ from osc_placement.errors import NotFound
 from osc_placement.model import Inventory, ProviderRecord
 
 SHARING: Final = "MISC_SHARES_VIA_AGGREGATE"
+#: what a compute node has, and a provider of another service need not
+_HOST_CLASSES: Final = frozenset(("VCPU", "PCPU", "MEMORY_MB"))
 #: amounts by class, by the UUID of the provider
 Claims = Mapping[str, Mapping[str, int]]
 Holdings = Mapping[str, Claims]
@@ -44,13 +46,26 @@ class Landscape:
         object.__setattr__(self, "trees", {root: tuple(members) for root, members in trees.items()})
         object.__setattr__(self, "_sharing", {key: tuple(members) for key, members in sharing.items()})
 
+    def root(self, uuid: str) -> str:
+        """The root of the tree that a provider is in."""
+        return self.records[uuid].provider.root_provider_uuid or uuid
+
     def reach(self, uuid: str) -> tuple[str, ...]:
         """The providers that an instance on this one may use: those of its tree, and who shares with it."""
-        root = self.records[uuid].provider.root_provider_uuid or uuid
-        tree = self.trees[root]
+        tree = self.trees[self.root(uuid)]
         aggregates = {each for member in tree for each in self.records[member].aggregates or ()}
         sharing = (each for key in sorted(aggregates) for each in self._sharing.get(key, ()))
         return tuple(dict.fromkeys((*tree, *sharing)))
+
+    @property
+    def hosts(self) -> frozenset[str]:
+        """The roots of trees that look like those of compute nodes, or did when there were no trees."""
+        return frozenset(root for root, tree in self.trees.items() if any(map(self._is_of_host, tree)))
+
+    def _is_of_host(self, uuid: str) -> bool:
+        record = self.records[uuid]
+        classes = _HOST_CLASSES.intersection(record.inventories or ())
+        return bool(classes) and SHARING not in (record.traits or ())
 
     def inventory(self, uuid: str, resource: str) -> Inventory | None:
         """What a provider has of a class."""

@@ -22,6 +22,7 @@ from osc_placement.migrate.failures import explain
 from osc_placement.migrate.options import parse
 from osc_placement.migrate.runner import Execution
 from osc_placement.migrate.settings import Settings
+from osc_placement.printing import printable
 
 #: as the shell says of a program that SIGPIPE ended, which is what most do
 EXIT_CLOSED_PIPE: Final = 128 + signal.SIGPIPE
@@ -45,7 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except OSError as error:
         _forget_output()
         hint = "; placement-migrate runs list says what was done" if execution.begun.is_set() else ""
-        print(f"placement-migrate: {error}{hint}", file=sys.stderr)
+        print(f"placement-migrate: {printable(str(error))}{hint}", file=sys.stderr)
         return commands.failure_status(options, error)
     except KeyboardInterrupt:
         print("placement-migrate: interrupted", file=sys.stderr)

@@ -3,7 +3,8 @@
 
 Finds compute nodes whose provider is not in the aggregates of its host. Adds what is missing; with ``prune``
 removes memberships in nova's aggregates that nova does not have, with ``prune_foreign`` in any others too.
-Never touches a provider that is no compute node, nor a host whose cell cannot be read.
+Never touches a provider that is no compute node, nor a host whose cell cannot be read; and takes nobody out
+while nova has no host in any aggregate.
 """
 
 from __future__ import annotations
@@ -16,13 +17,17 @@ from osc_placement import microversion
 from osc_placement.batch.plan import Change, Plan, ProviderState
 from osc_placement.batch.record import Recorded, edits_of
 from osc_placement.errors import UsageError
-from osc_placement.migrate.base import Assessment, Context, Finding
+from osc_placement.migrate.base import Assessment, Context, Finding, Trouble
 from osc_placement.migrate.facts import HostAggregate
 from osc_placement.migrate.hosts import Hosts, find_provider, find_strangers, read_hosts
 from osc_placement.migrate.shard import WHOLE, Shard
 from osc_placement.model import ProviderRecord
 
 NAME = "mirror_aggregates"
+_NO_MEMBERS = (
+    "it has no host in any host aggregate, and placement has providers in aggregates, so none is taken out; "
+    "check where [api_database]/connection, --nova-api-db or --nova-endpoint leads"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,11 +60,15 @@ class MirrorAggregates:
         members = {host for aggregate in known for host in aggregate.hosts}
         strangers = find_strangers(hosts, self.hosts, members)
         findings = strangers if self.hosts else list(hosts.findings)
+        if (self.prune or self.prune_foreign) and not members and any(map(_is_member, records.values())):
+            removable = _Removable(replace(self, prune=False, prune_foreign=False), set(), set())
+            findings.append(Finding(Trouble.UNKNOWN, "nova", _NO_MEMBERS))
         steps = []
         for host in sorted(self._hosts(wanted, hosts)):
             if trouble := hosts.find_trouble(host):
                 findings.append(trouble)
-            for node in hosts.nodes.get(host, ()):
+            findings += hosts.find_namesakes(host)
+            for node in hosts.nodes_of(host):
                 record = find_provider(host, node, records)
                 if isinstance(record, Finding):
                     findings.append(record)
@@ -81,7 +90,7 @@ class MirrorAggregates:
 
     def _hosts(self, wanted: Mapping[str, Collection[str]], hosts: Hosts) -> Iterable[str]:
         """Those in aggregates; to prune, those in none as well."""
-        candidates = set(wanted) | (set(hosts.nodes) if self.prune or self.prune_foreign else set())
+        candidates = set(wanted) | (set(hosts.with_nodes) if self.prune or self.prune_foreign else set())
         candidates = candidates & self.hosts if self.hosts else candidates
         return [host for host in candidates if self.shard.has(host)]
 
@@ -97,6 +106,10 @@ class _Removable:
     def of(self, superfluous: frozenset[str]) -> frozenset[str]:
         own = superfluous & self._own
         return own | (superfluous - self._known) if self._foreign else own
+
+
+def _is_member(record: ProviderRecord) -> bool:
+    return bool(record.aggregates)
 
 
 def _wanted(aggregates: Iterable[HostAggregate]) -> dict[str, frozenset[str]]:

@@ -108,24 +108,26 @@ def _new_classes(steps: list[tuple[Change, NodeEdit]]) -> frozenset[str]:
 
 @dataclass
 class Residents:
-    """Who is on which node, by the node's UUID in Ironic; ``unreadable`` by cells that could not tell."""
+    """Who is on which node, by cell and its UUID in Ironic; ``unreadable`` by cells that could not tell."""
 
-    by_node: dict[str, list[Instance]] = field(default_factory=lambda: defaultdict(list))
+    by_node: dict[tuple[str, str], list[Instance]] = field(default_factory=lambda: defaultdict(list))
     use: FlavorUse = field(default_factory=FlavorUse)
     unreadable: dict[str, Finding] = field(default_factory=dict)
+
+    def of(self, node: ComputeNode) -> list[Instance]:
+        """Return the instances on a node."""
+        return self.by_node.get((node.cell, node.name), [])
 
 
 def read_residents(source: Source, hosts: Hosts) -> Residents:
     """Read the instances of all cells that can be read."""
     metal = {node.name for node in hosts.all_nodes() if node.is_bare_metal}
     residents = Residents()
-    for cell in hosts.cells:
-        if cell.uuid in hosts.unknown:
-            continue
+    for cell in hosts.readable_cells:
         try:
             for instance in source.iterate_instances(cell):
                 if instance.node in metal:
-                    residents.by_node[instance.node or ""].append(instance)
+                    residents.by_node[cell.uuid, instance.node or ""].append(instance)
                 elif instance.host:
                     residents.use.note_elsewhere(instance)
         except Unreadable as error:
@@ -169,13 +171,13 @@ class Judge:
 
     def survey(self, node: ComputeNode) -> Surveyed | Finding | None:
         """The provider and class of a node, or why it has none; None where its cell is reported already."""
-        if self._hosts.cell_of.get(node.host) in self._residents.unreadable:
+        if node.cell in self._residents.unreadable:
             return None
         surveyed = self._survey(node)
         name = None if isinstance(surveyed, Finding) else surveyed[1]
         if name:
             self.classes.add(name)
-        for instance in self._residents.by_node.get(node.name, ()):
+        for instance in self._residents.of(node):
             self._residents.use.note_metal(instance, name)
         return surveyed
 
@@ -213,7 +215,7 @@ class Judge:
         return found or Finding(Trouble.NO_CLASS, subject, text)
 
     def _plan(self, node: ComputeNode, record: ProviderRecord, name: str) -> tuple[Change, NodeEdit]:
-        present = self._residents.by_node.get(node.name, [])
+        present = self._residents.of(node)
         known = self._ironic[node.name] if self._ironic is not None else None
         edit = NodeEdit(
             name,
@@ -231,7 +233,7 @@ class Judge:
 
     def _object(self, node: ComputeNode, change: Change, edit: NodeEdit) -> Iterator[Finding]:
         """Why a node that is not as it should be is left alone."""
-        present, held = self._residents.by_node.get(node.name, []), change.before.allocations or {}
+        present, held = self._residents.of(node), change.before.allocations or {}
         building = sorted(self._builds & held.keys())
         if len(present) > 1:
             names = ", ".join(instance.uuid for instance in present)

@@ -29,6 +29,8 @@ _HEAL_FAILS: Final = (
     Trouble.NO_PROVIDER,
     Trouble.NO_INVENTORY,
     Trouble.NO_CLAIM,
+    Trouble.DEVICE,
+    Trouble.PORT,
     Trouble.OVER_CAPACITY,
     Trouble.AMBIGUOUS,
 )

@@ -266,6 +266,11 @@ def _add_ratios(subparsers: Subparsers) -> None:
     parser.add_argument(
         "--conflict", choices=("min", "max"), help="What counts where the aggregates of a host disagree"
     )
+    parser.add_argument(
+        "--allow-overcommitted",
+        action="store_true",
+        help="Set ratios also where less would be left than is allocated",
+    )
     _add_execution(parser)
     parser.set_defaults(run=commands.carry_ratios)
 
@@ -328,6 +333,13 @@ def _add_audit(subparsers: Subparsers) -> None:
         action="append",
         default=[],
         help="Remove only what is held of this provider, by name or UUID; may be repeated",
+    )
+    parser.add_argument(
+        "--max-removals",
+        metavar="<number>",
+        type=reader(read_count),
+        help="Remove from so many consumers at most, or from none (default: 5, or a tenth of all consumers "
+        "if that is more)",
     )
     _add_execution(parser)
     _add_nova_exit_codes(parser)

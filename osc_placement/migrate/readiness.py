@@ -20,6 +20,8 @@ _WORDS: Final[Mapping[Trouble, str]] = {
     Trouble.NO_CLAIM: "with a flavor that tells no claim",
     Trouble.OVER_CAPACITY: "beyond the capacity of the host",
     Trouble.AMBIGUOUS: "that could hold several things",
+    Trouble.DEVICE: "with an accelerator that is not known",
+    Trouble.PORT: "with a port that asks for resources",
     Trouble.BUSY: "in a task",
     Trouble.WRONG_AMOUNT: "with wrong amounts",
     Trouble.WRONG_HOST: "with allocations on a wrong host",

@@ -7,10 +7,11 @@ import sys
 from typing import Any, Final
 
 from osc_placement.batch import journal
-from osc_placement.batch.plan import EXIT_DONE
+from osc_placement.batch.plan import EXIT_DONE, EXIT_PARTIAL
 from osc_placement.migrate import runner, tables
 from osc_placement.migrate.command import Command
 from osc_placement.migrate.showing import show_run as show_what_was_done
+from osc_placement.printing import printable
 
 
 def list_runs(command: Command) -> int:
@@ -25,8 +26,8 @@ def list_runs(command: Command) -> int:
         rows.append(dict(zip(_RUN_COLUMNS, facts, strict=True)))
     command.show({"runs": rows}, [tables.format_table(_RUN_COLUMNS, rows) or "There are no runs."])
     for line in damaged:
-        print(f"placement-migrate: {line}", file=sys.stderr)
-    return EXIT_DONE
+        print(printable(f"placement-migrate: {line}"), file=sys.stderr)
+    return EXIT_PARTIAL if damaged else EXIT_DONE
 
 
 _RUN_COLUMNS: Final = ("id", "started", "what", "state", "applied", "failed")

@@ -5,9 +5,8 @@ from __future__ import annotations
 
 import pathlib
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Final
 
 from osc_placement.batch import journal, recovery, select
 from osc_placement.batch.execute import execute_plan
@@ -18,12 +17,6 @@ from osc_placement.batch.workers import CONCURRENCY
 from osc_placement.client import PlacementClient
 from osc_placement.errors import PlacementError
 from osc_placement.migrate.base import Assessment
-
-#: of batch runs, by their names among the settings
-_PROMISES: Final[Mapping[str, str]] = {
-    "atomic": "to change all or nothing",
-    "keeps_capacity": "to leave no less than is allocated",
-}
 
 
 @dataclass(frozen=True)
@@ -60,15 +53,17 @@ def carry_out(
     """Write what an assessment plans, at most ``max_count`` changes of it.
 
     The classes that it needs are made first: they take nothing from anybody, and an undo leaves them.
+    PlacementError if the assessment refuses to have its plan carried out.
     """
+    if assessment.refusal:
+        raise PlacementError(f"nothing was done: {assessment.refusal}")
     plan, left = limit(assessment.plan, execution.max_count)
     if not plan.changes:
         return Run(execute_plan(client, plan, on_outcome=on_outcome), left=left)
     for name in sorted(assessment.classes):
         client.ensure_resource_class(name)
-    record = journal.create(
-        client.endpoint, plan, directory=execution.directory, settings={"kind": "migration"}
-    )
+    settings = {"kind": "migration", "keeps_capacity": plan.keeps_capacity}
+    record = journal.create(client.endpoint, plan, directory=execution.directory, settings=settings)
     return Run(_write(client, plan, execution, record, on_outcome), record.id, left)
 
 
@@ -81,12 +76,17 @@ def limit(plan: Plan, max_count: int | None) -> tuple[Plan, int]:
 
 
 def resume(client: PlacementClient, run_id: str, execution: Execution) -> Run:
-    """Go on with a run that was stopped, in its own journal."""
+    """Go on with a run that was stopped, in its own journal.
+
+    If it was begun to leave no less than is allocated, what is allocated by now is read and decides.
+    """
     run, record = journal.reopen(run_id, execution.directory)
     try:
         recovery.check_server(run.header.server, client.endpoint)
-        _require_no_promise(run)
+        _require_not_atomic(run)
         plan = recovery.plan_resume(run, _reader(client, execution))
+        if run.header.settings.get("keeps_capacity"):
+            plan = select.judge_capacity(client, plan, concurrency=execution.concurrency)
         record.begin(plan)
     except BaseException:
         record.close()
@@ -94,14 +94,12 @@ def resume(client: PlacementClient, run_id: str, execution: Execution) -> Run:
     return Run(_write(client, plan, execution, record), run_id)
 
 
-def _require_no_promise(run: journal.Run) -> None:
-    """Batch runs are in the same directory, and what was promised of one is kept by their own commands."""
-    settings = run.header.settings
-    broken = [words for name, words in _PROMISES.items() if settings.get(name)]
-    if broken:
+def _require_not_atomic(run: journal.Run) -> None:
+    """Raise PlacementError for a batch run that is to change all or nothing; it is in the same directory."""
+    if run.header.settings.get("atomic"):
         raise PlacementError(
-            f"Run {run.header.id} was begun {broken[0]}, which only its own command keeps to; go on with it "
-            f"with: openstack resource provider batch run resume {run.header.id}"
+            f"Run {run.header.id} was begun to change all or nothing, which only its own command keeps to; "
+            f"go on with it with: openstack resource provider batch run resume {run.header.id}"
         )
 
 

@@ -13,6 +13,7 @@ from prettytable import PrettyTable
 from osc_placement.batch.difference import describe_difference
 from osc_placement.batch.plan import Change, Outcome
 from osc_placement.migrate.base import Finding, Trouble
+from osc_placement.printing import printable
 
 Row = Mapping[str, Any]
 PLAN_COLUMNS: Final = ("uuid", "name", "before", "after", "note")
@@ -35,7 +36,7 @@ def change_row(change: Change) -> dict[str, Any]:
 
 def outcome_row(outcome: Outcome) -> dict[str, Any]:
     """What came of a change."""
-    error = str(outcome.error or outcome.note)
+    error = "; ".join(filter(None, (str(outcome.error or ""), outcome.note)))
     return {**change_row(outcome.change), "result": str(outcome.result), "error": error}
 
 
@@ -83,8 +84,8 @@ def format_json(document: Mapping[str, Any]) -> str:
 
 def _cell(value: object, names: Mapping[str, str]) -> str:
     if isinstance(value, list):
-        return "\n".join(_name(text, names) for text in value)
-    return str(value)
+        return "\n".join(printable(_name(text, names)) for text in value)
+    return printable(str(value))
 
 
 def _name(text: str, names: Mapping[str, str]) -> str:

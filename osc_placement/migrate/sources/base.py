@@ -7,8 +7,8 @@ leaves its hosts and consumers alone, for unknown is never the same as absent.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
-from typing import Protocol
+from collections.abc import Collection, Iterator, Mapping
+from typing import Final, Protocol
 
 from osc_placement.errors import PlacementError
 from osc_placement.flavor import Flavor
@@ -20,6 +20,9 @@ from osc_placement.migrate.facts import (
     IronicNode,
     MigrationRecord,
 )
+
+#: what to do about a cell whose database is not what it should be
+CHECK_CELL: Final = "check its database_connection with nova-manage cell_v2 list_cells --verbose"
 
 
 class Unreadable(PlacementError):
@@ -45,7 +48,13 @@ class Source(Protocol):
         """The cells that have hosts: all but cell0, disabled ones included."""
 
     def map_hosts(self) -> dict[str, str]:
-        """The UUID of the cell of each host."""
+        """Return the UUID of the cell of each host; where there is no such cell, what names it."""
+
+    def count_instances(self) -> Mapping[str, int]:
+        """Return how many instances are mapped to each cell, by its UUID or by what names one that is gone.
+
+        Nothing, where that is not told.
+        """
 
     def list_compute_nodes(self, cell: Cell) -> list[ComputeNode]:
         """The compute nodes of a cell that are not deleted."""
@@ -60,7 +69,19 @@ class Source(Protocol):
         """UUIDs of instances that are being scheduled and may be in no cell yet."""
 
     def find_instances(self, uuids: Collection[str]) -> frozenset[str]:
-        """Of instances that no list has shown, those that are there if each is asked for by itself."""
+        """Of instances that no list has shown, those that are there if each is asked for by itself.
+
+        An instance that is hidden in every cell while it moves between two of them is there.
+        """
+
+    def find_migrations(self, cell: Cell, uuids: Collection[str]) -> list[MigrationRecord]:
+        """Return those of a cell's migrations that have one of these UUIDs, in whatever state."""
+
+    def find_lost(self, uuids: Collection[str]) -> Mapping[str, str]:
+        """Return the instances that are mapped to a cell which has never heard of them, with what is so.
+
+        Nothing, where mappings are not told.
+        """
 
     def list_flavors(self) -> list[Flavor]:
         """The flavors that instances may be booted with, disabled ones included."""

@@ -197,13 +197,25 @@ class ApiSource:
 
     def list_migrations(self, _cell: Cell) -> list[MigrationRecord]:
         """The migrations that are not over."""
-        found = [
-            _read_migration(each)
-            for each in self._api.iterate("/os-migrations", "migrations", name="uuid")
-            if each["status"] not in ENDED_MIGRATIONS
-        ]
+        return [move for move in self._read_migrations() if move.status not in ENDED_MIGRATIONS]
+
+    def find_migrations(self, _cell: Cell, uuids: Collection[str]) -> list[MigrationRecord]:
+        """Those of the migrations that have one of these UUIDs."""
+        return [move for move in self._read_migrations() if move.uuid in uuids] if uuids else []
+
+    def _read_migrations(self) -> list[MigrationRecord]:
+        found = self._api.iterate("/os-migrations", "migrations", name="uuid")
+        migrations = list(map(_read_migration, found))
         self._confirm()
-        return found
+        return migrations
+
+    def count_instances(self) -> Mapping[str, int]:
+        """Nothing: the API shows no mappings."""
+        return {}
+
+    def find_lost(self, uuids: Collection[str]) -> Mapping[str, str]:
+        """Nothing: the API shows no mappings."""
+        return {}
 
     def list_requested_builds(self) -> frozenset[str]:
         """None: the API lists what is being scheduled among the instances, without a host."""

@@ -9,7 +9,7 @@ the instances, not from the table of flavors: a flavor may have been redefined o
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import sqlalchemy as sa
@@ -27,11 +27,14 @@ from osc_placement.migrate.facts import (
     Instance,
     MigrationRecord,
     parse_flavor,
+    parse_ports,
 )
+from osc_placement.migrate.sources.base import CHECK_CELL, Unreadable
 from osc_placement.migrate.sources.connection import resolve_connection
-from osc_placement.migrate.sources.reading import NovaDatabase
+from osc_placement.migrate.sources.reading import PAGE, NovaDatabase
 
 _IMAGE_PREFIX: Final = "image_"
+_NO_PORTS: Final = frozenset[str]()
 _NO_PROPERTIES: Final[Mapping[str, str]] = {}
 _RATIOS: Final[Mapping[str, str]] = {
     "VCPU": "cpu_allocation_ratio",
@@ -49,6 +52,7 @@ class DatabaseSource:
         self._main_url = main_url
         self._api = NovaDatabase(api_url, "nova's API database")
         self._cells: dict[str, NovaDatabase] = {}
+        self._mapped: Mapping[str, int] | None = None
 
     def prepare(self) -> None:
         """Connect to the API database."""
@@ -96,8 +100,29 @@ class DatabaseSource:
         """The UUID of the cell of each host."""
         hosts = self._api.table("host_mappings", ("host", "cell_id"))
         cells = self._api.table("cell_mappings", ("id", "uuid"))
-        statement = sa.select(hosts.c.host, cells.c.uuid).where(hosts.c.cell_id == cells.c.id)
-        return {row["host"]: row["uuid"] for row in self._api.fetch(statement)}
+        joined = hosts.outerjoin(cells, hosts.c.cell_id == cells.c.id)
+        statement = sa.select(hosts.c.host, hosts.c.cell_id, cells.c.uuid).select_from(joined)
+        return {row["host"]: _name_cell(row) for row in self._api.fetch(statement)}
+
+    def count_instances(self) -> Mapping[str, int]:
+        """Return how many instances that are not deleted are mapped to each cell."""
+        if self._mapped is None:
+            mappings, is_live = self._mappings()
+            cells = self._api.table("cell_mappings", ("id", "uuid"))
+            joined = mappings.outerjoin(cells, mappings.c.cell_id == cells.c.id)
+            columns = (mappings.c.cell_id, cells.c.uuid)
+            statement = sa.select(*columns, sa.func.count().label("number")).select_from(joined)
+            statement = statement.where(is_live, mappings.c.cell_id.is_not(None)).group_by(*columns)
+            self._mapped = {_name_cell(row): row["number"] for row in self._api.fetch(statement)}
+        return self._mapped
+
+    def _mappings(self) -> tuple[sa.TableClause, sa.ColumnElement[bool]]:
+        """Return the table of mappings, and what is true for those of instances that are not deleted."""
+        table = self._api.table("instance_mappings", ("instance_uuid", "cell_id"), ("queued_for_delete",))
+        if "queued_for_delete" not in table.c:
+            return table, sa.true()
+        deleted = table.c.queued_for_delete
+        return table, sa.or_(deleted.is_(None), deleted == sa.false())
 
     def list_requested_builds(self) -> frozenset[str]:
         """UUIDs of instances that are being scheduled and may be in no cell yet."""
@@ -105,8 +130,50 @@ class DatabaseSource:
         return frozenset(row["instance_uuid"] for row in self._api.fetch(sa.select(table)))
 
     def find_instances(self, uuids: Collection[str]) -> frozenset[str]:
-        """None: what no list shows is not there."""
-        return frozenset()
+        """Those that a cell has now, be it hidden: its rows may have changed places while cells were read."""
+        found = (self._find_rows(cell, uuids, deleted=False) for cell in self.list_cells() if uuids)
+        return frozenset().union(*found)
+
+    def find_lost(self, uuids: Collection[str]) -> Mapping[str, str]:
+        """Return the instances that are mapped and not deleted, and of which their cell has no row.
+
+        One that its cell has marked as deleted is deleted, whatever became of its mapping.
+        """
+        cells = {cell.uuid: cell for cell in self.list_cells()}
+        lost: dict[str, str] = {}
+        for name, mapped in self._find_mappings(uuids).items():
+            if name == CELL0:  # it was never on a host
+                continue
+            here = self._find_rows(cells[name], mapped) if name in cells else frozenset()
+            where = cells[name].label if name in cells else name
+            for uuid in mapped:
+                if uuid not in here:
+                    lost[uuid] = f"nova's API database maps it to {where}, whose database does not have it"
+        return lost
+
+    def _find_mappings(self, uuids: Collection[str]) -> Mapping[str, list[str]]:
+        """Return which of the instances are mapped and not deleted, by the cell; "no cell" is one, too."""
+        mappings, is_live = self._mappings()
+        cells = self._api.table("cell_mappings", ("id", "uuid"))
+        joined = mappings.outerjoin(cells, mappings.c.cell_id == cells.c.id)
+        columns = (mappings.c.instance_uuid, mappings.c.cell_id, cells.c.uuid)
+        found: dict[str, list[str]] = defaultdict(list)
+        for chunk in _split(uuids):
+            statement = sa.select(*columns).select_from(joined)
+            for row in self._api.fetch(statement.where(is_live, mappings.c.instance_uuid.in_(chunk))):
+                found[_name_cell(row)].append(row["instance_uuid"])
+        return found
+
+    def _find_rows(self, cell: Cell, uuids: Collection[str], *, deleted: bool = True) -> frozenset[str]:
+        """Return which of the instances a cell has a row of, hidden ones included."""
+        database = self._cell(cell)
+        table = database.table("instances", ("uuid", "deleted"))
+        found: set[str] = set()
+        for chunk in _split(uuids):
+            statement = sa.select(table.c.uuid).where(table.c.uuid.in_(chunk))
+            statement = statement if deleted else statement.where(table.c.deleted == 0)
+            found.update(row["uuid"] for row in database.fetch(statement))
+        return frozenset(found)
 
     def list_flavors(self) -> list[Flavor]:
         """The flavors that instances may be booted with, disabled ones included."""
@@ -143,16 +210,41 @@ class DatabaseSource:
         return [_node(row) for rows in database.pages(statement, table.c.id) for row in rows]
 
     def iterate_instances(self, cell: Cell) -> Iterator[Instance]:
-        """The instances of a cell that are not deleted."""
+        """The instances of a cell that are not deleted; Unreadable if all are missing."""
         database = self._cell(cell)
         statement, key = _instance_statement(database)
+        is_empty = True
         for rows in database.pages(statement, key):
+            is_empty = False
             images = _image_properties(database, rows[0]["id"], rows[-1]["id"])
             for row in rows:
                 yield _instance(row, images.get(row["uuid"], _NO_PROPERTIES))
+        if is_empty:
+            self._require_rows(cell)
+
+    def _require_rows(self, cell: Cell) -> None:
+        """Raise Unreadable if instances are mapped to a cell that has no row of any, deleted or not."""
+        mapped = self.count_instances().get(cell.uuid)
+        instances = self._cell(cell).table("instances", ("uuid",))
+        if mapped and not self._cell(cell).fetch(sa.select(instances).limit(1)):
+            text = f"{mapped} instances are mapped to it, and its database has none of them; {CHECK_CELL}"
+            raise Unreadable(cell.label, text)
 
     def list_migrations(self, cell: Cell) -> list[MigrationRecord]:
         """The migrations of a cell that are not over."""
+        database, table = self._migrations(cell)
+        live = sa.or_(table.c.status.is_(None), table.c.status.not_in(sorted(ENDED_MIGRATIONS)))
+        statement = sa.select(table).where(table.c.deleted == 0, live)
+        return [_migration(row) for rows in database.pages(statement, table.c.id) for row in rows]
+
+    def find_migrations(self, cell: Cell, uuids: Collection[str]) -> list[MigrationRecord]:
+        """Those of a cell's migrations that have one of these UUIDs; none before Queens."""
+        database, table = self._migrations(cell)
+        chunks = _split(uuids) if "uuid" in table.c else ()
+        found = (database.fetch(sa.select(table).where(table.c.uuid.in_(chunk))) for chunk in chunks)
+        return [_migration(row) for rows in found for row in rows]
+
+    def _migrations(self, cell: Cell) -> tuple[NovaDatabase, sa.TableClause]:
         database = self._cell(cell)
         columns = (
             "id",
@@ -163,10 +255,20 @@ class DatabaseSource:
             "dest_compute",
             "dest_node",
         )
-        table = database.table("migrations", (*columns, "deleted"), ("uuid",))
-        live = sa.or_(table.c.status.is_(None), table.c.status.not_in(sorted(ENDED_MIGRATIONS)))
-        statement = sa.select(table).where(table.c.deleted == 0, live)
-        return [_migration(row) for rows in database.pages(statement, table.c.id) for row in rows]
+        return database, database.table("migrations", (*columns, "deleted"), ("uuid",))
+
+
+def _split(uuids: Collection[str]) -> Iterator[Sequence[str]]:
+    """Return the UUIDs in pages: a statement may name only so many."""
+    ordered = sorted(uuids)
+    return (ordered[begin : begin + PAGE] for begin in range(0, len(ordered), PAGE))
+
+
+def _name_cell(row: RowMapping) -> str:
+    """Return the UUID of the cell of a mapping, or what names one that is gone."""
+    if row["cell_id"] is None:
+        return "no cell"
+    return row["uuid"] or f"cell {row['cell_id']}"
 
 
 def _flavor(row: RowMapping, extra_specs: Mapping[str, str]) -> Flavor:
@@ -195,7 +297,8 @@ def _instance_statement(database: NovaDatabase) -> tuple[sa.Select[Any], Any]:
     own = sa.and_(extra.c.instance_uuid == instances.c.uuid, extra.c.deleted == 0)
     selected = [instances.c[column] for column in columns]
     root = _root_device(database, instances).label("root")
-    statement = sa.select(*selected, extra.c.flavor, root).select_from(instances.outerjoin(extra, own))
+    ports = _granted_ports(database, instances).label("ports")
+    statement = sa.select(*selected, extra.c.flavor, root, ports).select_from(instances.outerjoin(extra, own))
     statement = statement.where(instances.c.deleted == 0)
     if "hidden" in instances.c:
         hidden = instances.c.hidden
@@ -212,6 +315,14 @@ def _root_device(database: NovaDatabase, instances: sa.TableClause) -> sa.Scalar
     table = database.table("block_device_mapping", columns)
     own = sa.and_(table.c.instance_uuid == instances.c.uuid, table.c.boot_index == 0, table.c.deleted == 0)
     return sa.select(sa.func.max(sa.func.coalesce(table.c.destination_type, ""))).where(own).scalar_subquery()
+
+
+def _granted_ports(database: NovaDatabase, instances: sa.TableClause) -> sa.ScalarSelect[Any]:
+    """The network information of an instance of which a port holds resources, NULL of any other."""
+    table = database.table("instance_info_caches", ("instance_uuid", "network_info", "deleted"))
+    own = sa.and_(table.c.instance_uuid == instances.c.uuid, table.c.deleted == 0)
+    granted = table.c.network_info.like('%"allocation"%')
+    return sa.select(sa.func.max(table.c.network_info)).where(own, granted).scalar_subquery()
 
 
 def _image_properties(database: NovaDatabase, first: int, last: int) -> dict[str, dict[str, str]]:
@@ -247,6 +358,7 @@ def _instance(row: RowMapping, image: Mapping[str, str]) -> Instance:
         # without a root device of its own, what was not made from an image was made from a volume
         volume_root=not row["image_ref"] if root is None else root == "volume",
         image=image,
+        ports=parse_ports(row["ports"]) if row["ports"] else _NO_PORTS,
     )
 
 

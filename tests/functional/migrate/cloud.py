@@ -134,7 +134,7 @@ class Cloud:
     def update(self, database, statement, **values):
         """Run a statement of change."""
         with self._transaction(database) as connection:
-            connection.execute(sa.text(statement), values)
+            connection.execute(sa.text(statement) if isinstance(statement, str) else statement, values)
 
     def add_host(self, host, cell="cell1", nodes=None, hypervisor_type=KVM, mapped=True, **columns):
         """A host with its compute nodes, of its own name unless others are given; their UUIDs, by name."""

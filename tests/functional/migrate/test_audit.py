@@ -166,10 +166,17 @@ def test_parts_are_the_whole(cloud, client, add_host, migrate_json):
     found = [[row["uuid"] for row in part["rows"]] for part in parts]
     assert all(found)
     assert sorted(found[0] + found[1]) == sorted(orphans)
-    told = [[row["subject"].removeprefix("instance ") for row in part["findings"]] for part in parts]
+    told = [
+        [
+            row["subject"].removeprefix("instance ")
+            for row in part["findings"]
+            if row["trouble"] != "too many removals"
+        ]
+        for part in parts
+    ]
     assert all(told)
     assert sorted(told[0] + told[1]) == sorted(missing)
-    document, _ = migrate_json("audit", "--delete", "--shard", "1/2")
+    document, _ = migrate_json("audit", "--delete", "--max-removals", "12", "--shard", "1/2")
     assert [row["uuid"] for row in document["rows"]] == found[0]
     assert {uuid for uuid in orphans if held_by(client, uuid)} == set(found[1])
     assert held_by(client, right) == {node: CLAIM}

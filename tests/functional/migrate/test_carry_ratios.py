@@ -4,7 +4,8 @@
 import pytest
 
 from osc_placement.model import Inventory
-from tests.functional.migrate.placement import SIZES
+from tests.functional.migrate.nova_databases import new_uuid
+from tests.functional.migrate.placement import SIZES, give, hold
 
 # what differs between databases is tested with the source
 pytestmark = pytest.mark.parametrize("nova_databases", ["sqlite"], indirect=True)
@@ -73,3 +74,58 @@ def test_value_that_is_no_ratio_is_reported(cloud, client, add_host, migrate_jso
     assert (finding["subject"], status) == ("aggregate odd", 3)
     assert repr(text) in finding["text"]
     assert ratios_of(client)["h1"]["MEMORY_MB"] == 1.5
+
+
+@pytest.fixture
+def crowded(cloud, client, add_host):
+    """A host of 64 VCPU of which 60 are held, and an empty one, in an aggregate that would leave 32."""
+    node = add_host("h1")
+    add_host("h2")
+    for _ in range(30):
+        hold(client, new_uuid(), {node: {"VCPU": 2}})
+    cloud.add_aggregate("sparse", ["h1", "h2"], cpu_allocation_ratio="2.0", ram_allocation_ratio="2.0")
+    return node
+
+
+def test_ratio_that_leaves_less_than_is_allocated_is_refused(crowded, client, migrate, migrate_json):
+    """The host is left alone with the numbers and the way to do it all the same; the others are not."""
+    document, status = migrate_json("ratios")
+    (finding,) = document["findings"]
+    assert (finding["subject"], finding["trouble"], status) == ("host h1", "over capacity", 3)
+    assert "VCPU would be over capacity by 28: 60 allocated, 32 left" in finding["text"]
+    assert "--allow-overcommitted" in finding["text"]
+    ratios = ratios_of(client)
+    assert (ratios["h1"]["VCPU"], ratios["h1"]["MEMORY_MB"], ratios["h2"]["VCPU"]) == (4.0, 1.0, 2.0)
+    document, status = migrate_json("ratios", "--allow-overcommitted")
+    assert ([row["note"] for row in document["rows"]], status) == (
+        ["VCPU would be over capacity by 28: 60 allocated, 32 left"],
+        0,
+    )
+    assert ratios_of(client)["h1"]["VCPU"] == 2.0
+
+
+def test_ratio_is_judged_again_where_somebody_was_faster(cloud, client, add_host, migrate, meanwhile):
+    """What is allocated after everything was looked at counts."""
+    node = add_host("h1")
+    cloud.add_aggregate("sparse", ["h1"], cpu_allocation_ratio="2.0")
+
+    def boot():
+        for _ in range(30):
+            hold(client, new_uuid(), {node: {"VCPU": 2}})
+        give(client, node, SIZES)
+
+    meanwhile(boot)
+    assert migrate("ratios").returncode == 3
+    assert ratios_of(client)["h1"]["VCPU"] == 4.0
+
+
+@pytest.mark.parametrize("options", [(), ("--allow-overcommitted",)])
+def test_ratio_that_leaves_nothing_is_refused(cloud, client, add_host, migrate_json, options):
+    """Nobody means a host without any capacity."""
+    add_host("h1")
+    cloud.add_aggregate("odd", ["h1"], cpu_allocation_ratio="0.0000001")
+    document, status = migrate_json("ratios", *options)
+    (finding,) = document["findings"]
+    assert (finding["subject"], finding["trouble"], status) == ("host h1", "unreadable ratio", 3)
+    assert "with the ratio 1e-07 of its aggregates it would have no VCPU at all" in finding["text"]
+    assert ratios_of(client)["h1"]["VCPU"] == 4.0

@@ -96,13 +96,16 @@ def test_interrupted_healing_says_so(
     assert [held_by(client, uuid) for uuid in uuids] == [{node: CLAIM}] * INSTANCES
 
 
-def test_interrupted_removal_is_not_all_removed(client, add_host, start, stop_writing):
+def test_interrupted_removal_is_not_all_removed(cloud, client, add_host, start, stop_writing):
     """Nova-manage's 4 is for all orphans removed, and an interrupted audit has removed some."""
     node = add_host("h1")
+    hold(client, cloud.add_instance("h1"), {node: CLAIM})
     orphans = [new_uuid() for _ in range(INSTANCES)]
     for orphan in orphans:
         hold(client, orphan, {node: CLAIM})
-    process = start("audit", "--delete", "--nova-exit-codes", "--throttle", "1")
+    process = start(
+        "audit", "--delete", "--nova-exit-codes", "--throttle", "1", "--max-removals", str(INSTANCES)
+    )
     stop_writing(process, signal.SIGTERM)
     left = [orphan for orphan in orphans if held_by(client, orphan)]
     assert (process.returncode, 0 < len(left) < INSTANCES) == (130, True)

@@ -39,6 +39,9 @@ class Source:
     def list_compute_nodes(self, _cell):
         return [ComputeNode(name("host", n), f"host{n}", f"host{n}") for n in range(HOSTS)]
 
+    def count_instances(self):
+        return {"cell": INSTANCES}
+
     def list_migrations(self, _cell):
         return []
 

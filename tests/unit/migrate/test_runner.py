@@ -1,23 +1,63 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs that migrations make, and those of others in the same directory."""
 
+import json
+from dataclasses import replace
+from types import SimpleNamespace
+
 import pytest
 
-from osc_placement.batch import journal
+from osc_placement.batch import journal, select
+from osc_placement.batch.inventory import RatioEdit
 from osc_placement.batch.membership import TraitEdit
-from osc_placement.batch.plan import make_plan
+from osc_placement.batch.plan import EXIT_DONE, EXIT_PARTIAL, make_plan
 from osc_placement.errors import PlacementError
 from osc_placement.migrate import runner
+from osc_placement.migrate.base import Assessment
+from osc_placement.migrate.command import Command
+from osc_placement.migrate.run_commands import list_runs
+from tests.unit.batch.cloud import processors
+from tests.unit.batch.journals import Cloud
 from tests.unit.fake_placement import FakePlacement
 
 
-@pytest.mark.parametrize("promise", ["atomic", "keeps_capacity"])
-def test_promises_of_a_batch_run_are_not_dropped(tmp_path, promise):
-    """It is refused with the command that keeps them, and its journal can be gone on with."""
+def test_atomic_batch_run_is_not_resumed_one_by_one(tmp_path):
+    """It is refused with the command that keeps it atomic, and its journal can be gone on with."""
     client = FakePlacement().client()
     plan = make_plan(TraitEdit("add", frozenset({"A"})), [])
-    record = journal.create(client.endpoint, plan, directory=tmp_path, settings={promise: True})
+    record = journal.create(client.endpoint, plan, directory=tmp_path, settings={"atomic": True})
     record.close()
     with pytest.raises(PlacementError, match=f"batch run resume {record.id}$"):
         runner.resume(client, record.id, runner.Execution(directory=tmp_path))
     journal.reopen(record.id, tmp_path)[1].close()
+
+
+@pytest.mark.parametrize("keeps_capacity", [True, False])
+def test_resumed_run_leaves_no_less_than_is_allocated_by_then(tmp_path, keeps_capacity):
+    """It is judged with what was allocated while it was stopped, unless it was begun to allow less."""
+    cloud = Cloud("a", "b", inventories=processors(4.0))
+    edit = RatioEdit({"VCPU": 1.0})
+    readings = select.read_states(cloud, cloud.providers, edit.facets)
+    plan = replace(make_plan(edit, readings), keeps_capacity=keeps_capacity)
+    stopped = runner.Execution(directory=tmp_path)
+    stopped.stop.set()
+    run = runner.carry_out(cloud, Assessment(plan), stopped)
+    assert cloud.facets["a"]["inventories"] == processors(4.0)
+    assert journal.read(run.id, tmp_path).header.settings["keeps_capacity"] is keeps_capacity
+    usages = {"a": {"VCPU": 20}, "b": {"VCPU": 1}}
+    cloud.provider_usages = usages.__getitem__
+    resumed = runner.resume(cloud, run.id, runner.Execution(directory=tmp_path))
+    ratios = {name: cloud.facets[name]["inventories"] for name in usages}
+    assert ratios == {"a": processors(4.0 if keeps_capacity else 1.0), "b": processors(1.0)}
+    assert resumed.report.exit_status == (EXIT_PARTIAL if keeps_capacity else EXIT_DONE)
+
+
+def test_a_list_of_runs_names_what_it_cannot_read_and_ends_with_3(tmp_path, capsys):
+    """The others are listed, and the damaged one is not taken for nothing."""
+    (tmp_path / "20260101T000000-000000.jsonl").write_text("garbage\n")
+    command = Command(None, runner.Execution(directory=tmp_path), SimpleNamespace(format="json"))
+    assert list_runs(command) == 3
+    out, err = capsys.readouterr()
+    assert json.loads(out) == {"runs": []}
+    assert err.count("\n") == 1
+    assert "20260101T000000-000000.jsonl is damaged at line 1" in err
