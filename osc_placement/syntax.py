@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import math
 import re
-import uuid
 from collections.abc import Iterable, Mapping, Sequence
 
 from osc_placement.errors import PlacementError, UsageError
-from osc_placement.model import MAX_AMOUNT, MAX_RATIO, canonical_uuid
+from osc_placement.model import MAX_AMOUNT, MAX_RATIO, canonical_uuid, is_uuid
 
 #: the fields of an inventory in the order in which commands show them, and the type of each
 INVENTORY_FIELDS: Mapping[str, type[int] | type[float]] = {
@@ -35,13 +34,13 @@ NAME = re.compile(r"[A-Z0-9_]{1,255}", re.ASCII)
 _WHOLE_NUMBER = re.compile(r"\s*[+-]?[0-9]+\s*", re.ASCII)
 
 
-def is_uuid_like(text: str) -> bool:
-    """Whether the API would take this for a UUID: with or without dashes, braces, ``urn:uuid:``."""
-    try:
-        plain = str(uuid.UUID(text)).replace("-", "")
-    except ValueError:
-        return False
-    return text.lower().replace("urn:", "").replace("uuid:", "").strip("{}").replace("-", "") == plain
+def names_provider(text: str, uuid: str, name: str) -> bool:
+    """Return whether a text is the UUID of a provider, in any spelling, or its name.
+
+    A text that is like a UUID is never taken for a name: a provider whose name looks like the UUID of another
+    is given by its own UUID.
+    """
+    return canonical_uuid(text) == uuid if is_uuid(text) else text == name
 
 
 def parse_inventories(texts: Iterable[str]) -> Inventories:
@@ -124,7 +123,7 @@ def parse_traits(texts: Iterable[str]) -> frozenset[str]:
 def parse_aggregates(texts: Iterable[str]) -> frozenset[str]:
     """Read UUIDs of aggregates, in the one spelling in which they are compared."""
     for text in texts:
-        if not is_uuid_like(text):
+        if not is_uuid(text):
             raise UsageError(f"An aggregate must be given by its UUID, not {text!r}")
     return frozenset(canonical_uuid(text) for text in texts)
 

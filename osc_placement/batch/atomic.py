@@ -2,13 +2,15 @@
 """Run a plan all or nothing: inventories of many providers in one transaction of the server.
 
 One request to ``/reshaper`` changes everything. Where the server, or a proxy before it, does not take a
-request of that size, it goes in parts, and when a later part fails the earlier ones are put back.
+request of that size, it goes in parts, and when a later part fails the earlier ones are put back. A provider
+that has left the selection before it is written is left alone, which is no failure.
 """
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Final
 
 from osc_placement import microversion
@@ -17,10 +19,12 @@ from osc_placement.batch.execute import (
     MAX_ATTEMPTS,
     NoRecorder,
     Recorder,
+    leave,
     pause_after_conflict,
 )
 from osc_placement.batch.holdings import MayNotReshape
 from osc_placement.batch.plan import Change, Outcome, Plan, Report, Result, count_providers, plan_change
+from osc_placement.batch.reselect import Reselection
 from osc_placement.batch.select import read_states, require_capacity
 from osc_placement.batch.takeback import take_back
 from osc_placement.batch.workers import CONCURRENCY
@@ -29,10 +33,13 @@ from osc_placement.errors import (
     ANSWER_LOST,
     Conflict,
     Forbidden,
+    OutcomeUnknown,
     OverLimit,
     PlacementError,
     TimedOut,
+    Unconfirmed,
     UsageError,
+    is_outcome_unknown,
 )
 
 _NOTE_LOST: Final = "the answer was lost; it was read back"
@@ -118,7 +125,10 @@ class _Run:
         self._stop = stop
         self._recorder = recorder
         self._concurrency = concurrency
+        self._reselection = Reselection(client, plan.selection)
         self._size = max(1, len(plan.changes))
+        #: why providers are not selected any more, by UUID
+        self._left: dict[str, str] = {}
         #: why it was given up, in a line
         self.failure = ""
 
@@ -146,29 +156,51 @@ class _Run:
             self.failure = self.failure or str(error)
 
     def _write(self, part: Sequence[Change]) -> list[Outcome]:
+        part = self._drop_left(part)
         for attempt in range(1, MAX_ATTEMPTS + 1):
             wanted = [change for change in part if change.facets]
             if not wanted:
                 break
             try:
                 self._client.reshape(reshape_payload(wanted))
-                return [_applied(change, attempt) for change in part]
+                return [self._end_of(change, attempt) for change in part]
             except Conflict as conflict:
                 if not conflict.concurrent_update or attempt == MAX_ATTEMPTS:
                     raise
             except ANSWER_LOST as error:
                 if not self._is_written(wanted, part, error):
                     raise
-                return [_applied(change, attempt, _NOTE_LOST) for change in part]
+                return [self._end_of(change, attempt, _NOTE_LOST) for change in part]
             pause_after_conflict(attempt, self._stop)
             part = self._plan_again(part)
-        return [_applied(change, attempt) for change in part]
+        return [self._end_of(change, attempt) for change in part]
+
+    def _end_of(self, change: Change, attempt: int, note: str = "") -> Outcome:
+        if change.uuid in self._left:
+            return leave(change, self._left[change.uuid])
+        return (
+            Outcome(change, Result.APPLIED, attempt, note=note)
+            if change.facets
+            else Outcome(change, Result.UNCHANGED)
+        )
+
+    def _drop_left(self, part: Sequence[Change], *, anew: bool = False) -> list[Change]:
+        """The part, with nothing to change where a provider is not selected any more."""
+        asked = [change for change in part if change.facets]
+        reasons = self._reselection.find_left(asked, anew=anew)
+        for change in asked:  # one that came back is written
+            self._left.pop(change.uuid, None)
+        self._left |= reasons
+        return [replace(change, after=change.before) if change.uuid in reasons else change for change in part]
 
     def _plan_again(self, part: Sequence[Change]) -> list[Change]:
         again = []
-        for change, (subject, state) in zip(part, self._read(part), strict=True):
-            edit = self._plan.edit_of(change)
-            planned = plan_change(edit, subject, state)
+        states = zip(part, self._read(part), strict=True)
+        planned_again = [plan_change(self._plan.edit_of(change), *now) for change, now in states]
+        for change, planned in zip(part, self._drop_left(planned_again, anew=True), strict=True):
+            if planned.uuid in self._left:
+                again.append(planned)
+                continue
             if self._plan.keeps_capacity:
                 require_capacity(self._client, planned)
             if planned.before != change.before and self._plan.replaces_intent(planned):
@@ -201,8 +233,11 @@ class _Run:
     def _give_up(
         self, done: Sequence[Outcome], changes: Sequence[Change], error: Exception | None
     ) -> list[Outcome]:
-        """Put back what was written; the part that failed tells why, the others that they were not done."""
-        doubtful = error.part if isinstance(error, NotKnown) else ()
+        """Put back what was written; the part that failed tells why, the others that they were not done.
+
+        Those that had left the selection were not to be written, and end as they do in a run that succeeds.
+        """
+        doubtful = [change for change in error.part if change.facets] if isinstance(error, NotKnown) else []
         begun = [*(outcome.change for outcome in done), *doubtful]
         # what stands alone is better found out later than put back
         left = self._put_back(begun) if done else {change.uuid: error for change in doubtful}
@@ -226,6 +261,11 @@ class _Run:
             if change.uuid in errors
             else Outcome(change, result, error=NotDone(reason), note="put back", untouched=certain)
             for change in begun
+        }
+        outcomes |= {
+            uuid: leave(outcomes[uuid].change, reason)
+            for uuid, reason in self._left.items()
+            if uuid in outcomes
         }
         return list(outcomes.values())
 
@@ -276,7 +316,7 @@ def _is_worth_another(error: Exception) -> bool:
 def _summarize(stuck: Sequence[Exception], unknown: int, reason: Exception) -> str:
     """How it was given up, in a line: why each is stuck, what else is known, and what is not."""
     if not (stuck or unknown):
-        return f"nothing was changed: {reason}"
+        return str(OutcomeUnknown(reason)) if is_outcome_unknown(reason) else f"nothing was changed: {reason}"
     told = [f"{count_providers(len(stuck))} changed and not put back: {stuck[-1]}"] if stuck else []
     if unknown:
         told.append(f"for {count_providers(unknown)} {reason}")
@@ -285,17 +325,11 @@ def _summarize(stuck: Sequence[Exception], unknown: int, reason: Exception) -> s
 
 def _explain(error: Exception) -> Exception:
     """The error with what to do about it."""
-    if not isinstance(error, Forbidden):
+    if isinstance(error, Unconfirmed) or not isinstance(error, Forbidden):
         return error
     return PlacementError(
         f"--atomic needs the right to reshape: {MayNotReshape(error)}, or leave --atomic out"
     )
-
-
-def _applied(change: Change, attempt: int, note: str = "") -> Outcome:
-    if not change.facets:
-        return Outcome(change, Result.UNCHANGED)
-    return Outcome(change, Result.APPLIED, attempt, note=note)
 
 
 def reshape_payload(changes: Sequence[Change]) -> Document:

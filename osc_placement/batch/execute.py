@@ -2,7 +2,8 @@
 """Run a plan: all writes of a batch, many providers in one request where the server can do that.
 
 A provider or consumer that somebody else changed since it was planned is read again, planned again and tried
-again, a bounded number of times. Where the answer to a write was lost, a reading tells whether it was done.
+again, a bounded number of times; one that has left the selection by then, or before its first write, is left
+alone. Where the answer to a write was lost, a reading tells whether it was done.
 Any other failure is the outcome of one provider and stops no other.
 """
 
@@ -19,6 +20,7 @@ from osc_placement.batch.difference import holds
 from osc_placement.batch.gate import Gate
 from osc_placement.batch.plan import Change, Edit, Facet, Outcome, Plan, Report, Result, plan_change
 from osc_placement.batch.portion import choose_size, write_portion
+from osc_placement.batch.reselect import NotSelected, Reselection
 from osc_placement.batch.room import Overtaken, carry_owner, is_half_written, is_overtaken, is_written
 from osc_placement.batch.select import read_state, require_capacity
 from osc_placement.batch.takeback import take_back
@@ -115,12 +117,15 @@ class _Run:
         self._recorder = recorder
         self._concurrency = concurrency
         self._on_outcome = on_outcome
+        self._reselection = Reselection(client, plan.selection)
         #: changes of one request; a server that turns out to take one each makes it one
         self._size = 1
 
     def steps(self, steps: Sequence[Change]) -> list[Outcome]:
         """Make some changes; an outcome for each."""
         self._size = choose_size(self._client, steps, self._gate.max_failures)
+        if any(step.facets for step in steps):
+            self._reselection.prepare()
         portions = [steps[begin : begin + self._size] for begin in range(0, len(steps), self._size)]
         return map_many(self._run_portion, portions, threads=self._concurrency, on_result=self._on_outcome)
 
@@ -136,10 +141,25 @@ class _Run:
             now, waiting = waiting[:number], waiting[number:]
             if refusal:
                 yield from (self._end(skip(step, refusal)) for step in now)
-            elif len(now) == 1:
+                continue
+            now, ended = self._select_again(now)
+            yield from map(self._end, ended)
+            if len(now) == 1:
                 yield self._end(self._run_change(now[0]))
-            else:
+            elif now:
                 yield from self._run_together(now)
+
+    def _select_again(self, steps: Sequence[Change]) -> tuple[list[Change], list[Outcome]]:
+        """The steps whose providers are selected still, and how the others end."""
+        try:
+            left = self._reselection.find_left(steps)
+        except Exception as error:  # whatever it is, nobody knows whether they are to be changed
+            # their outcomes have no attempts, so that nothing else counts them
+            for _ in steps:
+                self._gate.count_failure()
+            return [], [Outcome(step, Result.FAILED, error=error, untouched=True) for step in steps]
+        ended = [leave(step, left[step.uuid]) for step in steps if step.uuid in left]
+        return [step for step in steps if step.uuid not in left], ended
 
     def _run_together(self, steps: Sequence[Change]) -> Iterator[Outcome]:
         verdicts = write_portion(self._client, steps)
@@ -170,6 +190,8 @@ class _Run:
         """Keep a change that replaces the one planned, if it may."""
         if not self._plan.replaces_intent(change):
             return
+        if change.facets:
+            self._reselection.require(change)
         if self._plan.keeps_capacity:
             require_capacity(self._client, change)
         self._recorder.plan_again(change)
@@ -228,6 +250,11 @@ def skip(step: Change, reason: str) -> Outcome:
     return Outcome(step, Result.SKIPPED, note=reason, untouched=True)
 
 
+def leave(step: Change, reason: str) -> Outcome:
+    """What is not selected any more."""
+    return Outcome(replace(step, after=step.before), Result.UNCHANGED, note=reason, untouched=True)
+
+
 def run_change(
     client: PlacementClient,
     change: Change,
@@ -244,6 +271,8 @@ def run_change(
     attempt = _Attempt(change, refusal)
     try:
         return _run_attempts(client, attempt, edit, stop or threading.Event(), on_replan or _ignore)
+    except NotSelected as error:
+        return leave(attempt.change, str(error))
     except ANSWER_LOST as error:
         return _find_out(client, attempt, error)
     except Exception as error:  # whatever it is, it is about this provider only

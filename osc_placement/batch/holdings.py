@@ -15,7 +15,7 @@ from osc_placement import codes, microversion
 from osc_placement.batch.plan import Change, ProviderState
 from osc_placement.batch.room import make_room
 from osc_placement.client import PlacementClient
-from osc_placement.errors import Conflict, Forbidden, PlacementError
+from osc_placement.errors import Conflict, Forbidden, PlacementError, Unconfirmed
 from osc_placement.microversion import Version
 from osc_placement.model import UNKNOWN_TYPE, Inventory
 
@@ -89,6 +89,8 @@ def _reshape(client: PlacementClient, payload: Document, version: Version | None
     new = [each for each in payload["allocations"].values() if each["consumer_generation"] is None]
     try:
         client.reshape(payload, version)
+    except Unconfirmed:
+        raise
     except Forbidden as error:
         raise MayNotReshape(error) from error
     except Conflict as conflict:

@@ -5,14 +5,17 @@ A run is one file of JSON Lines, appended to and never rewritten, readable by it
 
     {"record": "run", "version": 1, ...}          whose run, on which server, what edit
     {"record": "intent", "provider": {...}, "before": {...}, "after": {...}}      one for each change
+    {"record": "intent", ..., "error": "..."}     one for each that will not be tried, and why
     {"record": "planned", "changes": 2}           all intents are here and on the disk; now writes may begin
     {"record": "intent", ...}                     planned again, because somebody else was faster
     {"record": "outcome", "uuid": ..., "result": "applied", "generation": 5}
     {"record": "end", "status": 0}                how this sitting ended; a resume appends more of the above
 
 A process may die at any byte, and a disk be full at any: a last line that is torn is as good as not written,
-and is cut off before the next. Only the file's own writer holds a lock on it, so a run that is under way can
-be told from one that died.
+and is cut off before the next. Each line has a checksum that the one before it goes into, and beside the
+journal ``ID.mark`` says how many lines there were, and the checksum of the last, when something was last
+synchronized: a journal of which any line was changed, or is missing, is refused. Only the file's own writer
+holds a lock on it, so a run that is under way can be told from one that died.
 """
 
 from __future__ import annotations
@@ -20,23 +23,39 @@ from __future__ import annotations
 import contextlib
 import datetime
 import fcntl
-import json
 import os
 import pathlib
+import re
 import secrets
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 from urllib.parse import urlsplit, urlunsplit
 
+from osc_placement.batch.checksum import START, chain_line
 from osc_placement.batch.plan import Change, Outcome, Plan, Report
-from osc_placement.batch.record import change_to_json, edit_to_json
-from osc_placement.batch.run import VERSION, Header, JournalError, Run, parse
+from osc_placement.batch.record import change_to_json, edit_to_json, selection_to_json
+from osc_placement.batch.run import VERSION, Header, JournalDamaged, JournalError, Run, parse
+from osc_placement.whole_file import write_whole
 
-__all__ = ["Header", "Journal", "JournalError", "Run", "create", "read", "read_all", "read_header", "reopen"]
+__all__ = [
+    "Header",
+    "Journal",
+    "JournalDamaged",
+    "JournalError",
+    "Run",
+    "create",
+    "read",
+    "read_all",
+    "read_header",
+    "reopen",
+]
 
 _SUFFIX: Final = ".jsonl"
+_OWNER_ONLY: Final = 0o600
+#: the names that runs are given
+_ID: Final = re.compile(r"\d{8}T\d{6}-[0-9a-f]{6,}")
 
 
 def state_directory() -> pathlib.Path:
@@ -56,11 +75,19 @@ def identify_server(endpoint: str) -> str:
 class Journal:
     """The journal of a run that this process executes; a Recorder for any number of threads."""
 
-    def __init__(self, path: pathlib.Path, descriptor: int, planned: Iterable[str] = ()) -> None:
+    def __init__(
+        self,
+        path: pathlib.Path,
+        descriptor: int,
+        planned: Iterable[str] = (),
+        sums: Sequence[str | None] = (),
+    ) -> None:
         self.path = path
         self._descriptor = descriptor
         self._lock = threading.Lock()
         self._planned = set(planned)
+        #: how many lines there are, and the sum of the last; None where an earlier version began the journal
+        self._lines, self._sum = len(sums), sums[-1] if sums else START
         #: where the last whole record ends
         self._end = os.fstat(descriptor).st_size
 
@@ -75,10 +102,19 @@ class Journal:
         return self.path.with_suffix(".control")
 
     def begin(self, plan: Plan) -> None:
-        """Put all intents on the disk; only then a write may be sent."""
-        changes = plan.changes
-        self._planned |= {change.uuid for change in changes}
-        self._append(*({"record": "intent", **change_to_json(change)} for change in changes))
+        """Put all intents on the disk; only then a write may be sent.
+
+        Steps that will not be tried are among them, so that they stay pending.
+        """
+        changes, unreached, hopeless = plan.changes, plan.unreached, plan.hopeless
+        self._planned |= {change.uuid for change in (*changes, *unreached)}
+        self._append(
+            *({"record": "intent", **change_to_json(change)} for change in changes),
+            *(
+                {"record": "intent", **change_to_json(change), "error": str(hopeless[change.uuid])}
+                for change in unreached
+            ),
+        )
         self._append({"record": "planned", "changes": len(changes)})
         self._sync()
 
@@ -110,17 +146,24 @@ class Journal:
         os.close(self._descriptor)
 
     def _append(self, *records: Mapping[str, Any]) -> None:
-        text = "".join(json.dumps(record, separators=(",", ":")) + "\n" for record in records)
-        data = text.encode()
         with self._lock, _telling(self.path):
             if os.fstat(self._descriptor).st_size > self._end:
                 os.ftruncate(self._descriptor, self._end)
+            lines, last = [], self._sum
+            for record in records:
+                line, last = chain_line(record, last)
+                lines.append(line)
+            data = b"".join(lines)
             _write_all(self._descriptor, data)
             self._end += len(data)
+            self._lines, self._sum = self._lines + len(lines), last
 
     def _sync(self) -> None:
-        with _telling(self.path):
+        """Put all lines on the disk, and after them how many they are: the mark is never ahead of them."""
+        with self._lock, _telling(self.path):
             os.fsync(self._descriptor)
+            if self._sum is not None:
+                _write_mark(self.path, self._lines, self._sum)
 
 
 def outcome_to_json(outcome: Outcome) -> Mapping[str, Any]:
@@ -148,7 +191,8 @@ def create(
 ) -> Journal:
     """Begin the journal of a run; when this returns, the whole plan is on the disk."""
     now = datetime.datetime.now(datetime.UTC)
-    path = (directory or state_directory()) / f"{_make_id(now)}{_SUFFIX}"
+    directory = directory or state_directory()
+    path = directory / f"{_make_id(now, directory)}{_SUFFIX}"
     header = {
         "record": "run",
         "version": VERSION,
@@ -159,6 +203,7 @@ def create(
         "started": _format_time(now),
         "undoes": undoes,
         "settings": dict(settings or {}),
+        "selects": selection_to_json(plan.selection),
     }
     try:
         return _begin(path, header, plan)
@@ -179,13 +224,14 @@ def _begin(path: pathlib.Path, header: Mapping[str, Any], plan: Plan) -> Journal
     except BaseException:
         # nothing was written to the server, and nothing will be
         path.unlink(missing_ok=True)
+        _mark_of(path).unlink(missing_ok=True)
         journal.close()
         raise
     return journal
 
 
 def reopen(run_id: str, directory: pathlib.Path | None = None) -> tuple[Run, Journal]:
-    """Go on with the journal of a run that nobody executes at present."""
+    """Go on with the journal of a run that nobody executes at present; leave one that is damaged as it is."""
     path = _find(run_id, directory)
     with _telling(path):
         descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
@@ -194,12 +240,13 @@ def reopen(run_id: str, directory: pathlib.Path | None = None) -> tuple[Run, Jou
         except BlockingIOError:
             os.close(descriptor)
             raise JournalError(f"Run {run_id} is under way in another process") from None
-        content = path.read_bytes()
-        # what a dead process left half written must not run into the next line
-        os.ftruncate(descriptor, content.rfind(b"\n") + 1)
     try:
-        run = parse(path, content)
-        return run, Journal(path, descriptor, run.intents)
+        with _telling(path):
+            mark, content = _read_mark(path), path.read_bytes()
+            run = _parse_whole(path, content, mark)
+            # what a dead process left half written must not run into the next line
+            os.ftruncate(descriptor, content.rfind(b"\n") + 1)
+            return run, Journal(path, descriptor, run.intents, run.sums)
     except BaseException:
         os.close(descriptor)
         raise
@@ -209,14 +256,18 @@ def read(run_id: str, directory: pathlib.Path | None = None) -> Run:
     """One run."""
     path = _find(run_id, directory)
     with _telling(path):
-        return parse(path, path.read_bytes(), is_running=_is_locked(path))
+        # the mark first: whoever writes at the moment is ahead of it
+        mark, content = _read_mark(path), path.read_bytes()
+        return replace(_parse_whole(path, content, mark), is_running=_is_locked(path))
 
 
 def read_header(run_id: str, directory: pathlib.Path | None = None) -> Header:
     """What one run is about, without what it changes."""
     path = _find(run_id, directory)
-    with _telling(path), path.open("rb") as file:
-        return parse(path, file.readline()).header
+    with _telling(path):
+        mark = _read_mark(path)
+        with path.open("rb") as file:
+            return _parse_marked(path, file.readline(), mark).header
 
 
 def read_all(directory: pathlib.Path | None = None) -> Iterator[Run | JournalError]:
@@ -226,6 +277,51 @@ def read_all(directory: pathlib.Path | None = None) -> Iterator[Run | JournalErr
             yield read(path.name.removesuffix(_SUFFIX), path.parent)
         except JournalError as error:
             yield error
+
+
+def _parse_whole(path: pathlib.Path, content: bytes, mark: tuple[int, str] | None) -> Run:
+    """Parse a journal; raise JournalDamaged if it lacks lines that were on the disk.
+
+    The lines that a process wrote since it last synchronized are not in the mark: it may die at any of them.
+    """
+    run = _parse_marked(path, content, mark)
+    if mark:
+        number, last = mark
+        if number > len(run.sums) or run.sums[number - 1] != last:
+            raise JournalDamaged(path, f"behind line {len(run.sums)}: it had {number} lines")
+    return run
+
+
+def _parse_marked(path: pathlib.Path, content: bytes, mark: tuple[int, str] | None) -> Run:
+    """Parse the beginning of a journal; raise JournalDamaged if it is not that of a journal with a mark.
+
+    A mark is written behind lines that are on the disk, and only where these have sums.
+    """
+    if mark and b"\n" not in content:
+        raise JournalDamaged(path, f"at line 1: it is not whole, and there were {mark[0]} lines")
+    run = parse(path, content)
+    if mark and None in run.sums:
+        raise JournalDamaged(path, f"at line 1: it has no checksum, as all {mark[0]} lines had")
+    return run
+
+
+def _mark_of(path: pathlib.Path) -> pathlib.Path:
+    return path.with_suffix(".mark")
+
+
+def _write_mark(path: pathlib.Path, number: int, last: str) -> None:
+    """Say how many lines a journal has, and the sum of the last; an older mark holds as well."""
+    with contextlib.suppress(OSError):
+        write_whole(_mark_of(path), [f"{number} {last}\n"], _OWNER_ONLY)
+
+
+def _read_mark(path: pathlib.Path) -> tuple[int, str] | None:
+    """Return the mark; None if there is none, as beside a journal that was copied."""
+    try:
+        words = _mark_of(path).read_text("ascii", "replace").split()
+    except OSError:
+        return None
+    return (int(words[0]), words[1]) if len(words) == 2 and words[0].isdecimal() and int(words[0]) else None
 
 
 def _find(run_id: str, directory: pathlib.Path | None) -> pathlib.Path:
@@ -277,6 +373,18 @@ def _format_time(moment: datetime.datetime) -> str:
     return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def _make_id(moment: datetime.datetime) -> str:
-    """A name that sorts by the time a run began, also among those of one second."""
-    return f"{moment:%Y%m%dT%H%M%S}-{moment.microsecond:05x}{secrets.randbelow(16):x}"
+def _make_id(moment: datetime.datetime, directory: pathlib.Path) -> str:
+    """Return a name that sorts behind those of all runs that are there, also where a clock was set back.
+
+    It has the time at which the run began; behind a name of later than that, the time of that name and a
+    higher number.
+    """
+    name = f"{moment:%Y%m%dT%H%M%S}-{moment.microsecond:05x}{secrets.randbelow(16):x}"
+    stems = (path.stem for path in directory.glob(f"*{_SUFFIX}"))
+    last = max(filter(_ID.fullmatch, stems), default="")
+    if name > last:
+        return name
+    time, _, number = last.partition("-")
+    # by some, as another process may begin a run at the same moment
+    higher = f"{int(number, 16) + 1 + secrets.randbelow(256):0{len(number)}x}"
+    return f"{time}-{higher if len(higher) == len(number) else f'{number}0'}"

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal, Protocol
 
+from osc_placement.batch.selection import Selection
 from osc_placement.errors import PlacementError
 from osc_placement.model import Inventory, Provider
 
@@ -136,7 +137,8 @@ class Plan:
     ``steps`` has an entry for every provider; ``unreadable`` holds, by UUID, why some could not be read, and
     ``refused`` why some must not be changed. ``edits`` has those of the steps that have their own.
     ``warnings`` is what an expert would say before it is carried out. With ``keeps_capacity`` what is planned
-    again must not leave less than is allocated by then. It ``goes_on`` where a run was begun: what somebody
+    again must not leave less than is allocated by then. ``selection`` is judged again before a provider is
+    written, if there is one. It ``goes_on`` where a run was begun: what somebody
     else was faster with may be what that run wrote last.
     """
 
@@ -147,6 +149,7 @@ class Plan:
     edits: Mapping[str, Edit] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
     keeps_capacity: bool = False
+    selection: Selection | None = None
     goes_on: bool = False
 
     @property
@@ -176,12 +179,20 @@ class Plan:
     @property
     def changes(self) -> tuple[Change, ...]:
         """The steps that change something."""
-        return tuple(step for step in self.steps if step.facets and step.uuid not in self.refused)
+        hopeless = self.hopeless
+        return tuple(step for step in self.steps if step.facets and step.uuid not in hopeless)
+
+    @property
+    def unreached(self) -> tuple[Change, ...]:
+        """The steps that were asked for and will not be tried; a journal keeps them for a resume."""
+        hopeless = self.hopeless
+        return tuple(step for step in self.steps if step.uuid in hopeless)
 
     @property
     def unchanged(self) -> tuple[Change, ...]:
         """The steps that find nothing to do."""
-        return tuple(step for step in self.steps if not step.facets and step.uuid not in self.hopeless)
+        hopeless = self.hopeless
+        return tuple(step for step in self.steps if not step.facets and step.uuid not in hopeless)
 
     @property
     def summary(self) -> str:
@@ -214,7 +225,8 @@ class Outcome:
     ``change`` is the last plan made for it, which another writer's interference may have renewed;
     ``attempts`` counts the writes tried, ``generation`` is the provider's after the last of them. ``note``
     says why it was skipped, or how it is known to be applied though the server's answer was lost. It is
-    ``untouched`` if it failed or was skipped and it is certain that nothing of it was, or will be, written.
+    ``untouched`` if it failed, was skipped or is not selected any more, and it is certain that nothing of it
+    was, or will be, written.
     """
 
     change: Change
@@ -270,8 +282,8 @@ class Report:
         return f"{self.plan.edit.title}: {count_providers(len(self.outcomes))}, {', '.join(counts)}{halted}"
 
 
-def make_plan(edit: Edit, readings: Iterable[Reading]) -> Plan:
-    """Decide for every provider read.
+def make_plan(edit: Edit, readings: Iterable[Reading], selection: Selection | None = None) -> Plan:
+    """Decide for every provider read; ``selection`` is judged again before each is written.
 
     Raises PlacementError if the edit does not fit the providers at all, and the first provider's own error if
     none of them could be read.
@@ -282,7 +294,8 @@ def make_plan(edit: Edit, readings: Iterable[Reading]) -> Plan:
     if unreadable and not states:
         raise next(iter(unreadable.values()))
     edit.check(states)
-    return Plan(edit, tuple(_plan_step(edit, reading) for reading in readings), unreadable)
+    steps = tuple(_plan_step(edit, reading) for reading in readings)
+    return Plan(edit, steps, unreadable, selection=selection)
 
 
 def _plan_step(edit: Edit, reading: Reading) -> Change:

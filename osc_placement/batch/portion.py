@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from osc_placement.batch.plan import Change
-from osc_placement.client import Document, PlacementClient
+from osc_placement.client import NO_ROUTE, Document, PlacementClient
 from osc_placement.errors import ANSWER_LOST, PlacementError
 
 LOG = logging.getLogger(__name__)
@@ -44,11 +44,14 @@ def write_portion(client: PlacementClient, changes: Sequence[Change]) -> Verdict
     """Make changes of different providers, each whole or not at all; raises nothing that is about them.
 
     None if nothing was done, and they have to be made one by one: the server cannot do it after all, or
-    refused the request as a whole, which tells nothing of any one of them.
+    refused the request as a whole, which tells nothing of any one of them. Where a proxy lets nobody through
+    to the bulk write, the generations of the providers tell that nothing was done.
     """
     try:
         results = client.change_many([_describe(change) for change in changes])
     except ANSWER_LOST as error:
+        if getattr(error, "http_status", None) in NO_ROUTE and _are_unchanged(client, changes):
+            return None
         return {change.uuid: error for change in changes}
     except Exception as error:  # whatever it is, each has an outcome of its own
         LOG.debug("%s providers are changed one by one: %s", len(changes), error)
@@ -56,6 +59,14 @@ def write_portion(client: PlacementClient, changes: Sequence[Change]) -> Verdict
     if results is None:
         return None
     return {change.uuid: result for change, result in zip(changes, results, strict=True)}
+
+
+def _are_unchanged(client: PlacementClient, changes: Sequence[Change]) -> bool:
+    try:
+        found = [client.show_provider(change.uuid)["generation"] for change in changes]
+    except PlacementError:
+        return False
+    return found == [change.subject.generation for change in changes]
 
 
 def _describe(change: Change) -> Document:

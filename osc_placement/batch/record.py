@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, fields
 from typing import Any, Final
@@ -20,10 +21,23 @@ from osc_placement.batch.plan import (
     Subject,
 )
 from osc_placement.batch.repeat import Repeat
+from osc_placement.batch.selection import Selection
 from osc_placement.batch.takeback import WayBack
-from osc_placement.model import Inventory, Provider
+from osc_placement.model import INVENTORY_FIELDS, Inventory, Provider
 
 Document = dict[str, Any]
+_SELECTION_TYPES: Final = {"in_tree": str, "name": str, "root_only": bool, "everything": bool}
+_NAME_CONDITIONS: Final = ("aggregates", "required", "forbidden", "providers")
+_VERBS: Final = ("add", "remove", "set")
+#: characters of a bad value that are shown
+_LONGEST: Final = 60
+_INVENTORY_TYPES: Final = {
+    name: (int, float) if name == "allocation_ratio" else int for name in INVENTORY_FIELDS
+}
+_PROVIDER_TYPES: Final = {"generation": int, "parent_provider_uuid": str, "root_provider_uuid": str}
+_CONSUMER_TYPES: Final = {"generation": int, "project_id": str, "user_id": str, "consumer_type": str}
+#: facets of which a change knows both what was and what is to be
+_BOTH_SIDES: Final[tuple[Facet, ...]] = ("inventories", "traits", "aggregates", "allocations")
 
 
 def facet_to_json(state: ProviderState, facet: Facet) -> Any:
@@ -43,8 +57,53 @@ def state_to_json(state: ProviderState) -> Document:
     return {facet: facet_to_json(state, facet) for facet in ALL_FACETS if getattr(state, facet) is not None}
 
 
+def check_types(document: Any, types: Mapping[str, Any], *, optional: bool = False) -> None:
+    """Raise ValueError unless a document has these members, and they are of these types.
+
+    ``optional`` members may be missing or null. A truth value is no number.
+    """
+    if not isinstance(document, dict):
+        raise ValueError(f"{_show(document)} is where a JSON object belongs")
+    for name, kind in types.items():
+        value = document.get(name) if optional else document[name]
+        if optional and value is None:
+            continue
+        if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+            raise ValueError(f"{name} is {_show(value)}")
+
+
+def _show(value: object) -> str:
+    text = json.dumps(value, default=str)
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
+
+
+def _check_names(value: object, what: str) -> None:
+    if not (isinstance(value, list) and all(isinstance(name, str) for name in value)):
+        raise ValueError(f"{what} is {_show(value)}, and no list of names")
+
+
+def _check_amounts(value: object, what: str, types: tuple[type, ...] = (int,)) -> None:
+    check_types({what: value}, {what: dict})
+    assert isinstance(value, dict)
+    check_types(value, dict.fromkeys(value, types))
+
+
+def _check_state(document: object) -> None:
+    """Raise ValueError unless a document is what `state_to_json` writes."""
+    check_types(document, dict.fromkeys(("inventories", "allocations"), dict), optional=True)
+    assert isinstance(document, dict)
+    for inventory in (document.get("inventories") or {}).values():
+        check_types(inventory, _INVENTORY_TYPES)
+    for name, amounts in (document.get("allocations") or {}).items():
+        _check_amounts(amounts, name)
+    for facet in ("traits", "aggregates", "owner"):
+        if facet in document:
+            _check_names(document[facet], facet)
+
+
 def state_from_json(document: Document) -> ProviderState:
-    """What `state_to_json` wrote."""
+    """Read what `state_to_json` wrote; raise ValueError at what it does not write."""
+    _check_state(document)
     values = {facet: document[facet] for facet in ALL_FACETS if facet in document}
     if "inventories" in values:
         inventories = values["inventories"].items()
@@ -68,18 +127,24 @@ def change_to_json(change: Change) -> Document:
 
 
 def change_from_json(document: Document) -> Change:
-    """What `change_to_json` wrote."""
+    """Read what `change_to_json` wrote; raise ValueError at what it does not write."""
+    check_types(document, {"reason": str}, optional=True)
     subject: Subject
     if "consumer" in document:
+        check_types(document["consumer"], {"uuid": str})
+        check_types(document["consumer"], _CONSUMER_TYPES, optional=True)
         subject = Consumer(**_known(Consumer, document["consumer"]))
     else:
+        check_types(document["provider"], {"uuid": str, "name": str})
+        check_types(document["provider"], _PROVIDER_TYPES, optional=True)
         subject = Provider(**_known(Provider, document["provider"]))
-    return Change(
-        subject,
-        state_from_json(document["before"]),
-        state_from_json(document["after"]),
-        document.get("reason", ""),
-    )
+    before, after = state_from_json(document["before"]), state_from_json(document["after"])
+    one_sided = [
+        name for name in _BOTH_SIDES if (getattr(before, name) is None) != (getattr(after, name) is None)
+    ]
+    if one_sided:
+        raise ValueError(f"{one_sided[0]} are known before or after only")
+    return Change(subject, before, after, document.get("reason", ""))
 
 
 def _known(kind: type, document: Document) -> Document:
@@ -133,8 +198,54 @@ def edit_to_json(edit: Edit) -> Document:
     return {"kind": "recorded", "title": edit.title, "facets": list(edit.facets)}
 
 
+def selection_to_json(selection: Selection | None) -> Document | None:
+    """Return the conditions that are given."""
+    if selection is None:
+        return None
+    conditions = asdict(selection).items()
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in conditions if value}
+
+
+def selection_from_json(document: Document | None) -> Selection | None:
+    """Read what `selection_to_json` wrote; raise ValueError at what it does not write."""
+    if document is None:
+        return None
+    check_types(document, _SELECTION_TYPES, optional=True)
+    unknown = document.keys() - _known(Selection, document).keys()
+    if unknown:
+        raise ValueError(f"there is no condition {min(unknown)}")
+    for name in _NAME_CONDITIONS:
+        if name in document:
+            _check_names(document[name], name)
+    if "resources" in document:
+        _check_amounts(document["resources"], "resources")
+    values: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in document.items()
+    }
+    return Selection(**values)
+
+
+def _check_edit(document: Document) -> None:
+    """Raise ValueError unless a document is what `edit_to_json` writes."""
+    check_types(document, {"kind": str, "title": str})
+    check_types(document, {"replace": bool, "force": bool, "verb": str, "fields": dict}, optional=True)
+    if document.get("verb", "add") not in _VERBS:
+        raise ValueError(f"verb is {_show(document['verb'])}")
+    for name in ("classes", "aggregates", "names", "facets"):
+        if name in document:
+            _check_names(document[name], name)
+    unknown = set(document.get("facets", ())).difference(ALL_FACETS)
+    if unknown:
+        raise ValueError(f"there are no {min(unknown)} to change")
+    for name, amounts in (document.get("fields") or {}).items():
+        _check_amounts(amounts, name, (int, float))
+    if "ratios" in document:
+        _check_amounts(document["ratios"], "ratios", (int, float))
+
+
 def edit_from_json(document: Document) -> Edit:
-    """What `edit_to_json` wrote."""
+    """Read what `edit_to_json` wrote; raise ValueError at what it does not write."""
+    _check_edit(document)
     if document["kind"] in _EDITS:
         edit: Edit = _EDITS[document["kind"]][2](document)
         return edit

@@ -52,6 +52,14 @@ class OtherKind(PlacementError):
         )
 
 
+class NotPlanned(PlacementError):
+    """A run did not reach something, and only the command that began it can plan it."""
+
+    def __init__(self, name: str, title: str) -> None:
+        self.name = name
+        super().__init__(f"{name} was not reached by the run; to change it, give the command again: {title}")
+
+
 def check_server(recorded: str, endpoint: str) -> None:
     """Raise WrongServer unless the server that something was planned for has this address."""
     used = identify_server(endpoint)
@@ -76,10 +84,18 @@ def plan_resume(run: Run, read: ReadStates) -> Plan:
     pending = run.pending
     edit = _edit_of(run)
     edits = edits_of(edit, pending)
-    steps, unreadable, refused = [], {}, {}
-    for change, reading in zip(pending, _read(pending, read), strict=True):
+    steps: list[Change] = []
+    unreadable: dict[str, Exception] = {}
+    refused: dict[str, Exception] = {}
+    # what could not be read when it was planned, its edit has to decide on
+    more = () if all(change.facets for change in pending) else edit.facets
+    for change, reading in zip(pending, _read(pending, read, more), strict=True):
         if reading.state is None:
             unreadable[change.uuid] = reading.error or PlacementError("it could not be read")
+            steps.append(change)
+            continue
+        if not change.facets and type(edit) is Recorded:
+            refused[change.uuid] = NotPlanned(change.subject.name, edit.title)
             steps.append(change)
             continue
         if is_overtaken(change, reading.state):
@@ -92,7 +108,7 @@ def plan_resume(run: Run, read: ReadStates) -> Plan:
             way = f"batch run undo {run.header.undoes} --force undoes what that run changed, and no more"
             refused[change.uuid] = ChangedSince(error.name, error.gone, error.come, way)
             steps.append(change)
-    return Plan(edit, tuple(steps), unreadable, refused, edits, goes_on=True)
+    return Plan(edit, tuple(steps), unreadable, refused, edits, selection=run.header.selects, goes_on=True)
 
 
 def _edit_of(run: Run) -> Edit:
@@ -104,6 +120,8 @@ def _edit_of(run: Run) -> Edit:
 
 
 def _resume_step(change: Change, edit: Edit, subject: Subject, state: ProviderState) -> Change:
+    if not change.facets:
+        return plan_change(edit, subject, state)
     if holds(state, change.after, change.facets):
         return Change(subject, change.after, change.after, FOUND_DONE)
     if holds(state, change.before, change.facets) or is_half_written(change, state):
@@ -127,7 +145,7 @@ def plan_undo(run: Run, read: ReadStates, *, force: bool = False) -> Plan:
     for change, reading in zip(changes, _read(changes, read), strict=True):
         if reading.state is None:
             unreadable[change.uuid] = reading.error or PlacementError("it could not be read")
-            steps.append(_nothing(change, "could not be read"))
+            steps.append(Change(change.subject, change.after, change.before, "could not be read"))
             continue
         step, refusal = _undo_step(change, reading.subject, reading.state, force=force)
         steps.append(step)
@@ -150,7 +168,7 @@ def _undo_step(
         return Change(subject, state, back, OTHERS_STAY), None
     left = {facet: getattr(change.after, facet) for facet in change.facets}
     refusal = ChangedSince.seen(subject.name, replace(state, **left), state)
-    return Change(subject, state, state, "changed since"), refusal
+    return Change(subject, change.after, change.before, "changed since"), refusal
 
 
 def _nothing(change: Change, reason: str) -> Change:
@@ -161,5 +179,6 @@ def _facets(changes: Sequence[Change]) -> tuple[Facet, ...]:
     return tuple(dict.fromkeys(facet for change in changes for facet in change.facets))
 
 
-def _read(changes: Sequence[Change], read: ReadStates) -> Sequence[Reading]:
-    return read([change.subject for change in changes], _facets(changes))
+def _read(changes: Sequence[Change], read: ReadStates, more: Sequence[Facet] = ()) -> Sequence[Reading]:
+    facets = tuple(dict.fromkeys((*_facets(changes), *more)))
+    return read([change.subject for change in changes], facets)

@@ -17,7 +17,15 @@ from osc_placement.batch.reshape import Consumer, ReshapePlan, World, plan_undo
 from osc_placement.batch.reshape_record import Undo, changes_of, plan_steps, undo_of
 from osc_placement.batch.workers import CONCURRENCY, map_in_order
 from osc_placement.client import PlacementClient
-from osc_placement.errors import ANSWER_LOST, Conflict, Forbidden, PlacementError
+from osc_placement.errors import (
+    ANSWER_LOST,
+    Conflict,
+    Forbidden,
+    OutcomeUnknown,
+    PlacementError,
+    Unconfirmed,
+    is_outcome_unknown,
+)
 from osc_placement.microversion import Version
 from osc_placement.model import Inventory, Provider
 
@@ -185,6 +193,8 @@ def execute_reshape(
     error: Exception | None = None
     try:
         run_reshape(client, task.plan, task.read, task.make_plan, run.begin)
+    except Unconfirmed as failure:
+        error = failure
     except Forbidden as failure:
         error = MayNotReshape(failure)
     except Exception as failure:  # the report tells of it
@@ -215,15 +225,20 @@ class _Run:
     def end(self, error: Exception | None) -> Report:
         """Keep how it ended, for all alike."""
         outcomes = tuple(_end(change, error) for change in self._steps.values())
-        halted = ""
-        if error:
-            halted = str(error) if isinstance(error, NotKnown) else f"nothing was changed: {error}"
+        halted = _summarize(error) if error else ""
         for outcome in outcomes:
             try:
                 self._recorder.end(outcome)
             except PlacementError as failure:  # what is done is done
                 halted = halted or str(failure)
         return Report(plan_steps(self._title, self._steps.values()), outcomes, halted=halted)
+
+
+def _summarize(error: Exception) -> str:
+    """Return in a line how it failed, and that nothing was changed if that is certain."""
+    if is_outcome_unknown(error):
+        return str(OutcomeUnknown(error))
+    return str(error) if isinstance(error, NotKnown) else f"nothing was changed: {error}"
 
 
 def _end(change: Change, error: Exception | None) -> Outcome:

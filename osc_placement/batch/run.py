@@ -5,19 +5,35 @@ from __future__ import annotations
 
 import json
 import pathlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from osc_placement.batch.checksum import START, BadSum, check_line
 from osc_placement.batch.plan import Change, Edit, Result
-from osc_placement.batch.record import change_from_json, edit_from_json
+from osc_placement.batch.record import change_from_json, check_types, edit_from_json, selection_from_json
+from osc_placement.batch.selection import Selection
 from osc_placement.errors import PlacementError
 
 VERSION: Final = 1
+_SETTINGS: Final = {"atomic": bool, "keeps_capacity": bool, "kind": str}
 
 
 class JournalError(PlacementError):
     """A journal cannot be written, found or read."""
+
+
+class JournalDamaged(JournalError):
+    """A journal does not say what was written into it."""
+
+    def __init__(self, path: pathlib.Path, wrong: str) -> None:
+        self.path = path
+        mark = path.with_suffix(".mark").name
+        super().__init__(
+            f"{path} is damaged {wrong}; its run can be neither resumed nor undone: restore the file from a "
+            f"backup, and {mark} with it (if the backup has none, remove {mark}), or put right by hand what "
+            "its lines name"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +47,8 @@ class Header:
     started: str = ""
     undoes: str | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
+    #: judged again by a resume; None of a run that has none, or was begun by an earlier version
+    selects: Selection | None = None
 
     @property
     def kind(self) -> str:
@@ -65,6 +83,8 @@ class Run:
     is_planned: bool
     is_running: bool = False
     status: int | None = None
+    #: of the lines of the journal, in their order; None for each where an earlier version wrote it
+    sums: Sequence[str | None] = ()
 
     @property
     def state(self) -> str:
@@ -103,20 +123,33 @@ class Run:
         return sum(ending.result is Result.FAILED for ending in self.endings.values())
 
 
-def parse(path: pathlib.Path, content: bytes, *, is_running: bool = False) -> Run:
-    """Read a journal; what stands behind the last line end is torn, and never was."""
+def parse(path: pathlib.Path, content: bytes) -> Run:
+    """Read a journal; what stands behind the last line end is torn, and never was.
+
+    Raise JournalDamaged if a line does not follow the line before it, or is none that a run writes.
+    """
     lines = content.split(b"\n")[:-1]
     reader = _Reader()
+    sums: list[str | None] = []
     for number, line in enumerate(lines, 1):
         try:
-            reader.take(json.loads(line))
+            sums.append(check_line(line, sums[-1] if sums else START))
+            record = json.loads(line)
+            if sums[-1] is None and "sum" in record:  # laid out by something else than a run
+                raise BadSum
+            reader.take(record)
         except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
             wrong = f"it has no {error}" if isinstance(error, KeyError) else str(error)
-            raise JournalError(f"{path} is damaged at line {number}: {wrong}") from error
+            raise JournalDamaged(path, f"at line {number}: {wrong}") from error
     if reader.header is None:
         raise JournalError(f"{path} has no first line: its run died before it began; nothing was changed")
     return Run(
-        reader.header, reader.intents, reader.endings, reader.is_planned, is_running, status=reader.status
+        reader.header,
+        reader.intents,
+        reader.endings,
+        reader.is_planned,
+        status=reader.status,
+        sums=sums,
     )
 
 
@@ -134,9 +167,14 @@ class _Reader:
         #: what is planned of the next sitting, and what the present one may write
         self._announced: set[str] = set()
         self._tried: set[str] = set()
+        #: of changes, since the last line of another kind
+        self._intents_in_a_row = 0
 
     def take(self, record: Mapping[str, Any]) -> None:
         """Take one line; a kind that a later version invented is passed over."""
+        check_types(record, {"record": str})
+        if (self.header is None) is not (record["record"] == "run"):
+            raise ValueError("the first line, and no other, must say which run it is")
         take = {
             "run": self._take_header,
             "intent": self._take_intent,
@@ -146,8 +184,15 @@ class _Reader:
         }.get(record["record"])
         if take:
             take(record)
+        if record["record"] != "intent":
+            self._intents_in_a_row = 0
 
     def _take_header(self, record: Mapping[str, Any]) -> None:
+        check_types(record, {"version": int, "id": str, "server": str, "edit": dict})
+        check_types(
+            record, {"selection": str, "started": str, "undoes": str, "settings": dict}, optional=True
+        )
+        check_types(record.get("settings") or {}, _SETTINGS, optional=True)
         if record["version"] > VERSION:
             raise ValueError(f"version {record['version']} is newer than this osc-placement")
         self.header = Header(
@@ -158,21 +203,37 @@ class _Reader:
             record.get("started", ""),
             record.get("undoes"),
             dict(record.get("settings") or {}),
+            selection_from_json(record.get("selects")),
         )
 
     def _take_intent(self, record: Mapping[str, Any]) -> None:
+        check_types(record, {"error": str}, optional=True)
         change = change_from_json(dict(record))
         ending = self.endings.pop(change.uuid, None)
-        if change.uuid in self.intents and not (ending and ending.untouched):
-            self._doubtful.add(change.uuid)
+        untouched = ending.untouched if ending else change.uuid not in self.intents
         self.intents[change.uuid] = change
+        if "error" in record:
+            # this sitting does not try it: what holds is what held before
+            self.endings[change.uuid] = Ending(Result.FAILED, error=record["error"], untouched=untouched)
+            return
+        if not untouched:
+            self._doubtful.add(change.uuid)
         self._announced.add(change.uuid)
+        self._intents_in_a_row += 1
 
-    def _take_planned(self, _record: Mapping[str, Any]) -> None:
+    def _take_planned(self, record: Mapping[str, Any]) -> None:
+        check_types(record, {"changes": int})
+        if self._intents_in_a_row < record["changes"]:
+            raise ValueError(f"{record['changes']} changes were planned, {self._intents_in_a_row} are there")
         self.is_planned = True
         self._tried, self._announced = self._announced, set()
 
     def _take_outcome(self, record: Mapping[str, Any]) -> None:
+        check_types(record, {"uuid": str, "result": str})
+        optional = {"generation": int, "error": str, "note": str, "untouched": bool}
+        check_types(record, optional, optional=True)
+        if not self.is_planned or record["uuid"] not in self.intents:
+            raise ValueError(f"nothing was planned for {record['uuid']}")
         self.endings[record["uuid"]] = Ending(
             Result(record["result"]),
             record.get("generation"),
@@ -189,4 +250,5 @@ class _Reader:
         return uuid in self.endings and self.endings[uuid].untouched
 
     def _take_end(self, record: Mapping[str, Any]) -> None:
+        check_types(record, {"status": int})
         self.status = record["status"]

@@ -21,7 +21,10 @@ from osc_placement.batch.record import (
     edit_from_json,
     edit_to_json,
     edits_of,
+    selection_from_json,
+    selection_to_json,
 )
+from osc_placement.batch.selection import Selection
 from osc_placement.errors import PlacementError
 from osc_placement.whole_file import write_whole
 
@@ -50,6 +53,8 @@ class SavedPlan:
     usages: Mapping[str, Mapping[str, int]]
     atomic: bool = False
     warnings: tuple[str, ...] = ()
+    #: judged again when it is carried out; None where an earlier version saved the plan
+    selects: Selection | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +73,7 @@ def save_plan(path: pathlib.Path, plan: Plan, readings: Iterable[Reading], **abo
         "format": FORMAT,
         "version": VERSION,
         **about,
+        "selects": selection_to_json(plan.selection),
         "edit": edit_to_json(plan.edit),
         "warnings": list(plan.warnings),
         "steps": [{**change_to_json(change), "usages": usages.get(change.uuid)} for change in plan.changes],
@@ -122,6 +128,7 @@ def _read_document(document: Mapping[str, Any]) -> SavedPlan:
         {step.uuid: usages for step, usages in steps},
         document.get("atomic", False),
         tuple(document["warnings"]),
+        selection_from_json(document.get("selects")),
     )
 
 
@@ -189,4 +196,4 @@ def plan_saved(saved: SavedPlan, moves: Sequence[Move] = ()) -> Plan:
             steps.append(plan_change(edit, move.now.subject, move.now.state))
     judged_again = tuple(f"{move.step.subject.name}: " for move in moves)
     warnings = tuple(warning for warning in saved.warnings if not warning.startswith(judged_again))
-    return Plan(saved.edit, tuple(steps), unreadable, edits=edits, warnings=warnings)
+    return Plan(saved.edit, tuple(steps), unreadable, edits=edits, warnings=warnings, selection=saved.selects)

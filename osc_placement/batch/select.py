@@ -8,14 +8,23 @@ from dataclasses import replace
 from typing import Any, Final, overload
 
 from osc_placement import microversion
-from osc_placement.batch.advice import Overcommitted, find_excesses, is_shrinking
+from osc_placement.batch.advice import Overcommitted, advise, find_excesses, is_shrinking
 from osc_placement.batch.holdings import read_holdings
-from osc_placement.batch.plan import Change, Consumer, Facet, ProviderState, Reading, Subject, describe_owner
+from osc_placement.batch.plan import (
+    Change,
+    Consumer,
+    Facet,
+    Plan,
+    ProviderState,
+    Reading,
+    Subject,
+    describe_owner,
+)
 from osc_placement.batch.selection import NothingSelected, ProvidersMissing, Selection
 from osc_placement.batch.workers import CONCURRENCY, map_in_order
 from osc_placement.client import Document, PlacementClient
 from osc_placement.errors import NotFound, PlacementError
-from osc_placement.model import CUSTOM_PREFIX, Inventory, Part, Provider, ProviderRecord, canonical_uuid
+from osc_placement.model import CUSTOM_PREFIX, Inventory, Part, Provider, ProviderRecord
 
 #: up to so many providers are read one by one rather than among all there are
 _FEW: Final = 20
@@ -71,8 +80,7 @@ def _choose(
     chosen = selection.choose(providers)
     if selection.providers is not None:
         everything = _list(client, {}) if selection.filters else providers
-        known = {name for provider in everything for name in (provider.uuid, provider.name)}
-        missing = [name for name in selection.providers if canonical_uuid(name) not in known]
+        missing = selection.find_missing(everything)
         if missing:
             raise ProvidersMissing(missing)
     if not chosen and not allow_empty:
@@ -307,3 +315,30 @@ def require_capacity(client: PlacementClient, change: Change) -> None:
         excesses = find_excesses(change, client.provider_usages(change.uuid))
         if excesses:
             raise Overcommitted(change.subject.name, excesses)
+
+
+def judge_capacity(
+    client: PlacementClient,
+    plan: Plan,
+    readings: Sequence[Reading] | None = None,
+    *,
+    aggregates: Sequence[str] = (),
+    allow_overcommitted: bool = False,
+    concurrency: int = CONCURRENCY,
+) -> Plan:
+    """Return what `advise` makes of a plan, with the usages of the providers that it leaves less.
+
+    :param readings: what the plan was made of, where their usages may be known; else those are read
+    """
+    if readings is None:
+        readings = [Reading(step.subject, step.before) for step in plan.changes]
+    shrinking = {step.uuid for step in plan.changes if is_shrinking(step)}
+    concerned = [reading for reading in readings if reading.subject.uuid in shrinking]
+    known = read_usages(client, concerned, concurrency=concurrency)
+    unknown = {reading.subject.uuid: reading.error for reading in known if reading.error is not None}
+    return advise(
+        replace(plan, unreadable={**plan.unreadable, **unknown}),
+        {reading.subject.uuid: reading.usages for reading in known if reading.usages is not None},
+        aggregates=aggregates,
+        allow_overcommitted=allow_overcommitted,
+    )

@@ -4,13 +4,16 @@
 from __future__ import annotations
 
 import fnmatch
+import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Final
 
 from osc_placement import syntax
 from osc_placement.errors import PlacementError, UsageError
-from osc_placement.model import Provider, canonical_uuid
+from osc_placement.model import Provider, canonical_uuid, is_uuid
+
+_COMMENT: Final = re.compile(r"(^|\s)#.*", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +27,7 @@ class Selection:
     :ivar resources: has room for these amounts
     :ivar name: a pattern with ``*``, ``?`` and ``[...]``
     :ivar root_only: has no parent
-    :ivar providers: is one of these, by name or UUID; each of them must exist
+    :ivar providers: is one of these, by UUID, or by a name that is not like one; each of them must exist
     :ivar everything: no condition at all, which has to be said
     """
 
@@ -40,7 +43,7 @@ class Selection:
 
     def __post_init__(self) -> None:
         for aggregate in self.aggregates:
-            if not syntax.is_uuid_like(aggregate):
+            if not is_uuid(aggregate):
                 raise UsageError(f"An aggregate must be given by its UUID, not {aggregate!r}")
         if not (self.everything or self._phrases()):
             raise UsageError("Say which resource providers to change; --all changes all there are")
@@ -72,6 +75,12 @@ class Selection:
         }
         return {name: value for name, value in filters.items() if value}
 
+    @property
+    def can_be_left(self) -> bool:
+        """Whether a provider that is selected may stop being so: a UUID stays what it is."""
+        others = replace(self, providers=None, everything=True)
+        return bool(others._phrases() or self._named[1])
+
     def choose(self, providers: Sequence[Provider]) -> list[Provider]:
         """Those that also meet what the server cannot judge."""
         chosen: Iterable[Provider] = providers
@@ -80,9 +89,25 @@ class Selection:
         if self.name is not None:
             chosen = [provider for provider in chosen if fnmatch.fnmatchcase(provider.name, self.name)]
         if self.providers is not None:
-            named = {canonical_uuid(text) for text in self.providers}
-            chosen = [provider for provider in chosen if provider.uuid in named or provider.name in named]
+            uuids, names = self._named
+            chosen = [provider for provider in chosen if provider.uuid in uuids or provider.name in names]
         return list(chosen)
+
+    @property
+    def _named(self) -> tuple[set[str], set[str]]:
+        """UUIDs and names of providers; what is like a UUID is no name."""
+        texts = self.providers or ()
+        uuids = {canonical_uuid(text) for text in texts if is_uuid(text)}
+        return uuids, {text for text in texts if not is_uuid(text)}
+
+    def find_missing(self, providers: Sequence[Provider]) -> list[str]:
+        """Return the texts of ``providers`` that are neither UUID nor name of any of these."""
+        uuids, names = {one.uuid for one in providers}, {one.name for one in providers}
+        return [
+            text
+            for text in self.providers or ()
+            if (canonical_uuid(text) not in uuids if is_uuid(text) else text not in names)
+        ]
 
 
 class NothingSelected(PlacementError):
@@ -114,6 +139,9 @@ def _amounts(resources: Mapping[str, int]) -> str:
 
 
 def read_provider_names(lines: Iterable[str]) -> tuple[str, ...]:
-    """The providers that a file names, one a line; what follows a ``#`` is for people."""
-    names = (line.partition("#")[0].strip() for line in lines)
+    """The providers that a file names, one a line.
+
+    A ``#`` at the start of a line, or behind white space, begins a comment; elsewhere it is part of a name.
+    """
+    names = (_COMMENT.sub("", line).strip() for line in lines)
     return tuple(dict.fromkeys(name for name in names if name))

@@ -18,12 +18,14 @@ from typing import Any, ClassVar, TextIO, cast
 
 from osc_lib.command import command
 
-from osc_placement import microversion, syntax
+from osc_placement import microversion
 from osc_placement.client import Document, PlacementClient
 from osc_placement.commands.host_aggregate import AggregateNames
-from osc_placement.errors import NameNotFound
+from osc_placement.commands.visible import VisibleFormatter
+from osc_placement.errors import NameNotFound, OutcomeUnknown, PlacementError, is_outcome_unknown
 from osc_placement.microversion import Version
-from osc_placement.model import canonical_uuid
+from osc_placement.model import canonical_uuid, is_uuid
+from osc_placement.printing import printable_lines
 
 EXIT_STATUSES = "Exit status: 0 done; 1 not done, the reason is on stderr; 2 the command line is wrong."
 #: ``{CONSUMER_TYPES}`` in a docstring
@@ -101,6 +103,7 @@ class PlacementCommand(command.Command):
         self.read_arguments(parsed_args)
         if self.client.negotiates:
             self.check_versions(given)
+        written = self.client.writes
         try:
             status = super().run(parsed_args) or self.exit_status
             if self.app.stdout is not None:
@@ -108,15 +111,49 @@ class PlacementCommand(command.Command):
         except BrokenPipeError:
             _discard(self.app.stdout)
             raise
+        except PlacementError as error:
+            told = self._judge_failure(error, written)
+            text = str(told)
+            if not text.isprintable():
+                told = PlacementError(printable_lines(text))
+            if told is error:
+                raise
+            raise told from error
         return status
+
+    def _judge_failure(self, error: PlacementError, written: int) -> PlacementError:
+        """Return the error with what is known of the writes; there were ``written`` before the command."""
+        if is_outcome_unknown(error):
+            return OutcomeUnknown(error)
+        if getattr(error, "method", None) == "GET" and self.client.writes > written:
+            return DoneBefore(error)
+        return error
+
+
+class DoneBefore(PlacementError):
+    """A command changed something, and what it had to read then could not be read."""
+
+    def __init__(self, reason: Exception) -> None:
+        self.reason = reason
+        super().__init__(f"{reason}; but something was changed before that, and stays")
 
 
 class Lister(PlacementCommand, command.Lister):
     """A command that prints rows."""
 
+    def produce_output(self, parsed_args: argparse.Namespace, column_names: Any, data: Any) -> int:
+        """Print the rows; in tables, and on terminals, nothing in them moves the cursor."""
+        self.formatter = cast(Any, VisibleFormatter(self.formatter, parsed_args.formatter, self.app.stdout))
+        return super().produce_output(parsed_args, column_names, data)
+
 
 class ShowOne(PlacementCommand, command.ShowOne):
     """A command that prints one object."""
+
+    def produce_output(self, parsed_args: argparse.Namespace, column_names: Any, data: Any) -> int:
+        """Print the fields; in tables, and on terminals, nothing in them moves the cursor."""
+        self.formatter = cast(Any, VisibleFormatter(self.formatter, parsed_args.formatter, self.app.stdout))
+        return super().produce_output(parsed_args, column_names, data)
 
 
 class RequiredWhen:
@@ -167,7 +204,7 @@ def add_provider_argument(parser: argparse.ArgumentParser) -> None:
 
 def resolve_provider(client: PlacementClient, text: str) -> str:
     """Turn the name of a provider, or any spelling of its UUID, into its UUID, which costs no request."""
-    if syntax.is_uuid_like(text):
+    if is_uuid(text):
         return canonical_uuid(text)
     # to the server an empty name is no condition: it would answer with all providers
     providers = client.list_providers(name=text) if text else []

@@ -90,13 +90,13 @@ class BatchCommand(PlanCommand):
         self.check_names(parsed_args)
         edit: Edit = parsed_args.edit
         readings = self._read(parsed_args, edit)
-        plan = make_plan(edit, readings)
+        plan = make_plan(edit, readings, parsed_args.selection)
         select.require_resource_classes(self.client, readings, self.name_classes(parsed_args))
         if "inventories" in edit.facets:
             plan = self.judge(
                 plan,
-                readings,
                 parsed_args,
+                readings=readings,
                 allow_overcommitted=parsed_args.allow_overcommitted,
                 aggregates=parsed_args.selection.aggregates,
             )

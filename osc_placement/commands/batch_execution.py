@@ -6,14 +6,12 @@ from __future__ import annotations
 import argparse
 import pathlib
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 from typing import Any, Final, TextIO
 
 from cliff.columns import FormattableColumn
 
 from osc_placement import microversion
 from osc_placement.batch import atomic, execute, journal, select, together
-from osc_placement.batch.advice import advise, is_shrinking
 from osc_placement.batch.difference import describe_difference
 from osc_placement.batch.gate import Gate
 from osc_placement.batch.plan import (
@@ -35,9 +33,10 @@ from osc_placement.batch.reshape_run import Task, execute_reshape
 from osc_placement.commands import base
 from osc_placement.commands.confirmation import ConfirmedCommand
 from osc_placement.commands.progress import ProgressBar, nothing_changed_on_interrupt, stop_on_interrupt
-from osc_placement.commands.screen import PrintableColumn, look_for
+from osc_placement.commands.screen import look_for
+from osc_placement.commands.visible import show_cell
 from osc_placement.errors import UsageError
-from osc_placement.report.bar import printable
+from osc_placement.printing import printable
 
 PLAN_COLUMNS: Final = ("uuid", "name", "before", "after", "reason")
 REPORT_COLUMNS: Final = (*PLAN_COLUMNS, "result", "error")
@@ -237,22 +236,20 @@ class PlanCommand(ConfirmedCommand, base.Lister):
     def judge(
         self,
         plan: Plan,
-        readings: Sequence[Reading],
         parsed_args: argparse.Namespace,
         *,
         allow_overcommitted: bool,
+        readings: Sequence[Reading] | None = None,
         aggregates: Sequence[str] = (),
     ) -> Plan:
         """The plan with what an expert says of it; usages are asked for where less will be left."""
-        shrinking = {step.uuid for step in plan.changes if is_shrinking(step)}
-        concerned = [reading for reading in readings if reading.subject.uuid in shrinking]
-        known = select.read_usages(self.client, concerned, concurrency=parsed_args.concurrency)
-        unknown = {reading.subject.uuid: reading.error for reading in known if reading.error is not None}
-        return advise(
-            replace(plan, unreadable={**plan.unreadable, **unknown}),
-            {reading.subject.uuid: reading.usages for reading in known if reading.usages is not None},
+        return select.judge_capacity(
+            self.client,
+            plan,
+            readings,
             aggregates=aggregates,
             allow_overcommitted=allow_overcommitted,
+            concurrency=parsed_args.concurrency,
         )
 
     def require_server(self, recorded: str) -> None:
@@ -311,7 +308,7 @@ def _cells(plan: Plan, step: Change, note: str = "") -> tuple[Any, ...]:
     facets = plan.edit.facets
     before = StateColumn(_state_cell(step.before, facets), gone)
     after = StateColumn(_state_cell(step.after, facets), come)
-    return step.uuid, PrintableColumn(step.subject.name), before, after, _reason(plan, step, note)
+    return step.uuid, step.subject.name, before, after, _reason(plan, step, note)
 
 
 def _state_cell(state: Any, facets: tuple[Facet, ...]) -> Any:
@@ -326,11 +323,9 @@ def _flat_cells(plan: Plan, step: Change, note: str = "") -> tuple[Any, ...]:
     return step.uuid, step.subject.name, ",".join(gone), ",".join(come), _reason(plan, step, note)
 
 
-def _reason(plan: Plan, step: Change, note: str) -> PrintableColumn:
+def _reason(plan: Plan, step: Change, note: str) -> str:
     refusal = plan.refused.get(step.uuid)
-    return PrintableColumn(
-        "; ".join(filter(None, (step.reason, f"refused: {refusal}" if refusal else "", note)))
-    )
+    return "; ".join(filter(None, (step.reason, f"refused: {refusal}" if refusal else "", note)))
 
 
 def _report_rows(report: Report, show: Any) -> list[tuple[Any, ...]]:
@@ -340,15 +335,15 @@ def _report_rows(report: Report, show: Any) -> list[tuple[Any, ...]]:
     ]
 
 
-def _tell_error(outcome: Outcome) -> PrintableColumn:
-    return PrintableColumn(str(outcome.error) if outcome.error else "")
+def _tell_error(outcome: Outcome) -> str:
+    return str(outcome.error) if outcome.error else ""
 
 
 def format_plan(plan: Plan, limit: int, *, width: int | None = None) -> str:
     """Write a plan for a person to agree to: at most so many providers, warnings and the summary."""
     from prettytable import PrettyTable
 
-    rows = [[str(cell) for cell in _cells(plan, step)[1:]] for step in plan.changes[:limit]]
+    rows = [list(map(show_cell, _cells(plan, step)[1:])) for step in plan.changes[:limit]]
     # a narrow terminal has no room for a column that says nothing
     number = len(PLAN_COLUMNS) - 1 if any(row[-1] for row in rows) else len(PLAN_COLUMNS) - 2
     table = PrettyTable(PLAN_COLUMNS[1 : number + 1], align="l", max_table_width=width)

@@ -58,7 +58,9 @@ def add_selectors(command: base.PlacementCommand, parser: argparse.ArgumentParse
         "--providers-file",
         type=base.read_text,
         metavar="<file>",
-        help="Those that are named in this file, by name or UUID, one a line; - is standard input.",
+        help="Those that are named in this file, by name or UUID, one a line; a # at the start of a line or "
+        "behind white space begins a comment, and what looks like a UUID is never taken for a name; - is "
+        "standard input.",
     )
     group.add_argument("--all", action="store_true", help="All there are.")
     group.add_argument(

@@ -10,14 +10,15 @@ from typing import Any, Final
 from osc_placement import microversion
 from osc_placement.batch import journal, recovery, takeback
 from osc_placement.batch.difference import describe_difference
-from osc_placement.batch.plan import EXIT_PARTIAL, Change, Plan, Reading
+from osc_placement.batch.plan import EXIT_PARTIAL, Change, Plan
 from osc_placement.batch.reshape_record import KIND, plan_steps, undo_of
 from osc_placement.batch.reshape_run import plan_return
 from osc_placement.commands import base
 from osc_placement.commands.batch_execution import PlanCommand, read_with
 from osc_placement.commands.batch_options import add_execution, add_overcommit
-from osc_placement.commands.screen import PrintableColumn
+from osc_placement.commands.visible import LinesColumn
 from osc_placement.errors import UsageError
+from osc_placement.printing import printable
 
 _LIST_COLUMNS: Final = ("id", "state", "what", "selection", "changes", "applied", "failed", "server")
 _SHOW_COLUMNS: Final = ("uuid", "name", "before", "after", "result", "error")
@@ -32,7 +33,7 @@ class ListRun(base.Lister):
         rows = []
         for run in journal.read_all():
             if isinstance(run, journal.JournalError):
-                print(run, file=self.app.stderr or sys.stderr)
+                print(printable(str(run)), file=self.app.stderr or sys.stderr)
                 self.exit_status = EXIT_PARTIAL
             else:
                 rows.append(_list_row(run))
@@ -44,8 +45,8 @@ def _list_row(run: journal.Run) -> tuple[Any, ...]:
     return (
         header.id,
         run.state,
-        PrintableColumn(header.edit.title),
-        PrintableColumn(header.selection),
+        header.edit.title,
+        header.selection,
         len(run.intents),
         run.applied,
         run.failed,
@@ -70,9 +71,10 @@ class ShowRun(base.Lister):
         for uuid, change in run.intents.items():
             gone, come = describe_difference(change.before, change.after)
             ending = run.endings.get(uuid)
-            result, error = (str(ending.result), ending.error) if ending else ("", "")
-            name = PrintableColumn(change.subject.name)
-            rows.append((uuid, name, "\n".join(gone), "\n".join(come), result, PrintableColumn(error)))
+            result, error = (str(ending.result), ending.error or ending.note) if ending else ("", "")
+            name = change.subject.name
+            before, after = LinesColumn("\n".join(gone)), LinesColumn("\n".join(come))
+            rows.append((uuid, name, before, after, result, error))
         return _SHOW_COLUMNS, rows
 
 
@@ -118,9 +120,7 @@ class ResumeRun(PlanCommand):
         plan = recovery.plan_resume(run, read_with(self, parsed_args))
         if not run.header.settings.get("keeps_capacity"):
             return plan
-        return self.judge(
-            plan, readings_of(plan), parsed_args, allow_overcommitted=parsed_args.allow_overcommitted
-        )
+        return self.judge(plan, parsed_args, allow_overcommitted=parsed_args.allow_overcommitted)
 
     def _plan_reshape(self, run: journal.Run) -> Plan:
         """It was done, or it is to be done: there is nothing between."""
@@ -179,7 +179,7 @@ class UndoRun(PlanCommand):
             return self._plan_reshape(run)
         plan = recovery.plan_undo(run, read_with(self, parsed_args), force=parsed_args.force)
         # what was asked for is the way back: it is told where that leaves less than is allocated, and done
-        return self.judge(plan, readings_of(plan), parsed_args, allow_overcommitted=True)
+        return self.judge(plan, parsed_args, allow_overcommitted=True)
 
     def _plan_reshape(self, run: journal.Run) -> Plan:
         """All of it goes back in one transaction."""
@@ -190,11 +190,6 @@ class UndoRun(PlanCommand):
             return self._reshape.steps
         back = (Change(step.subject, step.before, step.before, takeback.FOUND_BACK) for step in intents)
         return plan_steps(title, back)
-
-
-def readings_of(plan: Plan) -> list[Reading]:
-    """What the changes of a plan were made of."""
-    return [Reading(step.subject, step.before) for step in plan.changes]
 
 
 def _add_run_argument(parser: argparse.ArgumentParser) -> None:

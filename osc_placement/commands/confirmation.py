@@ -7,6 +7,7 @@ import argparse
 
 from osc_placement.commands import base
 from osc_placement.errors import PlacementError, UsageError
+from osc_placement.printing import printable
 
 
 class ConfirmedCommand(base.PlacementCommand):
@@ -30,6 +31,6 @@ class ConfirmedCommand(base.PlacementCommand):
 
     def confirm(self, question: str) -> None:
         """Ask about what was shown; PlacementError unless it is a yes."""
-        print(f"{question} [y/N] ", end="", file=self.app.stderr, flush=True)
+        print(f"{printable(question)} [y/N] ", end="", file=self.app.stderr, flush=True)
         if self.app.stdin.readline().strip().lower() not in ("y", "yes"):
             raise PlacementError("Nothing was changed: not confirmed")

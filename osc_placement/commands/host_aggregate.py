@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from osc_placement import syntax
 from osc_placement.errors import PlacementError
-from osc_placement.model import canonical_uuid
+from osc_placement.model import canonical_uuid, is_uuid
 
 AGGREGATE_HELP: Final = "UUID of an aggregate, or the name of a host aggregate of the compute service"
 #: host aggregates show their UUIDs from here on
@@ -37,7 +36,7 @@ class AggregateNames:
 
     def resolve(self, texts: Iterable[str]) -> list[str]:
         """The UUID for each text, in the one spelling in which UUIDs are compared."""
-        return [canonical_uuid(text) if syntax.is_uuid_like(text) else self._find(text) for text in texts]
+        return [canonical_uuid(text) if is_uuid(text) else self._find(text) for text in texts]
 
     def names(self) -> Mapping[str, str]:
         """The names of all host aggregates by UUID; none where the compute service cannot be asked."""

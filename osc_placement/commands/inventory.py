@@ -14,7 +14,7 @@ from osc_placement import microversion, syntax
 from osc_placement.batch.workers import map_in_order
 from osc_placement.client import Document, PlacementClient
 from osc_placement.commands import base
-from osc_placement.errors import PlacementError
+from osc_placement.errors import OutcomeUnknown, PlacementError, is_outcome_unknown
 
 FIELDS = tuple(syntax.INVENTORY_FIELDS)
 ROW_COLUMNS = ("resource_class", *FIELDS)
@@ -178,7 +178,8 @@ def change_all(providers: list[Document], change: Callable[..., Outcome]) -> lis
         try:
             return change(provider["uuid"], provider["generation"])
         except PlacementError as error:
-            return Outcome(provider["uuid"], error=error)
+            told = OutcomeUnknown(error) if is_outcome_unknown(error) else error
+            return Outcome(provider["uuid"], error=told)
 
     return map_in_order(attempt, providers)
 

@@ -17,7 +17,7 @@ from osc_placement.commands.batch_execution import PlanCommand
 from osc_placement.commands.batch_options import add_execution
 from osc_placement.commands.concurrency import add_concurrency_option
 from osc_placement.errors import PlacementError, UsageError
-from osc_placement.report.bar import printable
+from osc_placement.printing import printable
 
 if TYPE_CHECKING:
     from osc_placement.migrate.base import Assessment, Finding, Migration
@@ -108,6 +108,8 @@ class RunMigration(PlanCommand):
         assessment = _assess(self, migration, parsed_args.concurrency)
         self._findings, self._classes = assessment.findings, assessment.classes
         _tell_findings(self, assessment.findings)
+        if assessment.refusal and not self.is_harmless(parsed_args):
+            raise PlacementError(f"Nothing was done: {assessment.refusal}")
         return assessment.plan
 
     def _execute(self, plan: Plan, parsed_args: argparse.Namespace) -> Report:

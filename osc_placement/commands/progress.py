@@ -15,6 +15,8 @@ from contextlib import contextmanager
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Final, TextIO
 
+from osc_placement.printing import printable
+
 if TYPE_CHECKING:
     from rich.progress import Progress
 
@@ -57,6 +59,7 @@ class ProgressBar:
 
     def say(self, text: str) -> None:
         """Print a line, above the bar if one is drawn; any thread may."""
+        text = printable(text)
         if self._bar is not None:
             self._bar.console.print(text, markup=False, highlight=False, soft_wrap=True)
         elif self._stream is not None:

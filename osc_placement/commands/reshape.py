@@ -25,10 +25,11 @@ from osc_placement.commands.reshape_moves import (
     read_moves,
     read_pins,
 )
-from osc_placement.commands.screen import PrintableColumn, look_for, write_lines
+from osc_placement.commands.screen import look_for, write_lines
 from osc_placement.commands.state import STANDARD_STREAM, read_file
 from osc_placement.errors import PlacementError, UsageError
 from osc_placement.model import Provider
+from osc_placement.printing import printable
 from osc_placement.report.cloud import Cloud, Node, Stock
 from osc_placement.report.tree import draw_trees
 
@@ -149,7 +150,7 @@ class Reshape(ConfirmedCommand, base.Lister):
         if error is not None:
             raise _explain(error, recorder.id) from error
         if report.halted and self.app.stderr is not None:
-            print(report.halted, file=self.app.stderr)
+            print(printable(report.halted), file=self.app.stderr)
         self.exit_status = report.exit_status
         done = "Undone" if undone else "Done"
         self._last_line = f"{done}. To undo it: openstack resource provider reshape --undo {recorder.id}"
@@ -234,8 +235,7 @@ def _resolve_move(move: NamedMove, resolve: Any) -> Move:
 def plan_rows(plan: ReshapePlan) -> Iterator[tuple[Any, ...]]:
     """A row for each inventory that moves, and one for each allocation."""
 
-    def name(uuid: str) -> PrintableColumn:
-        return PrintableColumn(plan.world.name(uuid))
+    name = plan.world.name
 
     for move in plan.moves:
         yield INVENTORY, move.resource_class, move.amount, name(move.source), name(move.target)

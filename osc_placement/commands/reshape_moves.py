@@ -10,7 +10,7 @@ from typing import Any
 
 from osc_placement import syntax
 from osc_placement.errors import UsageError
-from osc_placement.model import canonical_uuid
+from osc_placement.model import canonical_uuid, is_uuid
 from osc_placement.state.node import Node
 from osc_placement.state.text import parse_yaml
 
@@ -104,7 +104,7 @@ def read_pins(texts: Iterable[str]) -> dict[str, str]:
     pins: dict[str, str] = {}
     for text in texts:
         consumer, separator, provider = text.partition("=")
-        if not (separator and provider and syntax.is_uuid_like(consumer)):
+        if not (separator and provider and is_uuid(consumer)):
             raise UsageError(f"--consumer must be of the form UUID=PROVIDER, not {text!r}")
         if canonical_uuid(consumer) in pins:
             raise UsageError(f"Consumer {consumer} is given twice")

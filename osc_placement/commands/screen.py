@@ -8,9 +8,7 @@ import shutil
 from collections.abc import Iterable
 from typing import Final, TextIO
 
-from cliff.columns import FormattableColumn
-
-from osc_placement.report.bar import Style, marks_for, printable
+from osc_placement.report.bar import Style, marks_for
 from osc_placement.report.tree import Look
 
 _CODES: Final[dict[Style, str]] = {"name": "1", "aside": "2", "low": "32", "middle": "33", "high": "31"}
@@ -30,14 +28,6 @@ def look_for(stream: TextIO, *, brief: bool = False) -> Look:
     if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
         return Look(width, marks, brief=brief)
     return Look(width, marks, paint, brief)
-
-
-class PrintableColumn(FormattableColumn[str]):
-    """Text that somebody else wrote: whole to machines; to people without what would move their cursor."""
-
-    def human_readable(self) -> str:
-        """What a terminal shows as it is."""
-        return printable(self._value)
 
 
 def write_lines(stream: TextIO, lines: Iterable[str]) -> None:

@@ -17,7 +17,7 @@ from osc_placement.commands.host_aggregate import AGGREGATE_HELP
 from osc_placement.commands.progress import ProgressBar, nothing_changed_on_interrupt, stop_on_interrupt
 from osc_placement.commands.reading import show_reading
 from osc_placement.errors import PlacementError
-from osc_placement.report.bar import printable
+from osc_placement.printing import printable
 from osc_placement.state import read, write
 from osc_placement.state.description import describe_leftover, describe_plan
 from osc_placement.state.plan import ApplyPlan, Kind, Leftover, plan_apply

@@ -14,6 +14,7 @@ from osc_placement.commands.concurrency import add_concurrency_option
 from osc_placement.commands.reading import show_reading
 from osc_placement.commands.screen import look_for, write_lines
 from osc_placement.commands.state import replace_file
+from osc_placement.printing import is_printable
 from osc_placement.report.cloud import Cloud
 from osc_placement.report.read import read_cloud
 from osc_placement.report.tree import draw_dot, draw_mermaid, draw_trees, trees_to_json
@@ -27,7 +28,10 @@ def _as_json(cloud: Cloud) -> Iterator[str]:
 def _as_yaml(cloud: Cloud) -> Iterator[str]:
     import yaml
 
-    yield yaml.safe_dump(trees_to_json(cloud), sort_keys=False, allow_unicode=True).rstrip("\n")
+    document = trees_to_json(cloud)
+    text = yaml.safe_dump(document, sort_keys=False, allow_unicode=True)
+    # YAML escapes control characters, and not those that turn the order of letters round
+    yield (text if is_printable(text) else yaml.safe_dump(document, sort_keys=False)).rstrip("\n")
 
 
 TEXT: Final = "text"

@@ -76,12 +76,3 @@ def format_percent(used: int, capacity: int) -> str:
         return "<1 %"
     # 100 % is what is full
     return "99 %" if 99 < percent < 100 else f"{percent:.0f} %"
-
-
-def printable(text: str) -> str:
-    """Text that a terminal shows as it is: what would move its cursor or colour it is spelled out."""
-    if text.isprintable():
-        return text
-    return "".join(
-        letter if letter.isprintable() else letter.encode("unicode_escape").decode() for letter in text
-    )

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from osc_placement.report.bar import printable
+from osc_placement.printing import printable
 from osc_placement.report.cloud import Cloud, Node
 from osc_placement.report.query import Condition, Group, Query
 from osc_placement.report.shortage import describe_shortage

@@ -15,7 +15,8 @@ from importlib import resources
 from string import Template
 from typing import Final
 
-from osc_placement.report.bar import MIDDLE, Style, format_percent, level_of, percent_of, printable
+from osc_placement.printing import printable
+from osc_placement.report.bar import MIDDLE, Style, format_percent, level_of, percent_of
 from osc_placement.report.cloud import Cloud
 
 #: how many parts the scale from empty to full has in the plot of a class

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from osc_placement.model import Inventory
-from osc_placement.report.bar import printable
+from osc_placement.printing import printable
 from osc_placement.report.cloud import Node, Stock
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from osc_placement.printing import printable
 from osc_placement.report.bar import (
     BLOCKS,
     Marks,
@@ -15,7 +16,6 @@ from osc_placement.report.bar import (
     draw_bar,
     format_percent,
     level_of,
-    printable,
 )
 from osc_placement.report.cloud import Cloud, Node, Stock
 

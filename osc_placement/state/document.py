@@ -8,14 +8,13 @@ not name are left alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from types import EllipsisType
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NoReturn, TypeVar
 
-from osc_placement import syntax
 from osc_placement.batch.plan import ProviderState
-from osc_placement.model import CUSTOM_PREFIX, INVENTORY_FIELDS, Inventory, canonical_uuid
+from osc_placement.model import CUSTOM_PREFIX, INVENTORY_FIELDS, Inventory, canonical_uuid, is_uuid
 from osc_placement.state.node import InvalidDocument, Node, Path
 
 #: the version of the file format
@@ -247,23 +246,34 @@ def _resolve_parents(providers: Sequence[ProviderEntry], references: References)
 
 def _check_cycles(providers: Sequence[ProviderEntry]) -> None:
     parents = {entry.name: entry.parent for entry in providers}
-    for position, entry in enumerate(providers):
-        above = [entry.name]
-        while isinstance(parent := parents[above[-1]], str):
-            above.append(parent)
-            if parent == entry.name:
-                path = ("providers", position, "parent")
-                raise InvalidDocument(path, f"the tree goes in a circle: {' in '.join(map(repr, above))}")
-            if parent in above[:-1]:
-                break
+    positions = {entry.name: position for position, entry in enumerate(providers)}
+    #: those above which there is a root
+    sound: set[str] = set()
+    for entry in providers:
+        above: dict[str, None] = {}
+        name: str | EllipsisType | None = entry.name
+        while isinstance(name, str) and name not in sound:
+            if name in above:
+                _fail_circle(list(above)[list(above).index(name) :], positions)
+            above[name] = None
+            name = parents[name]
+        sound.update(above)
+
+
+def _fail_circle(circle: Sequence[str], positions: Mapping[str, int]) -> NoReturn:
+    first = min(range(len(circle)), key=lambda place: positions[circle[place]])
+    told = [*circle[first:], *circle[: first + 1]]
+    path = ("providers", positions[circle[first]], "parent")
+    raise InvalidDocument(path, f"the tree goes in a circle: {' in '.join(map(repr, told))}")
 
 
 def _check_document(document: Document) -> None:
     """Check what one part says against another."""
+    traits, classes = frozenset(document.traits), frozenset(document.resource_classes)
     for position, entry in enumerate(document.providers):
         path = ("providers", position)
-        _check_custom(entry.state.traits, document.traits, (*path, "traits"))
-        _check_custom(entry.state.inventories, document.resource_classes, (*path, "inventories"))
+        _check_custom(entry.state.traits, traits, (*path, "traits"))
+        _check_custom(entry.state.inventories, classes, (*path, "inventories"))
     _check_once("allocations", "consumer", [entry.uuid for entry in document.consumers])
     inventories = {entry.name: entry.state.inventories for entry in document.providers}
     for position, consumer in enumerate(document.consumers):
@@ -274,7 +284,7 @@ def _check_document(document: Document) -> None:
                 raise InvalidDocument(place, f"the provider has no inventory of {missing[0]} in this file")
 
 
-def _check_custom(names: Iterable[str] | None, listed: Sequence[str], path: Path) -> None:
+def _check_custom(names: Iterable[str] | None, listed: Set[str], path: Path) -> None:
     for name in sorted(names or ()):
         if name.startswith(CUSTOM_PREFIX) and name not in listed:
             section = "traits" if path[-1] == "traits" else "resource_classes"
@@ -307,8 +317,7 @@ def iterate_plain(document: Document) -> tuple[dict[str, Any], dict[str, Iterato
 def _choose_references(providers: Iterable[ProviderEntry]) -> References:
     """How to refer to each provider: by its UUID where its name could be taken for one."""
     return {
-        entry.name: entry.uuid if entry.uuid and syntax.is_uuid_like(entry.name) else entry.name
-        for entry in providers
+        entry.name: entry.uuid if entry.uuid and is_uuid(entry.name) else entry.name for entry in providers
     }
 
 
@@ -341,13 +350,32 @@ def _consumer_to_plain(entry: ConsumerEntry, references: References) -> dict[str
 
 def sort_into_trees(providers: Sequence[ProviderEntry]) -> list[ProviderEntry]:
     """Trees by the name of the root, in each of them parents before children and siblings by name."""
-    parents = {entry.name: entry.parent for entry in providers}
-    return sorted(providers, key=lambda entry: path_from_root(entry.name, parents))
+    entries = {entry.name: entry for entry in providers}
+    children: dict[str | None, list[str]] = {}
+    for entry in providers:
+        parent = entry.parent if isinstance(entry.parent, str) else None
+        children.setdefault(parent, []).append(entry.name)
+        if parent is not None and parent not in entries:
+            # it is known by its name only, and has that place
+            children.setdefault(None, []).append(parent)
+    waiting = sorted(set(children.get(None, ())), reverse=True)
+    ordered = []
+    while waiting:
+        name = waiting.pop()
+        if name in entries:
+            ordered.append(entries[name])
+        waiting += sorted(children.get(name, ()), reverse=True)
+    return ordered
 
 
-def path_from_root(name: str, parents: Mapping[str, str | EllipsisType | None]) -> tuple[str, ...]:
-    """The names of all providers from the root down to this one, as far as ``parents`` knows."""
-    path = [name]
-    while isinstance(parent := parents.get(path[0]), str):
-        path.insert(0, parent)
-    return tuple(path)
+def find_places(parents: Mapping[str, str | EllipsisType | None]) -> dict[str, tuple[str, int]]:
+    """Return the root of each provider and its depth below it, as ``parents`` has it; linear in time."""
+    places: dict[str, tuple[str, int]] = {}
+    for start in parents:
+        path, name = [], start
+        while name not in places and isinstance(parent := parents.get(name), str):
+            path.append(name)
+            name = parent
+        root, above = places.setdefault(name, (name, 0))
+        places |= {each: (root, depth) for depth, each in enumerate(reversed(path), above + 1)}
+    return places

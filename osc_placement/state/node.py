@@ -12,7 +12,7 @@ from typing import Any, Final, NoReturn
 
 from osc_placement import syntax
 from osc_placement.errors import PlacementError
-from osc_placement.model import MAX_AMOUNT, MAX_RATIO, canonical_uuid
+from osc_placement.model import MAX_AMOUNT, MAX_RATIO, canonical_uuid, check_text, is_uuid
 
 #: how much of a value an error shows; what is no state file at all is one long text to YAML
 _SHOWN: Final = 80
@@ -84,12 +84,16 @@ class Node:
             self._fail_kind("text; put it in quotes")
         if not 1 <= len(self.value) <= longest:
             self.fail(f"must have 1 to {longest} characters, not {len(self.value)}")
+        try:
+            check_text(self.value)
+        except ValueError as error:
+            self.fail(f"{self.value!r} cannot be stored: {error}")
         return self.value
 
     def uuid(self) -> str:
         """A UUID, in the one spelling in which the server answers with it."""
         text = self.text()
-        if not syntax.is_uuid_like(text):
+        if not is_uuid(text):
             self.fail(f"must be a UUID, not {text!r}")
         return canonical_uuid(text)
 

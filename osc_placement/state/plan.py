@@ -15,7 +15,7 @@ from osc_placement.batch.inventory import is_same_ratio
 from osc_placement.batch.plan import FACETS, Change, Decision, Facet, ProviderState
 from osc_placement.errors import PlacementError
 from osc_placement.model import Inventory, Provider
-from osc_placement.state.document import ConsumerEntry, Document, ProviderEntry, path_from_root
+from osc_placement.state.document import ConsumerEntry, Document, ProviderEntry, find_places
 
 Kind = Literal["resource class", "trait", "resource provider", "consumer", "temporary name"]
 
@@ -56,9 +56,10 @@ class Leftover:
     def levels(self) -> list[tuple[Provider, ...]]:
         """The providers, children before their parents."""
         parents = {provider.uuid: provider.parent_provider_uuid or None for provider in self.providers}
+        places = find_places(parents)
         levels: dict[int, list[Provider]] = {}
         for provider in self.providers:
-            levels.setdefault(len(path_from_root(provider.uuid, parents)), []).append(provider)
+            levels.setdefault(places[provider.uuid][1], []).append(provider)
         return [tuple(levels[depth]) for depth in sorted(levels, reverse=True)]
 
 
@@ -305,8 +306,9 @@ def _sort_into_levels(
     document: Document, steps: Mapping[str, ProviderStep]
 ) -> tuple[tuple[ProviderStep, ...], ...]:
     parents = {entry.name: entry.parent for entry in document.providers}
+    places = find_places(parents)
     levels: dict[int, list[ProviderStep]] = {}
     for name, step in steps.items():
         if step.is_needed:
-            levels.setdefault(len(path_from_root(name, parents)), []).append(step)
+            levels.setdefault(places[name][1], []).append(step)
     return tuple(tuple(levels[depth]) for depth in sorted(levels))

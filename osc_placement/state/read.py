@@ -288,7 +288,7 @@ def _unlisted(document: Document, section: str, known: Iterable[str]) -> tuple[s
     """The custom names that a section does not have; nothing if there is no such section."""
     if section not in document.sections:
         return ()
-    listed = getattr(document, section)
+    listed = frozenset(getattr(document, section))
     return tuple(sorted(name for name in known if name.startswith(CUSTOM_PREFIX) and name not in listed))
 
 

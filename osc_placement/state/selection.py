@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 
 from osc_placement.errors import PlacementError
 from osc_placement.model import Provider
-from osc_placement.state.document import Document, path_from_root
+from osc_placement.state.document import Document, find_places
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ def select_document(selection: Selection, document: Document, there: Collection[
     if not selection:
         return document
     parents = {entry.name: entry.parent for entry in document.providers}
-    roots = {name: path_from_root(name, parents)[0] for name in parents}
+    roots = {name: root for name, (root, _) in find_places(parents).items()}
     members = {
         roots[entry.name]
         for entry in document.providers

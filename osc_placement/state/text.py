@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,6 +13,7 @@ from typing import Any, Final, TypeVar
 import yaml
 
 from osc_placement.errors import PlacementError
+from osc_placement.printing import is_printable
 from osc_placement.state import emit
 from osc_placement.state.document import Document, iterate_plain, parse_document
 from osc_placement.state.node import InvalidDocument, Path
@@ -131,16 +133,12 @@ def _format_entry(entry: dict[str, Any]) -> str:
 
 
 def _dump(plain: object) -> str:
-    return str(
-        yaml.dump(
-            plain,
-            Dumper=_DUMPER,
-            sort_keys=False,
-            default_flow_style=None,
-            width=emit.WIDTH,
-            allow_unicode=True,
-        )
+    dump = functools.partial(
+        yaml.dump, plain, Dumper=_DUMPER, sort_keys=False, default_flow_style=None, width=emit.WIDTH
     )
+    text = str(dump(allow_unicode=True))
+    # YAML escapes control characters, and not those that turn the order of letters round
+    return text if is_printable(text) else str(dump())
 
 
 def _check_keys_once(root: yaml.Node | None, source: str) -> None:

@@ -14,14 +14,14 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Literal
+from typing import Final, Literal
 
 from osc_placement import microversion
 from osc_placement.batch.execute import MAX_ATTEMPTS, pause_after_conflict, run_change
 from osc_placement.batch.plan import EXIT_DONE, EXIT_INTERRUPTED, EXIT_PARTIAL
 from osc_placement.batch.workers import CONCURRENCY, map_in_order
 from osc_placement.client import Document, PlacementClient
-from osc_placement.errors import Conflict, NotFound
+from osc_placement.errors import Conflict, NotFound, OutcomeUnknown, is_outcome_unknown
 from osc_placement.microversion import Version
 from osc_placement.model import Provider
 from osc_placement.state.plan import ApplyPlan, Consumer, ConsumerStep, Kind, ProviderEdit, ProviderStep
@@ -29,7 +29,9 @@ from osc_placement.state.read import read_consumer
 
 LOG = logging.getLogger(__name__)
 
-Done = Literal["created", "updated", "deleted", "failed", "skipped"]
+Done = Literal["created", "updated", "deleted", "failed", "unknown", "skipped"]
+#: what was tried without success, as far as that is known
+_FAILED: Final = ("failed", "unknown")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +53,8 @@ class ApplyReport:
 
     @property
     def failures(self) -> tuple[Deed, ...]:
-        """What failed, each with its error."""
-        return tuple(deed for deed in self.deeds if deed.done == "failed")
+        """What failed, or may have failed, each with its error."""
+        return tuple(deed for deed in self.deeds if deed.done in _FAILED)
 
     def count(self, kind: Kind) -> Counter[str]:
         """How many things of a kind ended how."""
@@ -93,7 +95,7 @@ def apply_plan(
     writer = _Writer(client, dict(plan.uuids), stop or threading.Event())
     deeds: list[Deed] = []
     for stage in writer.plan_stages(plan):
-        if any(deed.done == "failed" for deed in deeds):
+        if any(deed.done in _FAILED for deed in deeds):
             writer.stop.set()
         deeds += map_in_order(writer.run, stage, threads=concurrency, on_result=on_deed)
     return ApplyReport(plan, tuple(deeds))
@@ -171,6 +173,8 @@ class _Writer:
             return Deed(task.kind, task.name, task.run())
         except Exception as error:  # whatever it is, it is about this thing only
             LOG.debug("%s %s failed", task.kind, task.name, exc_info=True)
+            if is_outcome_unknown(error):
+                return Deed(task.kind, task.name, "unknown", OutcomeUnknown(error))
             return Deed(task.kind, task.name, "failed", error)
 
     def _delete(self, delete: Callable[[str], None], what: str) -> Done:

@@ -29,6 +29,7 @@ NOT_RUN = {
     "doc/source/admin/own-routes.rst": "answers that are cut short; tests/functional/api asks for them",
     "doc/source/admin/operations.rst": "states that a server has to be brought into; tests/functional/server",
     "doc/source/cli/placement-migrate.rst": "a whole nova; tests/functional/migrate has one",
+    "doc/source/contributor/reliability.rst": "minutes of load; tests/reliability runs short forms",
     "doc/source/contributor/benchmarks.rst": "an hour of measuring; tests/functional/benchmarks runs --quick",
 }
 #: what osc-placement 4.9.1 has

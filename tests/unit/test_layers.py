@@ -16,7 +16,7 @@ PACKAGE = "osc_placement"
 
 #: what client and server both have to spell alike
 SHARED = ("codes", "microversion", "model")
-LEAVES = (*SHARED, "errors", "flavor", "syntax")
+LEAVES = (*SHARED, "errors", "flavor", "printing", "syntax")
 
 #: what a part of the package may import of the package, besides itself; of two that match, the longer counts
 ARROWS = {
@@ -26,6 +26,7 @@ ARROWS = {
     "model": (),
     "errors": ("codes",),
     "flavor": ("model",),
+    "printing": (),
     "syntax": ("errors", "model"),
     "transport": LEAVES,
     "operations": ("transport", *LEAVES),
@@ -91,7 +92,7 @@ RESERVED = {
 LIBRARIES = {
     "sqlalchemy": ("server.db", "server.opening", "server.readiness", "migrate"),
     "alembic": ("server.db.upgrade", "server.db.migrations", "server.db.own_migrations"),
-    "gunicorn": ("server.serve", "server.worker"),
+    "gunicorn": ("server.serve", "server.worker", "server.connection"),
     "prometheus_client": ("server.metrics",),
     "webob": ("server",),
     "jsonschema": ("server.http",),

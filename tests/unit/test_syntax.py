@@ -1,34 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """osc_placement.syntax: texts of the command line to values."""
 
-import uuid
-
 import pytest
 
 from osc_placement import errors, syntax
 
 PROVIDER = "c0ffee00-0000-4000-8000-000000000001"
-
-
-@pytest.mark.parametrize(
-    "text", [PROVIDER, PROVIDER.upper(), PROVIDER.replace("-", ""), f"{{{PROVIDER}}}", f"urn:uuid:{PROVIDER}"]
-)
-def test_every_spelling_of_a_uuid_is_one(text):
-    """What the API takes for a UUID is one here."""
-    assert syntax.is_uuid_like(text)
-
-
-@pytest.mark.parametrize(
-    "text", ["", "host1", PROVIDER[:-1], PROVIDER + "0", "compute-" + PROVIDER, "é" * 32]
-)
-def test_a_name_is_no_uuid(text):
-    """Names, and UUIDs with a mistake, are looked up as names."""
-    assert not syntax.is_uuid_like(text)
-
-
-def test_any_uuid_is_one():
-    """Whatever uuid4 makes."""
-    assert all(syntax.is_uuid_like(str(uuid.uuid4())) for _ in range(100))
 
 
 def test_inventories_are_read_in_order_and_a_later_value_wins():

@@ -361,7 +361,7 @@ def test_a_parent_that_fails_keeps_its_children_from_being_tried(openstack, empt
     with proxy_to(openstack.endpoint, interfere) as endpoint:
         result = openstack.run(*APPLY, write(SMALL), endpoint=endpoint)
     assert result.status == 3
-    assert result.out.splitlines()[2:] == ["resource providers: 1 failed, 1 skipped", "consumers: 1 skipped"]
+    assert result.out.splitlines()[2:] == ["resource providers: 1 skipped, 1 unknown", "consumers: 1 skipped"]
     assert result.err.startswith("resource provider host: POST ")
     assert empty.list_providers() == []
 

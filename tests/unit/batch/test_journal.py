@@ -2,10 +2,12 @@
 """Runs on disk: whatever a dead process left is read, gone on with and undone."""
 
 import contextlib
+import datetime
 import fcntl
 import json
 import resource
 import stat
+from types import SimpleNamespace
 
 import pytest
 
@@ -20,6 +22,7 @@ from osc_placement.batch.select import read_states
 from osc_placement.errors import Forbidden, ServerError
 from osc_placement.model import Inventory, Provider
 from tests.unit.batch.cloud import FakeCloud, processors
+from tests.unit.batch.journals import cut_off, without_sums
 
 SERVER = "http://somebody:secret@placement.test/placement/"
 ADD = TraitEdit("add", frozenset({"A"}))
@@ -177,7 +180,7 @@ def test_a_refusal_of_a_later_sitting_settles_nothing_of_an_earlier_one(tmp_path
     run_id = run_recorded(cloud, tmp_path, plan_for(cloud))
     path = tmp_path / f"{run_id}.jsonl"
     if first is None:
-        path.write_bytes(path.read_bytes().partition(b'{"record":"outcome"')[0])
+        cut_off(path, path.read_bytes().partition(b'{"record":"outcome"')[0])
     cloud.before_write = refuse
     assert resume(cloud, tmp_path, run_id).outcomes[0].untouched
     assert not journal.read(run_id, tmp_path).endings["a"].untouched
@@ -191,7 +194,7 @@ def test_what_is_refused_at_a_resume_was_written_by_the_sitting_that_died(tmp_pa
     plan = Plan(edit, (step,), edits=edits_of(edit, (step,)))
     run_id = run_recorded(cloud, tmp_path, plan, undoes="x")
     path = tmp_path / f"{run_id}.jsonl"
-    path.write_bytes(path.read_bytes().partition(b'{"record":"outcome"')[0])
+    cut_off(path, path.read_bytes().partition(b'{"record":"outcome"')[0])
     theirs = {"VCPU": cloud.facets["a"]["inventories"]["VCPU"] | {"reserved": 1, "allocation_ratio": 2.0}}
     cloud.touch("a", inventories=theirs)
     assert resume(cloud, tmp_path, run_id).counts == {Result.FAILED: 1}
@@ -261,7 +264,7 @@ def test_a_run_that_died_before_its_plan_was_whole_did_nothing(tmp_path):
     run_id = run_recorded(cloud, tmp_path, plan_for(cloud))
     path = tmp_path / f"{run_id}.jsonl"
     content = path.read_bytes()
-    path.write_bytes(content[: content.index(b'{"record":"planned"') + 5])
+    cut_off(path, content[: content.index(b'{"record":"planned"') + 5])
     run = journal.read(run_id, tmp_path)
     assert run.state == "not begun"
     with pytest.raises(Exception, match="nothing was changed; give its command again: trait add A"):
@@ -393,18 +396,18 @@ def test_a_run_under_way_is_not_resumed_by_another(tmp_path):
     [
         (b"garbage\n", "Expecting value"),
         (b'{"no": "record"}\n', "it has no 'record'"),
-        (b'{"record":"outcome"}\n', "it has no 'result'"),
+        (b'{"record":"outcome"}\n', "it has no 'uuid'"),
     ],
 )
 def test_damage_is_one_sentence_with_the_line(tmp_path, damage, words):
     """Anything but a torn last line is not guessed at."""
     run_id = run_recorded(FakeCloud("a"), tmp_path, plan_for(FakeCloud("a")))
     path = tmp_path / f"{run_id}.jsonl"
-    first, rest = path.read_bytes().split(b"\n", 1)
+    first, rest = without_sums(path.read_bytes()).split(b"\n", 1)
     path.write_bytes(first + b"\n" + damage + rest)
     with pytest.raises(journal.JournalError, match=f"damaged at line 2: {words}"):
         journal.read(run_id, tmp_path)
-    assert [type(run) for run in journal.read_all(tmp_path)] == [journal.JournalError]
+    assert [type(run) for run in journal.read_all(tmp_path)] == [journal.JournalDamaged]
 
 
 @pytest.mark.parametrize("run_id", ["", "none", "../x", "."])
@@ -418,7 +421,7 @@ def test_a_journal_of_a_later_version_is_refused(tmp_path):
     """What is not understood is not undone."""
     run_id = run_recorded(FakeCloud("a"), tmp_path, plan_for(FakeCloud("a")))
     path = tmp_path / f"{run_id}.jsonl"
-    path.write_text(path.read_text().replace('"version":1', '"version":2'))
+    path.write_bytes(without_sums(path.read_bytes()).replace(b'"version":1', b'"version":2'))
     with pytest.raises(journal.JournalError, match="version 2 is newer"):
         journal.read(run_id, tmp_path)
 
@@ -427,7 +430,7 @@ def test_settings_that_are_none_are_damage(tmp_path):
     """They decide how a run is undone, so nothing is guessed."""
     run_id = run_recorded(FakeCloud("a"), tmp_path, plan_for(FakeCloud("a")))
     path = tmp_path / f"{run_id}.jsonl"
-    path.write_text(path.read_text().replace('"settings":{}', '"settings":"x"'))
+    path.write_bytes(without_sums(path.read_bytes()).replace(b'"settings":{}', b'"settings":"x"'))
     for read in (journal.read, journal.read_header):
         with pytest.raises(journal.JournalError, match="damaged at line 1"):
             read(run_id, tmp_path)
@@ -552,3 +555,145 @@ def test_what_a_dead_run_had_still_under_way_is_undone_too(tmp_path):
     assert journal.read(recorder.id, tmp_path).state == "done"
     undo(cloud, tmp_path, recorder.id)
     assert traits(cloud) == {"a": ["B"], "b": ["B"]}
+
+
+def test_runs_are_in_their_order_also_where_the_clock_was_set_back(tmp_path, monkeypatch):
+    """What is listed last began last, whatever the clock said; the header has what it said."""
+    cloud, moments = FakeCloud("a"), ["2026-03-01T12:00:00", "2026-03-01T11:00:00", "2025-01-01T00:00:00"]
+    ids = []
+    for moment in moments:
+        clock = datetime.datetime.fromisoformat(f"{moment}+00:00")
+        monkeypatch.setattr(journal, "datetime", SimpleNamespace(UTC=None, datetime=FixedClock(clock)))
+        ids.append(run_recorded(cloud, tmp_path, plan_for(cloud)))
+    monkeypatch.undo()
+    ids.append(run_recorded(cloud, tmp_path, plan_for(cloud)))
+    runs = list(journal.read_all(tmp_path))
+    assert [run.header.id for run in runs] == ids
+    assert [run.header.started for run in runs[:-1]] == [f"{moment}Z" for moment in moments]
+
+
+class FixedClock:
+    """A clock that stands."""
+
+    def __init__(self, moment):
+        self._moment = moment
+
+    def now(self, _zone):
+        """As `datetime.datetime.now`."""
+        return self._moment
+
+
+@pytest.mark.parametrize(
+    "last", ["20260101T000000-00000f", "20260101T000000-ffffff", "20260101T000000-fffffff"]
+)
+def test_a_name_behind_another_is_a_higher_one(tmp_path, last):
+    """Also where its number is the highest of six digits; other files are no runs."""
+    clock = datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC)
+    (tmp_path / f"{last}.jsonl").touch()
+    (tmp_path / "zebra.jsonl").touch()
+    names = [last]
+    for _ in range(3):
+        names.append(journal._make_id(clock, tmp_path))
+        (tmp_path / f"{names[-1]}.jsonl").touch()
+    assert names == sorted(set(names))
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (b'"traits":["A"]', b'"traits":"A"'),
+        (b'"traits":["A"]', b'"traits":[1]'),
+        (b'"after":{"traits":["A"]}', b'"after":{}'),
+        (b'"generation":0', b'"generation":"0"'),
+        (b'"uuid":"a"', b'"uuid":["a"]'),
+        (b'"changes":1', b'"changes":2'),
+        (b'"changes":1', b'"changes":true'),
+        (b'"result":"applied"', b'"result":"done"'),
+        (b'"status":0', b'"status":null'),
+        (b'"names":["A"]', b'"names":"A"'),
+        (b'"verb":"add"', b'"verb":"ad"'),
+        (b'"server":', b'"servers":'),
+    ],
+)
+def test_what_no_run_writes_is_damage_without_checksums_too(tmp_path, old, new):
+    """Types are checked when a journal is read, and what belongs together."""
+    run_id = run_recorded(FakeCloud("a"), tmp_path, plan_for(FakeCloud("a")))
+    path = tmp_path / f"{run_id}.jsonl"
+    content = without_sums(path.read_bytes())
+    assert old in content
+    path.write_bytes(content.replace(old, new))
+    with pytest.raises(journal.JournalDamaged, match=r"is damaged at line \d: .*: restore the file from a"):
+        journal.read(run_id, tmp_path)
+
+
+def test_a_whole_journal_that_lost_its_end_is_refused(tmp_path):
+    """No process died there: what it had put on the disk is missing, and undo would not know of it."""
+    cloud = FakeCloud("a", "b")
+    run_id = run_recorded(cloud, tmp_path, plan_for(cloud))
+    path = tmp_path / f"{run_id}.jsonl"
+    lines = path.read_bytes().splitlines(keepends=True)
+    for number in range(1, len(lines)):
+        path.write_bytes(b"".join(lines[:number]))
+        with pytest.raises(journal.JournalDamaged, match=f"behind line {number}: it had {len(lines)} lines"):
+            journal.read(run_id, tmp_path)
+    path.with_suffix(".mark").unlink()
+    assert journal.read(run_id, tmp_path).status is None
+
+
+@pytest.mark.parametrize("read", [journal.read, journal.read_header, journal.reopen])
+@pytest.mark.parametrize("first", [0, 1, -1])
+def test_a_whole_journal_that_lost_all_its_lines_is_refused(tmp_path, read, first):
+    """Its run did begin: to say that nothing was changed would be wrong."""
+    run_id = run_recorded(FakeCloud("a"), tmp_path, plan_for(FakeCloud("a")))
+    path = tmp_path / f"{run_id}.jsonl"
+    line, _, rest = path.read_bytes().partition(b"\n")
+    path.write_bytes(line[:first])
+    number = 1 + rest.count(b"\n")
+    words = rf"at line 1: it is not whole, and there were {number} lines; .*remove {run_id}\.mark"
+    with pytest.raises(journal.JournalDamaged, match=words):
+        read(run_id, tmp_path)
+
+
+@pytest.mark.parametrize("read", [journal.read, journal.read_header, journal.reopen])
+def test_a_journal_whose_sums_were_taken_out_is_refused(tmp_path, read):
+    """Those of earlier versions have no sums, but no mark either."""
+    run_id = run_recorded(FakeCloud("a"), tmp_path, plan_for(FakeCloud("a")))
+    path = tmp_path / f"{run_id}.jsonl"
+    path.write_bytes(without_sums(path.read_bytes()))
+    with pytest.raises(journal.JournalDamaged, match="at line 1: it has no checksum"):
+        read(run_id, tmp_path)
+    path.with_suffix(".mark").unlink()
+    assert journal.read(run_id, tmp_path).state == "done"
+
+
+@pytest.mark.parametrize("spoil", [lambda content: content[:-9], lambda content: b"x" + content + b"half"])
+def test_a_damaged_journal_is_not_cut_by_who_would_go_on_with_it(tmp_path, spoil):
+    """What is left of it may tell what was done."""
+    run_id = run_recorded(FakeCloud("a"), tmp_path, plan_for(FakeCloud("a")))
+    path = tmp_path / f"{run_id}.jsonl"
+    content = spoil(path.read_bytes())
+    path.write_bytes(content)
+    with pytest.raises(journal.JournalDamaged):
+        journal.reopen(run_id, tmp_path)
+    assert path.read_bytes() == content
+
+
+def test_a_journal_that_was_laid_out_anew_is_refused(tmp_path):
+    """Its sums are there, and fit no line."""
+    run_id = run_recorded(FakeCloud("a"), tmp_path, plan_for(FakeCloud("a")))
+    path = tmp_path / f"{run_id}.jsonl"
+    records = [json.loads(line) for line in path.read_text().splitlines()]
+    path.write_text("".join(json.dumps(record) + "\n" for record in records))
+    with pytest.raises(journal.JournalDamaged, match="at line 1: its checksum does not fit"):
+        journal.read(run_id, tmp_path)
+
+
+def test_a_journal_that_an_earlier_version_began_goes_on_without_checksums(tmp_path):
+    """It stays readable to that version, and to this one."""
+    cloud = FakeCloud("a", "b")
+    run_id = run_recorded(cloud, tmp_path, plan_for(cloud))
+    path = tmp_path / f"{run_id}.jsonl"
+    cut_off(path, without_sums(path.read_bytes()).partition(b'{"record":"outcome"')[0])
+    resume(cloud, tmp_path, run_id)
+    assert b'"sum"' not in path.read_bytes()
+    assert journal.read(run_id, tmp_path).state == "done"

@@ -2,14 +2,15 @@
 """What a reshape reads, while others write."""
 
 import pytest
+import requests
 
 from osc_placement.batch import execute
 from osc_placement.batch.reshape import plan_reshape
-from osc_placement.batch.reshape_run import read_world
+from osc_placement.batch.reshape_run import Task, execute_reshape, read_world
 from osc_placement.errors import PlacementError
 from osc_placement.model import Inventory
 from tests.unit.batch.test_reshape import vgpu
-from tests.unit.fake_placement import FakePlacement
+from tests.unit.fake_placement import FakePlacement, error
 
 HOLDS = {"allocations": {"c1": {"resources": {"VGPU": 3}}}}
 NOTHING = {"allocations": {}}
@@ -44,3 +45,25 @@ def test_allocations_that_never_rest_are_told(fake):
     fake.on("GET", "/resource_providers/a/allocations", HOLDS)
     with pytest.raises(PlacementError, match="the allocations change while they are read; try again"):
         read(fake)
+
+
+@pytest.mark.parametrize(
+    ("answer", "is_certain"),
+    [
+        ((403, "<html>Forbidden</html>"), False),
+        ((401, "<html>Unauthorized</html>"), False),
+        ((502, "<html>Bad Gateway</html>"), False),
+        (requests.ConnectionError("reset"), False),
+        (error(403, "not yours"), True),
+        (error(409, "no room", code="placement.undefined_code"), True),
+    ],
+)
+def test_a_reshape_is_said_to_change_nothing_only_where_that_is_certain(fake, answer, is_certain):
+    """What was not done when it was read back may be done later, where the answer was lost."""
+    fake.on("POST", "/reshaper", answer)
+    world = read(fake)
+    task = Task("reshape", plan_reshape(world, [vgpu("a", "b", 8)]), lambda: read(fake), lambda _world: None)
+    _, report = execute_reshape(fake.client(), task, execute.NoRecorder())
+    assert report.halted.startswith("nothing was changed: ") is is_certain
+    assert report.halted.endswith("so look before you try it again") is not is_certain
+    assert ("may reshape" in report.halted) is (is_certain and "not yours" in report.halted)

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which providers, and what they hold."""
 
+from types import SimpleNamespace
+
 import pytest
 
 from osc_placement.batch.plan import ProviderState
@@ -13,7 +15,9 @@ from osc_placement.batch.select import (
     require_traits,
     select_providers,
 )
+from osc_placement.batch.selection import read_provider_names
 from osc_placement.errors import PlacementError, UsageError
+from osc_placement.migrate.audit import Audit
 from osc_placement.model import Inventory, Provider
 from tests.unit.batch.cloud import FakeCloud, processors
 from tests.unit.fake_placement import FakePlacement
@@ -96,3 +100,45 @@ def test_an_unknown_standard_trait_cannot_be_created():
     fake = FakePlacement().on("GET", "/traits", {"traits": []})
     with pytest.raises(UnknownTraits, match=r"traits HW_A, HW_B; only traits that start with CUSTOM_"):
         require_traits(fake.client(), ["HW_B", "HW_A"])
+
+
+@pytest.mark.parametrize(
+    ("line", "names"),
+    [
+        ("gpu#1", ["gpu#1"]),
+        ("gpu#1 # the first", ["gpu#1"]),
+        ("gpu\t#1", ["gpu"]),
+        ("# gpu", []),
+        ("  # gpu", []),
+        ("#", []),
+        ("gpu 1", ["gpu 1"]),
+        ("gpu#", ["gpu#"]),
+        ("gpu # a # b", ["gpu"]),
+    ],
+)
+def test_a_comment_in_a_list_of_providers_begins_behind_white_space(line, names):
+    """A `#` within a name is part of it: another provider may have the rest of it as its name."""
+    assert list(read_provider_names([line, "\n"])) == names
+
+
+@pytest.mark.parametrize("text", [ONE, ONE.upper(), ONE.replace("-", ""), f"{{{ONE}}}"])
+def test_a_uuid_selects_the_provider_that_has_it_and_none_that_is_called_so(text):
+    """A provider whose name looks like a UUID is given by its own UUID."""
+    providers = [Provider(ONE, "one", 1), Provider(TWO, text, 1)]
+    selection = Selection(providers=(text,))
+    assert selection.choose(providers) == providers[:1]
+    assert selection.find_missing(providers) == []
+    assert selection.choose(providers[1:]) == []
+    assert selection.find_missing(providers[1:]) == [text]
+    assert Selection(providers=(TWO, "one")).choose(providers) == providers
+
+
+@pytest.mark.parametrize("text", [ONE, ONE.upper()])
+def test_an_audit_removes_from_the_provider_with_a_uuid_and_none_that_is_called_so(text):
+    """The provider of an audit is given as that of a batch."""
+    names = {ONE: "one", TWO: text}
+    landscape = SimpleNamespace(records=names, name=names.get)
+    assert Audit(providers=frozenset({text}))._choose(landscape) == {ONE}
+    assert Audit(providers=frozenset({"one"}))._choose(landscape) == {ONE}
+    with pytest.raises(UsageError, match="Placement has no resource provider two"):
+        Audit(providers=frozenset({"one", "two"}))._choose(landscape)

@@ -99,7 +99,11 @@ def test_a_consumer_is_written_with_what_the_version_knows(api_version, options,
 
 def test_names_and_uuids_of_one_provider_are_one(caplog):
     """Amounts for both spellings are gathered, and a contradiction between them is found."""
-    fake = FakePlacement().on("GET", "/resource_providers", {"resource_providers": [{"uuid": HOST1}]})
+    fake = FakePlacement().on(
+        "GET",
+        "/resource_providers",
+        {"resource_providers": [{"uuid": HOST1, "name": "host1", "generation": 1}]},
+    )
     fake.on("GET", PATH, document()).on("PUT", PATH, (204,))
     line = f"{CONSUMER} --allocation rp=host1,VCPU=1 --allocation rp={HOST1},DISK_GB=2 {OWNER}"
     run(allocation.SetAllocation, fake.client(), line)

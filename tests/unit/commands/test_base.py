@@ -139,7 +139,8 @@ def test_a_uuid_is_not_looked_up():
 
 def test_a_name_is_looked_up_exactly():
     """The server compares the whole name."""
-    fake = FakePlacement().on("GET", "/resource_providers", {"resource_providers": [{"uuid": UUID}]})
+    provider = {"uuid": UUID, "name": "host 1", "generation": 1}
+    fake = FakePlacement().on("GET", "/resource_providers", {"resource_providers": [provider]})
     assert base.resolve_provider(fake.client(api_version="1.0"), "host 1") == UUID
     assert fake.asked[0].query == [("name", "host 1")]
 

@@ -10,6 +10,7 @@ from osc_placement.commands.batch_run import ResumeRun
 from osc_placement.commands.reshape import Reshape
 from osc_placement.errors import PlacementError, UsageError
 from osc_placement.model import Inventory
+from tests.unit.batch.journals import cut_off
 from tests.unit.batch.test_reshape import make_world, vgpu
 from tests.unit.commands.shell import run
 from tests.unit.fake_placement import ENDPOINT, FakePlacement, error
@@ -36,8 +37,8 @@ def tear(before, move):
     plan = plan_reshape(make_world(before), [move])
     recorder = journal.create(ENDPOINT, plan_steps("reshape", changes_of(plan)), settings={"kind": KIND})
     recorder.close()
-    lines = recorder.path.read_text().splitlines(keepends=True)
-    recorder.path.write_text("".join(lines[:2]))
+    lines = recorder.path.read_bytes().splitlines(keepends=True)
+    cut_off(recorder.path, b"".join(lines[:2]))
     return recorder.id
 
 
@@ -71,3 +72,12 @@ def test_a_reshape_that_fails_says_so_whatever_its_first_provider_was_to_become(
     moves = f"--from {B} --to {C} --resource VGPU=4 --from {A} --to {B} --resource VGPU=4"
     with pytest.raises(PlacementError, match="no room"):
         run(Reshape, fake.client(), f"{moves} --yes")
+
+
+@pytest.mark.parametrize("status", [401, 403, 502])
+def test_a_reshape_that_a_page_refuses_is_not_said_to_have_changed_nothing(fake, status):
+    """A proxy may have put the page in place of the answer of placement."""
+    fake.on("POST", "/reshaper", (status, "<html>No</html>"))
+    with pytest.raises(PlacementError, match="so look before you try it again") as caught:
+        run(Reshape, fake.client(), f"--from {A} --to {C} --resource VGPU=4 --yes")
+    assert "othing was changed" not in str(caught.value)

@@ -5,7 +5,8 @@ import json
 
 import pytest
 
-from osc_placement.report.bar import ASCII, BLOCKS, draw_bar, format_percent, level_of, marks_for, printable
+from osc_placement.printing import printable
+from osc_placement.report.bar import ASCII, BLOCKS, draw_bar, format_percent, level_of, marks_for
 from osc_placement.report.tree import Look, draw_dot, draw_mermaid, draw_trees, trees_to_json
 from tests.unit.report.clouds import cloud, node, stock
 

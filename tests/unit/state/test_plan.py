@@ -2,6 +2,7 @@
 """A document against what a server has."""
 
 import dataclasses
+import time
 
 import pytest
 from hypothesis import given
@@ -9,8 +10,16 @@ from hypothesis import given
 from osc_placement.batch.plan import ProviderState
 from osc_placement.model import Inventory, Provider
 from osc_placement.state.description import describe_plan
-from osc_placement.state.document import ConsumerEntry, Document, ProviderEntry
-from osc_placement.state.plan import Consumer, Current, DocumentMismatch, plan_apply
+from osc_placement.state.document import (
+    ConsumerEntry,
+    Document,
+    ProviderEntry,
+    iterate_plain,
+    parse_document,
+)
+from osc_placement.state.node import InvalidDocument
+from osc_placement.state.plan import Consumer, Current, DocumentMismatch, Leftover, plan_apply
+from osc_placement.state.selection import Selection, select_document
 from tests.unit.state.documents import CLASSES, TRAITS, documents, server_of
 
 EMPTY = Current(resource_classes=frozenset(CLASSES), traits=frozenset(TRAITS))
@@ -154,3 +163,53 @@ def test_a_type_that_is_not_given_is_left():
     entry = ConsumerEntry("c", "project", "user", {"a": {"VCPU": 1}})
     document = Document(providers=(ProviderEntry("a"),), consumers=(entry,))
     assert describe(document, server(Provider("u", "a", 1), consumers={"c": consumer})) == []
+
+
+def _chain(number):
+    return [{"name": f"p{place}", "parent": f"p{place - 1}" if place else None} for place in range(number)]
+
+
+def _wide(number):
+    return [{"name": "p0"}, *({"name": f"p{place}", "parent": "p0"} for place in range(1, number))]
+
+
+def _classes(number):
+    return [{"name": "p", "inventories": {f"CUSTOM_C{place}": {"total": 1} for place in range(number)}}]
+
+
+@pytest.mark.parametrize("make", [_chain, _wide, _classes])
+def test_deep_wide_and_manifold_documents_take_linear_time(make):
+    """Ten thousand of a kind: what grows with the square of them takes minutes."""
+    number = 10_000
+    begun = time.process_time()
+    names = [f"CUSTOM_C{place}" for place in range(number)] if make is _classes else []
+    document = parse_document({"providers": make(number), "resource_classes": names})
+    plan = plan_apply(document, Current(resource_classes=frozenset(names)))
+    assert sum(map(len, plan.levels)) == len(document.providers)
+    assert [entry.name for entry in select_document(Selection(("p0",)), document).providers] == [
+        entry.name for entry in document.providers if make is not _classes
+    ]
+    parents = {entry.name: entry.parent for entry in document.providers}
+    gone = [
+        Provider(name, name, 0, parent if isinstance(parent, str) else None)
+        for name, parent in parents.items()
+    ]
+    assert len(Leftover(providers=tuple(gone)).levels) == len(plan.levels)
+    assert len(list(iterate_plain(document)[1]["providers"])) == len(document.providers)
+    assert time.process_time() - begun < 30
+
+
+@pytest.mark.parametrize("text", ["a\0b", "a\udcffb"], ids=("NUL", "half a character"))
+@pytest.mark.parametrize(
+    "place", [lambda text: {"providers": [{"name": text}]}, lambda text: {"allocations": [consumer(text)]}]
+)
+def test_text_that_cannot_be_stored_is_refused_with_its_place(place, text):
+    """Before anything is written."""
+    with pytest.raises(InvalidDocument, match=r"^(providers|allocations)\[0\]\..* cannot be stored: "):
+        parse_document({"providers": [{"name": "p"}], **place(text)})
+
+
+def consumer(project):
+    """A consumer of a project."""
+    uuid = "fa017000-0000-4000-8000-000000000001"
+    return {"consumer": uuid, "project": project, "user": "u", "resources": {"p": {"VCPU": 1}}}

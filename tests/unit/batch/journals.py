@@ -1,0 +1,298 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs of every kind with their journals, on a cloud in memory, and the ways to resume and to undo them."""
+
+import copy
+import functools
+import pathlib
+import re
+from dataclasses import dataclass
+
+from osc_placement.batch import execute, journal, recovery, select
+from osc_placement.batch.atomic import execute_atomically
+from osc_placement.batch.inventory import RatioEdit
+from osc_placement.batch.membership import TraitEdit
+from osc_placement.batch.plan import Change, Consumer, Plan, ProviderState, make_plan
+from osc_placement.batch.record import Recorded, edits_of
+from osc_placement.batch.reshape import Move, plan_reshape
+from osc_placement.batch.reshape_record import KIND, describe_moves, undo_of
+from osc_placement.batch.reshape_run import Task, execute_reshape, plan_return, read_world
+from osc_placement.errors import Forbidden, NotFound
+from osc_placement.model import Inventory
+from tests.unit.batch.cloud import FakeCloud, conflict, processors
+
+SERVER = "http://placement.test/placement"
+#: journals that were written before there were checksums
+DATA = pathlib.Path(__file__).with_name("data")
+KINDS = ("batch", "atomic", "reshape", "undo", "migration")
+
+
+class Cloud(FakeCloud):
+    """A cloud in memory that can reshape too, and whose contents can be compared and copied."""
+
+    endpoint = SERVER
+
+    def __init__(self, *names, **settings):
+        super().__init__(*names, **settings)
+        self.names, self.parents, self.unlistable = {}, {}, None
+
+    @property
+    def contents(self):
+        """All that a run may change, generations aside."""
+        providers = {
+            name: {
+                key: copy.deepcopy(value) for key, value in facets.items() if not key.startswith("resource")
+            }
+            for name, facets in self.facets.items()
+        }
+        return providers, {name: claim["allocations"] for name, claim in self.claims.items()}
+
+    def copy(self):
+        """Another cloud with the same contents."""
+        other = Cloud()
+        other.facets, other.claims = copy.deepcopy(self.facets), copy.deepcopy(self.claims)
+        return other
+
+    def list_providers(self, uuid=None, member_of=(), required=(), in_tree=None, resources=None):
+        """As the client's; a provider has the name and the parent that `names` and `parents` give it."""
+        self.calls.append(("list", uuid))
+        if self.unlistable:
+            raise self.unlistable
+        found = []
+        for provider in self.providers:
+            facets = self.facets[provider.uuid]
+            aggregates = {
+                name for condition in member_of for name in condition.removeprefix("in:").split(",")
+            }
+            parent = self.parents.get(provider.uuid)
+            if (
+                uuid in (None, provider.uuid)
+                and (not aggregates or aggregates & set(facets["aggregates"]))
+                and all(
+                    (name[1:] not in facets["traits"]) if name[0] == "!" else name in facets["traits"]
+                    for text in required
+                    for name in text.split(",")
+                )
+                and in_tree in (None, parent or provider.uuid)
+                and all(
+                    facets["inventories"].get(name, {"total": 0})["total"] >= amount
+                    for name, amount in (resources or {}).items()
+                )
+            ):
+                found.append(
+                    {
+                        "uuid": provider.uuid,
+                        "name": self.names.get(provider.uuid, provider.name),
+                        "generation": provider.generation,
+                        "parent_provider_uuid": parent,
+                    }
+                )
+        return found
+
+    def show_provider(self, uuid):
+        """As the client's."""
+        if uuid not in self.facets:
+            raise NotFound(404, "no such provider")
+        return {"uuid": uuid, "name": uuid, "generation": self.facets[uuid]["resource_provider_generation"]}
+
+    def list_provider_allocations(self, uuid):
+        """As the client's."""
+        held = {
+            name: {"resources": dict(claim["allocations"][uuid]["resources"])}
+            for name, claim in self.claims.items()
+            if uuid in claim["allocations"]
+        }
+        return {"allocations": held}
+
+    def list_allocations(self, consumer, _version=None):
+        """As the client's."""
+        if consumer in self.failing:
+            raise self.failing[consumer]
+        return copy.deepcopy(super().list_allocations(consumer))
+
+    def provider_usages(self, uuid):
+        """As the client's."""
+        return {}
+
+    def reshape(self, payload, _version=None):
+        """As the client's: all of it or nothing."""
+        for uuid, entry in payload["inventories"].items():
+            self.before_write(uuid)
+            if entry["resource_provider_generation"] != self.facets[uuid]["resource_provider_generation"]:
+                raise conflict()
+        for uuid, entry in payload["inventories"].items():
+            self.touch(uuid, inventories=copy.deepcopy(entry["inventories"]))
+        for uuid, claim in payload["allocations"].items():
+            generation = (claim["consumer_generation"] or 0) + 1
+            self.claims[uuid] = {**copy.deepcopy(claim), "consumer_generation": generation}
+
+
+@dataclass(frozen=True)
+class Made:
+    """A run that was made: its journal, and the cloud after it; ``before`` is what an undo leads back to."""
+
+    kind: str
+    path: object
+    cloud: Cloud
+    before: object
+
+    @property
+    def id(self):
+        """Of the run."""
+        return self.path.stem
+
+
+def read_with(cloud):
+    """The reader that plans of resume and undo want."""
+    return lambda subjects, facets: select.read_states(cloud, subjects, facets, concurrency=1)
+
+
+def _plan(cloud, edit):
+    return make_plan(edit, read_with(cloud)(cloud.providers, edit.facets))
+
+
+def record(cloud, directory, plan, execute_with=execute.execute_plan, **options):
+    """Carry a plan out with a journal; its path."""
+    recorder = journal.create(SERVER, plan, directory=directory, **options)
+    report = execute_with(cloud, plan, recorder=recorder, concurrency=1)
+    recorder.end_sitting(report)
+    recorder.close()
+    return recorder.path
+
+
+def cut_off(path, content):
+    """Leave of a journal what a process that died at this byte would have left."""
+    path.write_bytes(content)
+    path.with_suffix(".mark").unlink(missing_ok=True)
+
+
+def without_sums(content):
+    """The journal as versions without checksums wrote it."""
+    return re.sub(rb',"sum":"[0-9a-f]{16}"}$', b"}", content, flags=re.MULTILINE)
+
+
+def make(kind, directory):
+    """Make a run of a kind."""
+    return {
+        "batch": _make_batch,
+        "atomic": _make_atomic,
+        "reshape": _make_reshape,
+        "undo": _make_undo,
+        "migration": _make_migration,
+    }[kind](directory)
+
+
+def _make_batch(directory):
+    """Somebody is faster at one provider, and another is refused at first and resumed."""
+    cloud = Cloud("a", "b", "c", inventories=processors(1.0))
+    strangers = iter([{**processors(2.0)}])
+
+    def interfere(uuid):
+        if uuid == "b":
+            for inventories in strangers:
+                cloud.touch(uuid, inventories=inventories)
+        if uuid == "c":
+            raise Forbidden(403, "not yours", method="PUT")
+
+    cloud.before_write = interfere
+    path = record(cloud, directory, _plan(cloud, RatioEdit({"VCPU": 4.0})))
+    before = cloud.copy()
+    for name, ratio in (("a", 1.0), ("b", 2.0), ("c", 1.0)):
+        before.touch(name, inventories=processors(ratio))
+    cloud.before_write = lambda _uuid: None
+    resume(cloud, path.stem, directory)
+    return Made("batch", path, cloud, before.contents)
+
+
+def _make_atomic(directory):
+    cloud = Cloud("a", "b", "c", inventories=processors(1.0))
+    before = cloud.contents
+    plan = _plan(cloud, RatioEdit({"VCPU": 4.0}))
+    path = record(cloud, directory, plan, execute_atomically, settings={"atomic": True})
+    return Made("atomic", path, cloud, before)
+
+
+def _make_reshape(directory):
+    """Eight VGPU of one provider go to another, with those that a consumer has of them."""
+    cloud = Cloud("a", "b", inventories=processors(1.0))
+    cloud.facets["a"]["inventories"]["VGPU"] = Inventory(8).to_json()
+    held = {"a": {"resources": {"VGPU": 3, "VCPU": 1}}}
+    owner = {"project_id": "project", "user_id": "user", "consumer_generation": 1}
+    cloud.claims["c1"] = {"allocations": held, **owner}
+    before = cloud.contents
+    moves = [Move("a", "b", "VGPU", 8)]
+    read = functools.partial(read_world, cloud, ("a", "b"), {"a": frozenset({"VGPU"})})
+    plan = plan_reshape(read(), moves)
+    task = Task(describe_moves(plan), plan, read, lambda world: plan_reshape(world, moves))
+    settings = {"kind": KIND, "atomic": True}
+    recorder = journal.create(SERVER, task.steps, directory=directory, settings=settings)
+    _, report = execute_reshape(cloud, task, recorder)
+    recorder.end_sitting(report)
+    recorder.close()
+    return Made("reshape", recorder.path, cloud, before)
+
+
+def _make_undo(directory):
+    """What is undone is a run that gave traits; to undo that gives them again."""
+    cloud = Cloud("a", "b", "c", traits=["B"])
+    first = record(cloud, directory, _plan(cloud, TraitEdit("add", frozenset({"A"}))))
+    before = cloud.contents
+    plan = recovery.plan_undo(journal.read(first.stem, directory), read_with(cloud))
+    path = record(cloud, directory, plan, undoes=first.stem)
+    return Made("undo", path, cloud, before)
+
+
+def _make_migration(directory):
+    """Consumers get their allocations, two of them in place of others."""
+    cloud = Cloud()
+    owner = {"project_id": "project", "user_id": "user"}
+    changes = []
+    for number in range(4):
+        uuid = f"c{number}"
+        old = {"p1": {"VCPU": 1, "DISK_GB": 9}} if number > 1 else {}
+        generation = 1 if old else None
+        if old:
+            allocations = {name: {"resources": amounts} for name, amounts in old.items()}
+            cloud.claims[uuid] = {"allocations": allocations, **owner, "consumer_generation": 1}
+        new = {"p2": {"VCPU": 2, "MEMORY_MB": 64}}
+        consumer = Consumer(uuid, generation, "project", "user", "INSTANCE")
+        changes.append(Change(consumer, ProviderState(allocations=old), ProviderState(allocations=new)))
+    before = cloud.copy()
+    for change in changes[:2]:
+        before.claims[change.uuid] = {"allocations": {}, "consumer_generation": 1}
+    edit = Recorded("heal allocations", ("allocations",))
+    plan = Plan(edit, tuple(changes), edits=edits_of(edit, tuple(changes)))
+    path = record(cloud, directory, plan, settings={"kind": "migration"})
+    return Made("migration", path, cloud, before.contents)
+
+
+def resume(cloud, run_id, directory):
+    """Go on with a run, as commands do; its report."""
+    run, recorder = journal.reopen(run_id, directory)
+    try:
+        if run.header.kind == KIND:
+            recovery.require_planned(run)
+            title = run.header.edit.title
+            task = plan_return(cloud, undo_of(run.intents.values()).turn(), title) if run.pending else None
+            if task is None:
+                return None
+            recorder.begin(task.steps)
+            return recorder.end_sitting(execute_reshape(cloud, task, recorder)[1])
+        plan = recovery.plan_resume(run, read_with(cloud))
+        recorder.begin(plan)
+        how = execute_atomically if run.header.settings.get("atomic") else execute.execute_plan
+        return recorder.end_sitting(how(cloud, plan, recorder=recorder, concurrency=1))
+    finally:
+        recorder.close()
+
+
+def undo(cloud, run_id, directory, *, force=False):
+    """Undo a run, as commands do, in a run of its own; the exit status."""
+    run = journal.read(run_id, directory)
+    if run.header.kind == KIND:
+        recovery.require_planned(run)
+        task = plan_return(cloud, undo_of(run.intents.values()), "undo")
+        if task is None:
+            return 0
+        return execute_reshape(cloud, task, execute.NoRecorder())[1].exit_status
+    plan = recovery.plan_undo(run, read_with(cloud), force=force)
+    return execute.execute_plan(cloud, plan, concurrency=1).exit_status

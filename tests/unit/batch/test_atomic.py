@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How a run that is all or nothing tells of its end, where it is given up."""
+
+import pytest
+
+from osc_placement.batch.atomic import execute_atomically
+from osc_placement.batch.inventory import RatioEdit
+from osc_placement.batch.plan import Result, make_plan
+from osc_placement.batch.selection import Selection
+from osc_placement.errors import OverLimit, from_answer
+from tests.unit.batch.cloud import processors
+from tests.unit.batch.journals import Cloud, read_with
+
+REFUSAL = '{"errors": [{"status": 403, "title": "Forbidden", "detail": "not yours"}]}'
+
+
+def make_cloud(*names):
+    return Cloud(*names, inventories=processors(1.0))
+
+
+def plan_for(cloud, selection=None):
+    edit = RatioEdit({"VCPU": 4.0})
+    return make_plan(edit, read_with(cloud)(cloud.providers, edit.facets), selection)
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "is_certain"),
+    [
+        (403, "<html>Forbidden</html>", False),
+        (401, "<html>Unauthorized</html>", False),
+        (502, "<html>Bad Gateway</html>", False),
+        (200, "<html>Welcome</html>", False),
+        (403, REFUSAL, True),
+    ],
+)
+def test_nothing_is_said_to_be_changed_only_where_that_is_certain(status, body, is_certain):
+    """What was not done when it was read back may be done later, where the answer was lost."""
+    cloud = make_cloud("a", "b")
+    plan = plan_for(cloud)
+
+    def fail(_uuid):
+        raise from_answer("POST", "/reshaper", status, "", body)
+
+    cloud.before_write = fail
+    report = execute_atomically(cloud, plan)
+    assert report.halted.startswith("nothing was changed: ") is is_certain
+    assert report.halted.endswith("so look before you try it again") is not is_certain
+    assert ("needs the right to reshape" in report.halted) is is_certain
+    assert {outcome.untouched for outcome in report.outcomes} == {is_certain}
+
+
+@pytest.mark.parametrize("left", ["a", "b", "c", "d"])
+@pytest.mark.parametrize("body", [REFUSAL, "<html>Forbidden</html>"])
+def test_who_left_the_selection_ends_so_where_the_others_are_put_back(body, left):
+    """Nothing of it was written, be it in a part that was done or in the one that failed."""
+    cloud = make_cloud("a", "b", "c", "d")
+    before = cloud.contents
+    plan = plan_for(cloud, Selection(name="?"))
+    cloud.names[left] = "other"
+    reshape = cloud.reshape
+    is_done = []
+
+    def reshape_two(payload, version=None):
+        if len(payload["inventories"]) > 2:
+            raise OverLimit(413, "too large", method="POST")
+        if len(is_done) == 1:
+            is_done.append(False)
+            raise from_answer("POST", "/reshaper", 403, "", body)
+        reshape(payload, version)
+        is_done.append(True)
+
+    cloud.reshape = reshape_two
+    report = execute_atomically(cloud, plan)
+    assert cloud.contents == before
+    assert is_done == [True, False, True]
+    by_uuid = {outcome.change.uuid: outcome for outcome in report.outcomes}
+    ending = by_uuid.pop(left)
+    assert (ending.result, ending.untouched, ending.error) == (Result.UNCHANGED, True, None)
+    assert ending.note.startswith("is no longer ")
+    assert {outcome.result for outcome in by_uuid.values()} == {Result.FAILED}
+
+
+def test_who_left_the_selection_is_not_among_those_of_whom_nobody_knows():
+    """The answer is lost and cannot be read back: only what was sent is in doubt."""
+    cloud = make_cloud("a", "b", "c")
+    plan = plan_for(cloud, Selection(name="?"))
+    cloud.names["b"] = "other"
+
+    def fail(_uuid):
+        cloud.failing = dict.fromkeys("abc", from_answer("GET", "/inventories", 503, "", ""))
+        raise from_answer("POST", "/reshaper", 502, "", "")
+
+    cloud.before_write = fail
+    report = execute_atomically(cloud, plan)
+    assert report.halted.startswith("for 2 resource providers it is not known whether it was done")
+    assert [outcome.result for outcome in report.outcomes] == [Result.FAILED, Result.UNCHANGED, Result.FAILED]

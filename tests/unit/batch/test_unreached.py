@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Providers that a run was meant for and did not reach stay in its journal, for a resume."""
+
+import pytest
+
+from osc_placement.batch import execute, journal, recovery
+from osc_placement.batch.advice import advise
+from osc_placement.batch.inventory import RatioEdit
+from osc_placement.batch.membership import TraitEdit
+from osc_placement.batch.plan import EXIT_DONE, EXIT_PARTIAL, make_plan
+from osc_placement.batch.record import Recorded
+from osc_placement.errors import ServerError
+from osc_placement.migrate import runner
+from tests.unit.batch import journals
+from tests.unit.batch.cloud import processors
+from tests.unit.batch.journals import Cloud, read_with, record
+
+ADD = TraitEdit("add", frozenset({"A"}))
+AWAY = ServerError(503, "away", method="GET")
+
+
+def traits(cloud):
+    return {name: facets["traits"] for name, facets in cloud.facets.items()}
+
+
+def plan_for(cloud, edit=ADD):
+    return make_plan(edit, read_with(cloud)(cloud.providers, edit.facets))
+
+
+def run_without(cloud, directory, name):
+    """Make a run while one provider cannot be read; its ID."""
+    cloud.failing[name] = AWAY
+    plan = plan_for(cloud)
+    cloud.failing.clear()
+    return record(cloud, directory, plan).stem
+
+
+def test_a_provider_that_could_not_be_read_stays_pending(tmp_path):
+    """The list of runs says so, and a resume reads it again and plans it anew."""
+    cloud = Cloud("a", "b")
+    run_id = run_without(cloud, tmp_path, "b")
+    run = journal.read(run_id, tmp_path)
+    assert (run.state, run.applied, run.failed, len(run.intents)) == ("unfinished", 1, 1, 2)
+    assert run.endings["b"].error == "away (HTTP 503)"
+    assert traits(cloud) == {"a": ["A"], "b": []}
+    cloud.touch("b", traits=["B"])
+    assert journals.resume(cloud, run_id, tmp_path).exit_status == EXIT_DONE
+    assert traits(cloud) == {"a": ["A"], "b": ["A", "B"]}
+    assert journal.read(run_id, tmp_path).state == "done"
+    assert journals.undo(cloud, run_id, tmp_path) == EXIT_DONE
+    assert traits(cloud) == {"a": [], "b": ["B"]}
+
+
+def test_a_provider_that_cannot_be_read_at_the_resume_either_stays_pending(tmp_path):
+    """The exit status of the resume says so."""
+    cloud = Cloud("a", "b")
+    run_id = run_without(cloud, tmp_path, "b")
+    cloud.failing["b"] = AWAY
+    for _ in range(2):
+        assert journals.resume(cloud, run_id, tmp_path).exit_status == EXIT_PARTIAL
+        assert journal.read(run_id, tmp_path).state == "unfinished"
+    cloud.failing.clear()
+    assert journals.resume(cloud, run_id, tmp_path).exit_status == EXIT_DONE
+    assert traits(cloud) == {"a": ["A"], "b": ["A"]}
+
+
+@pytest.mark.parametrize("resumes", [0, 1])
+@pytest.mark.parametrize("is_cut", [False, True])
+def test_an_undo_leaves_what_others_did_to_a_provider_that_was_not_reached(tmp_path, is_cut, resumes):
+    """Also where the process died before it could tell how anything ended, and no resume reached it."""
+    cloud = Cloud("a", "b")
+    run_id = run_without(cloud, tmp_path, "b")
+    path = tmp_path / f"{run_id}.jsonl"
+    if is_cut:
+        journals.cut_off(path, path.read_bytes().partition(b'{"record":"outcome"')[0])
+    for _ in range(resumes):
+        cloud.failing["b"] = AWAY
+        journals.resume(cloud, run_id, tmp_path)
+        cloud.failing.clear()
+    assert journal.read(run_id, tmp_path).state == "unfinished"
+    cloud.touch("b", traits=["A"])
+    assert journals.undo(cloud, run_id, tmp_path) == EXIT_DONE
+    assert traits(cloud) == {"a": [], "b": ["A"]}
+
+
+def test_a_provider_that_was_refused_stays_pending(tmp_path):
+    """It is judged again by a resume, when it may have room."""
+    cloud = Cloud("a", "b", inventories=processors(4.0))
+    plan = advise(plan_for(cloud, RatioEdit({"VCPU": 1.0})), {"b": {"VCPU": 20}})
+    assert list(plan.refused) == ["b"]
+    settings = {"keeps_capacity": plan.keeps_capacity}
+    run_id = record(cloud, tmp_path, plan, settings=settings).stem
+    run = journal.read(run_id, tmp_path)
+    assert (run.state, run.applied, run.failed) == ("unfinished", 1, 1)
+    assert "20" in run.endings["b"].error
+    assert run.endings["b"].untouched
+    assert journals.resume(cloud, run_id, tmp_path).exit_status == EXIT_DONE
+    assert cloud.facets["b"]["inventories"] == processors(1.0)
+    assert journal.read(run_id, tmp_path).state == "done"
+
+
+def begin_undo(cloud, directory, **options):
+    """Undo a run that gave three providers a trait, as commands do; its ID, and that of the undo."""
+    run_id = record(cloud, directory, plan_for(cloud)).stem
+    options.pop("prepare", lambda: None)()
+    plan = recovery.plan_undo(journal.read(run_id, directory), read_with(cloud), **options)
+    return run_id, record(cloud, directory, plan, undoes=run_id).stem
+
+
+def test_a_provider_that_could_not_be_read_for_an_undo_is_undone_by_its_resume(tmp_path):
+    """It was left as the run had made it, and the list of runs says so until then."""
+    cloud = Cloud("a", "b", "c")
+    _, undo_id = begin_undo(cloud, tmp_path, prepare=lambda: cloud.failing.update(b=AWAY))
+    cloud.failing.clear()
+    assert traits(cloud) == {"a": [], "b": ["A"], "c": []}
+    undo = journal.read(undo_id, tmp_path)
+    assert (undo.state, undo.applied, undo.failed) == ("unfinished", 2, 1)
+    assert journals.resume(cloud, undo_id, tmp_path).exit_status == EXIT_DONE
+    assert traits(cloud) == {"a": [], "b": [], "c": []}
+    assert journal.read(undo_id, tmp_path).state == "done"
+
+
+def test_a_provider_that_an_undo_refuses_stays_pending_until_it_can_be_undone(tmp_path):
+    """What others set stays; when they have taken it back, a resume undoes the rest."""
+    cloud = Cloud("a", "b")
+    _, undo_id = begin_undo(cloud, tmp_path, prepare=lambda: cloud.touch("b", traits=["A", "THEIRS"]))
+    assert journal.read(undo_id, tmp_path).state == "unfinished"
+    assert journals.resume(cloud, undo_id, tmp_path).exit_status == EXIT_PARTIAL
+    assert traits(cloud) == {"a": [], "b": ["A", "THEIRS"]}
+    cloud.touch("b", traits=["A"])
+    assert journals.resume(cloud, undo_id, tmp_path).exit_status == EXIT_DONE
+    assert traits(cloud) == {"a": [], "b": []}
+    assert journal.read(undo_id, tmp_path).state == "done"
+
+
+def test_an_undo_of_an_undo_that_did_not_reach_a_provider_leaves_it(tmp_path):
+    """It was never taken back, so there is nothing to give again."""
+    cloud = Cloud("a", "b")
+    _, undo_id = begin_undo(cloud, tmp_path, prepare=lambda: cloud.failing.update(b=AWAY))
+    cloud.failing.clear()
+    cloud.touch("b", traits=[])
+    assert journals.undo(cloud, undo_id, tmp_path) == EXIT_DONE
+    assert traits(cloud) == {"a": ["A"], "b": []}
+
+
+def test_an_undo_of_a_migration_goes_on_with_what_could_not_be_read(tmp_path):
+    """placement-migrate keeps it as the other commands do, and its resume goes on with it."""
+    made = journals.make("migration", tmp_path)
+    cloud, execution = made.cloud, runner.Execution(concurrency=1, directory=tmp_path)
+    cloud.failing["c0"] = AWAY
+    undone = runner.undo(cloud, made.id, execution)
+    assert undone.report.exit_status == EXIT_PARTIAL
+    assert journal.read(undone.id, tmp_path).state == "unfinished"
+    cloud.failing.clear()
+    assert runner.resume(cloud, undone.id, execution).report.exit_status == EXIT_DONE
+    assert cloud.contents == made.before
+    assert journal.read(undone.id, tmp_path).state == "done"
+
+
+def test_what_an_edit_of_which_only_the_words_are_known_did_not_reach_is_told(tmp_path):
+    """Nothing here can plan it, so that the resume says which command does."""
+    cloud = Cloud("a", "b")
+    cloud.failing["b"] = AWAY
+    plan = make_plan(Recorded("some migration", ("traits",)), read_with(cloud)(cloud.providers, ("traits",)))
+    cloud.failing.clear()
+    recorder = journal.create(journals.SERVER, plan, directory=tmp_path)
+    recorder.end_sitting(execute.execute_plan(cloud, plan, recorder=recorder))
+    recorder.close()
+    report = journals.resume(cloud, recorder.id, tmp_path)
+    assert report.exit_status == EXIT_PARTIAL
+    assert "give the command again: some migration" in str(report.outcomes[0].error)
+
+
+@pytest.mark.parametrize("kind", journals.KINDS)
+def test_a_journal_of_before_there_were_checksums_is_read_resumed_and_undone(tmp_path, kind):
+    """Journals that earlier versions wrote lead back to where they began."""
+    made = journals.make(kind, tmp_path)
+    content = (journals.DATA / f"{kind}.jsonl").read_bytes()
+    journals.cut_off(made.path, content)
+    assert journal.read(made.id, tmp_path).state == "done"
+    after = made.cloud.contents
+    made.path.write_bytes(content[: content.rindex(b'{"record":"outcome"')])
+    assert journal.read(made.id, tmp_path).state == "unfinished"
+    journals.resume(made.cloud, made.id, tmp_path)
+    assert made.cloud.contents == after
+    assert journals.undo(made.cloud, made.id, tmp_path) == EXIT_DONE
+    assert made.cloud.contents == made.before
