@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from osc_placement import microversion
 
 if TYPE_CHECKING:
-    from osc_placement.client import PlacementClient
+    from osc_placement.api.client import PlacementClient
 
 API_NAME = "placement"
 API_VERSION_OPTION = "os_placement_api_version"
@@ -22,13 +22,13 @@ TIMEOUT_SETTING = "placement_timeout"
 #: the default: negotiate
 DEFAULT_API_VERSION = "1"
 API_VERSIONS = dict.fromkeys(
-    (DEFAULT_API_VERSION, *map(str, microversion.ALL)), "osc_placement.client.PlacementClient"
+    (DEFAULT_API_VERSION, *map(str, microversion.ALL)), "osc_placement.api.client.PlacementClient"
 )
 
 
 def make_client(instance: Any) -> PlacementClient:
     """Make the client of a command from OpenStackClient's client manager; no request."""
-    from osc_placement.client import PlacementClient
+    from osc_placement.api.client import PlacementClient
 
     version = instance._api_version[API_NAME]
     if version not in API_VERSIONS:

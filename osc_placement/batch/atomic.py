@@ -14,6 +14,8 @@ from dataclasses import replace
 from typing import Final
 
 from osc_placement import microversion
+from osc_placement.api.client import Document, PlacementClient
+from osc_placement.api.concurrency import CONCURRENCY
 from osc_placement.batch.difference import holds
 from osc_placement.batch.execute import (
     MAX_ATTEMPTS,
@@ -27,8 +29,6 @@ from osc_placement.batch.plan import Change, Outcome, Plan, Report, Result, coun
 from osc_placement.batch.reselect import Reselection
 from osc_placement.batch.select import read_states, require_capacity
 from osc_placement.batch.takeback import take_back
-from osc_placement.batch.workers import CONCURRENCY
-from osc_placement.client import Document, PlacementClient
 from osc_placement.errors import (
     ANSWER_LOST,
     Conflict,

@@ -16,6 +16,8 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import Final, Protocol
 
+from osc_placement.api.client import PlacementClient
+from osc_placement.api.concurrency import CONCURRENCY, map_many
 from osc_placement.batch.difference import holds
 from osc_placement.batch.gate import Gate
 from osc_placement.batch.plan import Change, Edit, Facet, Outcome, Plan, Report, Result, plan_change
@@ -24,9 +26,7 @@ from osc_placement.batch.reselect import NotSelected, Reselection
 from osc_placement.batch.room import Overtaken, carry_owner, is_half_written, is_overtaken, is_written
 from osc_placement.batch.select import read_state, require_capacity
 from osc_placement.batch.takeback import take_back
-from osc_placement.batch.workers import CONCURRENCY, map_many
 from osc_placement.batch.write import write_change
-from osc_placement.client import PlacementClient
 from osc_placement.errors import ANSWER_LOST, Conflict, HttpError, PlacementError
 
 LOG = logging.getLogger(__name__)

@@ -12,9 +12,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from osc_placement import codes, microversion
+from osc_placement.api.client import PlacementClient
 from osc_placement.batch.plan import Change, ProviderState
 from osc_placement.batch.room import make_room
-from osc_placement.client import PlacementClient
 from osc_placement.errors import Conflict, Forbidden, PlacementError, Unconfirmed
 from osc_placement.microversion import Version
 from osc_placement.model import UNKNOWN_TYPE, Inventory

@@ -11,8 +11,8 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from osc_placement.api.client import NO_ROUTE, Document, PlacementClient
 from osc_placement.batch.plan import Change
-from osc_placement.client import NO_ROUTE, Document, PlacementClient
 from osc_placement.errors import ANSWER_LOST, PlacementError
 
 LOG = logging.getLogger(__name__)

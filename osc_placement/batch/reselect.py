@@ -9,9 +9,9 @@ import time
 from collections.abc import Iterable
 from typing import Final
 
+from osc_placement.api.client import PlacementClient
 from osc_placement.batch.plan import Change
 from osc_placement.batch.selection import Selection
-from osc_placement.client import PlacementClient
 from osc_placement.errors import PlacementError
 from osc_placement.model import Provider
 

@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from osc_placement import microversion
+from osc_placement.api.client import PlacementClient
+from osc_placement.api.concurrency import CONCURRENCY, map_in_order
 from osc_placement.batch.execute import MAX_ATTEMPTS, Recorder, pause_after_conflict
 from osc_placement.batch.holdings import MayNotReshape
 from osc_placement.batch.plan import Change, Outcome, Plan, Report, Result
 from osc_placement.batch.reshape import Consumer, ReshapePlan, World, plan_undo
 from osc_placement.batch.reshape_record import Undo, changes_of, plan_steps, undo_of
-from osc_placement.batch.workers import CONCURRENCY, map_in_order
-from osc_placement.client import PlacementClient
 from osc_placement.errors import (
     ANSWER_LOST,
     Conflict,

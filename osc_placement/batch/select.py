@@ -8,6 +8,8 @@ from dataclasses import replace
 from typing import Any, Final, overload
 
 from osc_placement import microversion
+from osc_placement.api.client import Document, PlacementClient
+from osc_placement.api.concurrency import CONCURRENCY, map_in_order
 from osc_placement.batch.advice import Overcommitted, advise, find_excesses, is_shrinking
 from osc_placement.batch.holdings import read_holdings
 from osc_placement.batch.plan import (
@@ -21,8 +23,6 @@ from osc_placement.batch.plan import (
     describe_owner,
 )
 from osc_placement.batch.selection import NothingSelected, ProvidersMissing, Selection
-from osc_placement.batch.workers import CONCURRENCY, map_in_order
-from osc_placement.client import Document, PlacementClient
 from osc_placement.errors import NotFound, PlacementError
 from osc_placement.model import CUSTOM_PREFIX, Inventory, Part, Provider, ProviderRecord
 

@@ -12,12 +12,12 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from osc_placement import microversion
+from osc_placement.api.client import PlacementClient
+from osc_placement.api.concurrency import CONCURRENCY, map_many
 from osc_placement.batch.execute import Recorder, end, run_change, skip
 from osc_placement.batch.gate import Gate
 from osc_placement.batch.plan import Change, Consumer, Outcome, Plan, Report, Result
-from osc_placement.batch.workers import CONCURRENCY, map_many
 from osc_placement.batch.write import describe_allocations, is_untyped, version_for
-from osc_placement.client import PlacementClient
 from osc_placement.errors import ANSWER_LOST
 
 LOG = logging.getLogger(__name__)

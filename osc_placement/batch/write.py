@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final
 
 from osc_placement import microversion
+from osc_placement.api.client import Document, PlacementClient
 from osc_placement.batch.holdings import write_holdings
 from osc_placement.batch.plan import Change, Consumer, Facet
-from osc_placement.client import Document, PlacementClient
 from osc_placement.errors import Conflict
 from osc_placement.microversion import Version
 from osc_placement.model import UNKNOWN_TYPE, Inventory

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from osc_placement import microversion
-from osc_placement.client import PlacementClient
+from osc_placement.api.client import PlacementClient
 from osc_placement.commands import base
 from osc_placement.commands.host_aggregate import AGGREGATE_HELP
 from osc_placement.commands.retry import retry_on_conflict

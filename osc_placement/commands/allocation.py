@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from osc_placement import microversion, syntax
-from osc_placement.client import Document, PlacementClient
+from osc_placement.api.client import Document, PlacementClient
 from osc_placement.commands import base
 from osc_placement.commands.retry import retry_on_conflict
 from osc_placement.errors import PlacementError, UsageError

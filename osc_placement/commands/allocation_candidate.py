@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from osc_placement import microversion
-from osc_placement.client import Document
+from osc_placement.api.client import Document
 from osc_placement.commands import base
 from osc_placement.commands.candidate_query import CandidateQuery
 from osc_placement.commands.candidate_rows import (

@@ -10,8 +10,8 @@ from functools import partial
 from typing import Any
 
 from osc_placement import microversion, syntax
-from osc_placement.batch.workers import map_in_order
-from osc_placement.client import Document, PlacementClient
+from osc_placement.api.client import Document, PlacementClient
+from osc_placement.api.concurrency import map_in_order
 from osc_placement.commands import base
 from osc_placement.commands.allocation import SHOW, without
 from osc_placement.commands.progress import WriteWatch

@@ -19,7 +19,7 @@ from typing import Any, ClassVar, TextIO, cast
 from osc_lib.command import command
 
 from osc_placement import microversion
-from osc_placement.client import Document, PlacementClient
+from osc_placement.api.client import Document, PlacementClient
 from osc_placement.commands.host_aggregate import AggregateNames
 from osc_placement.commands.visible import VisibleFormatter
 from osc_placement.errors import NameNotFound, OutcomeUnknown, PlacementError, is_outcome_unknown

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from osc_placement import microversion
-from osc_placement.batch.workers import map_in_order
-from osc_placement.client import Document, PlacementClient
+from osc_placement.api.client import Document, PlacementClient
+from osc_placement.api.concurrency import map_in_order
 
 GROUP_COLUMNS: Final = ("group", "resource provider", "uuid", "allocation", "inventory used/capacity")
 #: the names of this many trees are asked for one by one; of more, those of all providers in one request

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from osc_placement import syntax
-from osc_placement.batch.workers import Reading
+from osc_placement.api.concurrency import Reading
 from osc_placement.commands import base
 from osc_placement.commands.concurrency import add_concurrency_option
 from osc_placement.commands.flavor import find_flavor

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from osc_placement import microversion
+from osc_placement.api.client import Document, PlacementClient
 from osc_placement.batch.execute import MAX_ATTEMPTS, pause_after_conflict
-from osc_placement.client import Document, PlacementClient
 from osc_placement.commands import base
 from osc_placement.commands.allocation import SHOW, write_allocations
 from osc_placement.commands.candidate_query import CandidateQuery

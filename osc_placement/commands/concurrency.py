@@ -6,7 +6,7 @@ from __future__ import annotations
 import argparse
 from typing import Final
 
-from osc_placement.batch.workers import CONCURRENCY
+from osc_placement.api.concurrency import CONCURRENCY
 
 _LARGEST: Final = 1000
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import TextIO
 
-from osc_placement.batch.workers import Reading
+from osc_placement.api.concurrency import Reading
 from osc_placement.commands.progress import ProgressBar
 from osc_placement.errors import PlacementError
 from osc_placement.report.cloud import Cloud

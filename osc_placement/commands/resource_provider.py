@@ -9,7 +9,7 @@ from types import EllipsisType
 from typing import Any
 
 from osc_placement import microversion, syntax
-from osc_placement.client import PlacementClient
+from osc_placement.api.client import PlacementClient
 from osc_placement.commands import base
 from osc_placement.errors import UsageError
 

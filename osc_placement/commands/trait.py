@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from osc_placement import microversion, syntax
-from osc_placement.client import PlacementClient
+from osc_placement.api.client import PlacementClient
 from osc_placement.commands import base
 from osc_placement.commands.retry import retry_on_conflict
 

@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
+from osc_placement.api.client import PlacementClient
 from osc_placement.batch.plan import EXIT_DONE, EXIT_INTERRUPTED, EXIT_PARTIAL, Plan, Report
-from osc_placement.client import PlacementClient
 from osc_placement.migrate.sources.base import BareMetalSource, Source
 
 #: something could not be read, and what depends on it was left alone

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from osc_placement import microversion
-from osc_placement.batch.workers import map_in_order
-from osc_placement.client import PlacementClient
+from osc_placement.api.client import PlacementClient
+from osc_placement.api.concurrency import map_in_order
 from osc_placement.errors import NotFound
 from osc_placement.model import Inventory, ProviderRecord
 

@@ -13,8 +13,8 @@ from typing import Final
 
 from keystoneauth1 import exceptions as keystone
 
+from osc_placement.api.concurrency import CONCURRENCY
 from osc_placement.batch.plan import EXIT_INTERRUPTED
-from osc_placement.batch.workers import CONCURRENCY
 from osc_placement.errors import PlacementError
 from osc_placement.migrate import commands
 from osc_placement.migrate.command import Command

@@ -7,7 +7,7 @@ import argparse
 from collections.abc import Sequence
 from typing import Any, Final
 
-from osc_placement.batch.workers import CONCURRENCY
+from osc_placement.api.concurrency import CONCURRENCY
 from osc_placement.migrate import all_commands, commands, run_commands
 from osc_placement.migrate.notifications import TOPIC
 from osc_placement.migrate.option_values import read_count, read_rate, read_seconds, reader

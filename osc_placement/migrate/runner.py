@@ -8,13 +8,13 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
+from osc_placement.api.client import PlacementClient
+from osc_placement.api.concurrency import CONCURRENCY
 from osc_placement.batch import journal, recovery, select
 from osc_placement.batch.execute import execute_plan
 from osc_placement.batch.gate import Gate
 from osc_placement.batch.plan import Outcome, Plan, Report
 from osc_placement.batch.together import execute_together, is_for
-from osc_placement.batch.workers import CONCURRENCY
-from osc_placement.client import PlacementClient
 from osc_placement.errors import PlacementError
 from osc_placement.migrate.base import Assessment
 

@@ -17,7 +17,7 @@ from keystoneauth1.session import Session
 from keystoneauth1.token_endpoint import Token
 from oslo_config import cfg
 
-from osc_placement.client import PlacementClient
+from osc_placement.api.client import PlacementClient
 from osc_placement.errors import PlacementError, UsageError
 from osc_placement.migrate.sources.base import ClosableSource, Unreadable
 from osc_placement.migrate.sources.ironic import LABEL, IronicSource

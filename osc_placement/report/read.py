@@ -11,8 +11,8 @@ from operator import itemgetter
 from typing import Any, Final
 
 from osc_placement import microversion
-from osc_placement.batch.workers import Reading, map_in_order
-from osc_placement.client import Document, PlacementClient
+from osc_placement.api.client import Document, PlacementClient
+from osc_placement.api.concurrency import Reading, map_in_order
 from osc_placement.errors import NotFound
 from osc_placement.model import PARTS, Part, ProviderRecord
 from osc_placement.report.cloud import SHARING_TRAIT, Cloud, Node, Stock

@@ -11,11 +11,11 @@ from dataclasses import replace
 from operator import itemgetter
 
 from osc_placement import microversion
+from osc_placement.api.client import Document as ApiDocument
+from osc_placement.api.client import PlacementClient
+from osc_placement.api.concurrency import Reading, map_in_order
 from osc_placement.batch.plan import ProviderState
 from osc_placement.batch.select import read_state
-from osc_placement.batch.workers import Reading, map_in_order
-from osc_placement.client import Document as ApiDocument
-from osc_placement.client import PlacementClient
 from osc_placement.errors import NotFound, PlacementError
 from osc_placement.model import CUSTOM_PREFIX, PARTS, UNKNOWN_TYPE, Part, Provider, ProviderRecord
 from osc_placement.state.document import ConsumerEntry, Document, ProviderEntry

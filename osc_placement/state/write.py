@@ -17,10 +17,10 @@ from functools import partial
 from typing import Final, Literal
 
 from osc_placement import microversion
+from osc_placement.api.client import Document, PlacementClient
+from osc_placement.api.concurrency import CONCURRENCY, map_in_order
 from osc_placement.batch.execute import MAX_ATTEMPTS, pause_after_conflict, run_change
 from osc_placement.batch.plan import EXIT_DONE, EXIT_INTERRUPTED, EXIT_PARTIAL
-from osc_placement.batch.workers import CONCURRENCY, map_in_order
-from osc_placement.client import Document, PlacementClient
 from osc_placement.errors import Conflict, NotFound, OutcomeUnknown, is_outcome_unknown
 from osc_placement.microversion import Version
 from osc_placement.model import Provider

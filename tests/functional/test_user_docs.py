@@ -8,8 +8,8 @@ import textwrap
 from keystoneauth1.session import Session
 from keystoneauth1.token_endpoint import Token
 
+from osc_placement.api.client import PlacementClient
 from osc_placement.batch import journal
-from osc_placement.client import PlacementClient
 from osc_placement.commands.batch import AddTrait
 from osc_placement.state.text import format_document, parse_text
 from tests.functional.test_readme import ROOT

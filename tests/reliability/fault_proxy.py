@@ -17,7 +17,7 @@ from requests.models import Response
 from requests.structures import CaseInsensitiveDict
 from webob import Request
 
-from osc_placement.client import PlacementClient
+from osc_placement.api.client import PlacementClient
 
 STATUSES = (200, 201, 204, 301, 302, 307, 308, 400, 401, 402, 403, 404, 405, 409, 500, 501, 502, 503, 504)
 PAGE = "text/html", b"<html><head><title>Welcome</title></head><body>Please log in</body></html>"

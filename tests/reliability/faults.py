@@ -24,8 +24,8 @@ import yaml
 from keystoneauth1.session import Session
 from keystoneauth1.token_endpoint import Token
 
+from osc_placement.api.client import PlacementClient
 from osc_placement.batch import journal
-from osc_placement.client import PlacementClient
 from osc_placement.commands.deferred import find
 from osc_placement.errors import PlacementError
 from osc_placement.migrate.main import main as migrate

@@ -9,7 +9,7 @@ import requests
 from keystoneauth1.session import Session
 from keystoneauth1.token_endpoint import Token
 
-from osc_placement.client import PlacementClient
+from osc_placement.api.client import PlacementClient
 
 ENDPOINT = "http://placement.test/placement"
 PREFIX = urlsplit(ENDPOINT).path

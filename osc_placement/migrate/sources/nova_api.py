@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Final
 
-from osc_placement.batch.workers import CONCURRENCY, map_in_order
+from osc_placement.api.concurrency import CONCURRENCY, map_in_order
 from osc_placement.flavor import Flavor
 from osc_placement.migrate.facts import (
     ENDED_MIGRATIONS,

@@ -7,7 +7,7 @@ import pytest
 from keystoneauth1.session import Session
 from keystoneauth1.token_endpoint import Token
 
-from osc_placement.client import PlacementClient
+from osc_placement.api.client import PlacementClient
 from tests.functional import forking
 from tests.functional.commands.rack import Rack
 from tests.functional.commands.shell import OpenStack

@@ -15,9 +15,9 @@ import pytest
 from keystoneauth1.session import Session
 from keystoneauth1.token_endpoint import Token
 
+from osc_placement.api.client import PlacementClient
+from osc_placement.api.concurrency import map_in_order
 from osc_placement.batch import journal
-from osc_placement.batch.workers import map_in_order
-from osc_placement.client import PlacementClient
 from tests.reliability import scale
 
 BATCH = ("resource", "provider", "batch")

@@ -12,7 +12,7 @@ import pytest
 from keystoneauth1.session import Session
 from keystoneauth1.token_endpoint import Token
 
-from osc_placement.client import PlacementClient
+from osc_placement.api.client import PlacementClient
 from tests.functional import servers
 from tests.functional.commands.proxy import proxy_to
 from tests.functional.commands.pty_run import run_on_terminal

@@ -22,7 +22,7 @@ from keystoneauth1.token_endpoint import Token
 
 from benchmarks import environments
 from osc_placement import errors, microversion
-from osc_placement.client import PlacementClient
+from osc_placement.api.client import PlacementClient
 from tests.functional import servers
 
 REFERENCE = "osc-placement==4.9.1"

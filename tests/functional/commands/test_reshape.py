@@ -8,9 +8,9 @@ import pytest
 from keystoneauth1.session import Session
 from keystoneauth1.token_endpoint import Token
 
+from osc_placement.api.client import PlacementClient
 from osc_placement.batch import reshape_run
 from osc_placement.batch.reshape import Move, plan_reshape
-from osc_placement.client import PlacementClient
 from tests.functional import servers
 from tests.functional.commands.proxy import DROP, LOSE, proxy_to
 from tests.functional.commands.pty_run import run_on_terminal

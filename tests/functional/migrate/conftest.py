@@ -11,7 +11,7 @@ import pytest
 from keystoneauth1.session import Session
 from keystoneauth1.token_endpoint import Token
 
-from osc_placement.client import PlacementClient
+from osc_placement.api.client import PlacementClient
 from osc_placement.migrate import runner
 from osc_placement.migrate.main import main
 from tests.functional.migrate import nova_databases as nova

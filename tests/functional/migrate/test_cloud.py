@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from osc_placement.batch.workers import map_in_order
+from osc_placement.api.concurrency import map_in_order
 from osc_placement.flavor import resources_of
 from osc_placement.migrate.facts import parse_flavor
 from osc_placement.migrate.flavor import STANDARD_CLASSES

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from osc_placement import client as placement
+from osc_placement.api import client as placement
 from osc_placement.batch import journal
 from osc_placement.errors import PlacementError
 from osc_placement.migrate.notifications import Bell

@@ -11,7 +11,7 @@ from collections import Counter
 
 import pytest
 
-from osc_placement import transport
+from osc_placement.api import transport
 from osc_placement.migrate.sources import reading
 from tests.functional.migrate.placement import CLAIM, held_by
 from tests.functional.servers import make_environment

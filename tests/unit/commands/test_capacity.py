@@ -7,8 +7,8 @@ import io
 import pytest
 
 from osc_placement.commands.capacity import ShowCapacity
+from tests.unit.api.test_piecewise import NUMBER, capacities, count, fake
 from tests.unit.commands.shell import run
-from tests.unit.test_piecewise import NUMBER, capacities, count, fake
 
 __all__ = ["capacities", "fake"]
 

@@ -15,7 +15,7 @@ from contextlib import suppress
 from typing import Any, Final, Protocol
 
 from osc_placement import microversion
-from osc_placement.batch.workers import Reading, map_in_order
+from osc_placement.api.concurrency import Reading, map_in_order
 from osc_placement.errors import BadAnswer, Forbidden, NotFound
 from osc_placement.microversion import Version
 from osc_placement.model import Part

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""osc_placement.client: what each operation sends, and what it gives back."""
+"""osc_placement.api.client: what each operation sends, and what it gives back."""
 
 import json
 
 import pytest
 
-from osc_placement import codes, errors, microversion, operations
+from osc_placement import codes, errors, microversion
+from osc_placement.api import operations
 from tests.unit.fake_placement import FakePlacement, error
 
 PROVIDER = {"uuid": "u", "name": "host1", "generation": 3}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""osc_placement.transport: versions, addresses, connections, and failures below the API."""
+"""osc_placement.api.transport: versions, addresses, connections, and failures below the API."""
 
 import http.server
 import logging
@@ -15,7 +15,7 @@ from keystoneauth1.session import Session
 from keystoneauth1.token_endpoint import Token
 
 from osc_placement import errors, microversion
-from osc_placement.client import PlacementClient
+from osc_placement.api.client import PlacementClient
 from tests.unit.fake_placement import ENDPOINT, FakePlacement, error
 
 USAGES = "/resource_providers/u/usages"

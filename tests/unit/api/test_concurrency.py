@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from osc_placement.batch.workers import map_in_order
+from osc_placement.api.concurrency import map_in_order
 
 
 @settings(max_examples=30)
@@ -57,7 +57,7 @@ def test_an_exception_ends_it_and_drops_what_has_not_begun():
 
 INTERRUPTED = """
 import signal, threading, time
-from osc_placement.batch.workers import map_in_order
+from osc_placement.api.concurrency import map_in_order
 
 def interrupt(_item):
     time.sleep(0.2)  # for the other to begin to wait

@@ -13,8 +13,11 @@ from weakref import WeakKeyDictionary
 
 from keystoneauth1.session import Session
 
-from osc_placement import microversion, piecewise
-from osc_placement.batch.workers import CONCURRENCY, Reading
+from osc_placement import microversion
+from osc_placement.api import piecewise
+from osc_placement.api.concurrency import CONCURRENCY, Reading
+from osc_placement.api.operations import PROVIDER_SHAPE, Operations, provider_filters
+from osc_placement.api.transport import Document, document
 from osc_placement.errors import (
     ANSWER_LOST,
     BadAnswer,
@@ -25,8 +28,6 @@ from osc_placement.errors import (
     from_document,
 )
 from osc_placement.model import PARTS, Inventory, Part, Provider, ProviderRecord
-from osc_placement.operations import PROVIDER_SHAPE, Operations, provider_filters
-from osc_placement.transport import Document, document
 
 __all__ = ["Document", "PlacementClient"]
 

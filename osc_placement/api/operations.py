@@ -16,9 +16,7 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from osc_placement import microversion
-from osc_placement.errors import BadAnswer, BadRequest, UsageError
-from osc_placement.microversion import Version
-from osc_placement.transport import (
+from osc_placement.api.transport import (
     Answer,
     Document,
     Params,
@@ -29,6 +27,8 @@ from osc_placement.transport import (
     document,
     read_answer,
 )
+from osc_placement.errors import BadAnswer, BadRequest, UsageError
+from osc_placement.microversion import Version
 
 #: how operations are answered that succeed; anything else is no answer of placement's
 _DONE: Final = Answer((204,))

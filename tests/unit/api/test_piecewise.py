@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from osc_placement import piecewise
+from osc_placement.api import piecewise
 from osc_placement.errors import NotFound
 from tests.unit.fake_placement import FakePlacement, error
 
