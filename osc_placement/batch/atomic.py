@@ -16,14 +16,9 @@ from typing import Final
 from osc_placement import microversion
 from osc_placement.api.client import Document, PlacementClient
 from osc_placement.api.concurrency import CONCURRENCY
+from osc_placement.api.retry import is_conflict, retry
 from osc_placement.batch.difference import holds
-from osc_placement.batch.execute import (
-    MAX_ATTEMPTS,
-    NoRecorder,
-    Recorder,
-    leave,
-    pause_after_conflict,
-)
+from osc_placement.batch.execute import NoRecorder, Recorder, leave
 from osc_placement.batch.holdings import MayNotReshape
 from osc_placement.batch.plan import Change, Outcome, Plan, Report, Result, count_providers, plan_change
 from osc_placement.batch.reselect import Reselection
@@ -31,7 +26,6 @@ from osc_placement.batch.select import read_states, require_capacity
 from osc_placement.batch.takeback import take_back
 from osc_placement.errors import (
     ANSWER_LOST,
-    Conflict,
     Forbidden,
     OutcomeUnknown,
     OverLimit,
@@ -157,23 +151,23 @@ class _Run:
 
     def _write(self, part: Sequence[Change]) -> list[Outcome]:
         part = self._drop_left(part)
-        for attempt in range(1, MAX_ATTEMPTS + 1):
+
+        def write(attempt: int) -> list[Outcome]:
+            nonlocal part
+            if attempt > 1:
+                part = self._plan_again(part)
             wanted = [change for change in part if change.facets]
-            if not wanted:
-                break
+            note = ""
             try:
-                self._client.reshape(reshape_payload(wanted))
-                return [self._end_of(change, attempt) for change in part]
-            except Conflict as conflict:
-                if not conflict.concurrent_update or attempt == MAX_ATTEMPTS:
-                    raise
+                if wanted:
+                    self._client.reshape(reshape_payload(wanted))
             except ANSWER_LOST as error:
                 if not self._is_written(wanted, part, error):
                     raise
-                return [self._end_of(change, attempt, _NOTE_LOST) for change in part]
-            pause_after_conflict(attempt, self._stop)
-            part = self._plan_again(part)
-        return [self._end_of(change, attempt) for change in part]
+                note = _NOTE_LOST
+            return [self._end_of(change, attempt, note) for change in part]
+
+        return retry(write, stop=self._stop)
 
     def _end_of(self, change: Change, attempt: int, note: str = "") -> Outcome:
         if change.uuid in self._left:
@@ -283,19 +277,14 @@ class _Run:
 
     def _put_back_part(self, part: Sequence[Change]) -> Sequence[str]:
         """Undo a part; the UUIDs of those that others changed since, which stay so."""
-        for attempt in range(1, MAX_ATTEMPTS + 1):
+
+        def put_back(_attempt: int) -> Sequence[str]:
             back, overtaken = self._plan_back(part)
-            if not back:
-                return overtaken
-            try:
+            if back:
                 self._client.reshape(reshape_payload(back))
-                return overtaken
-            except (Conflict, *ANSWER_LOST) as error:
-                # the next reading tells what became of a lost answer
-                if attempt == MAX_ATTEMPTS or not _is_worth_another(error):
-                    raise
-            pause_after_conflict(attempt, threading.Event())
-        raise AssertionError("the last attempt returns or raises")
+            return overtaken
+
+        return retry(put_back, after=_is_worth_another)
 
     def _plan_back(self, part: Sequence[Change]) -> tuple[list[Change], list[str]]:
         """What undoes a part, and the UUIDs of those of which something stays, as others changed it since."""
@@ -308,9 +297,9 @@ class _Run:
 
 
 def _is_worth_another(error: Exception) -> bool:
-    if isinstance(error, Conflict):
-        return error.concurrent_update
-    return not isinstance(error, TimedOut)
+    # the next reading tells what became of a lost answer
+    is_lost = is_outcome_unknown(error) and not isinstance(error, TimedOut)
+    return is_lost or is_conflict(error)
 
 
 def _summarize(stuck: Sequence[Exception], unknown: int, reason: Exception) -> str:

@@ -10,7 +10,6 @@ Any other failure is the outcome of one provider and stops no other.
 from __future__ import annotations
 
 import logging
-import random
 import threading
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
@@ -18,6 +17,7 @@ from typing import Final, Protocol
 
 from osc_placement.api.client import PlacementClient
 from osc_placement.api.concurrency import CONCURRENCY, map_many
+from osc_placement.api.retry import retry
 from osc_placement.batch.difference import holds
 from osc_placement.batch.gate import Gate
 from osc_placement.batch.plan import Change, Edit, Facet, Outcome, Plan, Report, Result, plan_change
@@ -27,13 +27,10 @@ from osc_placement.batch.room import Overtaken, carry_owner, is_half_written, is
 from osc_placement.batch.select import read_state, require_capacity
 from osc_placement.batch.takeback import take_back
 from osc_placement.batch.write import write_change
-from osc_placement.errors import ANSWER_LOST, Conflict, HttpError, PlacementError
+from osc_placement.errors import ANSWER_LOST, HttpError, PlacementError
 
 LOG = logging.getLogger(__name__)
 
-MAX_ATTEMPTS: Final = 10
-_FIRST_PAUSE: Final = 0.02  # seconds; doubles with every attempt up to
-_LONGEST_PAUSE: Final = 1.0
 _NOT_SEEN: Final = "it was changed, but could not be read back"
 
 
@@ -323,26 +320,25 @@ def _run_attempts(
     stop: threading.Event,
     on_replan: Callable[[Change], None],
 ) -> Outcome:
-    while attempt.change.facets:
+    def run(number: int) -> Outcome:
+        if number > 1:
+            attempt.is_writing = False
+            subject, now = read_state(client, attempt.change.subject, edit.facets)
+            if is_overtaken(attempt.change, now):
+                raise Overtaken(subject.name)
+            again = plan_change(edit, subject, now)
+            attempt.change = keep_before(attempt.change, again, attempt.written)
+            on_replan(attempt.change)
+        if not attempt.change.facets:
+            return attempt.end(Result.UNCHANGED if attempt.generation is None else Result.APPLIED)
         if stop.is_set() and attempt.refusal is None:
             return attempt.end(Result.SKIPPED, note="stopped")
-        attempt.number += 1
-        try:
-            attempt.is_writing = True
-            attempt.write(client)
-            return attempt.end(Result.APPLIED)
-        except Conflict as conflict:
-            if not conflict.concurrent_update or attempt.number == MAX_ATTEMPTS:
-                raise
-        attempt.is_writing = False
-        pause_after_conflict(attempt.number, stop)
-        subject, now = read_state(client, attempt.change.subject, edit.facets)
-        if is_overtaken(attempt.change, now):
-            raise Overtaken(subject.name)
-        again = plan_change(edit, subject, now)
-        attempt.change = keep_before(attempt.change, again, attempt.written)
-        on_replan(attempt.change)
-    return attempt.end(Result.UNCHANGED if attempt.generation is None else Result.APPLIED)
+        attempt.number = number
+        attempt.is_writing = True
+        attempt.write(client)
+        return attempt.end(Result.APPLIED)
+
+    return retry(run, stop=stop)
 
 
 def _find_out(client: PlacementClient, attempt: _Attempt, error: Exception) -> Outcome:
@@ -376,9 +372,3 @@ def keep_before(change: Change, again: Change, written: Collection[Facet] = ()) 
         if len(change.facets) > 1 and is_written(change, facet, now)
     }
     return carry_owner(change, replace(again, before=replace(now, **images)))
-
-
-def pause_after_conflict(attempt: int, stop: threading.Event) -> None:
-    """Wait longer after every attempt, and at random, so that writers in step fall out of it."""
-    longest = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2**attempt)
-    stop.wait(random.uniform(longest / 2, longest))

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import functools
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,14 +11,14 @@ from typing import Any
 from osc_placement import microversion
 from osc_placement.api.client import PlacementClient
 from osc_placement.api.concurrency import CONCURRENCY, map_in_order
-from osc_placement.batch.execute import MAX_ATTEMPTS, Recorder, pause_after_conflict
+from osc_placement.api.retry import retry
+from osc_placement.batch.execute import Recorder
 from osc_placement.batch.holdings import MayNotReshape
 from osc_placement.batch.plan import Change, Outcome, Plan, Report, Result
 from osc_placement.batch.reshape import Consumer, ReshapePlan, World, plan_undo
 from osc_placement.batch.reshape_record import Undo, changes_of, plan_steps, undo_of
 from osc_placement.errors import (
     ANSWER_LOST,
-    Conflict,
     Forbidden,
     OutcomeUnknown,
     PlacementError,
@@ -43,12 +42,18 @@ def read_world(
     """
     client.require(microversion.RESHAPER)
     client.allow_concurrency(CONCURRENCY)
-    for attempt in range(1, MAX_ATTEMPTS + 1):
+
+    def read(_attempt: int) -> World:
         world = _read_once(client, providers, classes)
-        if _is_consistent(world, classes):
-            return world
-        pause_after_conflict(attempt, threading.Event())
-    raise PlacementError("the allocations change while they are read; try again when less is going on")
+        if not _is_consistent(world, classes):
+            raise _Inconsistent("the allocations change while they are read; try again when less is going on")
+        return world
+
+    return retry(read, after=lambda error: isinstance(error, _Inconsistent))
+
+
+class _Inconsistent(PlacementError):
+    """Providers and consumers were read at different moments, and do not agree."""
 
 
 def _is_consistent(world: World, classes: Mapping[str, frozenset[str]]) -> bool:
@@ -131,21 +136,20 @@ def run_reshape(
 
     ``before_write`` is told of each plan that is about to be sent.
     """
-    for attempt in range(1, MAX_ATTEMPTS + 1):
+
+    def run(attempt: int) -> ReshapePlan:
+        nonlocal plan
+        if attempt > 1:
+            plan = make_plan(read())
         before_write(plan)
         try:
             client.reshape(plan.to_json(), _version(client))
-            return plan
-        except Conflict as conflict:
-            if not conflict.concurrent_update or attempt == MAX_ATTEMPTS:
-                raise
         except ANSWER_LOST as error:
             if not _is_done(plan, read, error):
                 raise
-            return plan
-        pause_after_conflict(attempt, threading.Event())
-        plan = make_plan(read())
-    raise AssertionError("the last attempt returns or raises")
+        return plan
+
+    return retry(run)
 
 
 def _is_done(plan: ReshapePlan, read: Callable[[], World], error: Exception) -> bool:

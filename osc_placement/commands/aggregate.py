@@ -9,9 +9,9 @@ from typing import Any
 
 from osc_placement import microversion
 from osc_placement.api.client import PlacementClient
+from osc_placement.api.retry import retry
 from osc_placement.commands import base
 from osc_placement.commands.host_aggregate import AGGREGATE_HELP
-from osc_placement.commands.retry import retry_on_conflict
 from osc_placement.errors import PlacementError
 
 COLUMNS = ("uuid",)
@@ -90,8 +90,8 @@ class _AmendAggregates(base.Lister):
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Any, Any]:
         named = self.aggregates.resolve(parsed_args.aggregates)
         uuid = base.resolve_provider(self.client, parsed_args.uuid)
-        aggregates = retry_on_conflict(
-            lambda: amend_aggregates(self.client, uuid, lambda current: self.amend(current, named))
+        aggregates = retry(
+            lambda _attempt: amend_aggregates(self.client, uuid, lambda current: self.amend(current, named))
         )
         return COLUMNS, [[aggregate] for aggregate in sorted(aggregates)]
 

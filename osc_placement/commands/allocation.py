@@ -9,8 +9,8 @@ from typing import Any
 
 from osc_placement import microversion, syntax
 from osc_placement.api.client import Document, PlacementClient
+from osc_placement.api.retry import retry
 from osc_placement.commands import base
-from osc_placement.commands.retry import retry_on_conflict
 from osc_placement.errors import PlacementError, UsageError
 from osc_placement.microversion import Version
 from osc_placement.model import UNKNOWN_TYPE
@@ -132,7 +132,7 @@ class SetAllocation(base.Lister):
             for provider, amounts in parsed_args.allocation
         )
         if parsed_args.amend:
-            retry_on_conflict(lambda: self._amend(parsed_args, allocations))
+            retry(lambda _attempt: self._amend(parsed_args, allocations))
         else:
             payload = {"allocations": allocations_body(allocations, version)}
             payload |= self._consumer_fields(parsed_args, version)
@@ -212,7 +212,7 @@ class UnsetAllocation(base.Lister):
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Any, Any]:
         providers = [base.resolve_provider(self.client, provider) for provider in parsed_args.provider]
-        retry_on_conflict(lambda: self._unset(parsed_args, providers))
+        retry(lambda _attempt: self._unset(parsed_args, providers))
         return show_allocations(self.client, parsed_args.uuid)
 
     def _unset(self, parsed_args: argparse.Namespace, providers: list[str]) -> None:

@@ -12,10 +12,10 @@ from typing import Any
 from osc_placement import microversion, syntax
 from osc_placement.api.client import Document, PlacementClient
 from osc_placement.api.concurrency import map_in_order
+from osc_placement.api.retry import retry
 from osc_placement.commands import base
 from osc_placement.commands.allocation import SHOW, without
 from osc_placement.commands.progress import WriteWatch
-from osc_placement.commands.retry import retry_on_conflict
 from osc_placement.commands.state import STANDARD_STREAM, read_file
 from osc_placement.errors import PlacementError, UsageError
 from osc_placement.model import UNKNOWN_TYPE, canonical_uuid
@@ -85,7 +85,7 @@ class MoveAllocation(base.Lister):
             (resolve(provider), amounts) for provider, amounts in parsed_args.allocation
         )
         with WriteWatch(self.app.stderr, f"{SHOW} {parsed_args.target}") as watch:
-            payloads = retry_on_conflict(lambda: self._move(parsed_args, given, watch))
+            payloads = retry(lambda _attempt: self._move(parsed_args, given, watch))
         return COLUMNS, rows_of(payloads)
 
     def _move(
@@ -150,7 +150,7 @@ class ApplyAllocations(base.Lister):
             check_providers_once(entry, uuids)
         shown = entries[0].uuid if entries else "CONSUMER"
         with WriteWatch(self.app.stderr, f"{SHOW} {shown}") as watch:
-            payloads = retry_on_conflict(lambda: self._apply(entries, uuids, watch))
+            payloads = retry(lambda _attempt: self._apply(entries, uuids, watch))
         return COLUMNS, rows_of(payloads)
 
     def _apply(

@@ -4,14 +4,13 @@
 from __future__ import annotations
 
 import argparse
-import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from osc_placement import microversion
 from osc_placement.api.client import Document, PlacementClient
-from osc_placement.batch.execute import MAX_ATTEMPTS, pause_after_conflict
+from osc_placement.api.retry import is_conflict, retry
 from osc_placement.commands import base
 from osc_placement.commands.allocation import SHOW, write_allocations
 from osc_placement.commands.candidate_query import CandidateQuery
@@ -135,14 +134,16 @@ class ClaimAllocationCandidate(CandidateQuery, base.Lister):
         owner = {"project_id": parsed_args.project_id, "user_id": parsed_args.user_id}
         if parsed_args.consumer_type:
             owner["consumer_type"] = parsed_args.consumer_type
-        for attempt in range(1, MAX_ATTEMPTS + 1):
+
+        def claim(_attempt: int) -> Claim:
             found = self._search(query, parsed_args.choose)
             watch.begin()
             for number, candidate in enumerate(found.candidates):
                 if claim_candidate(self.client, parsed_args.uuid, candidate, owner):
                     return Claim(found.candidates[number:], found.summaries)
-            pause_after_conflict(attempt, threading.Event())
-        raise NoCandidate(len(found.candidates))
+            raise NoCandidate(len(found.candidates))
+
+        return retry(claim, after=lambda error: isinstance(error, NoCandidate) and error.tried > 0)
 
 
 def claim_candidate(client: PlacementClient, consumer: str, candidate: Document, owner: Document) -> bool:
@@ -152,16 +153,20 @@ def claim_candidate(client: PlacementClient, consumer: str, candidate: Document,
         **{key: value for key, value in owner.items() if value},
         "consumer_generation": None,
     }
-    for attempt in range(1, MAX_ATTEMPTS + 1):
+
+    def write(_attempt: int) -> None:
         try:
             write_allocations(client, consumer, document)
-            return True
         except Conflict as conflict:
-            if not conflict.concurrent_update:
-                return False
-        require_nothing(client, consumer)
-        pause_after_conflict(attempt, threading.Event())
-    return False
+            if is_conflict(conflict):
+                require_nothing(client, consumer)
+            raise
+
+    try:
+        retry(write)
+    except Conflict:
+        return False
+    return True
 
 
 def require_nothing(client: PlacementClient, consumer: str) -> None:

@@ -9,8 +9,8 @@ from typing import Any
 
 from osc_placement import microversion, syntax
 from osc_placement.api.client import PlacementClient
+from osc_placement.api.retry import retry
 from osc_placement.commands import base
-from osc_placement.commands.retry import retry_on_conflict
 
 COLUMNS = ("name",)
 
@@ -145,8 +145,10 @@ class _AmendTraits(base.Lister):
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Any, Any]:
         uuid = base.resolve_provider(self.client, parsed_args.uuid)
-        traits = retry_on_conflict(
-            lambda: amend_traits(self.client, uuid, lambda current: self.amend(current, parsed_args.traits))
+        traits = retry(
+            lambda _attempt: amend_traits(
+                self.client, uuid, lambda current: self.amend(current, parsed_args.traits)
+            )
         )
         return COLUMNS, [[trait] for trait in sorted(traits)]
 

@@ -19,9 +19,10 @@ from typing import Final, Literal
 from osc_placement import microversion
 from osc_placement.api.client import Document, PlacementClient
 from osc_placement.api.concurrency import CONCURRENCY, map_in_order
-from osc_placement.batch.execute import MAX_ATTEMPTS, pause_after_conflict, run_change
+from osc_placement.api.retry import retry
+from osc_placement.batch.execute import run_change
 from osc_placement.batch.plan import EXIT_DONE, EXIT_INTERRUPTED, EXIT_PARTIAL
-from osc_placement.errors import Conflict, NotFound, OutcomeUnknown, is_outcome_unknown
+from osc_placement.errors import NotFound, OutcomeUnknown, is_outcome_unknown
 from osc_placement.microversion import Version
 from osc_placement.model import Provider
 from osc_placement.state.plan import ApplyPlan, Consumer, ConsumerStep, Kind, ProviderEdit, ProviderStep
@@ -221,17 +222,13 @@ class _Writer:
 
     def _write_consumer(self, step: ConsumerStep) -> Done:
         """Replace the allocations; when somebody else was faster, with the generation of now."""
-        existing = step.existing
-        for attempt in range(1, MAX_ATTEMPTS + 1):
+
+        def write(attempt: int) -> None:
+            existing = read_consumer(self._client, step.entry.uuid) if attempt > 1 else step.existing
             payload, version = self._make_payload(step, existing)
-            try:
-                self._client.set_allocations(step.entry.uuid, payload, version)
-                break
-            except Conflict as conflict:
-                if not conflict.concurrent_update or attempt == MAX_ATTEMPTS:
-                    raise
-            pause_after_conflict(attempt, self.stop)
-            existing = read_consumer(self._client, step.entry.uuid)
+            self._client.set_allocations(step.entry.uuid, payload, version)
+
+        retry(write, stop=self.stop)
         return "updated" if step.existing.resources else "created"
 
     def _make_payload(self, step: ConsumerStep, existing: Consumer) -> tuple[Document, Version]:

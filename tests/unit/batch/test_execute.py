@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from osc_placement.api import retry
 from osc_placement.batch import execute
 from osc_placement.batch.gate import Gate
 from osc_placement.batch.inventory import RatioEdit
@@ -25,7 +26,7 @@ ADD = TraitEdit("add", frozenset("A"))
 def no_pauses():
     """Do not wait between attempts."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(execute, "_FIRST_PAUSE", 0.0)
+        patch.setattr(retry, "_FIRST_PAUSE", 0.0)
         yield
 
 
@@ -96,7 +97,7 @@ def test_conflicts_for_ever_are_given_up():
     cloud.before_write = lambda uuid: cloud.touch(uuid) if uuid == "a" else None
     report = run(cloud)
     assert results(report) == {"a": "failed", "b": "applied"}
-    assert report.outcomes[0].attempts == execute.MAX_ATTEMPTS
+    assert report.outcomes[0].attempts == retry.MAX_ATTEMPTS
     assert isinstance(report.outcomes[0].error, Conflict)
 
 

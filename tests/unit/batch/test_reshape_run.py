@@ -4,6 +4,7 @@
 import pytest
 import requests
 
+from osc_placement.api import retry
 from osc_placement.batch import execute
 from osc_placement.batch.reshape import plan_reshape
 from osc_placement.batch.reshape_run import Task, execute_reshape, read_world
@@ -19,7 +20,7 @@ NOTHING = {"allocations": {}}
 @pytest.fixture
 def fake(monkeypatch):
     """Two providers, the first with eight VGPU; nobody waits."""
-    monkeypatch.setattr(execute, "_LONGEST_PAUSE", 0.0)
+    monkeypatch.setattr(retry, "_LONGEST_PAUSE", 0.0)
     fake = FakePlacement().on("GET", "/allocations/c1", NOTHING)
     for uuid, inventories in (("a", {"VGPU": Inventory(8).to_json()}), ("b", {})):
         path = f"/resource_providers/{uuid}"

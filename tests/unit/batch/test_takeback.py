@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 
+from osc_placement.api import retry
 from osc_placement.batch import execute
 from osc_placement.batch.atomic import NotDone, NotRolledBack, execute_atomically
 from osc_placement.batch.execute import keep_before, run_change
@@ -244,7 +245,7 @@ def test_undo_that_somebody_overtakes(force):
 @pytest.mark.parametrize("goes_on", [False, True])
 def test_an_atomic_run_that_goes_on_keeps_the_intent_that_undo_needs(monkeypatch, goes_on):
     """The request of a sitting that died lands after the resume has read."""
-    monkeypatch.setattr(execute, "_FIRST_PAUSE", 0.0)
+    monkeypatch.setattr(retry, "_FIRST_PAUSE", 0.0)
     now = {"inventories": {"VCPU": OURS.to_json()}, "resource_provider_generation": 4}
     fake = FakePlacement().on("GET", "/resource_providers/p/inventories", now)
     fake.on("POST", "/reshaper", error(409, "", code="placement.concurrent_update"))
@@ -266,7 +267,7 @@ OVERTAKEN = {"VCPU": OURS, "DISK_GB": THEIRS}
 
 def test_undo_of_what_somebody_overtook_between_two_facets(monkeypatch):
     """His class is not ours to take back, and that we have written the other is not forgotten."""
-    monkeypatch.setattr(execute, "_FIRST_PAUSE", 0.0)
+    monkeypatch.setattr(retry, "_FIRST_PAUSE", 0.0)
     cloud = FakeCloud("p", inventories={name: OLD.to_json() for name in OVERTAKEN})
     before = ProviderState({"VCPU": OLD, "DISK_GB": OLD}, frozenset())
     after = ProviderState({"VCPU": OURS, "DISK_GB": OLD}, frozenset({"CUSTOM_A"}))

@@ -5,7 +5,8 @@ import time
 
 import pytest
 
-from osc_placement.batch import execute, journal, recovery, together
+from osc_placement.api import retry
+from osc_placement.batch import journal, recovery, together
 from osc_placement.batch.execute import NoRecorder
 from osc_placement.batch.gate import Gate
 from osc_placement.batch.plan import Change, Consumer, Plan, ProviderState
@@ -212,7 +213,7 @@ class Notes(NoRecorder):
 @pytest.mark.parametrize("goes_on", [False, True])
 def test_what_a_dead_sitting_had_under_way_keeps_its_intent(monkeypatch, goes_on):
     """It lands between the reading of the resume and its write: nothing is left to do, but to undo."""
-    monkeypatch.setattr(execute, "_FIRST_PAUSE", 0.0)
+    monkeypatch.setattr(retry, "_FIRST_PAUSE", 0.0)
     change = claim("a")
     held = {"allocations": {"rp": {"resources": {"VCPU": 1}}}, "project_id": "p", "user_id": "u"}
     conflict = error(409, "", code="placement.concurrent_update")

@@ -3,7 +3,7 @@
 
 import pytest
 
-from osc_placement.batch import execute
+from osc_placement.api import retry
 from osc_placement.commands import claim
 from tests.unit.commands.shell import run
 from tests.unit.fake_placement import FakePlacement, error
@@ -14,7 +14,7 @@ HOSTS = [f"c0ffee00-0000-4000-8000-{number:012}" for number in range(5)]
 
 def test_candidates_are_counted_once_however_often_they_are_tried(monkeypatch):
     """Five that somebody else takes every time are five."""
-    monkeypatch.setattr(execute, "_FIRST_PAUSE", 0.0)
+    monkeypatch.setattr(retry, "_FIRST_PAUSE", 0.0)
     requests = [
         {"allocations": {host: {"resources": {"VCPU": 1}}}, "mappings": {"": [host]}} for host in HOSTS
     ]
@@ -28,4 +28,4 @@ def test_candidates_are_counted_once_however_often_they_are_tried(monkeypatch):
             fake.client(),
             f"{CONSUMER} --resource VCPU=1 --project-id p --user-id u",
         )
-    assert fake.lines.count(f"PUT /allocations/{CONSUMER}") == len(HOSTS) * execute.MAX_ATTEMPTS
+    assert fake.lines.count(f"PUT /allocations/{CONSUMER}") == len(HOSTS) * retry.MAX_ATTEMPTS

@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from osc_placement import codes
-from osc_placement.batch import execute
+from osc_placement.api import retry
 from osc_placement.batch.plan import ProviderState
 from osc_placement.errors import VersionTooLow
 from osc_placement.model import Inventory, Provider
@@ -22,7 +22,7 @@ CONFLICT = error(409, "generation conflict", code=codes.CONCURRENT_UPDATE)
 @pytest.fixture(autouse=True)
 def no_pauses(monkeypatch):
     """Do not wait between attempts."""
-    monkeypatch.setattr(execute, "_FIRST_PAUSE", 0.0)
+    monkeypatch.setattr(retry, "_FIRST_PAUSE", 0.0)
 
 
 def tree():

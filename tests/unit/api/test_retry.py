@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""osc_placement.api.retry: when another attempt is made, and how long it is waited for."""
+
+import threading
+
+import pytest
+
+from osc_placement import codes
+from osc_placement.api import retry
+from osc_placement.errors import Conflict, ServerError
+
+OVERTAKEN = Conflict(409, "somebody was faster", document={"code": codes.CONCURRENT_UPDATE})
+FULL = Conflict(409, "no capacity", document={"code": "placement.undefined_code"})
+
+
+class Pauses(threading.Event):
+    """A stop event that notes for how long it is waited on, and does not wait."""
+
+    def __init__(self):
+        super().__init__()
+        self.seconds = []
+
+    def wait(self, timeout=None):
+        self.seconds.append(timeout)
+        return False
+
+
+def fail(*errors):
+    """Make an attempt that raises these, one after the other, and then returns its number."""
+    left = list(errors)
+
+    def attempt(number):
+        if left:
+            raise left.pop(0)
+        return number
+
+    return attempt
+
+
+def test_attempt_is_told_its_number_and_its_value_is_returned():
+    pauses = Pauses()
+    assert retry.retry(fail(OVERTAKEN, OVERTAKEN), stop=pauses) == 3
+    assert len(pauses.seconds) == 2
+
+
+def test_last_conflict_is_raised_without_a_pause():
+    pauses = Pauses()
+    with pytest.raises(Conflict):
+        retry.retry(fail(*[OVERTAKEN] * 20), stop=pauses)
+    assert len(pauses.seconds) == retry.MAX_ATTEMPTS - 1
+
+
+@pytest.mark.parametrize("error", [FULL, ServerError(503, "down")])
+def test_what_another_attempt_does_not_help_is_raised_at_once(error):
+    pauses = Pauses()
+    with pytest.raises(type(error)):
+        retry.retry(fail(error), stop=pauses)
+    assert pauses.seconds == []
+
+
+def test_caller_says_after_what_another_attempt_helps():
+    assert retry.retry(fail(FULL), after=lambda error: error is FULL, stop=Pauses()) == 2
+
+
+def test_pauses_double_up_to_a_second():
+    pauses = Pauses()
+    retry.retry(fail(*[OVERTAKEN] * 9), stop=pauses)
+    longest = [min(1.0, 0.02 * 2**number) for number in range(1, 10)]
+    assert all(most / 2 <= paused <= most for paused, most in zip(pauses.seconds, longest, strict=True))
