@@ -16,6 +16,7 @@ from keystoneauth1.session import Session
 from osc_placement import microversion
 from osc_placement.api import piecewise
 from osc_placement.api.concurrency import CONCURRENCY, Reading
+from osc_placement.api.consumer import Consumer
 from osc_placement.api.operations import PROVIDER_SHAPE, Operations, provider_filters
 from osc_placement.api.transport import Document, document
 from osc_placement.errors import (
@@ -27,6 +28,7 @@ from osc_placement.errors import (
     PlacementError,
     from_document,
 )
+from osc_placement.microversion import Version
 from osc_placement.model import PARTS, Inventory, Part, Provider, ProviderRecord
 
 __all__ = ["Document", "PlacementClient"]
@@ -141,6 +143,10 @@ class PlacementClient(Operations):
             return [result for _, result in zip(changes, told, strict=True)]
         except (LookupError, TypeError, ValueError) as error:
             raise BadAnswer("POST", url, 200, "results that cannot be read") from error
+
+    def read_consumer(self, uuid: str, version: Version | None = None) -> Consumer:
+        """Read one consumer; one that holds nothing has nothing but its UUID."""
+        return Consumer.from_json(uuid, self.list_allocations(uuid, version))
 
     def list_consumers(self) -> list[Document] | None:
         """What every consumer holds and whose it is, in one request; None where the server cannot tell so.

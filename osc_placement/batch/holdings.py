@@ -9,15 +9,17 @@ held nothing anywhere, project and user are the ``owner`` of the state.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from osc_placement import codes, microversion
 from osc_placement.api.client import PlacementClient
-from osc_placement.batch.plan import Change, ProviderState
+from osc_placement.api.consumer import Consumer, describe_consumers, send_new_consumers
+from osc_placement.batch.plan import Change, set_owner
 from osc_placement.batch.room import make_room
 from osc_placement.errors import Conflict, Forbidden, PlacementError, Unconfirmed
 from osc_placement.microversion import Version
-from osc_placement.model import UNKNOWN_TYPE, Inventory
+from osc_placement.model import Inventory
 
 Document = dict[str, Any]
 _CONFLICT: Final = 409
@@ -57,7 +59,7 @@ def write_holdings(client: PlacementClient, change: Change, generation: int) -> 
     """
     client.require(microversion.RESHAPER, "a change of inventories with what is held of them")
     inventories = make_room(change.after)
-    consumers, version = _leave_untyped(_describe_consumers(client, change))
+    consumers, version = describe_consumers(list(_read_changed(client, change)), client.version)
     payload = {
         "inventories": {change.uuid: _describe_inventories(inventories, generation)},
         "allocations": consumers,
@@ -73,33 +75,13 @@ def write_holdings(client: PlacementClient, change: Change, generation: int) -> 
             yield generation
 
 
-def _leave_untyped(consumers: dict[str, Document]) -> tuple[dict[str, Document], Version | None]:
-    """The consumers, and the version in which they can be written as they are; None for the newest.
-
-    From 1.38 on each must be given a type, and nobody knows that of one without; before, all keep theirs.
-    """
-    if all(consumer.get("consumer_type") != UNKNOWN_TYPE for consumer in consumers.values()):
-        return consumers, None
-    for consumer in consumers.values():
-        del consumer["consumer_type"]
-    return consumers, microversion.REPARENTING
-
-
-def _reshape(client: PlacementClient, payload: Document, version: Version | None) -> None:
-    new = [each for each in payload["allocations"].values() if each["consumer_generation"] is None]
+def _reshape(client: PlacementClient, payload: Document, version: Version) -> None:
     try:
-        client.reshape(payload, version)
+        send_new_consumers(lambda: client.reshape(payload, version), payload["allocations"].values())
     except Unconfirmed:
         raise
     except Forbidden as error:
         raise MayNotReshape(error) from error
-    except Conflict as conflict:
-        if not new or not conflict.concurrent_update:
-            raise
-        # the reference keeps a consumer that holds nothing after a refused write, and shows it to nobody
-        for consumer in new:
-            consumer["consumer_generation"] = 0
-        client.reshape(payload, version)
 
 
 def _describe_inventories(inventories: Mapping[str, Inventory], generation: int) -> Document:
@@ -109,45 +91,29 @@ def _describe_inventories(inventories: Mapping[str, Inventory], generation: int)
     }
 
 
-def _describe_consumers(client: PlacementClient, change: Change) -> dict[str, Document]:
+def _read_changed(client: PlacementClient, change: Change) -> Iterator[Consumer]:
+    """Yield each consumer that a change is about and has not reached yet, as it shall be.
+
+    Raise Conflict if it does not hold what it held before the change.
+    """
     before, after = change.before.allocations or {}, change.after.allocations or {}
-    changed = sorted(uuid for uuid in {*before, *after} if before.get(uuid, {}) != after.get(uuid, {}))
-    described = {}
-    for uuid in changed:
-        document = client.list_allocations(uuid)
-        held = document["allocations"].get(change.uuid, {}).get("resources", {})
-        if held == after.get(uuid, {}):  # a run that died had come so far
+    for uuid in sorted({*before, *after}):
+        old, new = before.get(uuid, {}), after.get(uuid, {})
+        if old == new:
+            continue
+        consumer = client.read_consumer(uuid)
+        held = consumer.allocations.get(change.uuid, {})
+        if held == new:  # a run that died had come so far
             continue
         # a deletion of allocations need not move the generation of the provider
-        if held != before.get(uuid, {}):
+        if held != old:
             text = f"what consumer {uuid} holds was changed meanwhile"
             raise Conflict(_CONFLICT, text, document={"code": codes.CONCURRENT_UPDATE})
-        described[uuid] = _describe_consumer(client, change, uuid, document)
-    return described
-
-
-def _describe_consumer(
-    client: PlacementClient, change: Change, consumer: str, document: Document
-) -> Document:
-    held = {
-        provider: {"resources": entry["resources"]}
-        for provider, entry in document["allocations"].items()
-        if provider != change.uuid
-    }
-    amounts = (change.after.allocations or {}).get(consumer, {})
-    payload = {
-        "allocations": held | ({change.uuid: {"resources": dict(amounts)}} if amounts else {}),
-        "consumer_generation": document.get("consumer_generation"),
-        **_describe_owner(document, change.after, consumer),
-    }
-    if client.version >= microversion.CONSUMER_TYPES:
-        payload["consumer_type"] = document.get("consumer_type", "INSTANCE")
-    return payload
-
-
-def _describe_owner(document: Document, state: ProviderState, consumer: str) -> Document:
-    if "project_id" in document:
-        return {"project_id": document["project_id"], "user_id": document["user_id"]}
-    if not state.owner:
-        raise Ownerless(consumer)
-    return dict(text.split("=", 1) for text in state.owner)
+        if consumer.project_id is None:
+            if not change.after.owner:
+                raise Ownerless(uuid)
+            consumer = set_owner(consumer, change.after.owner)
+        allocations = {**consumer.allocations, change.uuid: new}
+        if not new:
+            del allocations[change.uuid]
+        yield replace(consumer, consumer_type=consumer.consumer_type or "INSTANCE", allocations=allocations)

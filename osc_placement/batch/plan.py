@@ -9,9 +9,11 @@ from __future__ import annotations
 import enum
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, Literal, Protocol
 
+# a name of this module's, too: it is what a change may be about
+from osc_placement.api.consumer import Consumer as Consumer
 from osc_placement.batch.selection import Selection
 from osc_placement.errors import PlacementError
 from osc_placement.model import Inventory, Provider
@@ -25,22 +27,6 @@ ALL_FACETS: Final[tuple[Facet, ...]] = (*FACETS, "allocations", "owner")
 EXIT_DONE: Final = 0
 EXIT_PARTIAL: Final = 3
 EXIT_INTERRUPTED: Final = 130
-
-
-@dataclass(frozen=True, slots=True)
-class Consumer:
-    """Who holds allocations; ``generation`` is None while it holds none."""
-
-    uuid: str
-    generation: int | None = None
-    project_id: str | None = None
-    user_id: str | None = None
-    consumer_type: str | None = None
-
-    @property
-    def name(self) -> str:
-        """What people know it by: placement knows no more than the UUID."""
-        return self.uuid
 
 
 #: whom a change is about
@@ -64,8 +50,18 @@ class ProviderState:
 
 
 def describe_owner(project_id: str, user_id: str) -> frozenset[str]:
-    """The owner of a consumer, as states have it."""
+    """Return the owner of a consumer as states have it."""
     return frozenset((f"project_id={project_id}", f"user_id={user_id}"))
+
+
+def set_owner(consumer: Consumer, owner: frozenset[str] | None) -> Consumer:
+    """Return the consumer with an owner that `describe_owner` made; None keeps the one it has."""
+    values = dict(text.split("=", 1) for text in owner or ())
+    return replace(
+        consumer,
+        project_id=values.get("project_id", consumer.project_id),
+        user_id=values.get("user_id", consumer.user_id),
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,12 +8,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, fields
 from typing import Any, Final
 
+from osc_placement.api.consumer import Consumer
 from osc_placement.batch.inventory import InventoryDeletion, InventoryEdit, RatioEdit
 from osc_placement.batch.membership import AggregateEdit, TraitEdit
 from osc_placement.batch.plan import (
     ALL_FACETS,
     Change,
-    Consumer,
     Decision,
     Edit,
     Facet,
@@ -118,6 +118,7 @@ def change_to_json(change: Change) -> Document:
     """A change whole: whom it is about, before-image, after-image and reason."""
     kind = "consumer" if isinstance(change.subject, Consumer) else "provider"
     subject = {name: value for name, value in asdict(change.subject).items() if value is not None}
+    subject.pop("allocations", None)  # the states have them
     return {
         kind: subject,
         "before": state_to_json(change.before),
@@ -133,7 +134,7 @@ def change_from_json(document: Document) -> Change:
     if "consumer" in document:
         check_types(document["consumer"], {"uuid": str})
         check_types(document["consumer"], _CONSUMER_TYPES, optional=True)
-        subject = Consumer(**_known(Consumer, document["consumer"]))
+        subject = Consumer(**_known(Consumer, document["consumer"]) | {"allocations": {}})
     else:
         check_types(document["provider"], {"uuid": str, "name": str})
         check_types(document["provider"], _PROVIDER_TYPES, optional=True)

@@ -16,13 +16,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from osc_placement import microversion
+from osc_placement.api.consumer import Allocations, Consumer
 from osc_placement.errors import PlacementError
 from osc_placement.model import Inventory, Provider
 
 #: by resource class
 Inventories = Mapping[str, Inventory]
-#: by provider, by resource class
-Amounts = Mapping[str, Mapping[str, int]]
 
 
 class ReshapeRefused(PlacementError):
@@ -51,16 +51,6 @@ class Transfer:
 
 
 @dataclass(frozen=True, slots=True)
-class Consumer:
-    """A consumer with all that it has allocated; ``generation`` is that of what was read."""
-
-    generation: int | None
-    project: str
-    user: str
-    amounts: Amounts
-
-
-@dataclass(frozen=True, slots=True)
 class World:
     """What is there now.
 
@@ -71,7 +61,7 @@ class World:
 
     providers: Mapping[str, Provider]
     inventories: Mapping[str, Inventories]
-    holdings: Mapping[str, Amounts]
+    holdings: Mapping[str, Allocations]
     consumers: Mapping[str, Consumer]
 
     def name(self, uuid: str) -> str:
@@ -94,7 +84,7 @@ class ReshapePlan:
 
     def amounts_of(self, consumer: str) -> dict[str, dict[str, int]]:
         """What a consumer that moves has afterwards, by provider and class."""
-        amounts = {uuid: dict(held) for uuid, held in self.world.consumers[consumer].amounts.items()}
+        amounts = {uuid: dict(held) for uuid, held in self.world.consumers[consumer].allocations.items()}
         for transfer in self.transfers:
             if transfer.consumer == consumer:
                 _shift(amounts, transfer)
@@ -122,18 +112,12 @@ class ReshapePlan:
                 }
                 for uuid, inventories in self.inventories.items()
             },
-            "allocations": {consumer: self._consumer_to_json(consumer) for consumer in self.consumers},
-        }
-
-    def _consumer_to_json(self, uuid: str) -> dict[str, Any]:
-        consumer = self.world.consumers[uuid]
-        return {
             "allocations": {
-                provider: {"resources": amounts} for provider, amounts in self.amounts_of(uuid).items()
+                uuid: replace(world.consumers[uuid], allocations=self.amounts_of(uuid)).to_json(
+                    microversion.REPARENTING
+                )
+                for uuid in self.consumers
             },
-            "project_id": consumer.project,
-            "user_id": consumer.user,
-            "consumer_generation": consumer.generation,
         }
 
 

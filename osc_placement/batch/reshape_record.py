@@ -7,13 +7,14 @@ The changes are made in one transaction, so what undoes them, or makes them afte
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
+from osc_placement.api.consumer import Allocations
 from osc_placement.batch.difference import is_same_inventory
-from osc_placement.batch.plan import Change, Consumer, Plan, ProviderState
+from osc_placement.batch.plan import Change, Plan, ProviderState
 from osc_placement.batch.record import Recorded
-from osc_placement.batch.reshape import Amounts, Inventories, ReshapePlan, Transfer, World
+from osc_placement.batch.reshape import Inventories, ReshapePlan, Transfer, World
 from osc_placement.model import Inventory, Provider
 
 #: the kind of such a run, in the settings of its journal
@@ -51,8 +52,8 @@ def changes_of(plan: ReshapePlan) -> tuple[Change, ...]:
 def _change_consumer(plan: ReshapePlan, uuid: str) -> Change:
     held = plan.world.consumers[uuid]
     return Change(
-        Consumer(uuid, held.generation, held.project, held.user),
-        ProviderState(allocations=held.amounts),
+        replace(held, allocations={}),
+        ProviderState(allocations=held.allocations),
         ProviderState(allocations=plan.amounts_of(uuid)),
     )
 
@@ -128,7 +129,7 @@ def undo_of(changes: Iterable[Change]) -> Undo:
     return Undo(before, after, tuple(transfers))
 
 
-def _find_transfers(consumer: str, before: Amounts, after: Amounts) -> Iterator[Transfer]:
+def _find_transfers(consumer: str, before: Allocations, after: Allocations) -> Iterator[Transfer]:
     """What a consumer had to give up here and got there; of several ways to pair these, any is as good."""
     providers = list({**before, **after})
     for name in sorted({name for held in (*before.values(), *after.values()) for name in held}):

@@ -15,7 +15,7 @@ from osc_placement.api.retry import retry
 from osc_placement.batch.execute import Recorder
 from osc_placement.batch.holdings import MayNotReshape
 from osc_placement.batch.plan import Change, Outcome, Plan, Report, Result
-from osc_placement.batch.reshape import Consumer, ReshapePlan, World, plan_undo
+from osc_placement.batch.reshape import ReshapePlan, World, plan_undo
 from osc_placement.batch.reshape_record import Undo, changes_of, plan_steps, undo_of
 from osc_placement.errors import (
     ANSWER_LOST,
@@ -59,7 +59,7 @@ class _Inconsistent(PlacementError):
 def _is_consistent(world: World, classes: Mapping[str, frozenset[str]]) -> bool:
     """Whether consumers, which are read after the providers, have what these say that they have."""
     return all(
-        consumer.amounts.get(provider, {}) == world.holdings[provider].get(uuid, {})
+        consumer.allocations.get(provider, {}) == world.holdings[provider].get(uuid, {})
         for uuid, consumer in world.consumers.items()
         for provider in classes
     )
@@ -78,12 +78,12 @@ def _read_once(
             if names & amounts.keys()
         }
     )
-    documents = map_in_order(lambda uuid: _read_consumer(client, uuid), consumers)
+    found = map_in_order(lambda uuid: client.read_consumer(uuid, _version(client)), consumers)
     return World(
         {provider.uuid: provider for provider, _, _ in read},
         {provider.uuid: inventories for provider, inventories, _ in read},
         holdings,
-        dict(zip(consumers, documents, strict=True)),
+        dict(zip(consumers, found, strict=True)),
     )
 
 
@@ -101,19 +101,8 @@ def _read_provider(
     )
 
 
-def _read_consumer(client: PlacementClient, uuid: str) -> Consumer:
-    document = client.list_allocations(uuid, _version(client))
-    amounts = {provider: entry["resources"] for provider, entry in document["allocations"].items()}
-    return Consumer(
-        document.get("consumer_generation"),
-        document.get("project_id", ""),
-        document.get("user_id", ""),
-        amounts,
-    )
-
-
 def _version(client: PlacementClient) -> Version:
-    """The highest version that leaves the types of consumers alone."""
+    """Return the highest version that leaves the types of consumers alone."""
     return min(client.version, microversion.REPARENTING)
 
 

@@ -12,7 +12,8 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 
-from osc_placement.batch.plan import Change, Consumer, Facet, ProviderState
+from osc_placement.api.consumer import Consumer
+from osc_placement.batch.plan import Change, Facet, ProviderState
 from osc_placement.errors import PlacementError
 from osc_placement.model import Inventory
 

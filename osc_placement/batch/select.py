@@ -10,11 +10,11 @@ from typing import Any, Final, overload
 from osc_placement import microversion
 from osc_placement.api.client import Document, PlacementClient
 from osc_placement.api.concurrency import CONCURRENCY, map_in_order
+from osc_placement.api.consumer import Consumer
 from osc_placement.batch.advice import Overcommitted, advise, find_excesses, is_shrinking
 from osc_placement.batch.holdings import read_holdings
 from osc_placement.batch.plan import (
     Change,
-    Consumer,
     Facet,
     Plan,
     ProviderState,
@@ -249,17 +249,13 @@ def read_state(
 def read_consumer(client: PlacementClient, consumer: Consumer) -> tuple[Consumer, ProviderState]:
     """Read what a consumer holds; owner and type are those of now, if it holds anything."""
     client.require(microversion.CONSUMER_GENERATIONS, "a change of allocations")
-    document = client.list_allocations(consumer.uuid)
-    allocations = {provider: dict(entry["resources"]) for provider, entry in document["allocations"].items()}
-    found = replace(
-        consumer,
-        generation=document.get("consumer_generation"),
-        project_id=document.get("project_id", consumer.project_id),
-        user_id=document.get("user_id", consumer.user_id),
-        consumer_type=document.get("consumer_type", consumer.consumer_type),
-    )
-    owner = describe_owner(document["project_id"], document["user_id"]) if "project_id" in document else None
-    return found, ProviderState(allocations=allocations, owner=owner)
+    found = client.read_consumer(consumer.uuid)
+    state = ProviderState(allocations=found.allocations)
+    if found.project_id is None or found.user_id is None:
+        return replace(consumer, generation=found.generation), state
+    state = replace(state, owner=describe_owner(found.project_id, found.user_id))
+    kind = found.consumer_type or consumer.consumer_type
+    return replace(found, consumer_type=kind, allocations={}), state
 
 
 def _read_inventories(client: PlacementClient, uuid: str) -> tuple[Document, Mapping[str, Inventory]]:

@@ -7,9 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from osc_placement.api.consumer import Consumer
 from osc_placement.batch.difference import describe_difference, holds, is_same_inventory
 from osc_placement.batch.inventory import is_same_ratio
-from osc_placement.batch.plan import Change, Consumer, Decision, Facet, ProviderState
+from osc_placement.batch.plan import Change, Decision, Facet, ProviderState
 from osc_placement.batch.room import is_half_written
 from osc_placement.errors import PlacementError
 from osc_placement.model import INVENTORY_FIELDS, Inventory

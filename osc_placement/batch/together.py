@@ -14,10 +14,11 @@ from typing import Final
 from osc_placement import microversion
 from osc_placement.api.client import PlacementClient
 from osc_placement.api.concurrency import CONCURRENCY, map_many
+from osc_placement.api.consumer import Consumer, describe_consumers
 from osc_placement.batch.execute import Recorder, end, run_change, skip
 from osc_placement.batch.gate import Gate
-from osc_placement.batch.plan import Change, Consumer, Outcome, Plan, Report, Result
-from osc_placement.batch.write import describe_allocations, is_untyped, version_for
+from osc_placement.batch.plan import Change, Outcome, Plan, Report, Result
+from osc_placement.batch.write import consumer_after
 from osc_placement.errors import ANSWER_LOST
 
 LOG = logging.getLogger(__name__)
@@ -63,7 +64,9 @@ def _group(plan: Plan, size: int) -> list[Sequence[Change]]:
     changes = (step for step in plan.steps if step.uuid in writable)
     ordered = sorted(changes, key=lambda change: sorted(change.after.allocations or ()))
     # a request has one version, and consumers without a type need an older one
-    kinds = [[change for change in ordered if is_untyped(change) is untyped] for untyped in (False, True)]
+    kinds: tuple[list[Change], list[Change]] = ([], [])
+    for change in ordered:
+        kinds[consumer_after(change, None).is_untyped].append(change)
     groups = [kind[first : first + size] for kind in kinds for first in range(0, len(kind), size)]
     return [group for group in (others, *groups) if group]
 
@@ -119,12 +122,9 @@ class _Writer:
         """Whether all are written; one of ANSWER_LOST, if that is not known."""
         if len(changes) < 2:
             return False
-        payloads = {
-            change.uuid: describe_allocations(self._client, change, change.subject.generation)
-            for change in changes
-        }
+        consumers = [consumer_after(change, change.subject.generation) for change in changes]
         try:
-            self._client.set_many_allocations(payloads, version_for(self._client, changes))
+            self._client.set_many_allocations(*describe_consumers(consumers, self._client.version))
         except ANSWER_LOST:
             raise
         except Exception as error:  # whatever it is, each has an outcome of its own

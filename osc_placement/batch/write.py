@@ -3,16 +3,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import Final
 
 from osc_placement import microversion
 from osc_placement.api.client import Document, PlacementClient
+from osc_placement.api.consumer import Consumer, describe_consumers, send_new_consumers
 from osc_placement.batch.holdings import write_holdings
-from osc_placement.batch.plan import Change, Consumer, Facet
-from osc_placement.errors import Conflict
-from osc_placement.microversion import Version
-from osc_placement.model import UNKNOWN_TYPE, Inventory
+from osc_placement.batch.plan import Change, Facet, set_owner
+from osc_placement.model import Inventory
 
 
 def write_change(client: PlacementClient, change: Change) -> Iterator[int | None]:
@@ -58,15 +58,9 @@ def _write_aggregates(client: PlacementClient, change: Change, generation: int |
 
 def _write_allocations(client: PlacementClient, change: Change, generation: int | None) -> Document:
     client.require(microversion.CONSUMER_GENERATIONS, "a change of allocations")
-    payload = describe_allocations(client, change, generation)
-    version = version_for(client, [change])
-    try:
-        client.set_allocations(change.uuid, payload, version)
-    except Conflict as conflict:
-        if generation is not None or not conflict.concurrent_update:
-            raise
-        # the reference keeps a consumer that holds nothing after a refused write, and shows it to nobody
-        client.set_allocations(change.uuid, payload | {"consumer_generation": 0}, version)
+    documents, version = describe_consumers([consumer_after(change, generation)], client.version)
+    (document,) = documents.values()
+    send_new_consumers(lambda: client.set_allocations(change.uuid, document, version), [document])
     return {}
 
 
@@ -76,38 +70,19 @@ def _write_owner(client: PlacementClient, change: Change, generation: int | None
     return {} if written else _write_allocations(client, change, generation)
 
 
-def describe_allocations(client: PlacementClient, change: Change, generation: int | None) -> Document:
-    """What a consumer shall hold, as the API wants it."""
+def consumer_after(change: Change, generation: int | None) -> Consumer:
+    """Return the consumer that a change makes of the one with this generation."""
     consumer = change.subject
     assert isinstance(consumer, Consumer)
-    payload: Document = {
-        "allocations": {
-            provider: {"resources": dict(amounts)}
-            for provider, amounts in (change.after.allocations or {}).items()
-        },
-        "project_id": consumer.project_id,
-        "user_id": consumer.user_id,
-        **dict(text.split("=", 1) for text in change.after.owner or ()),
-        "consumer_generation": generation,
-    }
-    if client.version >= microversion.CONSUMER_TYPES and not is_untyped(change):
-        payload["consumer_type"] = consumer.consumer_type or "INSTANCE"
-    return payload
-
-
-def is_untyped(change: Change) -> bool:
-    """Whether a consumer has no type, having been there since before consumers had one."""
-    return isinstance(change.subject, Consumer) and change.subject.consumer_type == UNKNOWN_TYPE
-
-
-def version_for(client: PlacementClient, changes: Iterable[Change]) -> Version | None:
-    """The version in which consumers can be written; None for the newest.
-
-    From 1.38 on each must be given a type, and nobody knows that of one without; before, it stays as it is.
-    """
-    if any(map(is_untyped, changes)):
-        return min(client.version, microversion.REPARENTING)
-    return None
+    return set_owner(
+        replace(
+            consumer,
+            generation=generation,
+            consumer_type=consumer.consumer_type or "INSTANCE",
+            allocations=change.after.allocations or {},
+        ),
+        change.after.owner,
+    )
 
 
 _WRITERS: Final[Mapping[Facet, Callable[[PlacementClient, Change, int | None], Document]]] = {

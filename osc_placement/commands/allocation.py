@@ -4,16 +4,17 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
+from dataclasses import replace
 from typing import Any
 
 from osc_placement import microversion, syntax
-from osc_placement.api.client import Document, PlacementClient
+from osc_placement.api.client import PlacementClient
+from osc_placement.api.consumer import Allocations, Consumer, describe_consumers
 from osc_placement.api.retry import retry
 from osc_placement.commands import base
 from osc_placement.errors import PlacementError, UsageError
 from osc_placement.microversion import Version
-from osc_placement.model import UNKNOWN_TYPE
 
 #: the command that shows what a consumer has
 SHOW = "openstack resource provider allocation show"
@@ -41,31 +42,19 @@ def show_allocations(client: PlacementClient, consumer: str) -> tuple[Any, Any]:
     return columns, rows
 
 
-def allocations_body(allocations: syntax.Allocations, version: Version) -> Any:
-    """The allocations as the API takes them: by provider, before 1.12 a list."""
-    if version >= microversion.ALLOCATIONS_BY_PROVIDER:
-        return {provider: {"resources": amounts} for provider, amounts in allocations.items()}
-    return [
-        {"resource_provider": {"uuid": provider}, "resources": amounts}
-        for provider, amounts in allocations.items()
-    ]
-
-
 def without(
-    allocations: Mapping[str, Document], providers: Collection[str], classes: Collection[str]
-) -> dict[str, Document]:
-    """What remains without these classes of these providers; of an empty collection, all are meant."""
-    remaining = {}
-    for provider, allocation in allocations.items():
-        hit = provider in providers or not providers
-        resources = {
+    allocations: Allocations, providers: Collection[str], classes: Collection[str]
+) -> dict[str, dict[str, int]]:
+    """Return what remains without these classes of these providers; an empty collection means all."""
+    remaining = {
+        provider: {
             resource_class: amount
-            for resource_class, amount in allocation["resources"].items()
-            if not (hit and (resource_class in classes or not classes))
+            for resource_class, amount in amounts.items()
+            if (providers and provider not in providers) or (classes and resource_class not in classes)
         }
-        if resources:
-            remaining[provider] = {**allocation, "resources": resources}
-    return remaining
+        for provider, amounts in allocations.items()
+    }
+    return {provider: amounts for provider, amounts in remaining.items() if amounts}
 
 
 class SetAllocation(base.Lister):
@@ -134,35 +123,38 @@ class SetAllocation(base.Lister):
         if parsed_args.amend:
             retry(lambda _attempt: self._amend(parsed_args, allocations))
         else:
-            payload = {"allocations": allocations_body(allocations, version)}
-            payload |= self._consumer_fields(parsed_args, version)
-            self.client.set_allocations(parsed_args.uuid, payload, version)
+            consumer = Consumer(
+                parsed_args.uuid,
+                self._read_generation(parsed_args.uuid, version),
+                parsed_args.project_id,
+                parsed_args.user_id,
+                parsed_args.consumer_type,
+                allocations,
+            )
+            self.client.set_allocations(parsed_args.uuid, consumer.to_json(version), version)
         return show_allocations(self.client, parsed_args.uuid)
 
     def _amend(self, parsed_args: argparse.Namespace, wanted: syntax.Allocations) -> None:
         """Read what the consumer has, and write it back with what is wanted."""
-        document = {"consumer_generation": None, **self.client.list_allocations(parsed_args.uuid)}
-        given = {key: getattr(parsed_args, key) for key in ("project_id", "user_id", "consumer_type")}
-        document |= {key: value for key, value in given.items() if value}
-        if "project_id" not in document or "user_id" not in document:
+        current = self.client.read_consumer(parsed_args.uuid)
+        consumer = replace(
+            current,
+            project_id=parsed_args.project_id or current.project_id,
+            user_id=parsed_args.user_id or current.user_id,
+            consumer_type=parsed_args.consumer_type or current.consumer_type,
+            allocations=with_amounts(current.allocations, wanted),
+        )
+        if consumer.project_id is None or consumer.user_id is None:
             raise UsageError(
                 f"Consumer {parsed_args.uuid} has no allocations yet; give --project-id and --user-id"
             )
-        current = document["allocations"]
-        document["allocations"] = with_amounts(current, wanted)
-        if document["allocations"] != current or any(given.values()):
-            write_allocations(self.client, parsed_args.uuid, document)
+        documents, version = describe_consumers([consumer], self.client.version)
+        self.client.set_allocations(consumer.uuid, documents[consumer.uuid], version)
 
-    def _consumer_fields(self, parsed_args: argparse.Namespace, version: Version) -> Document:
-        fields = {}
-        if version >= microversion.CONSUMER_GENERATIONS:
-            consumer = self.client.list_allocations(parsed_args.uuid)
-            fields["consumer_generation"] = consumer.get("consumer_generation")
-        if version >= microversion.CONSUMER_OWNER_REQUIRED:
-            fields |= {"project_id": parsed_args.project_id, "user_id": parsed_args.user_id}
-        if version >= microversion.CONSUMER_TYPES:
-            fields["consumer_type"] = parsed_args.consumer_type
-        return fields
+    def _read_generation(self, uuid: str, version: Version) -> int | None:
+        if version < microversion.CONSUMER_GENERATIONS:
+            return None
+        return self.client.read_consumer(uuid).generation
 
     def _warn_of_unused_options(self, parsed_args: argparse.Namespace) -> None:
         version = self.client.version
@@ -216,49 +208,25 @@ class UnsetAllocation(base.Lister):
         return show_allocations(self.client, parsed_args.uuid)
 
     def _unset(self, parsed_args: argparse.Namespace, providers: list[str]) -> None:
-        payload = self.client.list_allocations(parsed_args.uuid)
+        consumer = self.client.read_consumer(parsed_args.uuid)
         may_be_empty = self.client.version >= microversion.CONSUMER_GENERATIONS
-        if may_be_empty and not payload["allocations"]:
+        if may_be_empty and not consumer.allocations:
             raise PlacementError(f"No allocations for consumer '{parsed_args.uuid}'")
-        payload["allocations"] = without(payload["allocations"], providers, parsed_args.resource_class)
-        if may_be_empty or payload["allocations"]:
-            replace_allocations(self.client, parsed_args.uuid, payload)
+        left = without(consumer.allocations, providers, parsed_args.resource_class)
+        if may_be_empty or left:
+            version = base.version_before_consumer_types(self.client) or self.client.version
+            document = replace(consumer, allocations=left).to_json(version)
+            self.client.set_allocations(parsed_args.uuid, document, version)
         else:
             self.client.delete_allocations(parsed_args.uuid)
 
 
-def with_amounts(allocations: Mapping[str, Document], wanted: syntax.Allocations) -> dict[str, Document]:
-    """The allocations with some amounts set."""
-    amended = {provider: {"resources": dict(item["resources"])} for provider, item in allocations.items()}
+def with_amounts(allocations: Allocations, wanted: syntax.Allocations) -> Allocations:
+    """Return the allocations with some amounts set."""
+    amended = {provider: dict(amounts) for provider, amounts in allocations.items()}
     for provider, amounts in wanted.items():
-        amended.setdefault(provider, {"resources": {}})["resources"].update(amounts)
+        amended.setdefault(provider, {}).update(amounts)
     return amended
-
-
-def write_allocations(client: PlacementClient, consumer: str, document: Document) -> None:
-    """Write a document of allocations in the newest version in which the consumer can be as it says.
-
-    From 1.38 on a consumer must have a type, and one that has none is shown as ``unknown``.
-    """
-    payload = {key: value for key, value in document.items() if key != "consumer_type"}
-    kind = document.get("consumer_type", UNKNOWN_TYPE)
-    if kind != UNKNOWN_TYPE:
-        client.set_allocations(consumer, {**payload, "consumer_type": kind})
-    else:
-        client.set_allocations(consumer, payload, min(client.version, microversion.REPARENTING))
-
-
-def replace_allocations(client: PlacementClient, consumer: str, payload: Document) -> None:
-    """Write back a document of allocations that was read.
-
-    A consumer without a type cannot be written where types are required; an older version leaves it as it is.
-    """
-    version = base.version_before_consumer_types(client)
-    if version is None:
-        client.set_allocations(consumer, payload)
-    else:
-        untyped = {key: value for key, value in payload.items() if key != "consumer_type"}
-        client.set_allocations(consumer, untyped, version)
 
 
 class ShowAllocation(base.Lister):

@@ -5,13 +5,15 @@ from __future__ import annotations
 
 import argparse
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from osc_placement import microversion, syntax
-from osc_placement.api.client import Document, PlacementClient
+from osc_placement.api.client import PlacementClient
 from osc_placement.api.concurrency import map_in_order
+from osc_placement.api.consumer import Allocations, Consumer, describe_consumers
 from osc_placement.api.retry import retry
 from osc_placement.commands import base
 from osc_placement.commands.allocation import SHOW, without
@@ -85,36 +87,30 @@ class MoveAllocation(base.Lister):
             (resolve(provider), amounts) for provider, amounts in parsed_args.allocation
         )
         with WriteWatch(self.app.stderr, f"{SHOW} {parsed_args.target}") as watch:
-            payloads = retry(lambda _attempt: self._move(parsed_args, given, watch))
-        return COLUMNS, rows_of(payloads)
+            consumers = retry(lambda _attempt: self._move(parsed_args, given, watch))
+        return COLUMNS, rows_of(consumers)
 
     def _move(
         self, parsed_args: argparse.Namespace, given: syntax.Allocations, watch: WriteWatch
-    ) -> dict[str, Document]:
-        source, target = (
-            {"consumer_generation": None, **self.client.list_allocations(consumer)}
-            for consumer in (parsed_args.source, parsed_args.target)
-        )
-        had = amounts_of(source)
-        kept = amounts_of(
-            {"allocations": without(source["allocations"], parsed_args.provider, parsed_args.resource_class)}
-        )
-        moved = subtract(had, kept)
+    ) -> list[Consumer]:
+        source, target = map(self.client.read_consumer, (parsed_args.source, parsed_args.target))
+        kept = without(source.allocations, parsed_args.provider, parsed_args.resource_class)
+        moved = subtract(source.allocations, kept)
         if not moved:
             raise PlacementError(f"Consumer {parsed_args.source} has nothing of what is to be moved")
-        owner: Document = {
-            key: source[key] for key in ("project_id", "user_id", "consumer_type") if key in source
-        }
-        target = {**owner, **target}
-        if parsed_args.consumer_type:
-            target["consumer_type"] = parsed_args.consumer_type
-        payloads = {
-            parsed_args.source: {**source, "allocations": to_body(add(kept, given))},
-            parsed_args.target: {**target, "allocations": to_body(add(amounts_of(target), moved))},
-        }
+        consumers = [
+            replace(source, allocations=add(kept, given)),
+            replace(
+                target,
+                project_id=target.project_id or source.project_id,
+                user_id=target.user_id or source.user_id,
+                consumer_type=parsed_args.consumer_type or target.consumer_type or source.consumer_type,
+                allocations=add(target.allocations, moved),
+            ),
+        ]
         watch.begin()
-        write_consumers(self.client, payloads, types_matter=bool(parsed_args.consumer_type))
-        return payloads
+        write_consumers(self.client, consumers, types_matter=bool(parsed_args.consumer_type))
+        return consumers
 
 
 class ApplyAllocations(base.Lister):
@@ -150,29 +146,27 @@ class ApplyAllocations(base.Lister):
             check_providers_once(entry, uuids)
         shown = entries[0].uuid if entries else "CONSUMER"
         with WriteWatch(self.app.stderr, f"{SHOW} {shown}") as watch:
-            payloads = retry(lambda _attempt: self._apply(entries, uuids, watch))
-        return COLUMNS, rows_of(payloads)
+            consumers = retry(lambda _attempt: self._apply(entries, uuids, watch))
+        return COLUMNS, rows_of(consumers)
 
     def _apply(
         self, entries: Sequence[ConsumerEntry], uuids: Mapping[str, str], watch: WriteWatch
-    ) -> dict[str, Document]:
-        current = map_in_order(lambda entry: self.client.list_allocations(entry.uuid), entries)
-        payloads = {
-            entry.uuid: {
-                "allocations": {
-                    uuids[provider]: {"resources": dict(amounts)}
-                    for provider, amounts in entry.resources.items()
-                },
-                "project_id": entry.project,
-                "user_id": entry.user,
-                "consumer_generation": document.get("consumer_generation"),
-                "consumer_type": entry.type or document.get("consumer_type", UNKNOWN_TYPE),
-            }
-            for entry, document in zip(entries, current, strict=True)
-        }
+    ) -> list[Consumer]:
+        current = map_in_order(lambda entry: self.client.read_consumer(entry.uuid), entries)
+        consumers = [
+            Consumer(
+                entry.uuid,
+                consumer.generation,
+                entry.project,
+                entry.user,
+                entry.type or consumer.consumer_type,
+                {uuids[provider]: amounts for provider, amounts in entry.resources.items()},
+            )
+            for entry, consumer in zip(entries, current, strict=True)
+        ]
         watch.begin()
-        write_consumers(self.client, payloads, types_matter=any(entry.type for entry in entries))
-        return payloads
+        write_consumers(self.client, consumers, types_matter=any(entry.type for entry in entries))
+        return consumers
 
 
 def check_providers_once(entry: ConsumerEntry, uuids: Mapping[str, str]) -> None:
@@ -187,75 +181,49 @@ def check_providers_once(entry: ConsumerEntry, uuids: Mapping[str, str]) -> None
         names[uuids[name]] = name
 
 
-# amounts by class, by UUID of a provider
-
-
-def amounts_of(document: Document) -> dict[str, Counter[str]]:
-    """What a document of allocations says."""
-    return {provider: Counter(item["resources"]) for provider, item in document["allocations"].items()}
-
-
-def add(
-    first: Mapping[str, Counter[str]], second: Mapping[str, Mapping[str, int]]
-) -> dict[str, Counter[str]]:
-    """Both together."""
+def add(first: Allocations, second: Allocations) -> Allocations:
+    """Return both together."""
     return {
-        provider: first.get(provider, Counter()) + Counter(second.get(provider, {}))
+        provider: dict(Counter(first.get(provider, {})) + Counter(second.get(provider, {})))
         for provider in dict.fromkeys([*first, *second])
     }
 
 
-def subtract(
-    first: Mapping[str, Counter[str]], second: Mapping[str, Counter[str]]
-) -> dict[str, Counter[str]]:
-    """What the first has and the second has not."""
-    left = {provider: amounts - second.get(provider, Counter()) for provider, amounts in first.items()}
+def subtract(first: Allocations, second: Allocations) -> Allocations:
+    """Return what the first has and the second has not."""
+    left = {
+        provider: dict(Counter(amounts) - Counter(second.get(provider, {})))
+        for provider, amounts in first.items()
+    }
     return {provider: amounts for provider, amounts in left.items() if amounts}
 
 
-def to_body(amounts: Mapping[str, Counter[str]]) -> Document:
-    """The allocations as the API takes them."""
-    return {provider: {"resources": dict(of_classes)} for provider, of_classes in amounts.items()}
+def write_consumers(client: PlacementClient, consumers: Collection[Consumer], *, types_matter: bool) -> None:
+    """Write several consumers in one transaction.
 
-
-def write_consumers(client: PlacementClient, payloads: Mapping[str, Document], *, types_matter: bool) -> None:
-    """Write several consumers in one transaction; in an older version if one of them has no type.
-
-    From 1.38 on each must have one. Before, those that have one keep it, and none can be given one: if
-    somebody asked for that, it is an error.
+    If one of them has no type, none can be given one: raise PlacementError if somebody asked for that.
     """
-    untyped_consumers = [
-        consumer
-        for consumer, payload in payloads.items()
-        if payload.get("consumer_type", UNKNOWN_TYPE) == UNKNOWN_TYPE
-    ]
-    if untyped_consumers and types_matter:
+    untyped = next((consumer for consumer in consumers if consumer.is_untyped), None)
+    if untyped and types_matter:
         raise PlacementError(
-            f"Consumer {untyped_consumers[0]} has no type, and one request cannot write it together with "
+            f"Consumer {untyped.uuid} has no type, and one request cannot write it together with "
             "consumers that are given one; give it a type too (openstack resource provider allocation set "
             "--amend --consumer-type), or none to the others"
         )
-    if not untyped_consumers and client.version >= microversion.CONSUMER_TYPES:
-        client.set_many_allocations(payloads)
-        return
-    untyped = {
-        consumer: {key: value for key, value in payload.items() if key != "consumer_type"}
-        for consumer, payload in payloads.items()
-    }
-    client.set_many_allocations(untyped, min(client.version, microversion.REPARENTING))
+    client.set_many_allocations(*describe_consumers(consumers, client.version))
 
 
-def rows_of(payloads: Mapping[str, Document]) -> list[tuple[Any, ...]]:
-    """A row for each provider of each consumer that has something."""
+def rows_of(consumers: Iterable[Consumer]) -> list[tuple[Any, ...]]:
+    """Return a row for each provider of each consumer that has something."""
     return [
         (
-            consumer,
+            consumer.uuid,
             provider,
-            item["resources"],
-            payload["project_id"],
-            payload["user_id"],
-            payload.get("consumer_type", UNKNOWN_TYPE),
+            dict(amounts),
+            consumer.project_id,
+            consumer.user_id,
+            consumer.consumer_type or UNKNOWN_TYPE,
         )
-        for consumer, payload in payloads.items()
-        for provider, item in payload["allocations"].items()
+        for consumer in consumers
+        for provider, amounts in consumer.allocations.items()
     ]

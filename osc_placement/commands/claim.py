@@ -10,9 +10,10 @@ from typing import Any, Final
 
 from osc_placement import microversion
 from osc_placement.api.client import Document, PlacementClient
+from osc_placement.api.consumer import Consumer, describe_consumers
 from osc_placement.api.retry import is_conflict, retry
 from osc_placement.commands import base
-from osc_placement.commands.allocation import SHOW, write_allocations
+from osc_placement.commands.allocation import SHOW
 from osc_placement.commands.candidate_query import CandidateQuery
 from osc_placement.commands.candidate_rows import (
     CHOICES,
@@ -148,15 +149,13 @@ class ClaimAllocationCandidate(CandidateQuery, base.Lister):
 
 def claim_candidate(client: PlacementClient, consumer: str, candidate: Document, owner: Document) -> bool:
     """Allocate a candidate to a consumer that has nothing; False if there is no room any more."""
-    document = {
-        **candidate,
-        **{key: value for key, value in owner.items() if value},
-        "consumer_generation": None,
-    }
+    taker = Consumer.from_json(consumer, candidate | owner)
+    documents, version = describe_consumers([taker], client.version)
 
     def write(_attempt: int) -> None:
         try:
-            write_allocations(client, consumer, document)
+            # a candidate has more than what is allocated, as the groups that providers are for
+            client.set_allocations(consumer, candidate | documents[consumer], version)
         except Conflict as conflict:
             if is_conflict(conflict):
                 require_nothing(client, consumer)

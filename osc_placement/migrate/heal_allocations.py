@@ -14,7 +14,8 @@ import sys
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from osc_placement.batch.plan import Change, Consumer, Plan, ProviderState
+from osc_placement.api.consumer import Consumer
+from osc_placement.batch.plan import Change, Plan, ProviderState
 from osc_placement.batch.record import Recorded, edits_of
 from osc_placement.flavor import NoClaim
 from osc_placement.migrate.bare_metal import claim_of_node

@@ -14,7 +14,8 @@ from dataclasses import replace
 
 from osc_placement import microversion
 from osc_placement.api.concurrency import map_in_order
-from osc_placement.batch.plan import Change, Consumer, describe_owner
+from osc_placement.api.consumer import Consumer
+from osc_placement.batch.plan import Change, describe_owner
 from osc_placement.batch.select import read_states
 from osc_placement.migrate.base import Context, Finding, Trouble
 from osc_placement.migrate.landscape import Holdings, Landscape, Owner, iterate_amounts

@@ -48,7 +48,7 @@ def _describe_provider(step: ProviderStep) -> Iterator[str]:
 
 def _describe_consumer(step: ConsumerStep) -> Iterator[str]:
     entry = step.entry
-    yield f"{'~' if step.existing.resources else '+'} allocations of {entry.uuid} (project {entry.project})"
+    yield f"{'~' if step.existing.allocations else '+'} allocations of {entry.uuid} (project {entry.project})"
     for provider, amounts in sorted(entry.resources.items()):
         yield f"    + {provider}: " + ", ".join(
             f"{name}={amount}" for name, amount in sorted(amounts.items())

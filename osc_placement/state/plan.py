@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
+from osc_placement.api.consumer import Consumer
 from osc_placement.batch.inventory import is_same_ratio
 from osc_placement.batch.plan import FACETS, Change, Decision, Facet, ProviderState
 from osc_placement.errors import PlacementError
@@ -25,17 +26,6 @@ _NOTHING: Final = ProviderState(inventories={}, traits=frozenset(), aggregates=f
 
 class DocumentMismatch(PlacementError):
     """The document cannot become the state of this server."""
-
-
-@dataclass(frozen=True, slots=True)
-class Consumer:
-    """A consumer on the server, if it has allocations; amounts are by class, by UUID of a provider."""
-
-    generation: int | None = None
-    project: str = ""
-    user: str = ""
-    type: str | None = None
-    resources: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,7 +277,7 @@ def only(facets: Iterable[Facet], state: ProviderState) -> ProviderState:
 
 
 def _plan_consumer(entry: ConsumerEntry, matched: Mapping[str, Provider], current: Current) -> ConsumerStep:
-    existing = current.consumers.get(entry.uuid, Consumer())
+    existing = current.consumers.get(entry.uuid, Consumer(entry.uuid))
     return ConsumerStep(entry, existing, not _is_as_said(entry, existing, matched))
 
 
@@ -295,11 +285,11 @@ def _is_as_said(entry: ConsumerEntry, existing: Consumer, matched: Mapping[str, 
     if not all(name in matched for name in entry.resources):
         return False
     resources = {matched[name].uuid: amounts for name, amounts in entry.resources.items()}
-    return (existing.project, existing.user, existing.resources) == (
+    return (existing.project_id, existing.user_id, existing.allocations) == (
         entry.project,
         entry.user,
         resources,
-    ) and (entry.type in (None, existing.type))
+    ) and (entry.type in (None, existing.consumer_type))
 
 
 def _sort_into_levels(

@@ -11,16 +11,15 @@ from dataclasses import replace
 from operator import itemgetter
 
 from osc_placement import microversion
-from osc_placement.api.client import Document as ApiDocument
 from osc_placement.api.client import PlacementClient
 from osc_placement.api.concurrency import Reading, map_in_order
+from osc_placement.api.consumer import Consumer
 from osc_placement.batch.plan import ProviderState
 from osc_placement.batch.select import read_state
 from osc_placement.errors import NotFound, PlacementError
-from osc_placement.model import CUSTOM_PREFIX, PARTS, UNKNOWN_TYPE, Part, Provider, ProviderRecord
+from osc_placement.model import CUSTOM_PREFIX, PARTS, Part, Provider, ProviderRecord
 from osc_placement.state.document import ConsumerEntry, Document, ProviderEntry
 from osc_placement.state.plan import (
-    Consumer,
     Current,
     Leftover,
     ProviderEdit,
@@ -65,7 +64,7 @@ def read_document(
         consumers = {
             uuid: consumer
             for uuid, consumer in consumers.items()
-            if names.keys() >= consumer.resources.keys()
+            if names.keys() >= consumer.allocations.keys()
         }
     return Document(
         resource_classes=_custom(_list_classes(client), selection, records, "inventories"),
@@ -74,7 +73,7 @@ def read_document(
         consumers=tuple(
             _consumer_entry(uuid, consumer, names)
             for uuid, consumer in consumers.items()
-            if consumer.resources
+            if consumer.allocations
         ),
     )
 
@@ -114,7 +113,7 @@ def _read_all_consumers(
         return _read_consumers(client, _list_consumers(client, records, reading), reading)
     uuids = {record.provider.uuid for record in records}
     return {
-        answer["uuid"]: _to_consumer(answer)
+        answer["uuid"]: Consumer.from_json(answer["uuid"], answer)
         for answer in sorted(at_once, key=itemgetter("uuid"))
         if not uuids.isdisjoint(answer["allocations"])
     }
@@ -160,8 +159,9 @@ def _state(record: ProviderRecord) -> ProviderState:
 
 
 def _consumer_entry(uuid: str, consumer: Consumer, names: Mapping[str, str]) -> ConsumerEntry:
-    resources = {_look_up(provider, names): amounts for provider, amounts in consumer.resources.items()}
-    return ConsumerEntry(uuid, consumer.project, consumer.user, resources, consumer.type)
+    resources = {_look_up(provider, names): amounts for provider, amounts in consumer.allocations.items()}
+    kind = None if consumer.is_untyped else consumer.consumer_type
+    return ConsumerEntry(uuid, consumer.project_id or "", consumer.user_id or "", resources, kind)
 
 
 def _look_up(uuid: str, names: Mapping[str, str]) -> str:
@@ -280,7 +280,7 @@ def _read_leftover_consumers(
     gone = [consumer for consumer in here if consumer not in named]
     if selection:
         read = _read_consumers(client, gone, reading)
-        gone = [consumer for consumer in gone if uuids >= read[consumer].resources.keys()]
+        gone = [consumer for consumer in gone if uuids >= read[consumer].allocations.keys()]
     return tuple(gone)
 
 
@@ -296,30 +296,9 @@ def _read_consumers(client: PlacementClient, uuids: Iterable[str], reading: Read
     uuids = list(uuids)
     reading.on_total(len(uuids))
     read = map_in_order(
-        lambda uuid: read_consumer(client, uuid),
+        client.read_consumer,
         uuids,
         threads=reading.concurrency,
         on_result=reading.on_item,
     )
     return dict(zip(uuids, read, strict=True))
-
-
-def read_consumer(client: PlacementClient, uuid: str) -> Consumer:
-    """Read a consumer; without allocations it does not exist, and is a Consumer without generation."""
-    answer = client.list_allocations(uuid)
-    return _to_consumer(answer) if answer["allocations"] else Consumer()
-
-
-def _to_consumer(answer: ApiDocument) -> Consumer:
-    kind = answer.get("consumer_type", UNKNOWN_TYPE)
-    return Consumer(
-        generation=answer.get("consumer_generation"),
-        project=answer["project_id"],
-        user=answer["user_id"],
-        type=None if kind == UNKNOWN_TYPE else kind,
-        resources=_amounts_by_provider(answer),
-    )
-
-
-def _amounts_by_provider(answer: ApiDocument) -> dict[str, dict[str, int]]:
-    return {provider: entry["resources"] for provider, entry in answer["allocations"].items()}

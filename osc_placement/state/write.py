@@ -19,14 +19,13 @@ from typing import Final, Literal
 from osc_placement import microversion
 from osc_placement.api.client import Document, PlacementClient
 from osc_placement.api.concurrency import CONCURRENCY, map_in_order
+from osc_placement.api.consumer import Consumer, describe_consumers
 from osc_placement.api.retry import retry
 from osc_placement.batch.execute import run_change
 from osc_placement.batch.plan import EXIT_DONE, EXIT_INTERRUPTED, EXIT_PARTIAL
 from osc_placement.errors import NotFound, OutcomeUnknown, is_outcome_unknown
-from osc_placement.microversion import Version
 from osc_placement.model import Provider
-from osc_placement.state.plan import ApplyPlan, Consumer, ConsumerStep, Kind, ProviderEdit, ProviderStep
-from osc_placement.state.read import read_consumer
+from osc_placement.state.plan import ApplyPlan, ConsumerStep, Kind, ProviderEdit, ProviderStep
 
 LOG = logging.getLogger(__name__)
 
@@ -222,29 +221,15 @@ class _Writer:
 
     def _write_consumer(self, step: ConsumerStep) -> Done:
         """Replace the allocations; when somebody else was faster, with the generation of now."""
+        entry = step.entry
+        resources = {self._uuids[name]: amounts for name, amounts in entry.resources.items()}
+        wanted = Consumer(entry.uuid, None, entry.project, entry.user, entry.type, resources)
 
         def write(attempt: int) -> None:
-            existing = read_consumer(self._client, step.entry.uuid) if attempt > 1 else step.existing
-            payload, version = self._make_payload(step, existing)
-            self._client.set_allocations(step.entry.uuid, payload, version)
+            existing = self._client.read_consumer(entry.uuid) if attempt > 1 else step.existing
+            consumer = replace(wanted, generation=existing.generation)
+            documents, version = describe_consumers([consumer], self._client.version)
+            self._client.set_allocations(entry.uuid, documents[entry.uuid], version)
 
         retry(write, stop=self.stop)
-        return "updated" if step.existing.resources else "created"
-
-    def _make_payload(self, step: ConsumerStep, existing: Consumer) -> tuple[Document, Version]:
-        """The body, and the version it is for: from 1.38 on a body must have a type."""
-        entry, version = step.entry, self._client.version
-        payload: Document = {
-            "allocations": {
-                self._uuids[name]: {"resources": dict(amounts)} for name, amounts in entry.resources.items()
-            },
-            "project_id": entry.project,
-            "user_id": entry.user,
-        }
-        if version >= microversion.CONSUMER_GENERATIONS:
-            payload["consumer_generation"] = existing.generation
-        if entry.type is not None:
-            payload["consumer_type"] = entry.type
-        elif version >= microversion.CONSUMER_TYPES:
-            version = microversion.REPARENTING
-        return payload, version
+        return "updated" if step.existing.allocations else "created"

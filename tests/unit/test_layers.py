@@ -34,6 +34,8 @@ ARROWS = {
     "api.operations": ("api.transport", *LEAVES),
     # threads and nothing else
     "api.concurrency": (),
+    "api.consumer": LEAVES,
+    "api.retry": LEAVES,
     "batch": ("api", "whole_file", *LEAVES),
     "state": ("api", "batch", *LEAVES),
     "report": ("api", *LEAVES),
@@ -111,6 +113,7 @@ PURE = (
     *SHARED,
     "flavor",
     "syntax",
+    "api.consumer",
     "batch.plan",
     "batch.inventory",
     "batch.gate",

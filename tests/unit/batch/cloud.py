@@ -4,6 +4,7 @@
 import threading
 
 from osc_placement import codes, errors, microversion
+from osc_placement.api.consumer import Consumer
 from osc_placement.model import Inventory, Provider
 
 
@@ -94,6 +95,10 @@ class FakeCloud:
         """As the client's."""
         self.calls.append(("read", consumer))
         return self.claims.get(consumer, {"allocations": {}})
+
+    def read_consumer(self, consumer, _version=None):
+        """As the client's."""
+        return Consumer.from_json(consumer, self.list_allocations(consumer))
 
     def set_allocations(self, consumer, payload, _version=None):
         """As the client's."""

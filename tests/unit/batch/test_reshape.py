@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from osc_placement.batch.reshape import Consumer, Move, ReshapeRefused, World, plan_reshape, plan_undo
+from osc_placement.api.consumer import Consumer
+from osc_placement.batch.reshape import Move, ReshapeRefused, World, plan_reshape, plan_undo
 from osc_placement.model import Inventory, Provider
 
 
@@ -31,7 +32,12 @@ def make_world(inventories, holdings=None):
         held,
         {
             name: Consumer(
-                3, "p", "u", {uuid: amounts[name] for uuid, amounts in held.items() if name in amounts}
+                name,
+                3,
+                "p",
+                "u",
+                None,
+                {uuid: amounts[name] for uuid, amounts in held.items() if name in amounts},
             )
             for name in consumers
         },
@@ -193,11 +199,11 @@ def after(plan):
     """The world once a plan has been carried out."""
     world = plan.world
     consumers = {
-        name: replace(consumer, amounts=plan.amounts_of(name) if name in plan.consumers else consumer.amounts)
+        name: replace(consumer, allocations=plan.amounts_of(name)) if name in plan.consumers else consumer
         for name, consumer in world.consumers.items()
     }
     holdings = {
-        uuid: {name: one.amounts[uuid] for name, one in consumers.items() if uuid in one.amounts}
+        uuid: {name: one.allocations[uuid] for name, one in consumers.items() if uuid in one.allocations}
         for uuid in world.providers
     }
     return replace(world, inventories=dict(plan.inventories), holdings=holdings, consumers=consumers)

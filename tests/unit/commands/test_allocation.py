@@ -3,7 +3,7 @@
 
 import pytest
 
-from osc_placement import errors, microversion
+from osc_placement import errors
 from osc_placement.commands import allocation
 from tests.unit.commands.shell import run
 from tests.unit.fake_placement import FakePlacement
@@ -41,22 +41,9 @@ def document(**facts):
 )
 def test_what_remains_when_some_is_taken_away(providers, classes, remaining):
     """No provider remains without a class, and what is read is not changed."""
-    before = held()
-    left = allocation.without(before, providers, classes)
-    assert {provider: item["resources"] for provider, item in left.items()} == remaining
-    assert before == held()
-
-
-@pytest.mark.parametrize(
-    ("version", "body"),
-    [
-        (microversion.parse("1.11"), [{"resource_provider": {"uuid": HOST1}, "resources": {"VCPU": 1}}]),
-        (microversion.parse("1.12"), {HOST1: {"resources": {"VCPU": 1}}}),
-    ],
-)
-def test_allocations_are_written_as_the_version_wants_them(version, body):
-    """A list at first, by provider since 1.12."""
-    assert allocation.allocations_body({HOST1: {"VCPU": 1}}, version) == body
+    before = {provider: item["resources"] for provider, item in held().items()}
+    assert allocation.without(before, providers, classes) == remaining
+    assert before == {provider: item["resources"] for provider, item in held().items()}
 
 
 OWNER = "--project-id p --user-id u"
@@ -151,7 +138,7 @@ def test_taking_away_leaves_the_type_of_the_consumer_alone(api_version, sent_as,
     assert written.headers["OpenStack-API-Version"] == f"placement {sent_as}"
     assert ("consumer_type" in written.body) is type_is_sent
     assert written.body["consumer_generation"] == 4
-    assert written.body["allocations"] == {HOST1: held()[HOST1]}
+    assert written.body["allocations"] == {HOST1: {"resources": held()[HOST1]["resources"]}}
 
 
 @pytest.mark.parametrize(("api_version", "method"), [("1.12", "DELETE"), ("1.27", "DELETE"), ("1.28", "PUT")])

@@ -3,10 +3,11 @@
 
 from hypothesis import strategies as st
 
+from osc_placement.api.consumer import Consumer
 from osc_placement.batch.plan import ProviderState
 from osc_placement.model import MAX_AMOUNT, MAX_RATIO, Inventory, Provider
 from osc_placement.state.document import ConsumerEntry, Document, ProviderEntry
-from osc_placement.state.plan import Consumer, Current
+from osc_placement.state.plan import Current
 
 CLASSES = ("CUSTOM_A", "CUSTOM_B", "DISK_GB", "MEMORY_MB", "VCPU")
 TRAITS = ("COMPUTE_NODE", "CUSTOM_T", "CUSTOM_U", "HW_CPU_X86_AVX")
@@ -91,6 +92,7 @@ def server_of(document):
         states={entry.uuid: (providers[entry.uuid], entry.state) for entry in document.providers},
         consumers={
             entry.uuid: Consumer(
+                entry.uuid,
                 1,
                 entry.project,
                 entry.user,

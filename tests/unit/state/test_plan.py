@@ -7,6 +7,7 @@ import time
 import pytest
 from hypothesis import given
 
+from osc_placement.api.consumer import Consumer
 from osc_placement.batch.plan import ProviderState
 from osc_placement.model import Inventory, Provider
 from osc_placement.state.description import describe_plan
@@ -18,7 +19,7 @@ from osc_placement.state.document import (
     parse_document,
 )
 from osc_placement.state.node import InvalidDocument
-from osc_placement.state.plan import Consumer, Current, DocumentMismatch, Leftover, plan_apply
+from osc_placement.state.plan import Current, DocumentMismatch, Leftover, plan_apply
 from osc_placement.state.selection import Selection, select_document
 from tests.unit.state.documents import CLASSES, TRAITS, documents, server_of
 
@@ -141,11 +142,16 @@ def test_a_ratio_as_mariadb_reads_it_back_is_no_change():
 
 @pytest.mark.parametrize(
     "difference",
-    [{"project": "other"}, {"user": "other"}, {"type": "OTHER"}, {"resources": {"u": {"VCPU": 2}}}],
+    [
+        {"project_id": "other"},
+        {"user_id": "other"},
+        {"consumer_type": "OTHER"},
+        {"allocations": {"u": {"VCPU": 2}}},
+    ],
 )
 def test_any_difference_of_a_consumer_is_a_change(difference):
     """Owner, type and amounts all count; what the document says is shown."""
-    consumer = Consumer(1, "project", "user", "INSTANCE", {"u": {"VCPU": 1}})
+    consumer = Consumer("c", 1, "project", "user", "INSTANCE", {"u": {"VCPU": 1}})
     entry = ConsumerEntry("c", "project", "user", {"a": {"VCPU": 1}}, "INSTANCE")
     document = Document(providers=(ProviderEntry("a"),), consumers=(entry,))
     provider = Provider("u", "a", 1)
@@ -159,7 +165,7 @@ def test_any_difference_of_a_consumer_is_a_change(difference):
 
 def test_a_type_that_is_not_given_is_left():
     """Servers before 1.38 know no types, so a document may do without."""
-    consumer = Consumer(1, "project", "user", "INSTANCE", {"u": {"VCPU": 1}})
+    consumer = Consumer("c", 1, "project", "user", "INSTANCE", {"u": {"VCPU": 1}})
     entry = ConsumerEntry("c", "project", "user", {"a": {"VCPU": 1}})
     document = Document(providers=(ProviderEntry("a"),), consumers=(entry,))
     assert describe(document, server(Provider("u", "a", 1), consumers={"c": consumer})) == []

@@ -7,11 +7,12 @@ import pytest
 
 from osc_placement import codes
 from osc_placement.api import retry
+from osc_placement.api.consumer import Consumer
 from osc_placement.batch.plan import ProviderState
 from osc_placement.errors import VersionTooLow
 from osc_placement.model import Inventory, Provider
 from osc_placement.state.document import ConsumerEntry, Document, ProviderEntry
-from osc_placement.state.plan import Consumer, Current, plan_apply
+from osc_placement.state.plan import Current, plan_apply
 from osc_placement.state.write import apply_plan
 from tests.unit.fake_placement import FakePlacement, error
 
@@ -195,7 +196,7 @@ def test_allocations_that_are_there_are_updated():
         resource_classes=CLASSES,
         providers=(provider,),
         states={"c": (provider, ProviderState())},
-        consumers={"k": Consumer(4, "project", "user", "INSTANCE", {"c": {"VCPU": 9}})},
+        consumers={"k": Consumer("k", 4, "project", "user", "INSTANCE", {"c": {"VCPU": 9}})},
     )
     document = Document(providers=(ProviderEntry("child", "c"),), consumers=tree().consumers)
     server = fake()
