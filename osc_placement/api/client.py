@@ -7,7 +7,7 @@ these: in one request of osc-placement's own server, elsewhere in as many as it 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -15,7 +15,7 @@ from keystoneauth1.session import Session
 
 from osc_placement import microversion
 from osc_placement.api import piecewise
-from osc_placement.api.concurrency import CONCURRENCY, Reading
+from osc_placement.api.concurrency import CONCURRENCY, Reading, map_in_order
 from osc_placement.api.consumer import Consumer
 from osc_placement.api.operations import PROVIDER_SHAPE, Operations, provider_filters
 from osc_placement.api.transport import Document, document
@@ -147,6 +147,40 @@ class PlacementClient(Operations):
     def read_consumer(self, uuid: str, version: Version | None = None) -> Consumer:
         """Read one consumer; one that holds nothing has nothing but its UUID."""
         return Consumer.from_json(uuid, self.list_allocations(uuid, version))
+
+    def read_consumers(
+        self,
+        providers: Collection[str],
+        reading: Reading | None = None,
+        *,
+        used: Sequence[str] | None = None,
+        whole: bool = True,
+    ) -> Iterable[Consumer]:
+        """Read the consumers that hold anything of these providers.
+
+        One request where the server has the bulk read; elsewhere one for each provider, or for each that is
+        ``used``, and one for each consumer, which may hold nothing any more by then. If ``whole`` is False
+        the latter are left out, and a consumer has its UUID, and what it holds of these providers.
+        """
+        at_once = self.list_consumers()
+        if at_once is not None:
+            wanted = frozenset(providers)
+            return (
+                Consumer.from_json(document["uuid"], document)
+                for document in at_once
+                if not wanted.isdisjoint(document["allocations"])
+            )
+        reading = reading or Reading()
+        self.allow_concurrency(reading.concurrency)
+        holders = piecewise.read_holders(self, list(providers) if used is None else used, reading)
+        if not whole:
+            return holders
+        return self.read_each_consumer(sorted(consumer.uuid for consumer in holders), reading)
+
+    def read_each_consumer(self, uuids: Sequence[str], reading: Reading) -> list[Consumer]:
+        """Read consumers one by one, in this order."""
+        reading.on_total(len(uuids))
+        return map_in_order(self.read_consumer, uuids, threads=reading.concurrency, on_result=reading.on_item)
 
     def list_consumers(self) -> list[Document] | None:
         """What every consumer holds and whose it is, in one request; None where the server cannot tell so.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reading many providers from a placement that has no bulk read: in as few requests as the API allows.
+"""Reading many providers, or consumers, from a placement without bulk reads: in as few requests as can be.
 
 Inventories and aggregates cost a request for each provider. Usages, traits and capacities do not have to: the
 summaries of ``GET /allocation_candidates?resources=VCPU:1`` have them for every provider of every tree in
@@ -9,13 +9,14 @@ Providers that no summary has, as those that are full, are asked one by one. The
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final, Protocol
 
 from osc_placement import microversion
 from osc_placement.api.concurrency import Reading, map_in_order
+from osc_placement.api.consumer import Consumer
 from osc_placement.errors import BadAnswer, Forbidden, NotFound
 from osc_placement.microversion import Version
 from osc_placement.model import Part
@@ -49,6 +50,9 @@ class Placement(Protocol):
         """Those of a provider."""
 
     def list_provider_aggregates(self, uuid: str) -> Document:
+        """Those of a provider."""
+
+    def list_provider_allocations(self, uuid: str) -> Document:
         """Those of a provider."""
 
     def allocation_candidates(self, params: Sequence[tuple[str, str]]) -> Document:
@@ -85,6 +89,25 @@ def read_capacities(
     read = _read_round(client, documents, [part for part in parts if part not in late], reading)
     known = _read_summaries_of_free(client, {document["uuid"] for document in read})
     return _complete(client, read, known, late, reading)
+
+
+def read_holders(client: Placement, providers: Sequence[str], reading: Reading) -> list[Consumer]:
+    """Read who holds anything of these providers, and how much of them; owners and types are not told."""
+    reading.on_total(len(providers))
+
+    def read(uuid: str) -> tuple[str, Document]:
+        try:
+            return uuid, client.list_provider_allocations(uuid)["allocations"]
+        except NotFound:
+            # deleted since it was listed, which needs that nobody holds anything of it
+            return uuid, {}
+
+    held: dict[str, dict[str, Mapping[str, int]]] = defaultdict(dict)
+    read_ones = map_in_order(read, providers, threads=reading.concurrency, on_result=reading.on_item)
+    for provider, consumers in read_ones:
+        for consumer, entry in consumers.items():
+            held[consumer][provider] = entry["resources"]
+    return [Consumer(uuid, allocations=allocations) for uuid, allocations in held.items()]
 
 
 def _complete(

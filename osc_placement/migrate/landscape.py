@@ -5,14 +5,13 @@ from __future__ import annotations
 
 import sys
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 from osc_placement import microversion
 from osc_placement.api.client import PlacementClient
-from osc_placement.api.concurrency import map_in_order
-from osc_placement.errors import NotFound
+from osc_placement.api.concurrency import Reading
 from osc_placement.model import Inventory, ProviderRecord
 
 SHARING: Final = "MISC_SHARES_VIA_AGGREGATE"
@@ -96,41 +95,16 @@ def read_landscape(client: PlacementClient, concurrency: int) -> Landscape:
     client.require(microversion.CONSUMER_GENERATIONS, "a look at allocations")
     found = client.read_providers(want=("inventories", "traits", "aggregates"), concurrency=concurrency)
     records = {record.provider.uuid: record for record in found}
-    at_once = client.list_consumers()
-    if at_once is None:
-        return Landscape(records, _read_holdings(client, records, concurrency))
-    held = {consumer["uuid"]: _read_claims(consumer["allocations"]) for consumer in at_once}
-    return Landscape(records, held, {consumer["uuid"]: _read_owner(consumer) for consumer in at_once})
-
-
-def _read_holdings(client: PlacementClient, uuids: Iterable[str], concurrency: int) -> Holdings:
-    client.allow_concurrency(concurrency)
-
-    def read(uuid: str) -> tuple[str, dict[str, dict[str, int]]]:
-        return uuid, _read_consumers(client, uuid)
-
-    held: dict[str, dict[str, Mapping[str, int]]] = defaultdict(dict)
-    for uuid, consumers in map_in_order(read, list(uuids), threads=concurrency):
-        for consumer, amounts in consumers.items():
-            held[consumer][uuid] = amounts
-    return dict(held)
-
-
-def _read_owner(consumer: Mapping[str, Any]) -> Owner:
-    """PERF: of 100,000 consumers most have the project and user of another: one string for all."""
-    return sys.intern(consumer["project_id"]), sys.intern(consumer["user_id"])
-
-
-def _read_claims(allocations: Mapping[str, Any]) -> Claims:
-    return {sys.intern(provider): entry["resources"] for provider, entry in allocations.items()}
-
-
-def _read_consumers(client: PlacementClient, uuid: str) -> dict[str, dict[str, int]]:
-    try:
-        allocations = client.list_provider_allocations(uuid)["allocations"]
-    except NotFound:  # it was deleted since it was listed, which it can only be with nothing held of it
-        return {}
-    return {consumer: entry["resources"] for consumer, entry in allocations.items()}
+    consumers = client.read_consumers(records, Reading(concurrency), whole=False)
+    held: dict[str, Claims] = {}
+    owners: dict[str, Owner] = {}
+    # PERF: of 100,000 consumers most have the providers, project and user of another: one string for all
+    for consumer in consumers:
+        claims = consumer.allocations.items()
+        held[consumer.uuid] = {sys.intern(provider): amounts for provider, amounts in claims}
+        if consumer.project_id and consumer.user_id:
+            owners[consumer.uuid] = sys.intern(consumer.project_id), sys.intern(consumer.user_id)
+    return Landscape(records, held, owners)
 
 
 def sum_claims(claims: Claims) -> dict[str, int]:

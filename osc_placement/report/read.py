@@ -6,14 +6,15 @@ The API cannot read several providers at one moment: what somebody changes meanw
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from operator import itemgetter
+from operator import attrgetter
 from typing import Any, Final
 
 from osc_placement import microversion
-from osc_placement.api.client import Document, PlacementClient
-from osc_placement.api.concurrency import Reading, map_in_order
-from osc_placement.errors import NotFound
+from osc_placement.api.client import PlacementClient
+from osc_placement.api.concurrency import Reading
+from osc_placement.api.consumer import Consumer
 from osc_placement.model import PARTS, Part, ProviderRecord
 from osc_placement.report.cloud import SHARING_TRAIT, Cloud, Node, Stock
 from osc_placement.report.holdings import Holding
@@ -93,67 +94,25 @@ def read_sharing(client: PlacementClient, cloud: Cloud) -> Cloud:
 
 
 def read_holdings(client: PlacementClient, cloud: Cloud, reading: Reading | None = None) -> list[Holding]:
-    """Read every consumer that has allocated something from these providers, in the order of their UUIDs.
-
-    One request where the server has the bulk read. The API names consumers only provider by provider, and
-    projects only consumer by consumer.
-    """
-    reading = reading or Reading()
+    """Read every consumer that has allocated something from these providers, in the order of their UUIDs."""
     client.require(microversion.ALLOCATIONS_BY_PROVIDER)
-    at_once = client.list_consumers()
-    if at_once is not None:
-        return _choose_holdings(at_once, {node.uuid for node in cloud.nodes})
-    client.allow_concurrency(reading.concurrency)
     used = [node.uuid for node in cloud.nodes if any(stock.used for stock in node.stocks.values())]
-    reading.on_total(len(used))
-    found = map_in_order(
-        lambda uuid: _list_consumers(client, uuid),
-        used,
-        threads=reading.concurrency,
-        on_result=reading.on_item,
-    )
-    consumers = sorted({consumer for names in found for consumer in names})
-    reading.on_total(len(consumers))
-    read = map_in_order(
-        lambda consumer: _read_holding(client, consumer),
-        consumers,
-        threads=reading.concurrency,
-        on_result=reading.on_item,
-    )
-    return [holding for holding in read if holding.amounts]
-
-
-def _choose_holdings(consumers: Iterable[Document], uuids: set[str]) -> list[Holding]:
-    """Those who have something from these providers."""
+    consumers = client.read_consumers([node.uuid for node in cloud.nodes], reading, used=used)
     return [
-        _make_holding(document["uuid"], document)
-        for document in sorted(consumers, key=itemgetter("uuid"))
-        if not uuids.isdisjoint(document["allocations"])
+        _make_holding(consumer)
+        for consumer in sorted(consumers, key=attrgetter("uuid"))
+        if consumer.allocations
     ]
 
 
-def _list_consumers(client: PlacementClient, uuid: str) -> Iterable[str]:
-    try:
-        return tuple(client.list_provider_allocations(uuid)["allocations"])
-    except NotFound:
-        # deleted since it was listed
-        return ()
-
-
-def _read_holding(client: PlacementClient, consumer: str) -> Holding:
-    """Read a consumer; one that is gone since it was listed has no amounts."""
-    return _make_holding(consumer, client.list_allocations(consumer))
-
-
-def _make_holding(consumer: str, document: Document) -> Holding:
-    amounts: dict[str, int] = {}
-    for entry in document["allocations"].values():
-        for name, amount in entry["resources"].items():
-            amounts[name] = amounts.get(name, 0) + amount
+def _make_holding(consumer: Consumer) -> Holding:
+    total: Counter[str] = Counter()
+    for amounts in consumer.allocations.values():
+        total.update(amounts)
     return Holding(
-        consumer,
-        document.get("project_id", ""),
-        document.get("user_id", ""),
-        dict(sorted(amounts.items())),
-        document.get("consumer_type", ""),
+        consumer.uuid,
+        consumer.project_id or "",
+        consumer.user_id or "",
+        dict(sorted(total.items())),
+        consumer.consumer_type or "",
     )

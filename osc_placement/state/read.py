@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from operator import itemgetter
+from operator import attrgetter
 
 from osc_placement import microversion
 from osc_placement.api.client import PlacementClient
@@ -16,7 +16,7 @@ from osc_placement.api.concurrency import Reading, map_in_order
 from osc_placement.api.consumer import Consumer
 from osc_placement.batch.plan import ProviderState
 from osc_placement.batch.select import read_state
-from osc_placement.errors import NotFound, PlacementError
+from osc_placement.errors import PlacementError
 from osc_placement.model import CUSTOM_PREFIX, PARTS, Part, Provider, ProviderRecord
 from osc_placement.state.document import ConsumerEntry, Document, ProviderEntry
 from osc_placement.state.plan import (
@@ -59,21 +59,17 @@ def read_document(
     records = [record for record in records if record.provider.uuid in names]
     if selection and not records:
         raise NoTreeSelected(selection, "on the server")
-    consumers = _read_all_consumers(client, records, reading)
-    if selection:
-        consumers = {
-            uuid: consumer
-            for uuid, consumer in consumers.items()
-            if names.keys() >= consumer.allocations.keys()
-        }
+    consumers = [
+        consumer
+        for consumer in client.read_consumers(names, reading, used=_find_used(records))
+        if consumer.allocations and (not selection or names.keys() >= consumer.allocations.keys())
+    ]
     return Document(
         resource_classes=_custom(_list_classes(client), selection, records, "inventories"),
         traits=_custom(client.list_traits(name=f"startswith:{CUSTOM_PREFIX}"), selection, records, "traits"),
         providers=tuple(_provider_entry(record, names) for record in records),
         consumers=tuple(
-            _consumer_entry(uuid, consumer, names)
-            for uuid, consumer in consumers.items()
-            if consumer.allocations
+            _consumer_entry(consumer, names) for consumer in sorted(consumers, key=attrgetter("uuid"))
         ),
     )
 
@@ -104,42 +100,9 @@ def _custom(
     return tuple(custom)
 
 
-def _read_all_consumers(
-    client: PlacementClient, records: Sequence[ProviderRecord], reading: Reading
-) -> dict[str, Consumer]:
-    """Those who have something from these providers; in one request if the server can tell it so."""
-    at_once = client.list_consumers()
-    if at_once is None:
-        return _read_consumers(client, _list_consumers(client, records, reading), reading)
-    uuids = {record.provider.uuid for record in records}
-    return {
-        answer["uuid"]: Consumer.from_json(answer["uuid"], answer)
-        for answer in sorted(at_once, key=itemgetter("uuid"))
-        if not uuids.isdisjoint(answer["allocations"])
-    }
-
-
-def _list_consumers(
-    client: PlacementClient, records: Iterable[ProviderRecord], reading: Reading
-) -> list[str]:
-    """Who has something from these providers; asks only those of which something is allocated."""
-    used = [record.provider.uuid for record in records if any((record.usages or {}).values())]
-    reading.on_total(len(used))
-    found = map_in_order(
-        lambda uuid: _list_allocations(client, uuid),
-        used,
-        threads=reading.concurrency,
-        on_result=reading.on_item,
-    )
-    return sorted(set().union(*found))
-
-
-def _list_allocations(client: PlacementClient, uuid: str) -> set[str]:
-    try:
-        return set(client.list_provider_allocations(uuid)["allocations"])
-    except NotFound:
-        # deleted since it was listed, which needs that nobody has anything from it
-        return set()
+def _find_used(records: Iterable[ProviderRecord]) -> list[str]:
+    """Return the UUIDs of the providers of which something is allocated."""
+    return [record.provider.uuid for record in records if any((record.usages or {}).values())]
 
 
 def _list_classes(client: PlacementClient) -> list[str]:
@@ -158,10 +121,10 @@ def _state(record: ProviderRecord) -> ProviderState:
     return ProviderState(record.inventories, record.traits, record.aggregates)
 
 
-def _consumer_entry(uuid: str, consumer: Consumer, names: Mapping[str, str]) -> ConsumerEntry:
+def _consumer_entry(consumer: Consumer, names: Mapping[str, str]) -> ConsumerEntry:
     resources = {_look_up(provider, names): amounts for provider, amounts in consumer.allocations.items()}
     kind = None if consumer.is_untyped else consumer.consumer_type
-    return ConsumerEntry(uuid, consumer.project_id or "", consumer.user_id or "", resources, kind)
+    return ConsumerEntry(consumer.uuid, consumer.project_id or "", consumer.user_id or "", resources, kind)
 
 
 def _look_up(uuid: str, names: Mapping[str, str]) -> str:
@@ -205,7 +168,10 @@ def read_current(
         traits=frozenset(traits),
         providers=tuple(providers),
         states=_read_states(client, part, matched, len(providers), reading),
-        consumers=_read_consumers(client, [entry.uuid for entry in part.consumers], reading),
+        consumers={
+            consumer.uuid: consumer
+            for consumer in client.read_each_consumer([entry.uuid for entry in part.consumers], reading)
+        },
         leftover=leftover,
     )
 
@@ -275,12 +241,13 @@ def _read_leftover_consumers(
 ) -> tuple[str, ...]:
     uuids = {provider.uuid for provider in owned}
     records = _read_records(client, ["usages"], reading)
-    here = _list_consumers(client, [record for record in records if record.provider.uuid in uuids], reading)
+    used = _find_used(record for record in records if record.provider.uuid in uuids)
     named = {entry.uuid for entry in document.consumers}
-    gone = [consumer for consumer in here if consumer not in named]
+    holders = client.read_consumers(uuids, reading, used=used, whole=False)
+    gone = sorted({consumer.uuid for consumer in holders} - named)
     if selection:
-        read = _read_consumers(client, gone, reading)
-        gone = [consumer for consumer in gone if uuids >= read[consumer].allocations.keys()]
+        read = client.read_each_consumer(gone, reading)
+        return tuple(consumer.uuid for consumer in read if uuids >= consumer.allocations.keys())
     return tuple(gone)
 
 
@@ -290,15 +257,3 @@ def _unlisted(document: Document, section: str, known: Iterable[str]) -> tuple[s
         return ()
     listed = frozenset(getattr(document, section))
     return tuple(sorted(name for name in known if name.startswith(CUSTOM_PREFIX) and name not in listed))
-
-
-def _read_consumers(client: PlacementClient, uuids: Iterable[str], reading: Reading) -> dict[str, Consumer]:
-    uuids = list(uuids)
-    reading.on_total(len(uuids))
-    read = map_in_order(
-        client.read_consumer,
-        uuids,
-        threads=reading.concurrency,
-        on_result=reading.on_item,
-    )
-    return dict(zip(uuids, read, strict=True))

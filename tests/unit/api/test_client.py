@@ -7,6 +7,7 @@ import pytest
 
 from osc_placement import codes, errors, microversion
 from osc_placement.api import operations
+from osc_placement.api.consumer import Consumer
 from tests.unit.fake_placement import FakePlacement, error
 
 PROVIDER = {"uuid": "u", "name": "host1", "generation": 3}
@@ -556,3 +557,43 @@ def test_what_is_not_wanted_is_none():
     [record] = offer_each(FakePlacement()).client().read_providers(want=["traits"])
     assert (record.inventories, record.usages, record.aggregates) == (None, None, None)
     assert record.provider.generation == 4
+
+
+def offer_consumers(fake):
+    """Offer two providers, one of them gone, and a consumer that holds something elsewhere as well."""
+    held = {"a": {"resources": {"VCPU": 1}}, "z": {"resources": {"VCPU": 2}}}
+    told = {"project_id": "p", "user_id": "u", "consumer_generation": 4, "consumer_type": "INSTANCE"}
+    listed = {"c": {"resources": {"VCPU": 1}}}
+    fake.on("GET", "/resource_providers/a/allocations", {"allocations": listed})
+    fake.on("GET", "/allocations/c", {"allocations": held, **told})
+    other = {"uuid": "other", "allocations": {"z": held["z"]}, **told}
+    return fake, {"consumers": [{"uuid": "c", "allocations": held, **told}, other]}
+
+
+WHOLE = Consumer("c", 4, "p", "u", "INSTANCE", {"a": {"VCPU": 1}, "z": {"VCPU": 2}})
+
+
+def test_consumers_of_providers_are_read_in_one_request():
+    fake, consumers = offer_consumers(FakePlacement())
+    fake.on("GET", "/-/allocations", consumers)
+    assert list(fake.client().read_consumers(["a", "b"])) == [WHOLE]
+    assert fake.lines == ["GET /", "GET /-/allocations"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "found"),
+    [({}, WHOLE), ({"whole": False}, Consumer("c", allocations={"a": {"VCPU": 1}}))],
+    ids=("whole", "what they hold"),
+)
+def test_consumers_are_read_one_by_one_where_there_is_no_bulk_read(settings, found):
+    """A provider that is gone by then has none."""
+    fake, _ = offer_consumers(FakePlacement())
+    client = fake.client(api_version="1.39")
+    assert list(client.read_consumers(["a", "b"], **settings)) == [found]
+    assert ("GET /allocations/c" in fake.lines) is (not settings)
+
+
+def test_only_used_providers_are_asked_for_their_consumers():
+    fake, _ = offer_consumers(FakePlacement())
+    assert list(fake.client(api_version="1.28").read_consumers(["a", "b"], used=["b"])) == []
+    assert fake.lines == ["GET /resource_providers/b/allocations"]

@@ -11,6 +11,7 @@ import re
 import sys
 import uuid
 
+from osc_placement.api.consumer import Consumer
 from osc_placement.migrate.base import Context
 from osc_placement.migrate.facts import Cell, ComputeNode, Instance, parse_flavor
 from osc_placement.migrate.heal_allocations import HealAllocations
@@ -74,10 +75,11 @@ class Client:
                 provider, inventories=inventories, traits=frozenset(), aggregates=frozenset()
             )
 
-    def list_consumers(self):
+    def read_consumers(self, *_arguments, **_settings):
         # as text first, which is how it comes
         consumers = ",".join(map(self._consumer, range(INSTANCES if self._full else 0)))
-        return json.loads(f"[{consumers}]")
+        documents = json.loads(f"[{consumers}]")
+        return (Consumer.from_json(document["uuid"], document) for document in documents)
 
     def _consumer(self, number):
         provider = {"generation": 1, "resources": CLAIM}
