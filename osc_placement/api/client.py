@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The only door to placement's REST API: its operations, and many of them at once.
+"""The client of placement's REST API.
 
-A method for each operation of the API comes from operations.py. What is here does more at once than any of
-these: in one request of osc-placement's own server, elsewhere in as many as it takes.
+operations.py has a method for each operation of the API. The methods here read and write many providers or
+consumers: in one request where the server is osc-placement's own, elsewhere in as many as it takes.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ _RESULTS = document({"results": list})
 
 
 class PlacementClient(Operations):
-    """Placement, for any number of threads at once; constructing one costs nothing.
+    """A client of placement; any number of threads may use it at once. Making one sends no request.
 
-    Takes a keystoneauth1 session. ``api_version`` is ``1`` to use the highest version that both sides speak,
-    or one such as ``1.25`` to use that. Without ``endpoint`` the address comes from the service catalog, by
-    ``service_type``, ``region_name`` and ``interface``.
+    It takes a keystoneauth1 session. ``api_version`` is ``1`` to use the highest version that both sides
+    speak, or one such as ``1.25`` to use that. Without ``endpoint`` the address comes from the service
+    catalog, by ``service_type``, ``region_name`` and ``interface``.
     """
 
     def read_providers(
@@ -62,16 +62,16 @@ class PlacementClient(Operations):
         on_total: Callable[[int], None] = lambda _total: None,
         on_record: Callable[[object], None] | None = None,
     ) -> Iterator[ProviderRecord]:
-        """The providers that meet all conditions, in the server's order, with what is wanted of each.
+        """Read the providers that meet all conditions, in the server's order, with the wanted parts of each.
 
         One request where the server has the bulk read, which shows one moment of the cloud; elsewhere one or
-        more for each provider, so that what somebody changes meanwhile may be seen or not. Who has to wait
-        for that is told in each round how many providers are to be read (``on_total``), and then of each that
-        was (``on_record``), in the caller's thread.
+        more for each provider, so that a change made meanwhile may be seen or not. ``on_total`` is called at
+        the start of each round with the number of providers to read, and ``on_record`` with each one that
+        was read, in the caller's thread.
 
         :param filters: the arguments of `list_providers`, by name
-        :param only_capacity: whether of inventories nothing is needed but the capacity, which a few requests
-            may tell of all providers; what else an inventory then has is not to be relied on
+        :param only_capacity: read nothing but the capacity of inventories, which a few requests may tell of
+            all providers; the other fields of an inventory are then wrong
         :param concurrency: how many requests may be under way at once where there has to be more than one
         """
         at_once = self.read_providers_at_once(filters, want=want)
@@ -86,12 +86,13 @@ class PlacementClient(Operations):
     def read_providers_at_once(
         self, filters: Mapping[str, Any] | None = None, *, want: Iterable[Part] = PARTS
     ) -> Iterator[ProviderRecord] | None:
-        """The same where one request does it; None where the server has no bulk read."""
+        """Read them in one request; return None where the server has no bulk read."""
         known, route = self._known_routes, ("GET", self.endpoint)
         if not known.get(route, True):
             return None
         try:
-            documents = self._read_bulk(filters or {}, _order_parts(want))
+            params = [*provider_filters(**(filters or {})), ("want", ",".join(_order_parts(want)))]
+            documents = self._list(_BULK, "providers", PROVIDER_SHAPE, params=params)
         except (NotFound, Forbidden, BadAnswer):
             # the last two are a proxy's, which lets through only what it knows
             known[route] = False
@@ -103,15 +104,11 @@ class PlacementClient(Operations):
     def _known_routes(self) -> dict[tuple[str, str], bool]:
         return _has_bulk.setdefault(self._given_session, {})
 
-    def _read_bulk(self, filters: Mapping[str, Any], parts: Sequence[Part]) -> list[Document]:
-        params = [*provider_filters(**filters), ("want", ",".join(parts))]
-        return self._list(_BULK, "providers", PROVIDER_SHAPE, params=params)
-
     def can_change_many(self, some_uuid: str) -> bool:
-        """Whether the server has the bulk write, as far as can be known without writing; may cost a request.
+        """Return whether the server has the bulk write, as far as is known without writing.
 
-        Only a server that was seen to have the bulk read is taken to have it, as what lets anything through
-        and understands nothing cannot be told from it otherwise.
+        It is assumed of a server that has the bulk read, which may cost a request to find out: a proxy that
+        answers anything could not be told from it otherwise.
         """
         if self.version < microversion.AGGREGATES_WITH_GENERATION:
             return False
@@ -124,9 +121,9 @@ class PlacementClient(Operations):
         """Replace what many providers have in one request, each whole or not at all.
 
         A change has ``uuid``, ``resource_provider_generation`` and any of ``inventories``, ``traits`` and
-        ``aggregates``. Of each, in their order, the generation it moved to, or why it was not done; None
-        where the server says that it cannot do this, and nothing was done. Where a proxy says so, one of
-        ANSWER_LOST is raised, as it may have passed the request on.
+        ``aggregates``. Return for each, in their order, its new generation, or why it was not done; None
+        where the server says that it cannot do this, and nothing was done. Raise one of ANSWER_LOST where a
+        proxy says so, as it may have passed the request on.
         """
         try:
             results = self._call("POST", _BULK, _RESULTS, json={"changes": changes})["results"]
@@ -183,10 +180,9 @@ class PlacementClient(Operations):
         return map_in_order(self.read_consumer, uuids, threads=reading.concurrency, on_result=reading.on_item)
 
     def list_consumers(self) -> list[Document] | None:
-        """What every consumer holds and whose it is, in one request; None where the server cannot tell so.
+        """Return the documents of all consumers in one request; None where the server has no bulk read.
 
-        Each has ``uuid``, and what `list_allocations` has in the highest version, so that there must be no
-        doubt about consumer types.
+        Each has ``uuid``, and what `list_allocations` has in the highest version, which has consumer types.
         """
         if self.version < microversion.CONSUMER_TYPES:
             return None

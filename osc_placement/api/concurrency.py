@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One function over many items by several threads: order in is order out. Knows nothing of placement."""
+"""Call a function for many items in several threads, and return its values in the order of the items."""
 
 from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
-from contextlib import suppress
 from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
 from typing import Final, Generic, TypeVar
@@ -19,14 +18,14 @@ Value = TypeVar("Value")
 #: doc/source/user/batch.rst has the measurement: beyond 3 it gets no faster with two server workers on two
 #: cores, and servers that are further away, or larger, have use for more
 CONCURRENCY: Final = 8
-#: seconds after which whoever waits looks whether he was interrupted: a signal that comes just as the waiting
-#: begins, or to another thread, ends no waiting
-_GLANCE: Final = 0.5
+#: seconds of one wait, after which a pending KeyboardInterrupt is raised: a signal that arrives just before
+#: the wait, or in another thread, does not end it
+_LONGEST_WAIT: Final = 0.5
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """How to read: so many requests at once, and whom to tell how many things there are, and of each."""
+    """Settings of a long reading: requests at once, and callbacks for the number of items and each item."""
 
     concurrency: int = CONCURRENCY
     on_total: Callable[[int], None] = field(default=lambda _total: None)
@@ -40,10 +39,10 @@ def map_in_order(
     threads: int = CONCURRENCY,
     on_result: Callable[[Value], None] | None = None,
 ) -> list[Value]:
-    """The function's values in the order of the items.
+    """Return the function's values in the order of the items.
 
-    ``on_result`` is called in the caller's thread as values come, in the order in which they come. What has
-    not begun when an exception comes is dropped. An Exception is raised when what is under way has ended;
+    ``on_result`` is called in the caller's thread with each value as soon as it is there. After an exception
+    no further item is started. An Exception is raised when the items in progress have ended;
     KeyboardInterrupt at once, as an answer that is waited for may never come.
     """
     return map_many(lambda item: (function(item),), items, threads=threads, on_result=on_result)
@@ -56,7 +55,7 @@ def map_many(
     threads: int = CONCURRENCY,
     on_result: Callable[[Value], None] | None = None,
 ) -> list[Value]:
-    """The same for a function that yields any number of values of an item; each is told as it comes."""
+    """Do the same for a function that yields any number of values for an item."""
     futures: list[Future[list[Value]]] = [Future() for _ in items]
     waiting = deque(zip(futures, items, strict=True))
     news: SimpleQueue[_News[Value]] = SimpleQueue()
@@ -77,7 +76,7 @@ def map_many(
 
 @dataclass(frozen=True, slots=True)
 class _News(Generic[Value]):
-    """Values that came, or that all of an item did."""
+    """A message of a worker: new values, or that an item is finished."""
 
     values: Sequence[Value] = ()
     finished: Future[list[Value]] | None = None
@@ -92,7 +91,10 @@ def _collect(
     for worker in workers:
         worker.start()
     while number:
-        piece = _await(news)
+        try:
+            piece = news.get(timeout=_LONGEST_WAIT)
+        except Empty:
+            continue
         if on_result:
             for value in piece.values:
                 on_result(value)
@@ -100,12 +102,6 @@ def _collect(
             piece.finished.result()
             number -= 1
     _join(workers)
-
-
-def _await(news: SimpleQueue[_News[Value]]) -> _News[Value]:
-    while True:
-        with suppress(Empty):
-            return news.get(timeout=_GLANCE)
 
 
 def _work(
@@ -119,16 +115,14 @@ def _work(
         except IndexError:
             return
         try:
-            future.set_result(list(_telling(function(item), news)))
+            values = []
+            for value in function(item):
+                news.put(_News((value,)))
+                values.append(value)
+            future.set_result(values)
         except BaseException as error:  # it is raised in the caller's thread
             future.set_exception(error)
         news.put(_News(finished=future))
-
-
-def _telling(values: Iterable[Value], news: SimpleQueue[_News[Value]]) -> Iterator[Value]:
-    for value in values:
-        news.put(_News((value,)))
-        yield value
 
 
 def _join(workers: Sequence[threading.Thread]) -> None:

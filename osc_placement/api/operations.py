@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The operations of placement's REST API: a method for each.
 
-The middle of client.py, which is the only module to use it. URLs and the shape of the API's documents are
-known here and there, and nowhere else on the client's side. Answers are returned as the API gives them; a
-failure is one of errors.py. What an answer means, and what to do about a conflict, is for the caller.
+Only client.py imports it. No other module of the client's side knows URLs. Answers are returned as the API
+gives them; a failure raises one of errors.py. The caller interprets an answer, and tries again after a
+conflict.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _CANDIDATES: Final = document({"allocation_requests": [dict], "provider_summarie
 
 
 class Operations(Transport):
-    """The operations of the API, for any number of threads at once."""
+    """A client with a method for each operation; any number of threads may use it at once."""
 
     def _call(
         self,
@@ -74,7 +74,7 @@ class Operations(Transport):
         return found
 
     def _send_until_known(self, method: str, path: str, **options: Any) -> Response:
-        """Send a request, again for a moment while a class or trait that was just made is refused as unknown.
+        """Send a request; repeat it for a moment while a class or trait that was just made is unknown.
 
         Other processes of openstack-placement may not see it yet. A 400 changed nothing, and a name that this
         client did not make is refused at once.
@@ -105,12 +105,12 @@ class Operations(Transport):
         in_tree: str | None = None,
         required: Sequence[str] = (),
     ) -> list[Document]:
-        """The providers that meet all conditions; ``member_of`` and ``required`` in the API's own grammar."""
+        """List the providers that meet all conditions; ``member_of`` and ``required`` as the API has them."""
         params = provider_filters(name, uuid, member_of, resources, in_tree, required)
         return self._list("/resource_providers", "resource_providers", PROVIDER_SHAPE, params=params)
 
     def show_provider(self, uuid: str) -> Document:
-        """One provider."""
+        """Return one provider."""
         return self._call("GET", _provider(uuid), _PROVIDER)
 
     def create_provider(self, name: str, *, uuid: str | None = None, parent: str | None = None) -> Document:
@@ -149,16 +149,16 @@ class Operations(Transport):
     # inventories
 
     def list_inventories(self, uuid: str) -> Document:
-        """``inventories`` by class, and ``resource_provider_generation``."""
+        """Return ``inventories`` by class, and ``resource_provider_generation``."""
         return self._call("GET", _provider(uuid, "inventories"), _INVENTORIES)
 
     def set_inventories(self, uuid: str, inventories: Mapping[str, Document], generation: int) -> Document:
-        """Replace all inventories of a provider; the same document comes back."""
+        """Replace all inventories of a provider; return the same document."""
         body = {"inventories": inventories, "resource_provider_generation": generation}
         return self._call("PUT", _provider(uuid, "inventories"), _INVENTORIES, json=body)
 
     def show_inventory(self, uuid: str, resource_class: str) -> Document:
-        """The fields of one inventory, with ``resource_provider_generation``."""
+        """Return the fields of one inventory, with ``resource_provider_generation``."""
         return self._call("GET", _provider(uuid, "inventories", resource_class), _INVENTORY)
 
     def set_inventory(self, uuid: str, resource_class: str, fields: Document, generation: int) -> Document:
@@ -177,7 +177,7 @@ class Operations(Transport):
     # aggregates
 
     def list_provider_aggregates(self, uuid: str) -> Document:
-        """``aggregates``, and from 1.19 ``resource_provider_generation``."""
+        """Return ``aggregates``, and from 1.19 ``resource_provider_generation``."""
         path = _provider(uuid, "aggregates")
         return self._call("GET", path, _AGGREGATES, since=microversion.PROVIDER_AGGREGATES)
 
@@ -194,11 +194,11 @@ class Operations(Transport):
     # traits
 
     def list_provider_traits(self, uuid: str) -> Document:
-        """``traits`` and ``resource_provider_generation``."""
+        """Return ``traits`` and ``resource_provider_generation``."""
         return self._call("GET", _provider(uuid, "traits"), _TRAITS, since=microversion.TRAITS)
 
     def set_provider_traits(self, uuid: str, traits: Iterable[str], generation: int) -> Document:
-        """Replace the traits of a provider; the same document comes back."""
+        """Replace the traits of a provider; return the same document."""
         body = {"traits": list(traits), "resource_provider_generation": generation}
         return self._call("PUT", _provider(uuid, "traits"), _TRAITS, since=microversion.TRAITS, json=body)
 
@@ -207,7 +207,7 @@ class Operations(Transport):
         self._call("DELETE", _provider(uuid, "traits"), _DONE, since=microversion.TRAITS)
 
     def list_traits(self, *, name: str | None = None, associated: bool | None = None) -> list[str]:
-        """Names of traits; ``name`` in the API's grammar: ``startswith:CUSTOM`` or ``in:A,B``."""
+        """List names of traits; ``name`` as the API has it: ``startswith:CUSTOM`` or ``in:A,B``."""
         params = _given(name=name, associated=None if associated is None else str(associated))
         return self._list("/traits", "traits", str, since=microversion.TRAITS, params=params)
 
@@ -216,7 +216,7 @@ class Operations(Transport):
         self._call("GET", _path("traits", name), _DONE, since=microversion.TRAITS)
 
     def create_trait(self, name: str) -> None:
-        """Create a custom trait, or find that it exists."""
+        """Create a custom trait unless it exists."""
         self._call("PUT", _path("traits", name), _ENSURED, since=microversion.TRAITS)
         self.made.add(name)
 
@@ -227,23 +227,23 @@ class Operations(Transport):
     # resource classes
 
     def list_resource_classes(self) -> list[Document]:
-        """All classes; the name of each is in ``name``."""
+        """List all classes; the name of each is in ``name``."""
         return self._list(
             "/resource_classes", "resource_classes", {"name": str}, since=microversion.RESOURCE_CLASSES
         )
 
     def show_resource_class(self, name: str) -> Document:
-        """One class."""
+        """Return one class."""
         return self._call("GET", _path("resource_classes", name), _CLASS, since=microversion.RESOURCE_CLASSES)
 
     def create_resource_class(self, name: str) -> None:
-        """Create a custom class; Conflict if it exists."""
+        """Create a custom class; raise Conflict if it exists."""
         self._call(
             "POST", "/resource_classes", _CREATED, since=microversion.RESOURCE_CLASSES, json={"name": name}
         )
 
     def ensure_resource_class(self, name: str) -> None:
-        """Create a custom class, or find that it exists."""
+        """Create a custom class unless it exists."""
         since = microversion.PUT_RESOURCE_CLASS_WITHOUT_BODY
         self._call("PUT", _path("resource_classes", name), _ENSURED, since=since)
         self.made.add(name)
@@ -255,7 +255,7 @@ class Operations(Transport):
     # allocations and usages
 
     def list_allocations(self, consumer: str, version: Version | None = None) -> Document:
-        """``allocations`` by provider and, as the version goes, project, user, generation, type."""
+        """Return ``allocations`` by provider and, as the version goes, project, user, generation, type."""
         return self._call("GET", _path("allocations", consumer), _ALLOCATIONS, version=version)
 
     def set_allocations(self, consumer: str, payload: Document, version: Version | None = None) -> None:
@@ -273,11 +273,11 @@ class Operations(Transport):
         )
 
     def list_provider_allocations(self, uuid: str) -> Document:
-        """``allocations`` by consumer, and ``resource_provider_generation``."""
+        """Return ``allocations`` by consumer, and ``resource_provider_generation``."""
         return self._call("GET", _provider(uuid, "allocations"), _ALLOCATIONS)
 
     def provider_usages(self, uuid: str) -> dict[str, int]:
-        """How much of each class is allocated from a provider."""
+        """Return how much of each class is allocated from a provider."""
         usages: dict[str, int] = self._call("GET", _provider(uuid, "usages"), _USAGES)["usages"]
         return usages
 
@@ -289,7 +289,7 @@ class Operations(Transport):
         consumer_type: str | None = None,
         version: Version | None = None,
     ) -> Document:
-        """What a project has allocated: amounts by class, and from 1.38 those by consumer type."""
+        """Return what a project has allocated: amounts by class, and from 1.38 those by consumer type."""
         params = _given(project_id=project_id, user_id=user_id, consumer_type=consumer_type)
         usages: Document = self._call(
             "GET", "/usages", _TOTAL_USAGES, since=microversion.TOTAL_USAGES, version=version, params=params
@@ -299,7 +299,7 @@ class Operations(Transport):
     # candidates and reshaping
 
     def allocation_candidates(self, params: Sequence[tuple[str, str]]) -> Document:
-        """``allocation_requests`` and ``provider_summaries``."""
+        """Return ``allocation_requests`` and ``provider_summaries``."""
         since = microversion.ALLOCATION_CANDIDATES
         return self._call("GET", "/allocation_candidates", _CANDIDATES, since=since, params=params)
 
@@ -316,7 +316,7 @@ def provider_filters(
     in_tree: str | None = None,
     required: Sequence[str] = (),
 ) -> list[tuple[str, str]]:
-    """The conditions of `Operations.list_providers` as the API wants them."""
+    """Return the conditions of `Operations.list_providers` as parameters of the request."""
     params = _given(name=name, uuid=uuid, in_tree=in_tree)
     params += [("member_of", value) for value in member_of]
     params += [("required", value) for value in required]
@@ -326,7 +326,7 @@ def provider_filters(
 
 
 def _path(*segments: str) -> str:
-    """Write a path; UsageError at what would lead to another one, as an empty name and dots do."""
+    """Return a path; raise UsageError for an empty name and for dots, which would lead to another one."""
     for segment in segments:
         if segment in ("", ".", ".."):
             raise UsageError(

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reading many providers, or consumers, from a placement without bulk reads: in as few requests as can be.
+"""Read many providers or consumers from a placement without bulk reads, in as few requests as possible.
 
 Inventories and aggregates cost a request for each provider. Usages, traits and capacities do not have to: the
 summaries of ``GET /allocation_candidates?resources=VCPU:1`` have them for every provider of every tree in
-which some VCPU is free, and a few such requests, for the classes that most providers have, tell nearly all.
-Providers that no summary has, as those that are full, are asked one by one. The lower half of client.py.
+which some VCPU is free, and a few such requests, for the classes that most providers have, cover nearly all.
+Providers without a summary, as those that are full, are asked one by one. Only client.py imports this.
 """
 
 from __future__ import annotations
@@ -34,43 +34,44 @@ _REFUSALS: Final = (BadAnswer, Forbidden, NotFound)
 
 
 class Placement(Protocol):
-    """The reads that are needed of a client."""
+    """A client with the reads that are used here."""
 
     @property
     def version(self) -> Version:
-        """The version in use."""
+        """Return the version in use."""
 
     def list_inventories(self, uuid: str) -> Document:
-        """Those of a provider."""
+        """Read them of a provider."""
 
     def provider_usages(self, uuid: str) -> dict[str, int]:
-        """Those of a provider."""
+        """Read them of a provider."""
 
     def list_provider_traits(self, uuid: str) -> Document:
-        """Those of a provider."""
+        """Read them of a provider."""
 
     def list_provider_aggregates(self, uuid: str) -> Document:
-        """Those of a provider."""
+        """Read them of a provider."""
 
     def list_provider_allocations(self, uuid: str) -> Document:
-        """Those of a provider."""
+        """Read them of a provider."""
 
     def allocation_candidates(self, params: Sequence[tuple[str, str]]) -> Document:
-        """All that there are."""
+        """Read all candidates."""
 
     def list_resource_classes(self) -> list[Document]:
-        """All classes."""
+        """Read all classes."""
 
     def list_providers(self, *, resources: Mapping[str, int] | None = None) -> list[Document]:
-        """Those with so much free."""
+        """Read the providers that have so much free."""
 
 
 def read_pieces(
     client: Placement, documents: Sequence[Document], parts: Sequence[Part], reading: Reading
 ) -> list[Document]:
-    """The documents of providers with what is wanted of each; without those deleted since they were listed.
+    """Return the documents of providers with these parts, without providers deleted since they were listed.
 
-    The generation of each is the oldest that was seen, so that a torn reading is refused where it is used.
+    The generation of each is the oldest that was read, so that placement refuses a write that is based on
+    parts of different moments.
     """
     late = [part for part in parts if part in SUMMARIZED] if _is_worth_it(client, documents, parts) else []
     read = _read_round(client, documents, [part for part in parts if part not in late], reading)
@@ -82,7 +83,7 @@ def read_pieces(
 def read_capacities(
     client: Placement, documents: Sequence[Document], parts: Sequence[Part], reading: Reading
 ) -> list[Document]:
-    """The same with inventories of which only the capacity is right: nothing is reserved, the ratio is 1."""
+    """Do the same with inventories that have the right capacity only: nothing is reserved, the ratio is 1."""
     if not _is_worth_it(client, documents, parts):
         return read_pieces(client, documents, parts, reading)
     late = [part for part in parts if part == "inventories" or part in SUMMARIZED]
@@ -92,7 +93,7 @@ def read_capacities(
 
 
 def read_holders(client: Placement, providers: Sequence[str], reading: Reading) -> list[Consumer]:
-    """Read who holds anything of these providers, and how much of them; owners and types are not told."""
+    """Read the consumers of these providers, with what they hold of them and nothing else."""
     reading.on_total(len(providers))
 
     def read(uuid: str) -> tuple[str, Document]:
@@ -117,7 +118,7 @@ def _complete(
     parts: Sequence[Part],
     reading: Reading,
 ) -> list[Document]:
-    """The documents with these parts too, from the summaries, or asked for where there is none."""
+    """Add these parts to the documents, from the summaries, or from requests where there is none."""
     rest = [document for document in documents if document["uuid"] not in known]
     asked = {document["uuid"]: document for document in _read_round(client, rest, parts, reading)}
     found = {uuid: {part: summary[part] for part in parts} for uuid, summary in known.items()} | asked
@@ -157,30 +158,26 @@ def _read_round(
 
 
 def _read_parts(client: Placement, uuid: str, parts: Iterable[Part]) -> Document:
+    readers: Mapping[str, Callable[[str], Document]] = {
+        "inventories": client.list_inventories,
+        "traits": client.list_provider_traits,
+        "aggregates": client.list_provider_aggregates,
+    }
     read: Document = {}
     generations = []
     for part in parts:
         if part == "usages":
             read[part] = client.provider_usages(uuid)
             continue
-        answer = _reader(client, part)(uuid)
+        answer = readers[part](uuid)
         read[part] = answer[part]
         if "resource_provider_generation" in answer:
             generations.append(answer["resource_provider_generation"])
     return read | ({"generation": min(generations)} if generations else {})
 
 
-def _reader(client: Placement, part: Part) -> Callable[[str], Document]:
-    readers: Mapping[str, Callable[[str], Document]] = {
-        "inventories": client.list_inventories,
-        "traits": client.list_provider_traits,
-        "aggregates": client.list_provider_aggregates,
-    }
-    return readers[part]
-
-
 def _read_summaries(client: Placement, documents: Sequence[Document]) -> dict[str, Document]:
-    """Usages and traits by provider, as far as candidates for one class after the other tell."""
+    """Read usages and traits by provider from the candidates of one class after the other."""
     known: dict[str, Document] = {}
     asked: set[str] = set()
     while name := _next_class(documents, known, asked):
@@ -193,7 +190,7 @@ def _read_summaries(client: Placement, documents: Sequence[Document]) -> dict[st
 
 
 def _read_summaries_of_free(client: Placement, uuids: set[str]) -> dict[str, Document]:
-    """The same, where it is not known who has which class: a list tells who has some of it free."""
+    """Do the same where inventories are not known: list the providers that have some of a class free."""
     known: dict[str, Document] = {}
     with suppress(*_REFUSALS):
         for name in (document["name"] for document in client.list_resource_classes()):
@@ -212,7 +209,7 @@ def _read_class(client: Placement, name: str) -> dict[str, Document]:
 
 
 def _next_class(documents: Sequence[Document], known: Mapping[str, Document], asked: set[str]) -> str | None:
-    """The class that most of the providers have of which nothing is known; None if these are few."""
+    """Return the class that most providers without a summary have; None if these are few."""
     unknown = [document["inventories"] for document in documents if document["uuid"] not in known]
     numbers = Counter(name for inventories in unknown for name in inventories if name not in asked)
     name, number = max(numbers.items(), key=lambda pair: (pair[1], pair[0]), default=("", 0))

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One request to placement: where it goes, in which version, and what its failure means.
+"""One request to placement: its address, its microversion, and the error that its failure raises.
 
-What client.py and operations.py stand on, and nothing else uses: nothing here knows what the API can do.
+Only client.py and operations.py import it. It knows no operation of the API.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ Shape = Any
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """How placement answers an operation that succeeded: with one of ``statuses``, and a document or none.
+    """The answer to an operation that succeeds: it has one of ``statuses``, and a document or none.
 
-    ``shape`` is that of the document; None where there is none, and the body is empty.
+    ``shape`` is that of the document; None for an empty body.
     """
 
     statuses: tuple[int, ...]
@@ -65,7 +65,7 @@ _negotiating = threading.Lock()
 
 
 class Transport:
-    """Placement's address, the version in use and the way to send a request, for any number of threads."""
+    """A connection to placement, with its address and the version in use, for any number of threads."""
 
     def __init__(
         self,
@@ -99,14 +99,14 @@ class Transport:
 
     @property
     def version(self) -> Version:
-        """The version in use; the first call may ask the server which versions it speaks."""
+        """Return the version in use; the first call may ask the server which versions it speaks."""
         if self._version is None:
             self._version = self._negotiate()
         return self._version
 
     @property
     def api_version(self) -> str:
-        """The version in use, as text."""
+        """Return the version in use as text."""
         return str(self.version)
 
     def require(self, threshold: Version, what: str | None = None) -> None:
@@ -115,7 +115,7 @@ class Transport:
             raise errors.VersionTooLow(self.version, threshold, what, negotiated=self.negotiates)
 
     def versions(self) -> list[Document]:
-        """The entries of the root document; needs no token."""
+        """Return the entries of the root document; needs no token."""
         response = self._send("GET", "/", headers={}, authenticated=False)
         versions: list[Document] = read_answer(response, _VERSIONS)["versions"]
         return versions
@@ -142,7 +142,7 @@ class Transport:
 
     @property
     def endpoint(self) -> str:
-        """The address of the service, without a slash at the end; the first call may fetch a token."""
+        """Return the address of the service, without a slash at the end; the first call may fetch a token."""
         if self._endpoint is None:
             with contextlib.suppress(keystone.EndpointNotFound):
                 self._endpoint = self._session.get_endpoint(
@@ -168,9 +168,9 @@ class Transport:
         params: Params | None = None,
         version: Version | None = None,
     ) -> requests.Response:
-        """Send one request and return its answer, which succeeded; raise one of errors.py otherwise.
+        """Send one request and return its answer if it succeeds; raise one of errors.py otherwise.
 
-        UsageError before anything is sent, if there is text in it that cannot be sent or stored.
+        Raise UsageError, and send nothing, if it has text that cannot be sent or stored.
         """
         check_texts([json, list(params.items()) if isinstance(params, Mapping) else list(params or ())])
         headers = {
@@ -215,8 +215,8 @@ class Transport:
 def read_answer(response: requests.Response, answer: Answer) -> Document:
     """Return the document of an answer, {} where there is none; raise BadAnswer if it is no such answer.
 
-    An answer without a document has nothing that a proxy could not answer as well, but for the header with
-    the API version, which placement sends with everything.
+    An answer without a document must have the header with the API version, which placement sends with every
+    answer and a proxy does not.
     """
     if response.status_code not in answer.statuses:
         raise _bad_answer(response)
@@ -272,7 +272,7 @@ def check_texts(data: object) -> None:
 
 
 def _settle_environment(session: Session, url: str) -> Session:
-    """A session that does the same, but looks up proxies, CA bundles and .netrc once instead of every time.
+    """Return a session that looks up proxies, CA bundles and .netrc once, instead of for every request.
 
     PERF: these lookups, by requests, are a third of the processor time of a request. The connections are
     those of the original session, which is not changed.
@@ -291,7 +291,7 @@ def _settle_environment(session: Session, url: str) -> Session:
 
 
 def _network_reason(failure: Exception) -> str:
-    """The innermost cause of a connection failure, which is the one that says something."""
+    """Return the text of the innermost cause of a connection failure, which is the most specific one."""
     cause: BaseException = failure
     while cause.__cause__ or cause.__context__:
         cause = cause.__cause__ or cause.__context__ or cause
