@@ -36,6 +36,8 @@ ARROWS = {
     "api.concurrency": (),
     "api.consumer": LEAVES,
     "api.retry": LEAVES,
+    # the public name of the client
+    "client": ("api.client",),
     "batch": ("api", "whole_file", *LEAVES),
     "state": ("api", "batch", *LEAVES),
     "report": ("api", *LEAVES),
@@ -74,6 +76,7 @@ ARROWS = {
 
 #: what is imported only by those named here, although an arrow would allow others to
 RESERVED = {
+    "client": (),
     "api.transport": ("api.operations", "api.client"),
     "api.operations": ("api.client",),
     "api.piecewise": ("api.client",),

@@ -5,8 +5,9 @@ import json
 
 import pytest
 
-from osc_placement import codes, errors, microversion
+from osc_placement import client, codes, errors, microversion
 from osc_placement.api import operations
+from osc_placement.api.client import PlacementClient
 from osc_placement.api.consumer import Consumer
 from tests.unit.fake_placement import FakePlacement, error
 
@@ -597,3 +598,8 @@ def test_only_used_providers_are_asked_for_their_consumers():
     fake, _ = offer_consumers(FakePlacement())
     assert list(fake.client(api_version="1.28").read_consumers(["a", "b"], used=["b"])) == []
     assert fake.lines == ["GET /resource_providers/b/allocations"]
+
+
+def test_programs_import_the_client_by_its_public_name():
+    """The documentation of osc_placement.batch names it so."""
+    assert client.PlacementClient is PlacementClient
