@@ -20,8 +20,8 @@ from osc_placement.errors import PlacementError, UsageError
 from osc_placement.printing import printable
 
 if TYPE_CHECKING:
-    from osc_placement.migrate.base import Assessment, Finding, Migration
-    from osc_placement.migrate.sources.base import BareMetalSource
+    from osc_placement.migrate.migrations.base import Assessment, Finding, Migration
+    from osc_placement.migrate.nova.source import BareMetalSource
 
 _BARE_METAL: Final = "baremetal"
 _CHECK_COLUMNS: Final = ("name", "to_change", "left_alone", "state")
@@ -70,7 +70,7 @@ class CheckMigration(base.Lister):
 
 def _judge(assessment: Assessment) -> tuple[str, int]:
     """What state a migration is in, and the exit status for it."""
-    from osc_placement.migrate.base import exit_status
+    from osc_placement.migrate.migrations.base import exit_status
 
     status = exit_status(assessment.findings, None)
     if assessment.plan.changes:
@@ -118,7 +118,7 @@ class RunMigration(PlanCommand):
         return super()._execute(plan, parsed_args)
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Any, Any]:
-        from osc_placement.migrate.base import exit_status
+        from osc_placement.migrate.migrations.base import exit_status
 
         columns, rows = super().take_action(parsed_args)
         if self.exit_status in (EXIT_DONE, EXIT_PARTIAL):
@@ -128,7 +128,7 @@ class RunMigration(PlanCommand):
 
 def _load() -> Mapping[str, Migration]:
     try:
-        from osc_placement.migrate import registry
+        from osc_placement.migrate.migrations import registry
     except ModuleNotFoundError as error:
         raise PlacementError(
             f"Migrations need {error.name}: install it with pip install 'osc-placement[migrate]'"
@@ -154,9 +154,9 @@ def _describe(migration: Migration) -> str:
 
 def _assess(command: base.PlacementCommand, migration: Migration, concurrency: int) -> Assessment:
     """Compare what the APIs of nova and Ironic say with placement."""
-    from osc_placement.migrate.base import Context
-    from osc_placement.migrate.sources.nova_api import ApiSource
-    from osc_placement.migrate.sources.rest import NovaApi
+    from osc_placement.migrate.migrations.base import Context
+    from osc_placement.migrate.nova.api_source import ApiSource
+    from osc_placement.migrate.nova.rest import NovaApi
 
     manager: Any = command.app.client_manager
 
@@ -177,8 +177,8 @@ def _assess(command: base.PlacementCommand, migration: Migration, concurrency: i
 def _open_ironic(manager: Any, timeout: float | None) -> BareMetalSource:
     from keystoneauth1.adapter import Adapter
 
-    from osc_placement.migrate.sources.ironic import IronicSource
-    from osc_placement.migrate.sources.waiting import limit_waiting
+    from osc_placement.migrate.nova.ironic import IronicSource
+    from osc_placement.migrate.nova.waiting import limit_waiting
 
     adapter = Adapter(
         limit_waiting(manager.session, timeout),

@@ -13,8 +13,10 @@ from typing import Final
 from osc_placement.batch.plan import EXIT_DONE, EXIT_PARTIAL, Outcome, Result
 from osc_placement.errors import ANSWER_LOST, UsageError
 from osc_placement.migrate import nova_statuses, readiness, tables
-from osc_placement.migrate.audit import Audit
-from osc_placement.migrate.base import (
+from osc_placement.migrate.command import Command
+from osc_placement.migrate.failures import FAILURES, explain
+from osc_placement.migrate.migrations.audit import Audit
+from osc_placement.migrate.migrations.base import (
     EXIT_UNKNOWN,
     Assessment,
     Context,
@@ -22,16 +24,14 @@ from osc_placement.migrate.base import (
     Trouble,
     exit_status,
 )
-from osc_placement.migrate.carry_ratios import CarryRatios
-from osc_placement.migrate.command import Command
-from osc_placement.migrate.failures import FAILURES, explain
-from osc_placement.migrate.follow import follow
-from osc_placement.migrate.heal_allocations import HealAllocations
-from osc_placement.migrate.mirror_aggregates import MirrorAggregates
-from osc_placement.migrate.move_baremetal import MoveBaremetal
-from osc_placement.migrate.notifications import TOPIC, Bell, listening
+from osc_placement.migrate.migrations.carry_ratios import CarryRatios
+from osc_placement.migrate.migrations.follow import follow
+from osc_placement.migrate.migrations.heal_allocations import HealAllocations
+from osc_placement.migrate.migrations.mirror_aggregates import MirrorAggregates
+from osc_placement.migrate.migrations.move_baremetal import MoveBaremetal
+from osc_placement.migrate.nova.notifications import TOPIC, Bell, listening
+from osc_placement.migrate.nova.shard import WHOLE
 from osc_placement.migrate.runner import Run
-from osc_placement.migrate.shard import WHOLE
 from osc_placement.migrate.showing import MOST_ROWS, run_or_show
 from osc_placement.model import canonical_uuid
 

@@ -19,9 +19,9 @@ from osc_placement.errors import PlacementError
 from osc_placement.migrate import commands
 from osc_placement.migrate.command import Command
 from osc_placement.migrate.failures import explain
+from osc_placement.migrate.nova.settings import Settings
 from osc_placement.migrate.options import parse
 from osc_placement.migrate.runner import Execution
-from osc_placement.migrate.settings import Settings
 from osc_placement.printing import printable
 
 #: as the shell says of a program that SIGPIPE ended, which is what most do

@@ -11,7 +11,7 @@ from typing import Final
 
 from osc_placement.batch.plan import EXIT_DONE, EXIT_INTERRUPTED
 from osc_placement.errors import Conflict
-from osc_placement.migrate.base import Assessment, Trouble
+from osc_placement.migrate.migrations.base import Assessment, Trouble
 from osc_placement.migrate.runner import Run
 
 #: of `nova-manage placement sync_aggregates`, in the order in which it prefers them

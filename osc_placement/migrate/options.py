@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from osc_placement.api.concurrency import CONCURRENCY
-from osc_placement.migrate import all_commands, commands, run_commands
-from osc_placement.migrate.notifications import TOPIC
+from osc_placement.migrate import commands, online_data_migrations, run_commands
+from osc_placement.migrate.nova.notifications import TOPIC
+from osc_placement.migrate.nova.settings import USUAL_TOKEN
+from osc_placement.migrate.nova.shard import WHOLE, parse_shard
 from osc_placement.migrate.option_values import read_count, read_rate, read_seconds, reader
-from osc_placement.migrate.settings import USUAL_TOKEN
-from osc_placement.migrate.shard import WHOLE, parse_shard
 
 Subparsers = Any
 
@@ -314,7 +314,7 @@ def _add_online_data_migrations(subparsers: Subparsers) -> None:
     )
     _add_concurrency(parser)
     _add_format(parser)
-    parser.set_defaults(run=all_commands.run_all, nova_exit_codes=True, nova_failure=255)
+    parser.set_defaults(run=online_data_migrations.run_all, nova_exit_codes=True, nova_failure=255)
 
 
 def _add_audit(subparsers: Subparsers) -> None:

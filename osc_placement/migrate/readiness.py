@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Final
 
-from osc_placement.migrate.base import Assessment, Trouble
+from osc_placement.migrate.migrations.base import Assessment, Trouble
 
 SAFE: Final = "It is safe to leave the caching scheduler: every instance on a host holds its allocations."
 _NOT_SAFE: Final = "It is not safe yet to leave the caching scheduler: "

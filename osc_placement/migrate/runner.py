@@ -16,7 +16,7 @@ from osc_placement.batch.gate import Gate
 from osc_placement.batch.plan import Outcome, Plan, Report
 from osc_placement.batch.together import execute_together, is_for
 from osc_placement.errors import PlacementError
-from osc_placement.migrate.base import Assessment
+from osc_placement.migrate.migrations.base import Assessment
 
 
 @dataclass(frozen=True)

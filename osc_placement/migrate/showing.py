@@ -9,8 +9,8 @@ from typing import Final, TypeVar
 
 from osc_placement.batch.plan import Plan, Result
 from osc_placement.migrate import runner, tables
-from osc_placement.migrate.base import Assessment, Context, Finding
 from osc_placement.migrate.command import Command
+from osc_placement.migrate.migrations.base import Assessment, Context, Finding
 from osc_placement.migrate.progress import Progress
 from osc_placement.migrate.runner import Execution, Run
 

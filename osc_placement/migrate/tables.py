@@ -12,7 +12,7 @@ from prettytable import PrettyTable
 
 from osc_placement.batch.difference import describe_difference
 from osc_placement.batch.plan import Change, Outcome
-from osc_placement.migrate.base import Finding, Trouble
+from osc_placement.migrate.migrations.base import Finding, Trouble
 from osc_placement.printing import printable
 
 Row = Mapping[str, Any]

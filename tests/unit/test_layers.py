@@ -103,11 +103,11 @@ LIBRARIES = {
     "oslo_config": ("server", "migrate"),
     "oslo_db": ("server.db", "server.opening"),
     "oslo_log": ("server",),
-    "oslo_messaging": ("migrate.notifications",),
+    "oslo_messaging": ("migrate.nova.notifications",),
     "oslo_middleware": ("server.conf", "server.deploy"),
     "oslo_policy": ("server",),
     "keystonemiddleware": ("server.auth",),
-    "requests": ("api.transport", "migrate.sources.rest", "server.testing", "server.wsgi_adapter"),
+    "requests": ("api.transport", "migrate.nova.rest", "server.testing", "server.wsgi_adapter"),
     "rich": ("commands",),
 }
 

@@ -3,7 +3,7 @@
 
 import pytest
 
-from osc_placement.migrate.sources.nova_db import DatabaseSource
+from osc_placement.migrate.nova.db_source import DatabaseSource
 from osc_placement.model import Inventory
 from tests.functional.migrate.nova_databases import new_uuid
 from tests.functional.migrate.placement import CLAIM, SIZES, give, held_by, hold

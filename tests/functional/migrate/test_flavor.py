@@ -7,7 +7,7 @@ import random
 import subprocess
 
 from osc_placement.flavor import Flavor, NoClaim, resources_of
-from osc_placement.migrate.flavor import STANDARD_CLASSES
+from osc_placement.migrate.nova.flavors import STANDARD_CLASSES
 from tests.functional.migrate.nova_databases import find_nova
 
 SCRIPT = pathlib.Path(__file__).with_name("nova_scheduler.py")

@@ -8,7 +8,7 @@ import pytest
 from osc_placement.api import client as placement
 from osc_placement.batch import journal
 from osc_placement.errors import PlacementError
-from osc_placement.migrate.notifications import Bell
+from osc_placement.migrate.nova.notifications import Bell
 from tests.functional.migrate.cloud import IRONIC
 
 # what differs between databases is tested with the source

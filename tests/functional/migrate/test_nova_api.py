@@ -9,10 +9,10 @@ import pytest
 from keystoneauth1.session import Session
 from keystoneauth1.token_endpoint import Token
 
-from osc_placement.migrate.sources import rest
-from osc_placement.migrate.sources.base import Unreadable
-from osc_placement.migrate.sources.nova_api import ApiSource
-from osc_placement.migrate.sources.nova_db import DatabaseSource
+from osc_placement.migrate.nova import rest
+from osc_placement.migrate.nova.api_source import ApiSource
+from osc_placement.migrate.nova.db_source import DatabaseSource
+from osc_placement.migrate.nova.source import Unreadable
 from osc_placement.model import Inventory
 from tests.functional.migrate import nova_serving
 from tests.functional.migrate.cloud import IRONIC, add_flavor

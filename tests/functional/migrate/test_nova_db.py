@@ -5,10 +5,10 @@ import pytest
 import sqlalchemy as sa
 
 from osc_placement.flavor import Flavor
-from osc_placement.migrate.facts import Cell
-from osc_placement.migrate.sources import reading
-from osc_placement.migrate.sources.base import Unreadable
-from osc_placement.migrate.sources.nova_db import DatabaseSource
+from osc_placement.migrate.nova import database
+from osc_placement.migrate.nova.db_source import DatabaseSource
+from osc_placement.migrate.nova.facts import Cell
+from osc_placement.migrate.nova.source import Unreadable
 from tests.functional.migrate import nova_databases as nova
 from tests.functional.migrate.cloud import IRONIC, Cloud, embed_flavor
 
@@ -148,7 +148,7 @@ def test_flavor_that_does_not_parse_is_said(cloud, source, text, reason):
 
 def test_instances_come_in_pages(cloud, source, monkeypatch):
     """More instances than fit a page all come, each once."""
-    monkeypatch.setattr(reading, "PAGE", 3)
+    monkeypatch.setattr(database, "PAGE", 3)
     uuids = [cloud.add_instance("h1", flavor=embed_flavor()) for _ in range(7)]
     assert [each.uuid for each in source.iterate_instances(cell_named(source, "cell1"))] == uuids
 

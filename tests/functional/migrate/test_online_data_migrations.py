@@ -12,7 +12,7 @@ from collections import Counter
 import pytest
 
 from osc_placement.api import transport
-from osc_placement.migrate.sources import reading
+from osc_placement.migrate.nova import database
 from tests.functional.migrate.placement import CLAIM, held_by
 from tests.functional.servers import make_environment
 
@@ -77,7 +77,7 @@ def test_bounded_runs_get_to_the_end(unmigrated, migrate_json):
 def asked(monkeypatch):
     """What placement and nova's databases are asked: the methods of requests, and "SQL" for a question."""
     asked = []
-    send, fetch = transport.Transport._send, reading.NovaDatabase.fetch
+    send, fetch = transport.Transport._send, database.NovaDatabase.fetch
 
     def note_and_send(self, method, path, **options):
         asked.append(method)
@@ -88,7 +88,7 @@ def asked(monkeypatch):
         return fetch(self, statement)
 
     monkeypatch.setattr(transport.Transport, "_send", note_and_send)
-    monkeypatch.setattr(reading.NovaDatabase, "fetch", note_and_fetch)
+    monkeypatch.setattr(database.NovaDatabase, "fetch", note_and_fetch)
     return asked
 
 

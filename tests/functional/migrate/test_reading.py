@@ -4,8 +4,8 @@
 import pytest
 import sqlalchemy as sa
 
-from osc_placement.migrate.sources.base import Unreadable
-from osc_placement.migrate.sources.reading import NovaDatabase
+from osc_placement.migrate.nova.database import NovaDatabase
+from osc_placement.migrate.nova.source import Unreadable
 from tests import databases
 
 

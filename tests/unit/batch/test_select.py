@@ -17,7 +17,7 @@ from osc_placement.batch.select import (
 )
 from osc_placement.batch.selection import read_provider_names
 from osc_placement.errors import PlacementError, UsageError
-from osc_placement.migrate.audit import Audit
+from osc_placement.migrate.migrations.audit import Audit
 from osc_placement.model import Inventory, Provider
 from tests.unit.batch.cloud import FakeCloud, processors
 from tests.unit.fake_placement import FakePlacement

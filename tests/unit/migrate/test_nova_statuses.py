@@ -6,7 +6,7 @@ import pytest
 from osc_placement.batch.membership import TraitEdit
 from osc_placement.batch.plan import Change, Outcome, Plan, ProviderState, Report, Result
 from osc_placement.migrate import nova_statuses
-from osc_placement.migrate.base import Assessment
+from osc_placement.migrate.migrations.base import Assessment
 from osc_placement.migrate.runner import Run
 from osc_placement.model import Provider
 

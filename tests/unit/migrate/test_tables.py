@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What people read of findings."""
 
-from osc_placement.migrate.base import Finding, Trouble
+from osc_placement.migrate.migrations.base import Finding, Trouble
 from osc_placement.migrate.tables import describe_findings
 
 

@@ -1,0 +1,405 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Allocations that belong to nobody, and whatever else in placement and nova does not fit together.
+
+Finds allocations of consumers that nova does not have, and parts of an instance's allocations on hosts that
+it is not on: these are the plan, which removes nothing else. Reports instances without allocations or with
+wrong amounts, providers without a compute node and compute nodes without a provider. Never touches consumers
+of other services, of migrations that are not over, of instances that are being built, moved or in a task.
+
+Nova's to clean are the trees of its compute nodes and the providers that share with them. While anything of
+nova cannot be read, or this is hardly the nova of this placement (hosts.doubt_nova), nothing is removed. A
+cell whose hosts or instances are all missing, or that is mapped and not there, counts as one that cannot be
+read; an instance that is mapped to a cell which never heard of it is left alone by itself. A plan that takes
+from more than `Audit.max_removals` is not carried out, and without ``--delete`` it is shown.
+
+Allocations are read first, then requested builds, then cells: what appears meanwhile is never taken for an
+orphan, as an instance is in its cell before its build request goes.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Final
+
+from osc_placement import microversion
+from osc_placement.api.consumer import Consumer
+from osc_placement.batch.plan import Change, Plan, Reading
+from osc_placement.batch.record import Recorded, edits_of
+from osc_placement.batch.select import read_states
+from osc_placement.errors import UsageError
+from osc_placement.migrate.migrations.base import Assessment, Context, Finding, Trouble
+from osc_placement.migrate.migrations.cloud import Landscape, read_landscape
+from osc_placement.migrate.migrations.heal_allocations import Healer
+from osc_placement.migrate.nova.facts import Cell, Instance
+from osc_placement.migrate.nova.hosts import Hosts, doubt_cells, doubt_nova, find_lost_cells, read_hosts
+from osc_placement.migrate.nova.moves import read_moves
+from osc_placement.migrate.nova.shard import WHOLE, Shard
+from osc_placement.migrate.nova.source import Source, Unreadable
+from osc_placement.model import UNKNOWN_TYPE
+from osc_placement.syntax import names_provider
+
+NAME: Final = "audit"
+#: the types of nova's consumers; none is that of those made before there were types
+_TYPES: Final = frozenset(("INSTANCE", "MIGRATION", UNKNOWN_TYPE))
+#: consumers from which may be removed without being asked for: so many, or this share of all if that is more
+_HANDFUL: Final = 5
+_SHARE: Final = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Audit:
+    """The migration; ``providers`` (names or UUIDs) narrows what is removed, empty means all.
+
+    ``max_removals`` is from how many consumers each shard may remove; None for a handful or a tenth of all,
+    over all shards.
+    A shard is one of consumers, nodes and providers, and of what is told: everything is read all the same,
+    for only who knows all of nova knows whom it does not have.
+    """
+
+    providers: frozenset[str] = frozenset()
+    shard: Shard = WHOLE
+    max_removals: int | None = None
+    name: str = NAME
+
+    def assess(self, context: Context) -> Assessment:
+        """Read both sides and compare."""
+        context.client.require(microversion.CONSUMER_TYPES, "an audit, which must know whose consumers are")
+        landscape = read_landscape(context.client, context.concurrency)
+        chosen = self._choose(landscape)
+        nova = read_nova(context.source, landscape)
+        if doubt := doubt_nova(nova.hosts, landscape):
+            return Assessment(_plan([]), doubt)
+        of_all, kept = self._find_suspects(context.source, nova, chosen)
+        suspects = {uuid: providers for uuid, providers in of_all.items() if self.shard.has(uuid)}
+        findings = [*nova.findings, *kept, *_compare_providers(nova)]
+        findings = [finding for finding in findings if self._tells(finding)]
+        if not nova.is_complete:
+            return Assessment(_plan([]), (*findings, *_undecided(suspects)))
+        consumers = [Consumer(uuid) for uuid in suspects]
+        readings = read_states(context.client, consumers, ("allocations",), concurrency=context.concurrency)
+        changes = list(_plan_removals(readings, suspects, nova))
+        findings += self._limit(len(changes), len(of_all), len(landscape.held))
+        failed = [
+            Finding(Trouble.UNKNOWN, f"consumer {reading.subject.uuid}", str(reading.error))
+            for reading in readings
+            if reading.state is None
+        ]
+        return Assessment(_plan(changes), (*findings, *failed), landscape.names)
+
+    def _find_suspects(
+        self, source: Source, nova: Nova, chosen: Collection[str]
+    ) -> tuple[dict[str, frozenset[str]], list[Finding]]:
+        """Who holds what he should not, and whom there is doubt about.
+
+        Where nova's lists prove nothing, after a second look; and after each was asked for by itself, as
+        the rows of a move between cells may have changed places while these were read one after the other.
+        """
+        suspects = nova.find_suspects(chosen)
+        if suspects and nova.is_complete and not source.is_exhaustive:
+            # what was left out once without a word was most likely there a moment later
+            again = read_nova(source, nova.landscape)
+            nova.unreadable += [*again.hosts.findings, *again.unreadable]
+            suspects = _in_both(suspects, again.find_suspects(chosen))
+        if not nova.is_complete:
+            return suspects, []
+        try:
+            _clear(suspects, nova, source)
+            return suspects, [*_spare_lost(suspects, nova, source), *_spare_in_use(suspects, nova, source)]
+        except Unreadable as error:
+            nova.unreadable.append(Finding(Trouble.UNKNOWN, error.subject, error.reason))
+            return suspects, []
+
+    def _limit(self, number: int, suspects: int, total: int) -> list[Finding]:
+        """Return a finding if the plan removes from more consumers than it may.
+
+        Without ``max_removals`` the whole is judged, so that many shards may not remove what one may not:
+        of a shard all suspects count, as it does not read those of others.
+        """
+        most, whole = self.max_removals, number
+        if most is None:
+            most = max(_HANDFUL, int(total * _SHARE))
+            whole = number if self.shard == WHOLE else suspects
+        if not number or whole <= most:
+            return []
+        text = (
+            f"{whole} of {total} consumers would lose something, and {most} may; if that is right, "
+            f"add --max-removals {number} to this command, and if not, check "
+            "[api_database]/connection, nova-manage cell_v2 list_cells and the endpoint of placement"
+        )
+        return [Finding(Trouble.TOO_MANY, NAME, text)]
+
+    def _tells(self, finding: Finding) -> bool:
+        """Whether a finding is of this part; what could not be read is everybody's."""
+        return finding.trouble is Trouble.UNKNOWN or self.shard.has(finding.subject)
+
+    def _choose(self, landscape: Landscape) -> frozenset[str]:
+        """The providers whose allocations may be removed."""
+        if not self.providers:
+            return frozenset(landscape.records)
+        named = {
+            text: [uuid for uuid in landscape.records if names_provider(text, uuid, landscape.name(uuid))]
+            for text in self.providers
+        }
+        missing = [text for text, uuids in named.items() if not uuids]
+        if missing:
+            raise UsageError(f"Placement has no resource provider {', '.join(sorted(missing))}")
+        return frozenset(uuid for uuids in named.values() for uuid in uuids)
+
+
+@dataclass
+class Nova:
+    """What nova says about who may hold what."""
+
+    hosts: Hosts
+    landscape: Landscape
+    known: set[str]
+    healer: Healer
+    #: by instance that is on a host, the UUID of its compute node; None where that is not clear
+    places: dict[str, str | None] = field(default_factory=dict)
+    unreadable: list[Finding] = field(default_factory=list)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all of nova could be read."""
+        return not self.hosts.unknown and not self.unreadable
+
+    @property
+    def findings(self) -> list[Finding]:
+        """What is wrong with instances, and what could not be read."""
+        missing = [
+            Finding(
+                Trouble.MISSING, f"instance {change.uuid}", "it holds nothing; placement-migrate allocations"
+            )
+            for change in self.healer.changes
+        ]
+        left = {f"instance {uuid}" for uuid in self.healer.misplaced if not self._removable(uuid)}
+        kept = [
+            each
+            for each in self.healer.findings
+            if each.trouble not in (Trouble.WRONG_HOST, Trouble.DOUBLED) or each.subject in left
+        ]
+        return [*self.hosts.findings, *self.unreadable, *missing, *kept]
+
+    @cached_property
+    def _roots(self) -> frozenset[str]:
+        """The compute nodes that have a provider."""
+        nodes = {node.uuid for node in self.hosts.all_nodes() if node.uuid}
+        return frozenset(nodes & self.landscape.trees.keys())
+
+    @cached_property
+    def of_nodes(self) -> frozenset[str]:
+        """The providers in the trees of compute nodes."""
+        return frozenset(uuid for root in self._roots for uuid in self.landscape.trees[root])
+
+    @cached_property
+    def own(self) -> frozenset[str]:
+        """The providers that are nova's to clean: of compute nodes, and those that share with them."""
+        return frozenset(uuid for root in self._roots for uuid in self.landscape.reach(root))
+
+    @cached_property
+    def of_strangers(self) -> frozenset[str]:
+        """The providers in trees that look like those of compute nodes, and are not."""
+        strangers = self.landscape.hosts - self._roots
+        return frozenset(uuid for root in strangers for uuid in self.landscape.trees[root])
+
+    def _removable(self, instance: str) -> frozenset[str]:
+        """Of the providers that an instance is not on, those of other hosts.
+
+        Others may be shared storage, to which the way by an aggregate is missing now and not for ever.
+        """
+        return self.of_nodes.intersection(self.healer.misplaced[instance])
+
+    def note(self, cell: Cell, instances: Iterable[Instance]) -> Iterator[Instance]:
+        """Note who is there, and where; an instance without a host is known, and not judged."""
+        for instance in instances:
+            self.known.add(instance.uuid)
+            if instance.host:
+                node = self.healer.find_node(cell, instance)
+                self.places[instance.uuid] = node.uuid if node else None
+                yield instance
+
+    def find_suspects(self, chosen: Collection[str]) -> dict[str, frozenset[str]]:
+        """By consumer, the providers of which it holds what it should not."""
+        suspects = {
+            consumer: self.own.intersection(claims).intersection(chosen)
+            for consumer, claims in self.landscape.held.items()
+            if consumer not in self.known and self._is_of_nova(claims)
+        }
+        for instance in self.healer.misplaced:
+            suspects[instance] = self._removable(instance).intersection(chosen)
+        return {consumer: providers for consumer, providers in suspects.items() if providers}
+
+    def find_use(self, consumer: str, instance: str) -> frozenset[str]:
+        """Return the providers where a consumer holds what an instance uses and does not hold itself.
+
+        The instance holds it itself if it holds of its node's tree every class that the consumer does.
+        """
+        if instance not in self.places:
+            return frozenset()
+        node, held = self.places[instance], self.landscape.held[consumer]
+        if node is None or node not in self.landscape.records:
+            return frozenset(held)
+        own = self.landscape.held.get(instance, {})
+        tree = self.landscape.trees[self.landscape.root(node)]
+        used, replaced = (
+            {resource for provider in tree for resource in claims.get(provider, ())} for claims in (held, own)
+        )
+        if used <= replaced:
+            return frozenset()
+        return frozenset(self.landscape.reach(node)).intersection(held)
+
+    def _is_of_nova(self, providers: Collection[str]) -> bool:
+        """Return whether nova would know the consumer that holds something of these providers.
+
+        Not of one that is on a host which is none of nova's. What is of shared providers alone may be, as
+        long as there are hosts that are none of nova's.
+        """
+        if not self.of_strangers.isdisjoint(providers):
+            return False
+        return not (self.of_strangers and self.of_nodes.isdisjoint(providers))
+
+    def is_certain(self, providers: Collection[str], consumer_type: str | None) -> bool:
+        """Return whether a consumer of this type that holds something of these providers is nova's.
+
+        Other services have consumers without a type, too: an instance holds something of its compute node,
+        and nothing of providers that nova has nothing to do with.
+        """
+        if consumer_type != UNKNOWN_TYPE:
+            return consumer_type in _TYPES
+        return not self.of_nodes.isdisjoint(providers) and self.own.issuperset(providers)
+
+
+def read_nova(source: Source, landscape: Landscape) -> Nova:
+    """Read all that may hold something, after what is held was read."""
+    builds = source.list_requested_builds()
+    hosts = read_hosts(source)
+    moves = read_moves(source, hosts)
+    nova = Nova(hosts, landscape, set(builds), Healer(hosts, landscape, moves))
+    nova.known.update(move.uuid for move in moves.records if move.uuid)
+    nova.unreadable += moves.findings
+    nova.unreadable += [*find_lost_cells(source, hosts), *doubt_cells(hosts, landscape)]
+    for cell in hosts.readable_cells:
+        if cell.uuid in moves.unreadable:
+            continue
+        try:
+            nova.healer.judge_all(cell, nova.note(cell, source.iterate_instances(cell)))
+        except Unreadable as error:
+            nova.unreadable.append(Finding(Trouble.UNKNOWN, error.subject, error.reason))
+    return nova
+
+
+def _in_both(
+    first: Mapping[str, frozenset[str]], second: Mapping[str, frozenset[str]]
+) -> dict[str, frozenset[str]]:
+    both = {consumer: first[consumer] & second[consumer] for consumer in first.keys() & second.keys()}
+    return {consumer: providers for consumer, providers in both.items() if providers}
+
+
+def _clear(suspects: dict[str, frozenset[str]], nova: Nova, source: Source) -> None:
+    """Take out of the suspects whom nova shows if asked for him alone."""
+    for uuid in source.find_instances(suspects.keys() - nova.known):
+        del suspects[uuid]
+
+
+def _spare_lost(suspects: dict[str, frozenset[str]], nova: Nova, source: Source) -> list[Finding]:
+    """Take out of the suspects whom nova's mappings still name; a finding for each."""
+    lost = source.find_lost(suspects.keys() - nova.known)
+    for uuid in lost:
+        del suspects[uuid]
+    return [Finding(Trouble.LOST, f"consumer {uuid}", text) for uuid, text in lost.items()]
+
+
+def _spare_in_use(suspects: dict[str, frozenset[str]], nova: Nova, source: Source) -> list[Finding]:
+    """Take out of the suspects what a migration that is over holds for its instance; a finding for each.
+
+    After a move that failed the instance is on the source, which the migration holds, and itself it holds the
+    destination. Then that goes, with what both hold of shared providers, and what the migration holds stays.
+    """
+    orphans = suspects.keys() - nova.known
+    moves = [move for cell in nova.hosts.cells for move in source.find_migrations(cell, orphans)]
+    named = {move.instance_uuid for move in moves} - nova.known
+    unsettled = {*source.find_instances(named), *source.find_lost(named)}
+    # in the tree of its node the instance may hold a part itself, such as the bandwidth of a port
+    shared = nova.own - nova.of_nodes
+    findings = []
+    for move in moves:
+        consumer, instance = move.uuid or "", move.instance_uuid
+        used = suspects[consumer] if instance in unsettled else nova.find_use(consumer, instance)
+        kept = used & suspects[consumer]
+        if not kept:
+            continue
+        suspects[consumer] -= kept
+        if instance in suspects:
+            suspects[instance] |= shared.intersection(nova.landscape.held[instance]) & kept
+        names = ", ".join(sorted(map(nova.landscape.name, kept)))
+        text = (
+            f"it is a migration that is over ({move.status}) and holds what instance {instance} uses of "
+            f"{names}; "
+            f"placement-migrate allocations gives the instance its own, and the next audit removes this, or "
+            f"openstack resource provider allocation move {consumer} {instance} --consumer-type INSTANCE"
+        )
+        findings.append(Finding(Trouble.IN_USE, f"consumer {consumer}", text))
+    return findings
+
+
+def _undecided(suspects: Mapping[str, Collection[str]]) -> list[Finding]:
+    text = "nova may have it where it cannot be read, so nothing is removed"
+    return [Finding(Trouble.UNKNOWN, f"consumer {uuid}", text) for uuid in suspects]
+
+
+def _plan(changes: Sequence[Change]) -> Plan:
+    edit = Recorded("orphaned allocations", ("allocations",))
+    return Plan(edit, tuple(changes), edits=edits_of(edit, tuple(changes)))
+
+
+def _plan_removals(
+    readings: Iterable[Reading], suspects: Mapping[str, frozenset[str]], nova: Nova
+) -> Iterator[Change]:
+    for reading in readings:
+        consumer, state = reading.subject, reading.state
+        if state is None or not isinstance(consumer, Consumer):
+            continue
+        held = state.allocations or {}
+        is_known = consumer.uuid in nova.known
+        if not (is_known or nova.is_certain(held, consumer.consumer_type)):
+            continue
+        kept = {
+            provider: amounts for provider, amounts in held.items() if provider not in suspects[consumer.uuid]
+        }
+        if kept != held:
+            names = ", ".join(nova.landscape.name(provider) for provider in held if provider not in kept)
+            yield Change(consumer, state, replace(state, allocations=kept), f"orphaned on {names}")
+
+
+def _compare_providers(nova: Nova) -> Iterator[Finding]:
+    """Compute nodes without provider, and the other way round."""
+    landscape = nova.landscape
+    uuids = {node.uuid for node in nova.hosts.all_nodes()}
+    by_name = {record.provider.name: uuid for uuid, record in landscape.records.items()}
+    for node in nova.hosts.all_nodes():
+        if node.uuid not in landscape.records:
+            other = by_name.get(node.name)
+            reason = f"placement has no resource provider {node.uuid}"
+            if other and other not in uuids:
+                yield Finding(
+                    Trouble.DUPLICATE,
+                    f"node {node.name}",
+                    f"{reason}; {other} has its name, as after a re-install",
+                )
+            else:
+                yield Finding(Trouble.NO_PROVIDER, f"node {node.name}", reason)
+    strangers = landscape.hosts - uuids if nova.is_complete else ()
+    consumers = Counter(
+        landscape.root(provider)
+        for claims in landscape.held.values()
+        for provider in claims
+        if provider in nova.of_strangers
+    )
+    for uuid in (uuid for uuid in landscape.records if uuid in strangers):
+        text = f"nova has no compute node {uuid}"
+        if number := consumers[uuid]:
+            text += f"; what {number} consumer{'s' if number > 1 else ''} hold of it is left alone"
+        yield Finding(Trouble.NO_COMPUTE_NODE, f"provider {landscape.name(uuid)}", text)

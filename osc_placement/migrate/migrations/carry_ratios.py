@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Allocation ratios from the metadata of host aggregates to the inventories of their hosts.
+
+Finds hosts in aggregates with ``cpu_allocation_ratio``, ``ram_allocation_ratio`` or
+``disk_allocation_ratio``, which the scheduler's filters read until Ocata. Sets the ratio of the inventory; of
+two aggregates that disagree the lower or higher counts if ``conflict`` says so, and neither otherwise. Never
+touches anything else of an inventory, nor a class that the provider has no inventory of; nor leaves less than
+is allocated, unless ``allow_overcommitted``, nor nothing at all.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Final, Literal
+
+from osc_placement.batch.advice import find_excesses
+from osc_placement.batch.inventory import RatioEdit, is_same_ratio
+from osc_placement.batch.plan import Change, Edit, Plan, ProviderState, plan_change
+from osc_placement.batch.record import Recorded
+from osc_placement.migrate.migrations.base import Assessment, Context, Finding, Trouble
+from osc_placement.migrate.nova.facts import ComputeNode, HostAggregate
+from osc_placement.migrate.nova.hosts import Hosts, find_provider, find_strangers, read_hosts
+from osc_placement.migrate.nova.shard import WHOLE, Shard
+from osc_placement.model import MAX_RATIO, ProviderRecord
+
+NAME: Final = "carry_ratios"
+KEYS: Final[Mapping[str, str]] = {
+    "cpu_allocation_ratio": "VCPU",
+    "ram_allocation_ratio": "MEMORY_MB",
+    "disk_allocation_ratio": "DISK_GB",
+}
+#: what nova-compute starts with where nothing is configured: then it leaves the ratio to placement
+_INITIAL: Final[Mapping[str, tuple[float, ...]]] = {
+    "VCPU": (0.0, 4.0, 16.0),
+    "MEMORY_MB": (0.0, 1.0, 1.5),
+    "DISK_GB": (0.0, 1.0),
+}
+_CHOICES: Final[Mapping[str, Callable[[Iterable[float]], float]]] = {"min": min, "max": max}
+
+
+@dataclass(frozen=True, slots=True)
+class CarryRatios:
+    """The migration; ``hosts`` narrows it, empty means all."""
+
+    hosts: frozenset[str] = frozenset()
+    conflict: Literal["min", "max"] | None = None
+    shard: Shard = WHOLE
+    allow_overcommitted: bool = False
+    name: str = NAME
+
+    def assess(self, context: Context) -> Assessment:
+        """Read both sides and compare."""
+        records = context.client.read_providers(
+            want=("inventories", "usages"), concurrency=context.concurrency
+        )
+        aggregates = context.source.list_aggregates()
+        hosts = read_hosts(context.source)
+        return self.compare(aggregates, hosts, {record.provider.uuid: record for record in records})
+
+    def compare(
+        self, aggregates: Iterable[HostAggregate], hosts: Hosts, records: Mapping[str, ProviderRecord]
+    ) -> Assessment:
+        """Compare the metadata with the inventories, by UUID of the provider. Pure."""
+        aggregates = list(aggregates)
+        members = {host for aggregate in aggregates for host in aggregate.hosts}
+        strangers = find_strangers(hosts, self.hosts, members)
+        findings = strangers if self.hosts else list(hosts.findings)
+        said = _collect(aggregates, findings)
+        steps: list[Change] = []
+        edits: dict[str, Edit] = {}
+        for host in sorted(said):
+            if not self.shard.has(host) or (self.hosts and host not in self.hosts):
+                continue
+            ratios = self._agree(host, said[host], findings)
+            for step, edit in _steps(host, ratios, hosts, records, findings):
+                usages = records[step.uuid].usages or {}
+                if trouble := self._object(host, step, usages):
+                    findings.append(trouble)
+                    continue
+                steps.append(_note_excesses(step, usages))
+                edits[step.uuid] = edit
+        title = Recorded("ratios of host aggregates", ("inventories",))
+        plan = Plan(title, tuple(steps), edits=edits, keeps_capacity=not self.allow_overcommitted)
+        return Assessment(plan, tuple(findings))
+
+    def _object(self, host: str, step: Change, usages: Mapping[str, int]) -> Finding | None:
+        """Why the ratios of a host are left as they are."""
+        subject = f"host {host}" if step.subject.name == host else f"host {host}, node {step.subject.name}"
+        before, after = step.before.inventories or {}, step.after.inventories or {}
+        for name, each in after.items():
+            if each != before[name] and each.capacity < 1 <= each.total - each.reserved:
+                text = f"with the ratio {each.allocation_ratio:g} of its aggregates it would have no {name}"
+                return Finding(Trouble.BAD_RATIO, subject, f"{text} at all")
+        excesses = () if self.allow_overcommitted else find_excesses(step, usages)
+        told = "; ".join(map(str, excesses))
+        text = f"{told}; placement-migrate ratios --allow-overcommitted sets it all the same"
+        return Finding(Trouble.OVER_CAPACITY, subject, text) if excesses else None
+
+    def _agree(
+        self, host: str, said: Mapping[str, Mapping[str, float]], findings: list[Finding]
+    ) -> dict[str, float]:
+        """The ratio of each class, from what each aggregate says."""
+        ratios = {}
+        for resource, by_aggregate in said.items():
+            values = set(by_aggregate.values())
+            if len(values) == 1 or self.conflict:
+                ratios[resource] = _CHOICES[self.conflict or "min"](values)
+                continue
+            names = ", ".join(f"{name} {value:g}" for name, value in sorted(by_aggregate.items()))
+            text = (
+                f"its aggregates disagree on the ratio of {resource}: {names}; --conflict min or max decides"
+            )
+            findings.append(Finding(Trouble.CONFLICT, f"host {host}", text))
+        return ratios
+
+
+def _note_excesses(step: Change, usages: Mapping[str, int]) -> Change:
+    """Return a change with a note of what it leaves less of than is allocated."""
+    told = [str(excess) for excess in find_excesses(step, usages)]
+    return replace(step, reason="; ".join(filter(None, [*told, step.reason]))) if told else step
+
+
+def _collect(
+    aggregates: Iterable[HostAggregate], findings: list[Finding]
+) -> dict[str, dict[str, dict[str, float]]]:
+    """By host and class, the ratio that each aggregate gives."""
+    said: dict[str, dict[str, dict[str, float]]] = defaultdict(lambda: defaultdict(dict))
+    for aggregate in aggregates:
+        for key, resource in KEYS.items():
+            text = aggregate.metadata.get(key)
+            if text is None:
+                continue
+            ratio = _read_ratio(text)
+            if ratio is None:
+                reason = f"its {key} is {text!r}, which is no ratio"
+                findings.append(Finding(Trouble.BAD_RATIO, f"aggregate {aggregate.name}", reason))
+                continue
+            for host in aggregate.hosts:
+                said[host][resource][aggregate.name] = ratio
+    return said
+
+
+def _read_ratio(text: str) -> float | None:
+    try:
+        ratio = float(text)
+    except ValueError:
+        return None
+    return ratio if math.isfinite(ratio) and 0 < ratio <= MAX_RATIO else None
+
+
+def _steps(
+    host: str,
+    ratios: Mapping[str, float],
+    hosts: Hosts,
+    records: Mapping[str, ProviderRecord],
+    findings: list[Finding],
+) -> Iterator[tuple[Change, RatioEdit]]:
+    if not ratios:
+        return
+    if trouble := hosts.find_trouble(host):
+        findings.append(trouble)
+    findings += hosts.find_namesakes(host)
+    for node in hosts.nodes_of(host):
+        record = find_provider(host, node, records)
+        if isinstance(record, Finding):
+            findings.append(record)
+            continue
+        edit = RatioEdit(ratios)
+        step = plan_change(edit, record.provider, ProviderState(inventories=record.inventories or {}))
+        yield (
+            Change(step.subject, step.before, step.after, _warn(node, record, ratios) or step.reason),
+            edit,
+        )
+
+
+def _warn(node: ComputeNode, record: ProviderRecord, ratios: Mapping[str, float]) -> str:
+    """Say where the configuration of nova-compute will put the old ratio back, as far as that shows."""
+    notes = []
+    for resource, wanted in ratios.items():
+        reported = node.ratios.get(resource)
+        inventory = (record.inventories or {}).get(resource)
+        if reported is None or inventory is None or reported in _INITIAL[resource]:
+            continue
+        is_in_force = is_same_ratio(inventory.allocation_ratio, reported)
+        if is_in_force and not is_same_ratio(reported, wanted):
+            notes.append(f"nova-compute seems to set {resource} to {reported:g}, and would again")
+    return "; ".join(notes)

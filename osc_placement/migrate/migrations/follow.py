@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Do a migration again and again, as nova changes: a full comparison each time, so nothing is ever missed."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Final
+
+from keystoneauth1 import exceptions as keystone
+
+from osc_placement.batch.plan import ProviderState
+from osc_placement.errors import PlacementError, UsageError
+from osc_placement.migrate.migrations.base import Assessment
+from osc_placement.migrate.nova.settings import Misconfigured
+from osc_placement.printing import printable
+
+#: compare nova with placement
+Look = Callable[[], Assessment]
+#: carry out what was found, and tell of it; the number of changes that were made, or not answered
+Act = Callable[[Assessment], int]
+#: seconds after which what is always refused is tried again: what stood in the way may be gone
+_LONGEST_PAUSE: Final = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """What there is to change and what is left alone, as far as it makes a difference.
+
+    Without the generations of the providers, which grow with every instance that comes or goes.
+    """
+
+    changes: tuple[tuple[str, ProviderState, ProviderState], ...]
+    findings: tuple[str, ...]
+
+    @classmethod
+    def of(cls, assessment: Assessment) -> Sight:
+        """That of an assessment."""
+        changes = ((each.uuid, each.before, each.after) for each in assessment.plan.changes)
+        return cls(tuple(changes), tuple(map(str, assessment.findings)))
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """What the last look saw, None if that counts no more; and the pause since a run in vain."""
+
+    sight: Sight | None = None
+    pause: float = 0.0
+    since: float = 0.0
+
+    def is_due(self, sight: Sight, now: float) -> bool:
+        """Whether to act: there is something new to tell, or something to change that may succeed now."""
+        if self.sight is None or sight.findings != self.sight.findings:
+            return True
+        is_same = sight.changes == self.sight.changes
+        return bool(sight.changes) and (not is_same or now >= self.since + self.pause)
+
+    def note_run(self, sight: Sight, applied: int, now: float, interval: float) -> Memory:
+        """What to remember of a run: after each in vain, the same is left alone for twice as long."""
+        if applied or not sight.changes:
+            return Memory(sight)
+        is_again = self.sight is not None and sight.changes == self.sight.changes
+        pause = min(2 * self.pause, _LONGEST_PAUSE) if is_again else interval
+        return Memory(sight, max(pause, interval), now)
+
+
+def follow(
+    look: Look, act: Act, *, interval: float, stop: threading.Event, wait: Callable[[float], object]
+) -> None:
+    """Look, and again after each wait of ``interval`` seconds or less, until ``stop`` is set.
+
+    Acts when there is something to do or to tell.
+
+    What cannot be done now, as placement or a database does not answer, is told and tried again; what the
+    configuration or the command line has wrong is raised, unless a look has succeeded with it.
+    """
+    memory, told, has_looked = Memory(), "", False
+    while not stop.is_set():
+        try:
+            assessment = look()
+            has_looked = True
+            sight = Sight.of(assessment)
+            if memory.is_due(sight, time.monotonic()):
+                memory = memory.note_run(sight, act(assessment), time.monotonic(), interval)
+            memory, told = replace(memory, sight=sight), ""
+        except (PlacementError, keystone.ClientException) as error:
+            if not has_looked and isinstance(error, UsageError | Misconfigured):
+                raise
+            if str(error) != told:
+                print(f"placement-migrate: {printable(str(error))}", file=sys.stderr, flush=True)
+            memory, told = Memory(), str(error)
+        wait(interval)

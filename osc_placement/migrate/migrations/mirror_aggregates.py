@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Host aggregates of nova as aggregates of resource providers.
+
+Finds compute nodes whose provider is not in the aggregates of its host. Adds what is missing; with ``prune``
+removes memberships in nova's aggregates that nova does not have, with ``prune_foreign`` in any others too.
+Never touches a provider that is no compute node, nor a host whose cell cannot be read; and takes nobody out
+while nova has no host in any aggregate.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from osc_placement import microversion
+from osc_placement.batch.plan import Change, Plan, ProviderState
+from osc_placement.batch.record import Recorded, edits_of
+from osc_placement.errors import UsageError
+from osc_placement.migrate.migrations.base import Assessment, Context, Finding, Trouble
+from osc_placement.migrate.nova.facts import HostAggregate
+from osc_placement.migrate.nova.hosts import Hosts, find_provider, find_strangers, read_hosts
+from osc_placement.migrate.nova.shard import WHOLE, Shard
+from osc_placement.model import ProviderRecord
+
+NAME = "mirror_aggregates"
+_NO_MEMBERS = (
+    "it has no host in any host aggregate, and placement has providers in aggregates, so none is taken out; "
+    "check where [api_database]/connection, --nova-api-db or --nova-endpoint leads"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class MirrorAggregates:
+    """The migration; ``hosts`` and ``aggregates`` (names or UUIDs) narrow it, empty means all."""
+
+    hosts: frozenset[str] = frozenset()
+    aggregates: frozenset[str] = frozenset()
+    prune: bool = False
+    prune_foreign: bool = False
+    shard: Shard = WHOLE
+    name: str = NAME
+
+    def assess(self, context: Context) -> Assessment:
+        """Read both sides and compare."""
+        context.client.require(microversion.PROVIDER_AGGREGATES, "a mirror of aggregates")
+        records = context.client.read_providers(want=("aggregates",), concurrency=context.concurrency)
+        known = context.source.list_aggregates()
+        hosts = read_hosts(context.source)
+        return self.compare(known, hosts, {record.provider.uuid: record for record in records})
+
+    def compare(
+        self, known: Iterable[HostAggregate], hosts: Hosts, records: Mapping[str, ProviderRecord]
+    ) -> Assessment:
+        """Compare nova's aggregates with those of the providers, by UUID. Pure."""
+        known = list(known)
+        chosen = self._choose(known)
+        wanted = _wanted(chosen)
+        removable = _Removable(self, {aggregate.uuid for aggregate in chosen}, {each.uuid for each in known})
+        members = {host for aggregate in known for host in aggregate.hosts}
+        strangers = find_strangers(hosts, self.hosts, members)
+        findings = strangers if self.hosts else list(hosts.findings)
+        if (self.prune or self.prune_foreign) and not members and any(map(_is_member, records.values())):
+            removable = _Removable(replace(self, prune=False, prune_foreign=False), set(), set())
+            findings.append(Finding(Trouble.UNKNOWN, "nova", _NO_MEMBERS))
+        steps = []
+        for host in sorted(self._hosts(wanted, hosts)):
+            if trouble := hosts.find_trouble(host):
+                findings.append(trouble)
+            findings += hosts.find_namesakes(host)
+            for node in hosts.nodes_of(host):
+                record = find_provider(host, node, records)
+                if isinstance(record, Finding):
+                    findings.append(record)
+                else:
+                    steps.append(_step(record, wanted.get(host, frozenset()), removable))
+        title = f"mirror of {len(chosen)} host aggregates"
+        plan = Plan(Recorded(title, ("aggregates",)), tuple(steps))
+        names = {each.uuid: each.name for each in known}
+        plan = replace(plan, edits=edits_of(plan.edit, plan.changes))
+        return Assessment(plan, tuple(findings), names)
+
+    def _choose(self, known: Iterable[HostAggregate]) -> list[HostAggregate]:
+        known = list(known)
+        names = {name for aggregate in known for name in (aggregate.name, aggregate.uuid)}
+        missing = sorted(self.aggregates - names)
+        if missing:
+            raise UsageError(f"Nova has no host aggregate {', '.join(missing)}")
+        return [each for each in known if not self.aggregates or {each.name, each.uuid} & self.aggregates]
+
+    def _hosts(self, wanted: Mapping[str, Collection[str]], hosts: Hosts) -> Iterable[str]:
+        """Those in aggregates; to prune, those in none as well."""
+        candidates = set(wanted) | (set(hosts.with_nodes) if self.prune or self.prune_foreign else set())
+        candidates = candidates & self.hosts if self.hosts else candidates
+        return [host for host in candidates if self.shard.has(host)]
+
+
+class _Removable:
+    """Which memberships may be taken away."""
+
+    def __init__(self, migration: MirrorAggregates, chosen: set[str], known: set[str]) -> None:
+        self._own = chosen if migration.prune or migration.prune_foreign else set()
+        self._foreign = migration.prune_foreign
+        self._known = known
+
+    def of(self, superfluous: frozenset[str]) -> frozenset[str]:
+        own = superfluous & self._own
+        return own | (superfluous - self._known) if self._foreign else own
+
+
+def _is_member(record: ProviderRecord) -> bool:
+    return bool(record.aggregates)
+
+
+def _wanted(aggregates: Iterable[HostAggregate]) -> dict[str, frozenset[str]]:
+    wanted: dict[str, set[str]] = defaultdict(set)
+    for aggregate in aggregates:
+        for host in aggregate.hosts:
+            wanted[host].add(aggregate.uuid)
+    return {host: frozenset(uuids) for host, uuids in wanted.items()}
+
+
+def _step(record: ProviderRecord, wanted: frozenset[str], removable: _Removable) -> Change:
+    current = record.aggregates or frozenset()
+    after = (current | wanted) - removable.of(current - wanted)
+    before, state = ProviderState(aggregates=current), ProviderState(aggregates=after)
+    return Change(record.provider, before, state, "is mirrored already" if after == current else "")

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Consumers that belong to another project or user than their instance.
+
+A server with the bulk read tells all owners at once. Others tell an owner with each consumer only, which is a
+request for each; they also tell what an owner holds in all: where that is what his instances hold together,
+they are all his, and none is asked about.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from osc_placement import microversion
+from osc_placement.api.concurrency import map_in_order
+from osc_placement.api.consumer import Consumer
+from osc_placement.batch.plan import Change, describe_owner
+from osc_placement.batch.select import read_states
+from osc_placement.migrate.migrations.base import Context, Finding, Trouble
+from osc_placement.migrate.migrations.cloud import Holdings, Landscape, Owner, iterate_amounts
+
+
+def find_wrong_owners(
+    context: Context, owners: Mapping[str, Owner], busy: Mapping[str, str], landscape: Landscape
+) -> tuple[list[Change], list[Finding]]:
+    """Changes that give consumers to their owners, and the consumers that are left alone.
+
+    Those are the ones that cannot be read, and the ``busy``, by task: whoever moves or rebuilds an instance
+    writes what it holds, and its owner with that.
+    """
+    if landscape.owners:
+        suspects = [uuid for uuid, owner in owners.items() if landscape.owners.get(uuid) != owner]
+    else:
+        suspects = [uuid for uuids in _find_suspects(context, owners, landscape.held) for uuid in uuids]
+    consumers = [Consumer(uuid) for uuid in suspects]
+    readings = read_states(
+        context.client, consumers, ("allocations", "owner"), concurrency=context.concurrency
+    )
+    changes, findings = [], []
+    for reading in readings:
+        uuid = reading.subject.uuid
+        if reading.state is None:
+            findings.append(Finding(Trouble.UNKNOWN, f"instance {uuid}", str(reading.error)))
+            continue
+        owner = describe_owner(*owners[uuid])
+        if reading.state.owner in (None, owner):
+            continue
+        if uuid in busy:
+            text = f"it is {busy[uuid]}, and what it holds is of another project or user"
+            findings.append(Finding(Trouble.BUSY, f"instance {uuid}", text))
+        else:
+            changes.append(Change(reading.subject, reading.state, replace(reading.state, owner=owner)))
+    return changes, findings
+
+
+def _find_suspects(context: Context, owners: Mapping[str, Owner], held: Holdings) -> Iterator[Sequence[str]]:
+    """The instances of each owner who does not hold exactly what they hold."""
+    of_owner: dict[Owner, list[str]] = defaultdict(list)
+    for uuid, owner in owners.items():
+        of_owner[owner].append(uuid)
+
+    def check(item: tuple[Owner, list[str]]) -> Sequence[str]:
+        (project, user), uuids = item
+        usages = context.client.total_usages(project, user_id=user, version=microversion.TOTAL_USAGES)
+        return (
+            () if _add(uuids, held) == {name: amount for name, amount in usages.items() if amount} else uuids
+        )
+
+    return iter(map_in_order(check, list(of_owner.items()), threads=context.concurrency))
+
+
+def _add(uuids: Sequence[str], held: Holdings) -> dict[str, int]:
+    total: dict[str, int] = defaultdict(int)
+    for uuid in uuids:
+        for _provider, resource, amount in iterate_amounts(held[uuid]):
+            total[resource] += amount
+    return dict(total)

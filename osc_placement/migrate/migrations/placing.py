@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""On which providers the claim of an instance lies, whose host is known. Pure.
+
+A class lies where the host's tree, or who shares with it, has inventory of it. Where that leaves a choice
+between several with room for it, nobody knows which one nova's driver took, so there is no answer.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from osc_placement.migrate.migrations.cloud import Landscape, iterate_amounts
+from osc_placement.model import Inventory
+
+_THOUSAND: Final = 1000
+
+
+class Unplaceable(Exception):
+    """A claim cannot be placed; the text says why."""
+
+
+class NoInventory(Unplaceable):
+    """No provider of the host has inventory of a class."""
+
+
+class Ambiguous(Unplaceable):
+    """Several providers could have it."""
+
+
+@dataclass
+class OverCapacity(Unplaceable):
+    """The only provider that has a class is full; the allocation ratio ``ratio`` would make room."""
+
+    provider: str
+    resource: str
+    amount: int
+    ratio: float
+
+    def __str__(self) -> str:
+        room = f"{self.provider} has no room for {self.resource}={self.amount}"
+        return f"{room}; an allocation ratio of {self.ratio:g} would fit it"
+
+
+class Ledger:
+    """What is used of each inventory, with what was placed since it was read."""
+
+    def __init__(self, landscape: Landscape) -> None:
+        self._landscape = landscape
+        self._used = defaultdict(int, landscape.usages())
+
+    def place(self, claim: Mapping[str, int], node: str) -> dict[str, dict[str, int]]:
+        """Place a claim on the host with this compute node, and take it; Unplaceable says why not."""
+        reach = self._landscape.reach(node)
+        placed: dict[str, dict[str, int]] = defaultdict(dict)
+        for resource, amount in claim.items():
+            placed[self._find(resource, amount, reach)][resource] = amount
+        for provider, resource, amount in iterate_amounts(placed):
+            self._used[provider, resource] += amount
+        return dict(placed)
+
+    def _find(self, resource: str, amount: int, reach: Sequence[str]) -> str:
+        having = [uuid for uuid in reach if self._inventory(uuid, resource)]
+        if not having:
+            raise NoInventory(f"no provider of its host has inventory of {resource}")
+        fitting = [uuid for uuid in having if self._fits(uuid, resource, amount)]
+        if len(fitting) == 1:
+            return fitting[0]
+        if len(having) == 1:
+            raise self._over_capacity(having[0], resource, amount)
+        if not fitting:
+            names = ", ".join(map(self._landscape.name, having))
+            raise NoInventory(f"none of {names} has room for {resource}={amount}")
+        choices = ", ".join(f"{self._landscape.name(uuid)} ({uuid})" for uuid in fitting)
+        raise Ambiguous(f"{resource}={amount} may be on any of {choices}")
+
+    def _inventory(self, uuid: str, resource: str) -> Inventory | None:
+        inventory = self._landscape.inventory(uuid, resource)
+        return inventory if inventory and inventory.capacity > 0 else None
+
+    def _fits(self, uuid: str, resource: str, amount: int) -> bool:
+        inventory = self._inventory(uuid, resource)
+        return bool(
+            inventory
+            and inventory.fits_unit(amount)
+            and inventory.has_room(amount, self._used[uuid, resource])
+        )
+
+    def _over_capacity(self, uuid: str, resource: str, amount: int) -> Unplaceable:
+        inventory = self._inventory(uuid, resource)
+        name = self._landscape.name(uuid)
+        if inventory is None or not inventory.fits_unit(amount):
+            return NoInventory(
+                f"{name} admits no {resource}={amount}: see its min_unit, max_unit and step_size"
+            )
+        ratio = _fitting_ratio(inventory, amount, self._used[uuid, resource])
+        return OverCapacity(name, resource, amount, ratio)
+
+
+def _fitting_ratio(inventory: Inventory, amount: int, used: int) -> float:
+    """The lowest allocation ratio, in thousandths, with which there is room."""
+    thousandths = math.ceil((used + amount) / (inventory.total - inventory.reserved) * _THOUSAND)
+    # 1000 * 1.001 is less than 1001
+    while not replace(inventory, allocation_ratio=thousandths / _THOUSAND).has_room(amount, used):
+        thousandths += 1
+    return thousandths / _THOUSAND

@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The migrations of ``online_data_migrations``, in the order in which they run.
+
+Aggregates first, as sharing follows them; ratios and bare metal before allocations, as those need the
+capacity and the classes. The audit is not among them: it takes things away, and that nobody should do in
+passing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from osc_placement.migrate.migrations.audit import Audit
+from osc_placement.migrate.migrations.base import Migration
+from osc_placement.migrate.migrations.carry_ratios import CarryRatios
+from osc_placement.migrate.migrations.heal_allocations import HealAllocations
+from osc_placement.migrate.migrations.mirror_aggregates import MirrorAggregates
+from osc_placement.migrate.migrations.move_baremetal import MoveBaremetal
+from osc_placement.migrate.nova.shard import WHOLE, Shard
+
+
+def make_all(shard: Shard = WHOLE) -> tuple[Migration, ...]:
+    """The migrations, of a part of the hosts."""
+    return (
+        MirrorAggregates(shard=shard),
+        CarryRatios(shard=shard),
+        MoveBaremetal(shard=shard),
+        HealAllocations(shard=shard),
+    )
+
+
+#: whatever can be asked for by its name
+BY_NAME: Final[Mapping[str, Migration]] = {migration.name: migration for migration in (*make_all(), Audit())}

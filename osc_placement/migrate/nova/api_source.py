@@ -1,0 +1,239 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Nova's facts from its REST API, for who may not read its databases.
+
+The API shows no cells, and leaves out what is in a cell that does not answer. From 2.69 on it names the hosts
+of such cells; they stand here for one cell that cannot be read. Before that nobody can tell, so there always
+is such a cell. Hosts without nova-compute's record of itself have no hypervisor here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Final
+
+from osc_placement.api.concurrency import CONCURRENCY, map_in_order
+from osc_placement.flavor import Flavor
+from osc_placement.migrate.nova.facts import (
+    ENDED_MIGRATIONS,
+    Cell,
+    ComputeNode,
+    HostAggregate,
+    Instance,
+    MigrationRecord,
+)
+from osc_placement.migrate.nova.rest import SUBJECT, Document, NovaApi, Refused, Version
+from osc_placement.migrate.nova.servers import is_undecided, read_flavor, read_instance
+from osc_placement.migrate.nova.source import Unreadable
+
+_EXTRA_SPECS: Final[Version] = (2, 61)
+_DOWN_CELLS: Final[Version] = (2, 69)
+_IMAGE_PROPERTIES: Final[Version] = (2, 98)
+#: all cells that answer, and all that do not
+_ANSWERING, _SILENT = Cell("answering", "of nova's API"), Cell("silent", "that does not answer")
+#: by UUID, so that what comes or goes between two pages moves nothing to another page
+_ALL: Final[Mapping[str, str]] = {
+    "all_tenants": "1",
+    "soft_deleted": "true",
+    "sort_key": "uuid",
+    "sort_dir": "asc",
+}
+_SERVER_ERROR: Final = 500
+_NOT_FOUND: Final = 404
+_GONE: Final = (400, _NOT_FOUND)
+
+
+class ApiSource:
+    """Reads what an administrator sees."""
+
+    is_exhaustive = False
+
+    def __init__(self, api: NovaApi) -> None:
+        self._api = api
+
+    def prepare(self) -> None:
+        """Ask which versions nova speaks."""
+        _ = self._api.newest
+
+    def close(self) -> None:
+        """There is nothing to give back."""
+
+    def list_aggregates(self) -> list[HostAggregate]:
+        """All host aggregates."""
+        found = self._api.get("/os-aggregates", "aggregates")["aggregates"]
+        aggregates = [
+            HostAggregate(each["uuid"], each["name"], frozenset(each["hosts"]), dict(each["metadata"]))
+            for each in found
+        ]
+        return sorted(aggregates, key=lambda aggregate: aggregate.name)
+
+    def list_flavors(self) -> list[Flavor]:
+        """The flavors that instances may be booted with; Unreadable before 2.61, which hides extra specs."""
+        found = self._api.iterate(
+            "/flavors/detail", "flavors", params={"is_public": "None"}, version=_EXTRA_SPECS
+        )
+        return sorted(map(read_flavor, found), key=lambda flavor: flavor.name)
+
+    # hosts
+
+    def list_cells(self) -> list[Cell]:
+        """The cells that answer as one and, if there may be others, those as another."""
+        return [_ANSWERING, _SILENT] if self._reason_for_doubt else [_ANSWERING]
+
+    def map_hosts(self) -> dict[str, str]:
+        """The UUID of the cell of each host."""
+        return {host: (_SILENT if is_silent else _ANSWERING).uuid for host, is_silent in self._hosts.items()}
+
+    @cached_property
+    def _hosts(self) -> Mapping[str, bool]:
+        """Whether the cell of each host is silent."""
+        return self._read_hosts()
+
+    def _read_hosts(self) -> dict[str, bool]:
+        params = {"binary": "nova-compute"}
+        services = self._api.get("/os-services", "services", params, _DOWN_CELLS)["services"]
+        return {each["host"]: each["status"] == "UNKNOWN" for each in services}
+
+    @property
+    def _reason_for_doubt(self) -> str:
+        if self._api.newest < _DOWN_CELLS:
+            return "before 2.69 it does not say whether all cells answer"
+        return _describe_silence(self._hosts)
+
+    def list_compute_nodes(self, cell: Cell) -> list[ComputeNode]:
+        """The compute nodes of the hosts of a cell."""
+        if cell == _SILENT:
+            raise Unreadable(SUBJECT, self._reason_for_doubt)
+        found = [
+            ComputeNode(
+                each["id"],
+                each["service"]["host"],
+                each["hypervisor_hostname"] or "",
+                each["hypervisor_type"] or "",
+            )
+            for each in self._api.iterate("/os-hypervisors/detail", "hypervisors")
+        ]
+        self._confirm()
+        return found
+
+    def _confirm(self) -> None:
+        """Unreadable if a cell fell silent, as what was just read may then lack what is in it."""
+        if self._api.newest >= _DOWN_CELLS:
+            now = self._read_hosts()
+            fallen = {host: now[host] and not self._hosts.get(host) for host in now}
+            if any(fallen.values()):
+                raise Unreadable(SUBJECT, _describe_silence(fallen))
+
+    # instances
+
+    def iterate_instances(self, _cell: Cell) -> Iterator[Instance]:
+        """The instances that are not deleted; Unreadable in the end if nova could not show some."""
+        broken: list[str] = []
+        marker: str | None = ""
+        while marker is not None:
+            servers, marker = self._read_servers(marker, broken)
+            yield from map_in_order(self._read_instance, servers, threads=CONCURRENCY)
+        self._confirm()
+        if broken:
+            raise Unreadable(f"instance {', '.join(broken)}", "nova's API fails to show it")
+
+    def _read_servers(self, marker: str, broken: list[str]) -> tuple[list[Document], str | None]:
+        """A page, and the marker of the next; where one server spoils it, each of its servers by itself."""
+        try:
+            servers, more = self._api.page("/servers/detail", "servers", _ALL, marker, _IMAGE_PROPERTIES)
+            return servers, servers[-1]["id"] if more else None
+        except Refused as error:
+            if error.status != _SERVER_ERROR:
+                raise
+        brief, more = self._api.page("/servers", "servers", _ALL, marker, _IMAGE_PROPERTIES)
+        uuids = [server["id"] for server in brief]
+        return self._read_each(uuids, broken), uuids[-1] if more else None
+
+    def _read_each(self, uuids: Sequence[str], broken: list[str]) -> list[Document]:
+        def read(uuid: str) -> Document | Refused:
+            try:
+                found: Document = self._api.get(f"/servers/{uuid}", "server", None, _IMAGE_PROPERTIES)[
+                    "server"
+                ]
+            except Refused as error:
+                return error
+            return found
+
+        servers = []
+        for uuid, found in zip(uuids, map_in_order(read, uuids, threads=CONCURRENCY), strict=True):
+            # nova says 404 to what it cannot load, as to what is gone: who asks again learns which it was
+            if isinstance(found, Refused):
+                broken.append(uuid)
+            else:
+                servers.append(found)
+        return servers
+
+    def find_instances(self, uuids: Collection[str]) -> frozenset[str]:
+        """Those that nova shows one by one: it then finds the cell of each, and knows if that is away."""
+
+        def find(uuid: str) -> str | None:
+            try:
+                self._api.get(f"/servers/{uuid}", "server", None, _DOWN_CELLS)
+            except Refused as error:
+                if error.status == _NOT_FOUND:
+                    return None
+                raise
+            return uuid
+
+        found = map_in_order(find, list(uuids), threads=CONCURRENCY)
+        return frozenset(uuid for uuid in found if uuid)
+
+    def _read_instance(self, server: Document) -> Instance:
+        if not is_undecided(server):
+            return read_instance(server)
+        path = f"/servers/{server['id']}/os-volume_attachments"
+        try:
+            attachments = self._api.get(path, "volumeAttachments")["volumeAttachments"]
+        except Refused as error:
+            if error.status not in _GONE:
+                raise
+            attachments = []  # it was deleted since it was listed
+        return read_instance(server, attachments)
+
+    def list_migrations(self, _cell: Cell) -> list[MigrationRecord]:
+        """The migrations that are not over."""
+        return [move for move in self._read_migrations() if move.status not in ENDED_MIGRATIONS]
+
+    def find_migrations(self, _cell: Cell, uuids: Collection[str]) -> list[MigrationRecord]:
+        """Those of the migrations that have one of these UUIDs."""
+        return [move for move in self._read_migrations() if move.uuid in uuids] if uuids else []
+
+    def _read_migrations(self) -> list[MigrationRecord]:
+        found = self._api.iterate("/os-migrations", "migrations", name="uuid")
+        migrations = list(map(_read_migration, found))
+        self._confirm()
+        return migrations
+
+    def count_instances(self) -> Mapping[str, int]:
+        """Nothing: the API shows no mappings."""
+        return {}
+
+    def find_lost(self, uuids: Collection[str]) -> Mapping[str, str]:
+        """Nothing: the API shows no mappings."""
+        return {}
+
+    def list_requested_builds(self) -> frozenset[str]:
+        """None: the API lists what is being scheduled among the instances, without a host."""
+        return frozenset()
+
+
+def _describe_silence(hosts: Mapping[str, bool]) -> str:
+    silent = sorted(host for host, is_silent in hosts.items() if is_silent)
+    return f"the cell of {', '.join(silent)} does not answer" if silent else ""
+
+
+def _read_migration(document: Document) -> MigrationRecord:
+    return MigrationRecord(
+        uuid=document.get("uuid"),
+        instance_uuid=document["instance_uuid"],
+        status=document["status"] or "",
+        source_host=document["source_compute"],
+        source_node=document["source_node"],
+        dest_host=document["dest_compute"],
+        dest_node=document["dest_node"],
+    )

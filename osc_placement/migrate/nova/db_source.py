@@ -1,0 +1,383 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Nova's facts from its databases: the API database, and one database for each cell.
+
+Rocky's schema is enough; a column that came later is used where it is there. Flavors of instances come from
+the instances, not from the table of flavors: a flavor may have been redefined or deleted since. The
+``aggregates`` tables of the cells and the placement tables of both are remnants, and never read.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import sqlalchemy as sa
+from sqlalchemy.engine import RowMapping
+
+from osc_placement.flavor import Flavor
+from osc_placement.migrate.nova.connection import resolve_connection
+from osc_placement.migrate.nova.database import PAGE, NovaDatabase
+from osc_placement.migrate.nova.facts import (
+    CELL0,
+    ENDED_MIGRATIONS,
+    IMAGE_PROPERTIES,
+    BadFlavor,
+    Cell,
+    ComputeNode,
+    HostAggregate,
+    Instance,
+    MigrationRecord,
+    parse_flavor,
+    parse_ports,
+)
+from osc_placement.migrate.nova.source import CHECK_CELL, Unreadable
+
+_IMAGE_PREFIX: Final = "image_"
+_NO_PORTS: Final = frozenset[str]()
+_NO_PROPERTIES: Final[Mapping[str, str]] = {}
+_RATIOS: Final[Mapping[str, str]] = {
+    "VCPU": "cpu_allocation_ratio",
+    "MEMORY_MB": "ram_allocation_ratio",
+    "DISK_GB": "disk_allocation_ratio",
+}
+
+
+class DatabaseSource:
+    """Reads the API database at ``api_url``; ``main_url`` fills the templates of cell connections."""
+
+    is_exhaustive = True
+
+    def __init__(self, api_url: str, main_url: str | None = None) -> None:
+        self._main_url = main_url
+        self._api = NovaDatabase(api_url, "nova's API database")
+        self._cells: dict[str, NovaDatabase] = {}
+        self._mapped: Mapping[str, int] | None = None
+
+    def prepare(self) -> None:
+        """Connect to the API database."""
+        self._api.columns("cell_mappings")
+
+    def close(self) -> None:
+        """Give all connections back."""
+        for database in (self._api, *self._cells.values()):
+            database.close()
+
+    # the API database
+
+    def list_aggregates(self) -> list[HostAggregate]:
+        """All host aggregates."""
+        hosts, metadata = self._members(), self._metadata()
+        table = self._api.table("aggregates", ("id", "uuid", "name"))
+        return [
+            HostAggregate(
+                row["uuid"], row["name"], frozenset(hosts[row["id"]]), dict(metadata.get(row["id"], {}))
+            )
+            for row in self._api.fetch(sa.select(table).order_by(table.c.name))
+        ]
+
+    def _members(self) -> Mapping[int, list[str]]:
+        table = self._api.table("aggregate_hosts", ("aggregate_id", "host"))
+        members = defaultdict(list)
+        for row in self._api.fetch(sa.select(table)):
+            members[row["aggregate_id"]].append(row["host"])
+        return members
+
+    def _metadata(self) -> Mapping[int, dict[str, str]]:
+        table = self._api.table("aggregate_metadata", ("aggregate_id", "key", "value"))
+        metadata: dict[int, dict[str, str]] = defaultdict(dict)
+        for row in self._api.fetch(sa.select(table)):
+            metadata[row["aggregate_id"]][row["key"]] = row["value"]
+        return metadata
+
+    def list_cells(self) -> list[Cell]:
+        """The cells that have hosts: all but cell0, disabled ones included."""
+        table = self._api.table("cell_mappings", ("id", "uuid", "name", "database_connection"))
+        rows = self._api.fetch(sa.select(table).where(table.c.uuid != CELL0).order_by(table.c.id))
+        return [Cell(row["uuid"], row["name"] or "", row["database_connection"] or "") for row in rows]
+
+    def map_hosts(self) -> dict[str, str]:
+        """The UUID of the cell of each host."""
+        hosts = self._api.table("host_mappings", ("host", "cell_id"))
+        cells = self._api.table("cell_mappings", ("id", "uuid"))
+        joined = hosts.outerjoin(cells, hosts.c.cell_id == cells.c.id)
+        statement = sa.select(hosts.c.host, hosts.c.cell_id, cells.c.uuid).select_from(joined)
+        return {row["host"]: _name_cell(row) for row in self._api.fetch(statement)}
+
+    def count_instances(self) -> Mapping[str, int]:
+        """Return how many instances that are not deleted are mapped to each cell."""
+        if self._mapped is None:
+            mappings, is_live = self._mappings()
+            cells = self._api.table("cell_mappings", ("id", "uuid"))
+            joined = mappings.outerjoin(cells, mappings.c.cell_id == cells.c.id)
+            columns = (mappings.c.cell_id, cells.c.uuid)
+            statement = sa.select(*columns, sa.func.count().label("number")).select_from(joined)
+            statement = statement.where(is_live, mappings.c.cell_id.is_not(None)).group_by(*columns)
+            self._mapped = {_name_cell(row): row["number"] for row in self._api.fetch(statement)}
+        return self._mapped
+
+    def _mappings(self) -> tuple[sa.TableClause, sa.ColumnElement[bool]]:
+        """Return the table of mappings, and what is true for those of instances that are not deleted."""
+        table = self._api.table("instance_mappings", ("instance_uuid", "cell_id"), ("queued_for_delete",))
+        if "queued_for_delete" not in table.c:
+            return table, sa.true()
+        deleted = table.c.queued_for_delete
+        return table, sa.or_(deleted.is_(None), deleted == sa.false())
+
+    def list_requested_builds(self) -> frozenset[str]:
+        """UUIDs of instances that are being scheduled and may be in no cell yet."""
+        table = self._api.table("build_requests", ("instance_uuid",))
+        return frozenset(row["instance_uuid"] for row in self._api.fetch(sa.select(table)))
+
+    def find_instances(self, uuids: Collection[str]) -> frozenset[str]:
+        """Those that a cell has now, be it hidden: its rows may have changed places while cells were read."""
+        found = (self._find_rows(cell, uuids, deleted=False) for cell in self.list_cells() if uuids)
+        return frozenset().union(*found)
+
+    def find_lost(self, uuids: Collection[str]) -> Mapping[str, str]:
+        """Return the instances that are mapped and not deleted, and of which their cell has no row.
+
+        One that its cell has marked as deleted is deleted, whatever became of its mapping.
+        """
+        cells = {cell.uuid: cell for cell in self.list_cells()}
+        lost: dict[str, str] = {}
+        for name, mapped in self._find_mappings(uuids).items():
+            if name == CELL0:  # it was never on a host
+                continue
+            here = self._find_rows(cells[name], mapped) if name in cells else frozenset()
+            where = cells[name].label if name in cells else name
+            for uuid in mapped:
+                if uuid not in here:
+                    lost[uuid] = f"nova's API database maps it to {where}, whose database does not have it"
+        return lost
+
+    def _find_mappings(self, uuids: Collection[str]) -> Mapping[str, list[str]]:
+        """Return which of the instances are mapped and not deleted, by the cell; "no cell" is one, too."""
+        mappings, is_live = self._mappings()
+        cells = self._api.table("cell_mappings", ("id", "uuid"))
+        joined = mappings.outerjoin(cells, mappings.c.cell_id == cells.c.id)
+        columns = (mappings.c.instance_uuid, mappings.c.cell_id, cells.c.uuid)
+        found: dict[str, list[str]] = defaultdict(list)
+        for chunk in _split(uuids):
+            statement = sa.select(*columns).select_from(joined)
+            for row in self._api.fetch(statement.where(is_live, mappings.c.instance_uuid.in_(chunk))):
+                found[_name_cell(row)].append(row["instance_uuid"])
+        return found
+
+    def _find_rows(self, cell: Cell, uuids: Collection[str], *, deleted: bool = True) -> frozenset[str]:
+        """Return which of the instances a cell has a row of, hidden ones included."""
+        database = self._cell(cell)
+        table = database.table("instances", ("uuid", "deleted"))
+        found: set[str] = set()
+        for chunk in _split(uuids):
+            statement = sa.select(table.c.uuid).where(table.c.uuid.in_(chunk))
+            statement = statement if deleted else statement.where(table.c.deleted == 0)
+            found.update(row["uuid"] for row in database.fetch(statement))
+        return frozenset(found)
+
+    def list_flavors(self) -> list[Flavor]:
+        """The flavors that instances may be booted with, disabled ones included."""
+        sizes = ("vcpus", "memory_mb", "root_gb", "ephemeral_gb", "swap")
+        table = self._api.table("flavors", ("id", "name", "flavorid", *sizes))
+        specs = self._extra_specs()
+        rows = self._api.fetch(sa.select(table).order_by(table.c.name))
+        return [_flavor(row, specs.get(row["id"], {})) for row in rows]
+
+    def _extra_specs(self) -> Mapping[int, dict[str, str]]:
+        table = self._api.table("flavor_extra_specs", ("flavor_id", "key", "value"))
+        specs: dict[int, dict[str, str]] = defaultdict(dict)
+        for row in self._api.fetch(sa.select(table)):
+            specs[row["flavor_id"]][row["key"]] = row["value"] or ""
+        return specs
+
+    # cells
+
+    def _cell(self, cell: Cell) -> NovaDatabase:
+        if cell.uuid not in self._cells:
+            url = resolve_connection(cell.database, self._main_url, cell.label)
+            self._cells[cell.uuid] = NovaDatabase(url, cell.label)
+        return self._cells[cell.uuid]
+
+    def list_compute_nodes(self, cell: Cell) -> list[ComputeNode]:
+        """The compute nodes of a cell that are not deleted."""
+        database = self._cell(cell)
+        table = database.table(
+            "compute_nodes",
+            ("id", "uuid", "host", "hypervisor_hostname", "hypervisor_type", "deleted"),
+            _RATIOS.values(),
+        )
+        statement = sa.select(table).where(table.c.deleted == 0)
+        return [_node(row) for rows in database.pages(statement, table.c.id) for row in rows]
+
+    def iterate_instances(self, cell: Cell) -> Iterator[Instance]:
+        """The instances of a cell that are not deleted; Unreadable if all are missing."""
+        database = self._cell(cell)
+        statement, key = _instance_statement(database)
+        is_empty = True
+        for rows in database.pages(statement, key):
+            is_empty = False
+            images = _image_properties(database, rows[0]["id"], rows[-1]["id"])
+            for row in rows:
+                yield _instance(row, images.get(row["uuid"], _NO_PROPERTIES))
+        if is_empty:
+            self._require_rows(cell)
+
+    def _require_rows(self, cell: Cell) -> None:
+        """Raise Unreadable if instances are mapped to a cell that has no row of any, deleted or not."""
+        mapped = self.count_instances().get(cell.uuid)
+        instances = self._cell(cell).table("instances", ("uuid",))
+        if mapped and not self._cell(cell).fetch(sa.select(instances).limit(1)):
+            text = f"{mapped} instances are mapped to it, and its database has none of them; {CHECK_CELL}"
+            raise Unreadable(cell.label, text)
+
+    def list_migrations(self, cell: Cell) -> list[MigrationRecord]:
+        """The migrations of a cell that are not over."""
+        database, table = self._migrations(cell)
+        live = sa.or_(table.c.status.is_(None), table.c.status.not_in(sorted(ENDED_MIGRATIONS)))
+        statement = sa.select(table).where(table.c.deleted == 0, live)
+        return [_migration(row) for rows in database.pages(statement, table.c.id) for row in rows]
+
+    def find_migrations(self, cell: Cell, uuids: Collection[str]) -> list[MigrationRecord]:
+        """Those of a cell's migrations that have one of these UUIDs; none before Queens."""
+        database, table = self._migrations(cell)
+        chunks = _split(uuids) if "uuid" in table.c else ()
+        found = (database.fetch(sa.select(table).where(table.c.uuid.in_(chunk))) for chunk in chunks)
+        return [_migration(row) for rows in found for row in rows]
+
+    def _migrations(self, cell: Cell) -> tuple[NovaDatabase, sa.TableClause]:
+        database = self._cell(cell)
+        columns = (
+            "id",
+            "instance_uuid",
+            "status",
+            "source_compute",
+            "source_node",
+            "dest_compute",
+            "dest_node",
+        )
+        return database, database.table("migrations", (*columns, "deleted"), ("uuid",))
+
+
+def _split(uuids: Collection[str]) -> Iterator[Sequence[str]]:
+    """Return the UUIDs in pages: a statement may name only so many."""
+    ordered = sorted(uuids)
+    return (ordered[begin : begin + PAGE] for begin in range(0, len(ordered), PAGE))
+
+
+def _name_cell(row: RowMapping) -> str:
+    """Return the UUID of the cell of a mapping, or what names one that is gone."""
+    if row["cell_id"] is None:
+        return "no cell"
+    return row["uuid"] or f"cell {row['cell_id']}"
+
+
+def _flavor(row: RowMapping, extra_specs: Mapping[str, str]) -> Flavor:
+    return Flavor(
+        vcpus=row["vcpus"],
+        memory_mb=row["memory_mb"],
+        root_gb=row["root_gb"] or 0,
+        ephemeral_gb=row["ephemeral_gb"] or 0,
+        swap_mb=row["swap"] or 0,
+        extra_specs=extra_specs,
+        name=row["name"],
+        flavorid=row["flavorid"],
+    )
+
+
+def _node(row: RowMapping) -> ComputeNode:
+    ratios = {resource: row.get(column) for resource, column in _RATIOS.items()}
+    name = row["hypervisor_hostname"] or ""
+    return ComputeNode(row["uuid"], row["host"] or "", name, row["hypervisor_type"] or "", ratios)
+
+
+def _instance_statement(database: NovaDatabase) -> tuple[sa.Select[Any], Any]:
+    columns = ("id", "uuid", "project_id", "user_id", "host", "node", "vm_state", "task_state", "image_ref")
+    instances = database.table("instances", (*columns, "deleted"), ("hidden",))
+    extra = database.table("instance_extra", ("instance_uuid", "flavor", "deleted"))
+    own = sa.and_(extra.c.instance_uuid == instances.c.uuid, extra.c.deleted == 0)
+    selected = [instances.c[column] for column in columns]
+    root = _root_device(database, instances).label("root")
+    ports = _granted_ports(database, instances).label("ports")
+    statement = sa.select(*selected, extra.c.flavor, root, ports).select_from(instances.outerjoin(extra, own))
+    statement = statement.where(instances.c.deleted == 0)
+    if "hidden" in instances.c:
+        hidden = instances.c.hidden
+        statement = statement.where(sa.or_(hidden.is_(None), hidden == sa.false()))
+    return statement, instances.c.id
+
+
+def _root_device(database: NovaDatabase, instances: sa.TableClause) -> sa.ScalarSelect[Any]:
+    """What the root device of an instance is, NULL if it has none of its own.
+
+    PERF: as a column of the instance it takes a third of the time of a question about a page of them.
+    """
+    columns = ("instance_uuid", "boot_index", "destination_type", "deleted")
+    table = database.table("block_device_mapping", columns)
+    own = sa.and_(table.c.instance_uuid == instances.c.uuid, table.c.boot_index == 0, table.c.deleted == 0)
+    return sa.select(sa.func.max(sa.func.coalesce(table.c.destination_type, ""))).where(own).scalar_subquery()
+
+
+def _granted_ports(database: NovaDatabase, instances: sa.TableClause) -> sa.ScalarSelect[Any]:
+    """The network information of an instance of which a port holds resources, NULL of any other."""
+    table = database.table("instance_info_caches", ("instance_uuid", "network_info", "deleted"))
+    own = sa.and_(table.c.instance_uuid == instances.c.uuid, table.c.deleted == 0)
+    granted = table.c.network_info.like('%"allocation"%')
+    return sa.select(sa.func.max(table.c.network_info)).where(own, granted).scalar_subquery()
+
+
+def _image_properties(database: NovaDatabase, first: int, last: int) -> dict[str, dict[str, str]]:
+    """By instance, of those with an id in this range, the properties of its image that decide something.
+
+    PERF: a range is a short question, and a thousand UUIDs are a long one.
+    """
+    instances = database.table("instances", ("id", "uuid"))
+    table = database.table("instance_system_metadata", ("instance_uuid", "key", "value", "deleted"))
+    keys = [_IMAGE_PREFIX + name for name in IMAGE_PROPERTIES]
+    wanted = sa.and_(instances.c.id.between(first, last), table.c.key.in_(keys), table.c.deleted == 0)
+    joined = instances.join(table, table.c.instance_uuid == instances.c.uuid)
+    statement = sa.select(table.c.instance_uuid, table.c.key, table.c.value).select_from(joined).where(wanted)
+    images: dict[str, dict[str, str]] = defaultdict(dict)
+    for row in database.fetch(statement):
+        images[row["instance_uuid"]][row["key"].removeprefix(_IMAGE_PREFIX)] = row["value"]
+    return images
+
+
+def _instance(row: RowMapping, image: Mapping[str, str]) -> Instance:
+    flavor, error = _read_flavor(row["flavor"])
+    root = row["root"]
+    return Instance(
+        uuid=row["uuid"],
+        project_id=row["project_id"] or "",
+        user_id=row["user_id"] or "",
+        host=row["host"],
+        node=row["node"],
+        vm_state=row["vm_state"],
+        task_state=row["task_state"],
+        flavor=flavor,
+        flavor_error=error,
+        # without a root device of its own, what was not made from an image was made from a volume
+        volume_root=not row["image_ref"] if root is None else root == "volume",
+        image=image,
+        ports=parse_ports(row["ports"]) if row["ports"] else _NO_PORTS,
+    )
+
+
+def _read_flavor(text: str | None) -> tuple[Flavor | None, str]:
+    if not text:
+        return None, "it has no flavor"
+    try:
+        return parse_flavor(text), ""
+    except BadFlavor as error:
+        return None, str(error)
+
+
+def _migration(row: RowMapping) -> MigrationRecord:
+    return MigrationRecord(
+        uuid=row.get("uuid"),
+        instance_uuid=row["instance_uuid"],
+        status=row["status"] or "",
+        source_host=row["source_compute"],
+        source_node=row["source_node"],
+        dest_host=row["dest_compute"],
+        dest_node=row["dest_node"],
+    )

@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What nova and Ironic know, as values: aggregates, cells, compute nodes, instances, migrations, nodes.
+
+Pure: the sources beside this module read them, the migrations compare them with placement.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any, Final
+
+from osc_placement.flavor import Flavor
+
+#: the cell of instances that were never scheduled; nothing in it holds resources
+CELL0: Final = "00000000-0000-0000-0000-000000000000"
+
+#: states of a migration that holds nothing any more ("finished" still does: its resize awaits confirmation)
+ENDED_MIGRATIONS: Final = frozenset(("confirmed", "reverted", "error", "failed", "completed", "cancelled"))
+#: that of an evacuation until nova-compute on the source is up again, and gives back what is held there
+EVACUATED: Final = "done"
+#: stands for what a port holds whose information cannot be read
+UNREADABLE_PORT: Final = "a provider that cannot be read"
+
+#: properties of an image that decide about resources
+IMAGE_PROPERTIES: Final = ("hw_cpu_policy", "hw_cpu_realtime_mask", "hw_mem_encryption")
+
+
+#: what nova calls the hypervisor of a compute node that is a node of Ironic
+BARE_METAL: Final = "ironic"
+#: Ironic's states of a node that nova's driver gives to instances; None was there before "available"
+_GIVEN_AWAY: Final = ("available", None)
+_BAD_POWER: Final = ("error", None)
+
+
+class BadFlavor(ValueError):
+    """The flavor that is embedded in an instance cannot be read."""
+
+
+@dataclass(frozen=True, slots=True)
+class HostAggregate:
+    """A host aggregate of nova; its UUID is that of the placement aggregate that mirrors it."""
+
+    uuid: str
+    name: str
+    hosts: frozenset[str]
+    metadata: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A cell of nova; ``database`` is its connection as it is stored, perhaps a template."""
+
+    uuid: str
+    name: str
+    database: str = ""
+
+    @property
+    def label(self) -> str:
+        """What to call the cell in a message."""
+        return f"cell {self.name or self.uuid}"
+
+
+@dataclass(frozen=True, slots=True)
+class ComputeNode:
+    """A compute node; its UUID is that of its resource provider, None where nova has not set it yet."""
+
+    uuid: str | None
+    host: str
+    name: str
+    hypervisor_type: str = ""
+    #: by resource class, what nova-compute last reported; None where the schema has no such column
+    ratios: Mapping[str, float | None] = field(default_factory=dict)
+    #: the UUID of its cell
+    cell: str = ""
+
+    @property
+    def is_bare_metal(self) -> bool:
+        """Whether it is a node of Ironic; then ``name`` is the UUID that Ironic knows it by."""
+        return self.hypervisor_type.lower() == BARE_METAL
+
+
+@dataclass(frozen=True, slots=True)
+class IronicNode:
+    """A node of Ironic, as its API shows it."""
+
+    uuid: str
+    name: str = ""
+    resource_class: str = ""
+    provision_state: str | None = None
+    power_state: str | None = None
+    maintenance: bool = False
+    instance_uuid: str | None = None
+
+    @property
+    def is_available(self) -> bool:
+        """Whether nova's driver would give it to an instance.
+
+        It would not in maintenance, nor with the power state "error" or none, nor in another provision state
+        than "available" (or none, as before Kilo).
+        """
+        return (
+            not self.maintenance
+            and self.power_state not in _BAD_POWER
+            and self.provision_state in _GIVEN_AWAY
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Instance:
+    """An instance that is not deleted.
+
+    :ivar flavor_error: why its flavor cannot be read, where ``flavor`` is None
+    :ivar volume_root: whether it boots from a volume, so that its root disk is not on its host
+    :ivar image: properties of its image that decide about resources, by their name in the image; None where
+        nobody told
+    :ivar ports: the providers of which its ports hold something, as far as that is told
+    """
+
+    uuid: str
+    project_id: str
+    user_id: str
+    host: str | None
+    node: str | None
+    vm_state: str | None = None
+    task_state: str | None = None
+    flavor: Flavor | None = None
+    flavor_error: str = ""
+    volume_root: bool = False
+    image: Mapping[str, str] | None = field(default_factory=dict)
+    ports: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class MigrationRecord:
+    """A move of an instance that is not over; as a consumer, its UUID holds what is claimed on the source."""
+
+    uuid: str | None
+    instance_uuid: str
+    status: str
+    source_host: str | None = None
+    source_node: str | None = None
+    dest_host: str | None = None
+    dest_node: str | None = None
+    #: the UUID of its cell
+    cell: str = ""
+
+    @property
+    def is_evacuated(self) -> bool:
+        """Whether the instance was evacuated, and its source has not been up since."""
+        return self.status == EVACUATED
+
+
+@lru_cache(maxsize=4096)
+def parse_flavor(text: str) -> Flavor:
+    """Read the flavor column of ``instance_extra``; BadFlavor says what is wrong with it.
+
+    PERF: remembered, as the instances of one flavor share its text: a cloud of 100,000 instances then holds
+    as many flavors as it has, and parses each once.
+    """
+    try:
+        current = json.loads(text)["cur"]["nova_object.data"]
+        return Flavor(
+            vcpus=int(current["vcpus"]),
+            memory_mb=int(current["memory_mb"]),
+            root_gb=int(current["root_gb"]),
+            ephemeral_gb=int(current.get("ephemeral_gb") or 0),
+            swap_mb=int(current.get("swap") or 0),
+            extra_specs=_read_extra_specs(current.get("extra_specs")),
+            name=str(current.get("name") or ""),
+            flavorid=str(current.get("flavorid") or ""),
+        )
+    except KeyError as error:
+        raise BadFlavor(f"its flavor has no {error.args[0]!r}") from error
+    except (ValueError, TypeError, AttributeError) as error:
+        raise BadFlavor(f"its flavor cannot be read: {error}") from error
+
+
+def parse_ports(text: str | None) -> frozenset[str]:
+    """Read from the network information of an instance the providers of which its ports hold something.
+
+    A port whose resource request was granted has them in its binding profile: one UUID, or, since there are
+    groups, one for each of them.
+    """
+    try:
+        profiles = [port.get("profile") or {} for port in json.loads(text or "[]")]
+        granted = [profile["allocation"] for profile in profiles if profile.get("allocation")]
+        found = (each.values() if isinstance(each, dict) else [each] for each in granted)
+        return frozenset(str(uuid) for uuids in found for uuid in uuids)
+    except (ValueError, TypeError, AttributeError):
+        return frozenset((UNREADABLE_PORT,))
+
+
+def _read_extra_specs(specs: Any) -> dict[str, str]:
+    return {str(key): str(value) for key, value in (specs or {}).items()}

@@ -1,0 +1,261 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The hosts of nova and their compute nodes, over all cells; what could not be read stays unknown."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Sized
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Final
+
+from osc_placement.errors import UsageError
+from osc_placement.migrate.migrations.base import Finding, Trouble
+from osc_placement.migrate.migrations.cloud import Landscape
+from osc_placement.migrate.nova.facts import CELL0, Cell, ComputeNode
+from osc_placement.migrate.nova.source import CHECK_CELL, Source, Unreadable
+from osc_placement.model import ProviderRecord
+
+_RESTORE: Final = "restore its mapping with nova-manage cell_v2 create_cell, or delete what is mapped to it"
+_REMOVE_HOST: Final = "or remove hosts that are gone with nova-manage cell_v2 delete_host"
+_CHECK_REGION: Final = (
+    "check where [api_database]/connection, --nova-api-db or --nova-endpoint leads, and "
+    "[placement]/region_name, --os-cloud or --placement-endpoint"
+)
+#: the share below which a coincidence is likelier than that two services belong together
+_HARDLY: Final = 0.1
+#: names in a line about many
+_EXAMPLES: Final = 3
+#: what hosts have, and no shared storage does
+_CPUS: Final = frozenset(("VCPU", "PCPU"))
+
+
+#: UUID of the cell, host, name of the compute node
+Place = tuple[str, str, str]
+
+
+@dataclass(frozen=True)
+class Hosts:
+    """Which nodes each host has, by UUID of the cell and name; ``unknown`` has why not, by UUID of the cell.
+
+    A host is known by both: two cells may have hosts of one name, and one that was moved has left its compute
+    node behind. Nova's API database maps each name to one cell, ``cell_of``; what it says of a host, as that
+    it is in an aggregate, is about the one in that cell.
+    """
+
+    cells: tuple[Cell, ...]
+    nodes: Mapping[tuple[str, str], tuple[ComputeNode, ...]]
+    cell_of: Mapping[str, str]
+    unknown: Mapping[str, Unreadable]
+
+    @property
+    def findings(self) -> list[Finding]:
+        """A finding for each cell that could not be read."""
+        return [Finding(Trouble.UNKNOWN, error.subject, error.reason) for error in self.unknown.values()]
+
+    def all_nodes(self) -> Iterator[ComputeNode]:
+        """The nodes of all hosts."""
+        for nodes in self.nodes.values():
+            yield from nodes
+
+    @property
+    def readable_cells(self) -> list[Cell]:
+        """The cells whose compute nodes could be read."""
+        return [cell for cell in self.cells if cell.uuid not in self.unknown]
+
+    @cached_property
+    def by_place(self) -> Mapping[Place, list[ComputeNode]]:
+        """The nodes by cell, host and name: several only where the source does not tell cells apart."""
+        found: dict[Place, list[ComputeNode]] = defaultdict(list)
+        for node in self.all_nodes():
+            found[node.cell, node.host, node.name].append(node)
+        return found
+
+    @cached_property
+    def with_nodes(self) -> Mapping[str, list[str]]:
+        """The cells in which a host of this name has compute nodes."""
+        found: dict[str, list[str]] = defaultdict(list)
+        for cell, host in self.nodes:
+            found[host].append(cell)
+        return found
+
+    def nodes_of(self, host: str) -> tuple[ComputeNode, ...]:
+        """The nodes of the host that is mapped by this name; none if that is not clear."""
+        nodes = self.nodes.get((self.cell_of.get(host, ""), host), ())
+        return () if _is_doubled(nodes) else nodes
+
+    def find_namesakes(self, host: str) -> Iterator[Finding]:
+        """Yield a finding for each node of a host of this name in another cell than it is mapped to."""
+        labels = {cell.uuid: cell.label for cell in self.cells}
+        own = self.cell_of.get(host)
+        for cell in self.with_nodes.get(host, ()) if own else ():
+            for node in self.nodes[cell, host] if cell != own else ():
+                mapped = labels.get(own or "", own)
+                text = f"it is in {labels[cell]}, and host {host} is mapped to {mapped}; it is left alone"
+                yield Finding(Trouble.AMBIGUOUS, f"host {host}, node {node.name}", text)
+
+    def find_trouble(self, host: str) -> Finding | None:
+        """Why a host has no nodes that could be looked at; None if it has."""
+        subject = f"host {host}"
+        if self.nodes_of(host):
+            return None
+        if _is_doubled(self.nodes.get((self.cell_of.get(host, ""), host), ())):
+            text = "nova shows several compute nodes of one name of it, and not which cell each is in"
+            return Finding(Trouble.AMBIGUOUS, subject, text)
+        if host not in self.cell_of:
+            return Finding(Trouble.UNMAPPED_HOST, subject, "it is mapped to no cell")
+        if self.cell_of[host] in self.unknown:
+            return Finding(Trouble.UNKNOWN, subject, "its cell cannot be read, so it is left alone")
+        return Finding(Trouble.NO_COMPUTE_NODE, subject, "it has no compute node in its cell")
+
+
+def read_hosts(source: Source) -> Hosts:
+    """Read the compute nodes of all cells; Unreadable only if the API database is.
+
+    A cell that has none of the hosts that are mapped to it counts as one that cannot be read, and so does one
+    that hosts are mapped to and that is not there.
+    """
+    cells = tuple(source.list_cells())
+    cell_of = source.map_hosts()
+    mapped: dict[str, set[str]] = defaultdict(set)
+    for host, uuid in cell_of.items():
+        mapped[uuid].add(host)
+    nodes: dict[tuple[str, str], list[ComputeNode]] = defaultdict(list)
+    unknown: dict[str, Unreadable] = {}
+    for cell in cells:
+        try:
+            found = source.list_compute_nodes(cell)
+            _require_hosts(cell, mapped[cell.uuid], found)
+        except Unreadable as error:
+            unknown[cell.uuid] = error
+            continue
+        for node in found:
+            nodes[cell.uuid, node.host].append(replace(node, cell=cell.uuid))
+    for name in mapped.keys() - {CELL0, *(cell.uuid for cell in cells)}:
+        text = f"{_count_hosts(mapped[name])} mapped to it, and there is no such cell; {_RESTORE}"
+        unknown[name] = Unreadable(name, text)
+    return Hosts(cells, {host: tuple(found) for host, found in nodes.items()}, cell_of, unknown)
+
+
+def _is_doubled(nodes: Sequence[ComputeNode]) -> bool:
+    return len({node.name for node in nodes}) < len(nodes)
+
+
+def _require_hosts(cell: Cell, mapped: Collection[str], nodes: Iterable[ComputeNode]) -> None:
+    """Raise Unreadable if hosts are mapped to a cell and none of them has a compute node in it."""
+    if mapped and not any(node.host in mapped for node in nodes):
+        text = f"{_count_hosts(mapped)} mapped to it, and its database has no compute node of them"
+        raise Unreadable(cell.label, f"{text}; {CHECK_CELL}, {_REMOVE_HOST}")
+
+
+def _count_hosts(hosts: Collection[str]) -> str:
+    """Return how many hosts there are, and the first of them, for "mapped" to follow."""
+    names = _name_some(hosts)
+    return f"{len(hosts)} hosts ({names}) are" if len(hosts) > 1 else f"host {names} is"
+
+
+def find_lost_cells(source: Source, hosts: Hosts) -> list[Finding]:
+    """Return a finding for each cell that instances are mapped to and that is not there."""
+    known = {CELL0, *hosts.unknown, *(cell.uuid for cell in hosts.cells)}
+    text = "{} instances are mapped to it, and there is no such cell; " + _RESTORE
+    return [
+        Finding(Trouble.UNKNOWN, name, text.format(number))
+        for name, number in source.count_instances().items()
+        if name not in known
+    ]
+
+
+def doubt_nova(hosts: Hosts, landscape: Landscape) -> list[Finding]:
+    """Why this is hardly the nova of this placement; nothing if it may be."""
+    return doubt_emptiness(hosts, landscape) or _doubt_region(hosts, landscape)
+
+
+def _doubt_region(hosts: Hosts, landscape: Landscape) -> list[Finding]:
+    """Return a finding if hardly any compute node has a provider, or hardly any host's provider a node."""
+    nodes = {node.uuid or "": node.name for node in hosts.all_nodes()}
+    roots = landscape.hosts
+    if hosts.unknown or not nodes or not roots:
+        return []
+    texts = []
+    if _is_hardly_any(nodes.keys() & landscape.records.keys(), nodes):
+        number = len(nodes.keys() & landscape.records.keys())
+        names = _name_some(name for uuid, name in nodes.items() if uuid not in landscape.records)
+        texts.append(f"of its {len(nodes)} compute nodes {number} have a resource provider (not {names})")
+    if _is_hardly_any(nodes.keys() & roots, roots):
+        names = _name_some(map(landscape.name, roots - nodes.keys()))
+        number = len(nodes.keys() & roots)
+        texts.append(
+            f"of the {len(roots)} providers in this placement that look like a compute node {number} are "
+            f"one of nova (not {names})"
+        )
+    advice = f"is it the nova of this placement? {_CHECK_REGION}"
+    return [Finding(Trouble.UNKNOWN, "nova", f"{', and '.join(texts)}; {advice}")] if texts else []
+
+
+def doubt_cells(hosts: Hosts, landscape: Landscape) -> list[Finding]:
+    """Return a finding for each cell of which hardly any compute node has a provider."""
+    nodes: dict[str, set[str]] = defaultdict(set)
+    for node in hosts.all_nodes():
+        nodes[node.cell].add(node.uuid or "")
+    findings = []
+    for cell in hosts.cells:
+        own = nodes[cell.uuid]
+        if own and _is_hardly_any(own & landscape.records.keys(), own):
+            number = len(own & landscape.records.keys())
+            text = f"{number} of its {len(own)} compute nodes have a resource provider in this placement"
+            findings.append(Finding(Trouble.UNKNOWN, cell.label, f"{text}; {CHECK_CELL}"))
+    return findings
+
+
+def _is_hardly_any(part: Sized, whole: Sized) -> bool:
+    return len(part) < len(whole) * _HARDLY
+
+
+def _name_some(names: Iterable[str]) -> str:
+    """Return the first of some names, in order."""
+    ordered = sorted(names)
+    return ", ".join([*ordered[:_EXAMPLES], *(["..."] if len(ordered) > _EXAMPLES else [])])
+
+
+def doubt_emptiness(hosts: Hosts, landscape: Landscape) -> list[Finding]:
+    """Why a nova without any compute node is hardly the nova of this placement; nothing if it may be."""
+    computes = sum(bool(_CPUS.intersection(each.inventories or ())) for each in landscape.records.values())
+    if hosts.unknown or any(hosts.nodes.values()) or not (computes or landscape.held):
+        return []
+    cells = ", ".join(cell.name or cell.uuid for cell in hosts.cells) or "none but cell0"
+    text = (
+        f"it has no compute node (cells: {cells}), and placement has {computes} providers of CPUs and "
+        f"{len(landscape.held)} consumers; check where [api_database]/connection, --nova-api-db or "
+        "--nova-endpoint leads, and the databases in nova-manage cell_v2 list_cells"
+    )
+    return [Finding(Trouble.UNKNOWN, "nova", text)]
+
+
+def find_strangers(hosts: Hosts, asked: Collection[str], known: Collection[str] = ()) -> list[Finding]:
+    """The hosts that were asked for and that nova does not seem to have; ``known`` are more that it has.
+
+    UsageError if it certainly does not have them; a cell that cannot be read may.
+    """
+    missing = sorted(set(asked).difference(hosts.with_nodes, hosts.cell_of, known))
+    return judge_strangers("host", missing, is_complete=not hosts.unknown)
+
+
+def judge_strangers(kind: str, missing: Sequence[str], *, is_complete: bool) -> list[Finding]:
+    """What to say of names that were asked for and not found; UsageError if all of nova was looked at."""
+    if missing and is_complete:
+        raise UsageError(f"Nova has no {kind} {', '.join(missing)}")
+    text = "nobody knows whether nova has it, as not all of nova can be read"
+    return [Finding(Trouble.UNKNOWN, f"{kind} {name}", text) for name in missing]
+
+
+def find_provider(
+    host: str, node: ComputeNode, records: Mapping[str, ProviderRecord]
+) -> ProviderRecord | Finding:
+    """The provider of a compute node, or why there is none."""
+    subject = f"host {host}" if node.name == host else f"host {host}, node {node.name}"
+    if node.uuid is None:
+        text = "its compute node has no UUID yet; start nova-compute of Queens or later once"
+        return Finding(Trouble.NO_COMPUTE_NODE, subject, text)
+    if node.uuid not in records:
+        return Finding(Trouble.NO_PROVIDER, subject, f"placement has no resource provider {node.uuid}")
+    return records[node.uuid]

@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ironic's REST API as the source of bare metal nodes.
+
+The version asked for is that of Pike, the first with resource classes, so any Ironic since answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, Protocol
+
+from keystoneauth1 import exceptions as keystone
+
+from osc_placement.migrate.nova.facts import IronicNode
+from osc_placement.migrate.nova.source import Unreadable
+
+LABEL: Final = "Ironic"
+VERSION: Final = "1.21"
+PAGE: Final = 1000
+_FIELDS: Final = (
+    "uuid",
+    "name",
+    "resource_class",
+    "provision_state",
+    "power_state",
+    "maintenance",
+    "instance_uuid",
+)
+_NOT_ACCEPTABLE: Final = 406
+_OK: Final = 200
+
+
+class Adapter(Protocol):
+    """What is needed of keystoneauth1's adapter."""
+
+    def get_endpoint(self) -> str | None:
+        """The address of the service; None if the catalog has none."""
+
+    def get(self, url: str, **options: Any) -> Any:
+        """Send a request."""
+
+
+class IronicSource:
+    """Reads the nodes behind a keystoneauth1 adapter."""
+
+    def __init__(self, adapter: Adapter) -> None:
+        self._adapter = adapter
+
+    def list_nodes(self) -> list[IronicNode]:
+        """All nodes; Unreadable if they cannot be listed to the end."""
+        nodes: list[IronicNode] = []
+        is_more = True
+        while is_more:
+            marker = {"marker": nodes[-1].uuid} if nodes else {}
+            document = self._get({"fields": ",".join(_FIELDS), "limit": str(PAGE), **marker})
+            try:
+                page = [_read_node(entry) for entry in document["nodes"]]
+                # of the link only whether it is there: behind a proxy it leads elsewhere
+                is_more = bool(document.get("next")) and bool(page)
+            except (KeyError, TypeError, AttributeError) as error:
+                raise Unreadable(LABEL, f"its list of nodes has a shape of its own: {error!r}") from error
+            nodes += page
+        return nodes
+
+    def _get(self, params: Mapping[str, str]) -> Any:
+        headers = {"X-OpenStack-Ironic-API-Version": VERSION, "Accept": "application/json"}
+        try:
+            url = f"{self._base()}/nodes"
+            response = self._adapter.get(url, params=params, headers=headers, raise_exc=False)
+        except keystone.ClientException as error:
+            raise Unreadable(LABEL, " ".join(str(error).split())) from error
+        if response.status_code == _NOT_ACCEPTABLE:
+            raise Unreadable(LABEL, f"{url} does not speak API version {VERSION}, that of Pike")
+        if response.status_code != _OK:
+            raise Unreadable(LABEL, f"{url} answered with HTTP {response.status_code}")
+        try:
+            return response.json()
+        except ValueError as error:
+            raise Unreadable(LABEL, f"{url} answered with something that is not JSON") from error
+
+    def _base(self) -> str:
+        endpoint = self._adapter.get_endpoint()
+        if not endpoint:
+            raise Unreadable(LABEL, "the service catalog has no endpoint of it")
+        base = endpoint.rstrip("/")
+        return base if base.endswith("/v1") else f"{base}/v1"
+
+
+def _read_node(entry: Mapping[str, Any]) -> IronicNode:
+    return IronicNode(
+        uuid=entry["uuid"],
+        name=entry.get("name") or "",
+        resource_class=entry.get("resource_class") or "",
+        provision_state=entry["provision_state"],
+        power_state=entry["power_state"],
+        maintenance=bool(entry["maintenance"]),
+        instance_uuid=entry["instance_uuid"],
+    )

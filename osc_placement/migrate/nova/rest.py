@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reading nova's REST API: versions, pages, one kind of failure. What a document means is in servers.py."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final, TypeVar
+
+import requests
+from keystoneauth1 import exceptions as keystone
+from keystoneauth1.adapter import Adapter
+from keystoneauth1.session import Session
+
+from osc_placement.migrate.nova.source import Unreadable
+from osc_placement.migrate.nova.waiting import limit_waiting
+
+SUBJECT: Final = "nova's API"
+#: items of one page; nova gives fewer if its [api]/max_limit says so
+PAGE: Final = 1000
+Document = dict[str, Any]
+Version = tuple[int, int]
+Value = TypeVar("Value")
+#: migrations have a UUID from here on; hypervisors have had one since 2.53
+OLDEST: Final[Version] = (2, 59)
+
+
+class Refused(Unreadable):
+    """Nova answered, and not with what was asked for."""
+
+    def __init__(self, path: str, status: int, reason: str) -> None:
+        self.status = status
+        super().__init__(SUBJECT, f"GET {path} ended with {status}: {reason}")
+
+
+class NovaApi:
+    """Nova's compute API, for any number of threads at once; asks nothing before the first read."""
+
+    def __init__(
+        self,
+        session: Session,
+        *,
+        endpoint: str | None = None,
+        region_name: str | None = None,
+        interface: str | list[str] | None = None,
+        timeout: float | None = None,
+    ) -> None:
+        self._adapter = Adapter(
+            limit_waiting(session, timeout),
+            service_type="compute",
+            endpoint_override=endpoint,
+            region_name=region_name,
+            interface=interface,
+        )
+        self._newest: Version | None = None
+
+    @property
+    def newest(self) -> Version:
+        """The highest microversion that nova speaks; Unreadable if that is below `OLDEST`."""
+        if self._newest is None:
+            found = _translate(self._adapter.get_endpoint_data)
+            if found is None or not found.max_microversion:
+                raise Unreadable(SUBJECT, "there is no endpoint of it that says which versions it speaks")
+            self._newest = (int(found.max_microversion[0]), int(found.max_microversion[1]))
+        if self._newest < OLDEST:
+            reason = f"it speaks up to {_format(self._newest)}, and {_format(OLDEST)} is needed"
+            raise Unreadable(SUBJECT, reason)
+        return self._newest
+
+    def get(
+        self, path: str, key: str, params: Mapping[str, str] | None = None, version: Version = OLDEST
+    ) -> Document:
+        """The document at a path, which has ``key``, in ``version`` or the highest that nova speaks below."""
+        microversion = _format(min(version, self.newest))
+        response = _translate(
+            lambda: self._adapter.get(
+                path, params=dict(params or {}), microversion=microversion, raise_exc=False
+            )
+        )
+        if response.status_code != requests.codes.ok:
+            raise Refused(path, response.status_code, _explain(response))
+        try:
+            document = response.json()
+        except ValueError:
+            document = None
+        if not isinstance(document, dict) or key not in document:
+            raise Unreadable(SUBJECT, f"its answer to {path} has no {key}")
+        return document
+
+    def page(
+        self, path: str, key: str, params: Mapping[str, str], marker: str, version: Version
+    ) -> tuple[list[Document], bool]:
+        """The items after a marker, and whether there are more."""
+        after = {"marker": marker} if marker else {}
+        document = self.get(path, key, {**params, "limit": str(PAGE), **after}, version)
+        return document[key], bool(document[key] and document.get(f"{key}_links"))
+
+    def iterate(
+        self,
+        path: str,
+        key: str,
+        *,
+        params: Mapping[str, str] | None = None,
+        name: str = "id",
+        version: Version = OLDEST,
+    ) -> Iterator[Document]:
+        """All items; ``name`` is the field that a marker has."""
+        marker, more = "", True
+        while more:
+            items, more = self.page(path, key, params or {}, marker, version)
+            yield from items
+            marker = items[-1][name] if items else ""
+
+
+def _format(version: Version) -> str:
+    return ".".join(map(str, version))
+
+
+def _translate(ask: Callable[[], Value]) -> Value:
+    """What is asked for; Unreadable if nobody answers, or nobody may ask."""
+    try:
+        return ask()
+    except keystone.ClientException as error:
+        raise Unreadable(SUBJECT, " ".join(str(error).split())) from error
+
+
+def _explain(response: requests.Response) -> str:
+    """Nova's own words, in one line."""
+    try:
+        (fault,) = response.json().values()
+        return " ".join(str(fault["message"]).split())
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return response.reason or "no reason is given"

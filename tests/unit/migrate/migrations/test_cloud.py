@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Placement as it is read: in two requests where the server can, provider by provider elsewhere."""
+
+from osc_placement.migrate.migrations.cloud import SHARING, read_landscape
+from tests.unit.fake_placement import FakePlacement, error
+
+PROVIDERS = [
+    {
+        "uuid": name,
+        "name": f"name of {name}",
+        "generation": 0,
+        "parent_provider_uuid": parent,
+        "root_provider_uuid": root,
+    }
+    for name, parent, root in (("host", None, "host"), ("card", "host", "host"), ("disk", None, "disk"))
+]
+PARTS = {"inventories": {}, "traits": [], "aggregates": []}
+HELD = {"host": {"resources": {"VCPU": 2}}, "disk": {"resources": {"DISK_GB": 5}}}
+
+
+def bulk():
+    """A server with both bulk reads."""
+    records = [provider | PARTS for provider in PROVIDERS]
+    records[0] |= {"aggregates": ["a"]}
+    records[2] |= {"aggregates": ["a"], "traits": [SHARING]}
+    consumers = [{"uuid": "c", "allocations": HELD, "project_id": "p", "user_id": "u"}]
+    placement = FakePlacement().on("GET", "/-/providers", {"providers": records})
+    return placement.on("GET", "/-/allocations", {"consumers": consumers})
+
+
+def test_two_requests_are_enough():
+    """Providers in one, what is held of them in another."""
+    placement = bulk()
+    landscape = read_landscape(placement.client(), 2)
+    assert placement.lines == ["GET /", "GET /-/providers", "GET /-/allocations"]
+    assert landscape.held == {"c": {"host": {"VCPU": 2}, "disk": {"DISK_GB": 5}}}
+    assert landscape.owners == {"c": ("p", "u")}
+    assert landscape.usages() == {("host", "VCPU"): 2, ("disk", "DISK_GB"): 5}
+
+
+def test_without_bulk_reads_each_provider_is_asked():
+    """The values are the same; a provider that is gone meanwhile had nothing that was held of it."""
+    placement = FakePlacement().on("GET", "/resource_providers", {"resource_providers": PROVIDERS})
+    for provider in PROVIDERS:
+        base = f"/resource_providers/{provider['uuid']}"
+        for part, value in PARTS.items():
+            placement.on("GET", f"{base}/{part}", {part: value, "resource_provider_generation": 0})
+        held = HELD.get(provider["uuid"])
+        allocations = {"allocations": {"c": held} if held else {}}
+        placement.on("GET", f"{base}/allocations", allocations if held else error(404, "gone"))
+    assert read_landscape(placement.client(), 2).held == read_landscape(bulk().client(), 2).held
+
+
+def test_reach_is_the_tree_and_who_shares_with_it():
+    """From any provider of the tree, and no further."""
+    landscape = read_landscape(bulk().client(), 2)
+    assert landscape.reach("host") == landscape.reach("card") == ("host", "card", "disk")
+    assert landscape.reach("disk") == ("disk",)

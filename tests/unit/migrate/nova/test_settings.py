@@ -1,0 +1,230 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The way to the services: which endpoints of the catalog, and how long to wait there for an answer."""
+
+import contextlib
+import json
+import socket
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from osc_placement.errors import TimedOut, UsageError
+from osc_placement.migrate.nova import database, rest
+from osc_placement.migrate.nova.settings import Misconfigured, Settings
+from osc_placement.migrate.nova.source import Unreadable
+
+INTERFACES = ("public", "internal", "admin")
+SERVICES = ("placement", "compute", "baremetal")
+
+
+class Identity(BaseHTTPRequestHandler):
+    """As much of Keystone as logging in takes; the address of an endpoint says what it is."""
+
+    def do_GET(self):
+        version = {"id": "v3.14", "status": "stable", "links": [{"rel": "self", "href": self._url("/v3")}]}
+        self._answer({"version": version}, {})
+
+    def do_POST(self):
+        self.rfile.read(int(self.headers["Content-Length"]))
+        catalog = [
+            {"type": service, "name": service, "endpoints": [self._endpoint(service, kind) for kind in kinds]}
+            for service, kinds in self.server.catalog.items()
+        ]
+        token = {"methods": ["password"], "expires_at": "2999-01-01T00:00:00.000000Z", "catalog": catalog}
+        user = {"id": "u", "name": "u", "domain": {"id": "default", "name": "Default"}}
+        self._answer({"token": {**token, "user": user, "issued_at": "2026-01-01T00:00:00.000000Z"}}, {}, 201)
+
+    def _endpoint(self, service, interface):
+        url = f"http://{service}.{interface}.example.net"
+        return {"id": url, "interface": interface, "region": "one", "region_id": "one", "url": url}
+
+    def _url(self, path):
+        return f"http://127.0.0.1:{self.server.server_port}{path}"
+
+    def _answer(self, document, headers, status=200):
+        self.send_response(status)
+        body = json.dumps(document).encode()
+        for name, value in {"X-Subject-Token": "t", "Content-Length": str(len(body)), **headers}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_arguments):
+        """Say nothing."""
+
+
+@pytest.fixture
+def identity():
+    """A catalog with every service behind every kind of endpoint."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Identity)
+    server.catalog = dict.fromkeys(SERVICES, INTERFACES)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield server
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.fixture
+def configure(identity, tmp_path):
+    """A function that writes a nova.conf with these lines more for both services; the settings of it."""
+
+    def write(more=""):
+        auth = (
+            f"auth_type = password\nauth_url = http://127.0.0.1:{identity.server_port}/v3\nusername = u\n"
+            "password = p\nuser_domain_id = default\nproject_name = p\nproject_domain_id = default\n"
+        )
+        path = tmp_path / "nova.conf"
+        path.write_text("".join(f"[{group}]\n{auth}{more}\n" for group in ("placement", "ironic")))
+        return Settings((str(path),))
+
+    return write
+
+
+def endpoints(settings):
+    """Where placement, Ironic and nova's API are taken to be."""
+    nova = settings._open_api()._api._adapter.get_endpoint()
+    return settings.open_client().endpoint, settings.open_ironic()._adapter.get_endpoint(), nova
+
+
+@pytest.mark.parametrize(
+    ("more", "kind"),
+    [
+        ("", "internal"),
+        ("valid_interfaces = public", "public"),
+        ("valid_interfaces = admin,public", "admin"),
+        ("interface = admin", "admin"),
+    ],
+)
+def test_endpoints_are_those_that_nova_takes(configure, more, kind):
+    """Internal ones before public ones, unless nova.conf says otherwise."""
+    expected = [f"http://{service}.{kind}.example.net" for service in ("placement", "baremetal", "compute")]
+    assert list(endpoints(configure(more))) == expected
+
+
+def test_second_choice_is_taken_where_the_first_is_missing(configure, identity):
+    """A catalog without internal endpoints has public ones."""
+    identity.catalog = dict.fromkeys(SERVICES, ("public",))
+    assert endpoints(configure())[0] == "http://placement.public.example.net"
+
+
+# openstacksdk has words about other libraries
+@pytest.mark.filterwarnings("ignore::Warning")
+@pytest.mark.parametrize(("interface", "kind"), [(None, "public"), ("internal", "internal")])
+def test_cloud_says_which_endpoints(identity, tmp_path, monkeypatch, interface, kind):
+    """The interface of a cloud in clouds.yaml is that of all services."""
+    auth = {"auth_url": f"http://127.0.0.1:{identity.server_port}/v3", "username": "u", "password": "p"}
+    auth |= {"user_domain_id": "default", "project_name": "p", "project_domain_id": "default"}
+    cloud = {"auth": auth, "region_name": "one", **({"interface": interface} if interface else {})}
+    path = tmp_path / "clouds.yaml"
+    path.write_text(json.dumps({"clouds": {"c": cloud}}))
+    monkeypatch.setenv("OS_CLIENT_CONFIG_FILE", str(path))
+    expected = [f"http://{service}.{kind}.example.net" for service in ("placement", "baremetal", "compute")]
+    assert list(endpoints(Settings(cloud="c"))) == expected
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        (Settings(), []),
+        (Settings(("a", "b"), timeout=3), ["--config-file", "a", "--config-file", "b"]),
+        (Settings(("a",), cloud="c"), ["--os-cloud", "c"]),
+        (
+            Settings(("a",), placement_endpoint="http://p", placement_token="admin"),
+            ["--placement-endpoint", "http://p"],
+        ),
+        (
+            Settings(placement_endpoint="http://p", placement_token="secret"),
+            ["--placement-endpoint", "http://p", "--placement-token", "TOKEN"],
+        ),
+    ],
+)
+def test_way_to_placement_is_told_without_the_token(settings, words):
+    """Who repeats it meets the same placement, and who reads it over a shoulder learns no secret."""
+    assert settings.placement_options == words
+
+
+@pytest.mark.parametrize("address", ["controller", "http://", "http://[::1", "http://controller:port"])
+@pytest.mark.parametrize("service", ["placement", "ironic", "nova"])
+def test_what_is_no_address_is_said_before_anybody_is_asked(service, address):
+    """One line names the option, whatever the libraries would make of it."""
+    with pytest.raises(UsageError, match=f"^--{service}-endpoint is an address such as"):
+        Settings(**{f"{service}_endpoint": address})
+
+
+@pytest.mark.parametrize(
+    ("more", "text"),
+    [
+        ("timeout = abc", "option timeout .*'abc'$"),
+        ("endpoint_override = http://[::1", r"\]/endpoint_override is no address: 'http://\[::1'$"),
+    ],
+)
+def test_wrong_option_is_one_line(configure, more, text):
+    """Options are read where they are needed, and those of Ironic are nobody else's concern."""
+    settings = configure(more)
+    with pytest.raises(Misconfigured, match=f"^The access to placement cannot be set up: .*{text}"):
+        settings.open_client()
+    with pytest.raises(Misconfigured, match=f"^The access to nova cannot be set up: .*{text}"):
+        settings._open_api()
+    with pytest.raises(Unreadable, match=f"^Ironic: the access to it cannot be set up: .*{text}"):
+        settings.open_ironic()
+
+
+def test_database_of_nobody_is_one_line(tmp_path):
+    """What oslo.config would fill in is not there."""
+    path = tmp_path / "nova.conf"
+    path.write_text("[api_database]\nconnection = mysql://${nothing}@db/nova_api\n")
+    with pytest.raises(Misconfigured, match=r"^The access to nova cannot be set up: .*nothing"):
+        Settings((str(path),)).open_source()
+
+
+def test_file_that_is_no_text_is_one_line(tmp_path):
+    """Nor is a directory."""
+    path = tmp_path / "nova.conf"
+    path.write_bytes(b"[placement]\n# \xff\n")
+    with pytest.raises(Misconfigured, match=r"nova\.conf cannot be read: .*utf-8"):
+        Settings((str(path),)).open_client()
+    with pytest.raises(Misconfigured, match=r"cannot be read: .*directory"):
+        Settings((str(tmp_path),)).open_client()
+
+
+@pytest.fixture
+def silent():
+    """The URL of a server that takes a request and never answers."""
+    with contextlib.closing(socket.create_server(("127.0.0.1", 0))) as listening:
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+
+
+def test_silence_is_not_waited_out(silent, monkeypatch):
+    """Nobody who never answers holds a run up: neither nova nor Ironic nor placement."""
+    began = time.monotonic()
+    access = {"placement_endpoint": silent, "nova_endpoint": silent, "ironic_endpoint": silent}
+    settings = Settings(**access, nova_token="t", placement_token="t", source="api", timeout=0.2)
+    with pytest.raises(Unreadable, match=r"nova's API: .* the service is unavailable"):
+        settings.open_source().list_aggregates()
+    monkeypatch.setattr(rest.NovaApi, "newest", (2, 98))
+    with pytest.raises(Unreadable, match=r"nova's API: .* timed out"):
+        settings.open_source().list_aggregates()
+    with pytest.raises(Unreadable, match=r"Ironic: .* timed out"):
+        settings.open_ironic().list_nodes()
+    with pytest.raises(TimedOut, match=r"within 0\.2 seconds; .*--timeout, allows more time"):
+        settings.open_client().list_providers()
+    assert time.monotonic() - began < 10
+
+
+def test_configured_patience_counts_unless_another_is_given(configure):
+    """[placement]/timeout is for nova's API too; 600 seconds where nobody says anything."""
+    assert configure()._open_api()._api._adapter.session.timeout == 600
+    patient = configure("timeout = 7")
+    assert patient._open_api()._api._adapter.session.timeout == 7
+    assert patient.open_ironic()._adapter.session.timeout == 7
+    assert Settings(patient.config_files, timeout=3)._open_api()._api._adapter.session.timeout == 3
+
+
+def test_database_is_not_waited_for_for_ever(silent, monkeypatch):
+    """A database server that accepts and says nothing is unreadable in the end."""
+    monkeypatch.setattr(database, "_READ_PATIENCE", 1)
+    settings = Settings(api_database=f"mysql+pymysql://u:p@{silent.removeprefix('http://')}/nova_api")
+    with pytest.raises(Unreadable, match=r"nova's API database: .*timed out"):
+        settings.open_source().list_aggregates()
