@@ -20,8 +20,9 @@ from osc_placement.errors import PlacementError, UsageError
 from osc_placement.printing import printable
 
 if TYPE_CHECKING:
-    from osc_placement.migrate.migrations.base import Assessment, Finding, Migration
+    from osc_placement.migrate.migrations.base import Assessment, Migration
     from osc_placement.migrate.nova.source import BareMetalSource
+    from osc_placement.migrate.problem import Problem
 
 _BARE_METAL: Final = "baremetal"
 _CHECK_COLUMNS: Final = ("name", "to_change", "left_alone", "state")
@@ -60,10 +61,10 @@ class CheckMigration(base.Lister):
         rows = []
         for migration in _choose(parsed_args.name):
             assessment = _assess(self, migration, parsed_args.concurrency)
-            _tell_findings(self, assessment.findings)
+            _tell_problems(self, assessment.problems)
             state, status = _judge(assessment)
             self.exit_status = max(self.exit_status, status)
-            numbers = len(assessment.plan.changes), len(assessment.findings)
+            numbers = len(assessment.plan.changes), len(assessment.problems)
             rows.append((migration.name, *numbers, state))
         return _CHECK_COLUMNS, rows
 
@@ -72,7 +73,7 @@ def _judge(assessment: Assessment) -> tuple[str, int]:
     """What state a migration is in, and the exit status for it."""
     from osc_placement.migrate.migrations.base import exit_status
 
-    status = exit_status(assessment.findings, None)
+    status = exit_status(assessment.problems, None)
     if assessment.plan.changes:
         return "to do", max(status, EXIT_PARTIAL)
     return ("done" if status == EXIT_DONE else "done, but for what is left alone"), status
@@ -106,8 +107,8 @@ class RunMigration(PlanCommand):
     def make_plan(self, parsed_args: argparse.Namespace) -> Plan:
         (migration,) = _choose([parsed_args.name])
         assessment = _assess(self, migration, parsed_args.concurrency)
-        self._findings, self._classes = assessment.findings, assessment.classes
-        _tell_findings(self, assessment.findings)
+        self._problems, self._classes = assessment.problems, assessment.classes
+        _tell_problems(self, assessment.problems)
         if assessment.refusal and not self.is_harmless(parsed_args):
             raise PlacementError(f"Nothing was done: {assessment.refusal}")
         return assessment.plan
@@ -122,7 +123,7 @@ class RunMigration(PlanCommand):
 
         columns, rows = super().take_action(parsed_args)
         if self.exit_status in (EXIT_DONE, EXIT_PARTIAL):
-            self.exit_status = exit_status(self._findings, None) or self.exit_status
+            self.exit_status = exit_status(self._problems, None) or self.exit_status
         return columns, rows
 
 
@@ -190,6 +191,6 @@ def _open_ironic(manager: Any, timeout: float | None) -> BareMetalSource:
     return IronicSource(adapter)
 
 
-def _tell_findings(command: base.PlacementCommand, findings: Iterable[Finding]) -> None:
-    for finding in findings:
-        print(printable(f"Left alone: {finding}"), file=command.app.stderr)
+def _tell_problems(command: base.PlacementCommand, problems: Iterable[Problem]) -> None:
+    for problem in problems:
+        print(printable(f"Left alone: {problem}"), file=command.app.stderr)

@@ -16,14 +16,7 @@ from osc_placement.migrate import nova_statuses, readiness, tables
 from osc_placement.migrate.command import Command
 from osc_placement.migrate.failures import FAILURES, explain
 from osc_placement.migrate.migrations.audit import Audit
-from osc_placement.migrate.migrations.base import (
-    EXIT_UNKNOWN,
-    Assessment,
-    Context,
-    Migration,
-    Trouble,
-    exit_status,
-)
+from osc_placement.migrate.migrations.base import EXIT_UNKNOWN, Assessment, Context, Migration, exit_status
 from osc_placement.migrate.migrations.carry_ratios import CarryRatios
 from osc_placement.migrate.migrations.follow import follow
 from osc_placement.migrate.migrations.heal_allocations import HealAllocations
@@ -31,6 +24,7 @@ from osc_placement.migrate.migrations.mirror_aggregates import MirrorAggregates
 from osc_placement.migrate.migrations.move_baremetal import MoveBaremetal
 from osc_placement.migrate.nova.notifications import TOPIC, Bell, listening
 from osc_placement.migrate.nova.shard import WHOLE
+from osc_placement.migrate.problem import Reason
 from osc_placement.migrate.runner import Run
 from osc_placement.migrate.showing import MOST_ROWS, run_or_show
 from osc_placement.model import canonical_uuid
@@ -151,21 +145,21 @@ def show_status(command: Command) -> int:
     missing = [change.uuid for change in changes if "allocations" in change.facets]
     foreign = [change.uuid for change in changes if "allocations" not in change.facets]
     sentence = _judge_whole(command.options, lambda: readiness.describe_readiness(assessment))
-    findings = [tables.finding_row(each) for each in assessment.findings]
+    problems = [tables.problem_row(each) for each in assessment.problems]
     document = {
         "ready": readiness.is_ready(assessment) and _is_whole(command.options),
         "sentence": sentence,
         "missing": missing,
         "foreign": foreign,
-        "findings": findings,
+        "findings": problems,
         "notes": list(assessment.notes),
     }
     lines = _shorten([f"instance {uuid}: it holds nothing" for uuid in missing])
     lines += _shorten([f"instance {uuid}: what it holds is of another project or user" for uuid in foreign])
     command.show(
-        document, [*lines, *tables.describe_findings(assessment.findings), *assessment.notes, sentence]
+        document, [*lines, *tables.describe_problems(assessment.problems), *assessment.notes, sentence]
     )
-    if any(finding.trouble is Trouble.UNKNOWN for finding in assessment.findings):
+    if any(problem.reason is Reason.UNKNOWN for problem in assessment.problems):
         return EXIT_UNKNOWN
     return EXIT_DONE if readiness.is_ready(assessment) else EXIT_PARTIAL
 
@@ -223,4 +217,4 @@ def _uuids(names: Iterable[str]) -> frozenset[str]:
 
 
 def _status(assessment: Assessment, run: Run | None) -> int:
-    return exit_status(assessment.findings, run.report if run else None)
+    return exit_status(assessment.problems, run.report if run else None)

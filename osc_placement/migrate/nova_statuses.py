@@ -11,28 +11,29 @@ from typing import Final
 
 from osc_placement.batch.plan import EXIT_DONE, EXIT_INTERRUPTED
 from osc_placement.errors import Conflict
-from osc_placement.migrate.migrations.base import Assessment, Trouble
+from osc_placement.migrate.migrations.base import Assessment
+from osc_placement.migrate.problem import Reason
 from osc_placement.migrate.runner import Run
 
 #: of `nova-manage placement sync_aggregates`, in the order in which it prefers them
-_SYNC: Final[Mapping[Trouble, int]] = {
-    Trouble.NO_PROVIDER: 6,
-    Trouble.NO_COMPUTE_NODE: 5,
-    Trouble.UNMAPPED_HOST: 4,
-    Trouble.UNKNOWN: 255,
+_SYNC: Final[Mapping[Reason, int]] = {
+    Reason.NO_PROVIDER: 6,
+    Reason.NO_COMPUTE_NODE: 5,
+    Reason.UNMAPPED_HOST: 4,
+    Reason.UNKNOWN: 255,
 }
 _CONFLICT: Final = 2
 _REFUSED: Final = 3
 #: what is left alone here, and ends a run of nova-manage
 _HEAL_FAILS: Final = (
-    Trouble.UNKNOWN,
-    Trouble.NO_PROVIDER,
-    Trouble.NO_INVENTORY,
-    Trouble.NO_CLAIM,
-    Trouble.DEVICE,
-    Trouble.PORT,
-    Trouble.OVER_CAPACITY,
-    Trouble.AMBIGUOUS,
+    Reason.UNKNOWN,
+    Reason.NO_PROVIDER,
+    Reason.NO_INVENTORY,
+    Reason.NO_CLAIM,
+    Reason.DEVICE,
+    Reason.PORT,
+    Reason.OVER_CAPACITY,
+    Reason.AMBIGUOUS,
 )
 
 
@@ -45,8 +46,8 @@ def of_sync(assessment: Assessment, run: Run | None) -> int:
         return _CONFLICT if isinstance(errors[0], Conflict) else _REFUSED
     if run is not None and run.report.is_failed:
         return _REFUSED
-    troubles = {finding.trouble for finding in assessment.findings}
-    return next((code for trouble, code in _SYNC.items() if trouble in troubles), EXIT_DONE)
+    reasons = {problem.reason for problem in assessment.problems}
+    return next((code for reason, code in _SYNC.items() if reason in reasons), EXIT_DONE)
 
 
 def of_heal(assessment: Assessment, run: Run | None) -> int:
@@ -55,10 +56,10 @@ def of_heal(assessment: Assessment, run: Run | None) -> int:
         return EXIT_INTERRUPTED
     if run is not None and run.report.is_failed:
         return 3
-    troubles = {finding.trouble for finding in assessment.findings}
-    if Trouble.NO_COMPUTE_NODE in troubles:
+    reasons = {problem.reason for problem in assessment.problems}
+    if Reason.NO_COMPUTE_NODE in reasons:
         return 2
-    if troubles.intersection(_HEAL_FAILS):
+    if reasons.intersection(_HEAL_FAILS):
         return 3
     if run is not None and run.left:
         return 1
@@ -67,7 +68,7 @@ def of_heal(assessment: Assessment, run: Run | None) -> int:
 
 def of_audit(assessment: Assessment, run: Run | None) -> int:
     """Of `nova-manage placement audit`: 0 no orphans, 3 found, 4 all deleted, 1 failed."""
-    if any(finding.trouble is Trouble.UNKNOWN for finding in assessment.findings):
+    if any(problem.reason is Reason.UNKNOWN for problem in assessment.problems):
         return 1
     if not assessment.plan.changes:
         return EXIT_DONE

@@ -15,7 +15,8 @@ from osc_placement.migrate import tables
 from osc_placement.migrate.command import Command
 from osc_placement.migrate.failures import FAILURES, explain
 from osc_placement.migrate.migrations import registry
-from osc_placement.migrate.migrations.base import Assessment, Finding
+from osc_placement.migrate.migrations.base import Assessment
+from osc_placement.migrate.problem import Problem
 from osc_placement.migrate.runner import Run
 from osc_placement.migrate.showing import carry_out
 
@@ -32,7 +33,7 @@ class Tally:
     """What came of the migrations so far."""
 
     rows: list[tables.Row] = field(default_factory=list)
-    findings: list[Finding] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
     errors: list[tables.Row] = field(default_factory=list)
     runs: list[tables.Row] = field(default_factory=list)
     halted: str = ""
@@ -44,12 +45,12 @@ class Tally:
     def add(self, name: str, assessment: Assessment, run: Run) -> int:
         """Note what came of one; the number of its changes that were made."""
         done = run.report.counts[Result.APPLIED]
-        needed = len(assessment.plan.changes) + len(assessment.findings)
+        needed = len(assessment.plan.changes) + len(assessment.problems)
         self.rows.append(dict(zip(_COLUMNS, (name, needed, done), strict=True)))
-        self.findings += assessment.findings
+        self.problems += assessment.problems
         self._add_run(name, run)
         self.is_more = self.is_more or bool(run.left)
-        self.is_failed = self.is_failed or run.report.is_failed or bool(assessment.findings)
+        self.is_failed = self.is_failed or run.report.is_failed or bool(assessment.problems)
         return done
 
     def _add_run(self, name: str, run: Run) -> None:
@@ -109,12 +110,12 @@ def _error_row(name: str, outcome: Outcome) -> tables.Row:
 def _show(command: Command, tally: Tally) -> None:
     document = {
         "migrations": tally.rows,
-        "findings": [tables.finding_row(each) for each in tally.findings],
+        "findings": [tables.problem_row(each) for each in tally.problems],
         "errors": tally.errors,
         "runs": tally.runs,
         "halted": tally.halted,
     }
-    lines = [f"Left alone: {line}" for line in tables.describe_findings(tally.findings)]
+    lines = [f"Left alone: {line}" for line in tables.describe_problems(tally.problems)]
     lines += _describe_errors(tally.errors)
     runs = [
         f"Run {run['run']}, {run['migration']}; {command.describe_undo(run['run'])}" for run in tally.runs

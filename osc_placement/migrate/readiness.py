@@ -7,40 +7,41 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Final
 
-from osc_placement.migrate.migrations.base import Assessment, Trouble
+from osc_placement.migrate.migrations.base import Assessment
+from osc_placement.migrate.problem import Reason
 
 SAFE: Final = "It is safe to leave the caching scheduler: every instance on a host holds its allocations."
 _NOT_SAFE: Final = "It is not safe yet to leave the caching scheduler: "
 
-_WORDS: Final[Mapping[Trouble, str]] = {
-    Trouble.UNKNOWN: "could not be read",
-    Trouble.NO_COMPUTE_NODE: "on no compute node",
-    Trouble.NO_PROVIDER: "on a host without resource provider",
-    Trouble.NO_INVENTORY: "without inventory to hold",
-    Trouble.NO_CLAIM: "with a flavor that tells no claim",
-    Trouble.OVER_CAPACITY: "beyond the capacity of the host",
-    Trouble.AMBIGUOUS: "that could hold several things",
-    Trouble.DEVICE: "with an accelerator that is not known",
-    Trouble.PORT: "with a port that asks for resources",
-    Trouble.BUSY: "in a task",
-    Trouble.WRONG_AMOUNT: "with wrong amounts",
-    Trouble.WRONG_HOST: "with allocations on a wrong host",
-    Trouble.DOUBLED: "with allocations on two hosts",
+_WORDS: Final[Mapping[Reason, str]] = {
+    Reason.UNKNOWN: "could not be read",
+    Reason.NO_COMPUTE_NODE: "on no compute node",
+    Reason.NO_PROVIDER: "on a host without resource provider",
+    Reason.NO_INVENTORY: "without inventory to hold",
+    Reason.NO_CLAIM: "with a flavor that tells no claim",
+    Reason.OVER_CAPACITY: "beyond the capacity of the host",
+    Reason.AMBIGUOUS: "that could hold several things",
+    Reason.DEVICE: "with an accelerator that is not known",
+    Reason.PORT: "with a port that asks for resources",
+    Reason.BUSY: "in a task",
+    Reason.WRONG_AMOUNT: "with wrong amounts",
+    Reason.WRONG_HOST: "with allocations on a wrong host",
+    Reason.DOUBLED: "with allocations on two hosts",
 }
 
-_BARE_METAL_WORDS: Final[Mapping[Trouble, str]] = {
-    Trouble.UNKNOWN: "could not be read",
-    Trouble.NO_COMPUTE_NODE: "without UUID in nova",
-    Trouble.NO_PROVIDER: "without resource provider",
-    Trouble.NO_NODE: "unknown to Ironic",
-    Trouble.NO_CLASS: "without resource class",
-    Trouble.BUSY: "in a task",
-    Trouble.AMBIGUOUS: "to be decided by you",
-    Trouble.CONFLICT: "with an instance of another class",
-    Trouble.WRONG_HOST: "with an instance that holds something elsewhere",
-    Trouble.NO_CLAIM: "with an instance of nobody",
-    Trouble.FOREIGN: "held by others",
-    Trouble.FLAVOR: "of a flavor that asks for sizes",
+_BARE_METAL_WORDS: Final[Mapping[Reason, str]] = {
+    Reason.UNKNOWN: "could not be read",
+    Reason.NO_COMPUTE_NODE: "without UUID in nova",
+    Reason.NO_PROVIDER: "without resource provider",
+    Reason.NO_NODE: "unknown to Ironic",
+    Reason.NO_CLASS: "without resource class",
+    Reason.BUSY: "in a task",
+    Reason.AMBIGUOUS: "to be decided by you",
+    Reason.CONFLICT: "with an instance of another class",
+    Reason.WRONG_HOST: "with an instance that holds something elsewhere",
+    Reason.NO_CLAIM: "with an instance of nobody",
+    Reason.FOREIGN: "held by others",
+    Reason.FLAVOR: "of a flavor that asks for sizes",
 }
 
 
@@ -51,16 +52,16 @@ def describe_bare_metal(assessment: Assessment) -> str:
         return "There is no bare metal: nova has no node of it that was asked for."
     if is_ready(assessment):
         return f"Bare metal is ready: all nodes are scheduled by their classes alone, {nodes} of them."
-    counts = Counter(finding.trouble for finding in assessment.findings)
+    counts = Counter(problem.reason for problem in assessment.problems)
     changes = len(assessment.plan.changes)
     parts = [f"{changes} to be moved"] if changes else []
-    parts += [f"{counts[trouble]} {words}" for trouble, words in _BARE_METAL_WORDS.items() if counts[trouble]]
+    parts += [f"{counts[reason]} {words}" for reason, words in _BARE_METAL_WORDS.items() if counts[reason]]
     return f"Bare metal is not ready yet: {', '.join(parts)}."
 
 
 def is_ready(assessment: Assessment) -> bool:
     """Whether nothing is missing, wrong or unknown."""
-    return not assessment.plan.changes and not assessment.findings
+    return not assessment.plan.changes and not assessment.problems
 
 
 def describe_readiness(assessment: Assessment) -> str:
@@ -70,8 +71,8 @@ def describe_readiness(assessment: Assessment) -> str:
     changes = assessment.plan.changes
     missing = sum("allocations" in change.facets for change in changes)
     wrong = len(changes) - missing
-    counts = Counter(finding.trouble for finding in assessment.findings)
+    counts = Counter(problem.reason for problem in assessment.problems)
     parts = [f"{missing} without allocations"] if missing else []
     parts += [f"{wrong} of a wrong project or user"] if wrong else []
-    parts += [f"{counts[trouble]} {words}" for trouble, words in _WORDS.items() if counts[trouble]]
+    parts += [f"{counts[reason]} {words}" for reason, words in _WORDS.items() if counts[reason]]
     return f"{_NOT_SAFE}{', '.join(parts)}."

@@ -10,7 +10,8 @@ from typing import Final, TypeVar
 from osc_placement.batch.plan import Plan, Result
 from osc_placement.migrate import runner, tables
 from osc_placement.migrate.command import Command
-from osc_placement.migrate.migrations.base import Assessment, Context, Finding
+from osc_placement.migrate.migrations.base import Assessment, Context
+from osc_placement.migrate.problem import Problem
 from osc_placement.migrate.progress import Progress
 from osc_placement.migrate.runner import Execution, Run
 
@@ -24,7 +25,7 @@ def run_or_show(command: Command, context: Context, assessment: Assessment) -> R
     if command.options.dry_run:
         plan, left = runner.limit(assessment.plan, command.execution.max_count)
         rows, hidden = _make_rows(command, plan.changes, tables.change_row)
-        facts = [f"{len(plan.changes)} to change", *_count_rest(plan, assessment.findings, left)]
+        facts = [f"{len(plan.changes)} to change", *_count_rest(plan, assessment.problems, left)]
         summary = [*hidden, f"{plan.edit.title}: {', '.join(facts)}"]
         _show(command, tables.PLAN_COLUMNS, rows, assessment, summary)
         return None
@@ -47,7 +48,7 @@ def show_run(command: Command, run: Run, assessment: Assessment | None = None) -
     rows, hidden = _make_rows(command, outcomes, tables.outcome_row)
     counts = run.report.counts
     facts = [f"{counts[each]} {each}" for each in Result if counts[each] and each is not Result.UNCHANGED]
-    facts += _count_rest(run.report.plan, assessment.findings, run.left)
+    facts += _count_rest(run.report.plan, assessment.problems, run.left)
     told = f"{run.report.plan.edit.title}: {', '.join(facts) or 'nothing to do'}"
     summary = [*hidden, told, run.report.halted]
     if run.id:
@@ -68,11 +69,11 @@ def _make_rows(
     return [make(item) for item in shown], more
 
 
-def _count_rest(plan: Plan, findings: Sequence[Finding], left: int) -> list[str]:
+def _count_rest(plan: Plan, problems: Sequence[Problem], left: int) -> list[str]:
     """What is neither changed nor to be changed, in words."""
     facts = (
         (len(plan.unchanged), "as wanted already"),
-        (len(findings), "left alone"),
+        (len(problems), "left alone"),
         (left, "for later runs"),
     )
     return [f"{number} {words}" for number, words in facts if number]
@@ -86,7 +87,7 @@ def _show(
     summary: Sequence[str],
     **more: object,
 ) -> None:
-    findings = assessment.findings
-    document = {"rows": rows, "findings": [tables.finding_row(each) for each in findings], **more}
-    lines = [f"Left alone: {line}" for line in tables.describe_findings(findings)]
+    problems = assessment.problems
+    document = {"rows": rows, "findings": [tables.problem_row(each) for each in problems], **more}
+    lines = [f"Left alone: {line}" for line in tables.describe_problems(problems)]
     command.show(document, [tables.format_table(columns, rows, assessment.names), *lines, *summary])

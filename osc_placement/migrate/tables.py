@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What people and programs read: rows as a table or as JSON, findings and summaries as lines."""
+"""What people and programs read: rows as a table or as JSON, problems and summaries as lines."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from prettytable import PrettyTable
 
 from osc_placement.batch.difference import describe_difference
 from osc_placement.batch.plan import Change, Outcome
-from osc_placement.migrate.migrations.base import Finding, Trouble
+from osc_placement.migrate.problem import Problem, Reason
 from osc_placement.printing import printable
 
 Row = Mapping[str, Any]
@@ -40,22 +40,22 @@ def outcome_row(outcome: Outcome) -> dict[str, Any]:
     return {**change_row(outcome.change), "result": str(outcome.result), "error": error}
 
 
-def finding_row(finding: Finding) -> dict[str, Any]:
+def problem_row(problem: Problem) -> dict[str, Any]:
     """Something that was left alone."""
-    return {"trouble": str(finding.trouble), "subject": finding.subject, "text": finding.text}
+    return {"trouble": str(problem.reason), "subject": problem.subject, "text": problem.text}
 
 
-def describe_findings(findings: Sequence[Finding]) -> list[str]:
+def describe_problems(problems: Sequence[Problem]) -> list[str]:
     """A line for each; of what could not be read for one and the same reason, the first ones, and how many.
 
     A cell that is away has hosts and instances by the thousand, and none of them is anybody's to mend.
     """
     lines, counts = [], Counter[str]()
-    for finding in findings:
-        if finding.trouble is Trouble.UNKNOWN:
-            counts[finding.text] += 1
-        if counts[finding.text] <= _MOST_ALIKE:
-            lines.append(str(finding))
+    for problem in problems:
+        if problem.reason is Reason.UNKNOWN:
+            counts[problem.text] += 1
+        if counts[problem.text] <= _MOST_ALIKE:
+            lines.append(str(problem))
     more = {text: count - _MOST_ALIKE for text, count in counts.items() if count > _MOST_ALIKE}
     return lines + [f"... and {count} more, which -f json has: {text}" for text, count in more.items()]
 

@@ -7,7 +7,7 @@ wrong amounts, providers without a compute node and compute nodes without a prov
 of other services, of migrations that are not over, of instances that are being built, moved or in a task.
 
 Nova's to clean are the trees of its compute nodes and the providers that share with them. While anything of
-nova cannot be read, or this is hardly the nova of this placement (hosts.doubt_nova), nothing is removed. A
+nova cannot be read, or this is hardly the nova of this placement (plausibility.py), nothing is removed. A
 cell whose hosts or instances are all missing, or that is mapped and not there, counts as one that cannot be
 read; an instance that is mapped to a cell which never heard of it is left alone by itself. A plan that takes
 from more than `Audit.max_removals` is not carried out, and without ``--delete`` it is shown.
@@ -30,14 +30,16 @@ from osc_placement.batch.plan import Change, Plan, Reading
 from osc_placement.batch.record import Recorded, edits_of
 from osc_placement.batch.select import read_states
 from osc_placement.errors import UsageError
-from osc_placement.migrate.migrations.base import Assessment, Context, Finding, Trouble
-from osc_placement.migrate.migrations.cloud import Landscape, read_landscape
+from osc_placement.migrate.migrations.base import Assessment, Context
+from osc_placement.migrate.migrations.cloud import CloudView, read_cloud
 from osc_placement.migrate.migrations.heal_allocations import Healer
+from osc_placement.migrate.migrations.plausibility import check_cells, check_nova
 from osc_placement.migrate.nova.facts import Cell, Instance
-from osc_placement.migrate.nova.hosts import Hosts, doubt_cells, doubt_nova, find_lost_cells, read_hosts
+from osc_placement.migrate.nova.hosts import Hosts, find_lost_cells, read_hosts
 from osc_placement.migrate.nova.moves import read_moves
 from osc_placement.migrate.nova.shard import WHOLE, Shard
 from osc_placement.migrate.nova.source import Source, Unreadable
+from osc_placement.migrate.problem import Problem, Reason
 from osc_placement.model import UNKNOWN_TYPE
 from osc_placement.syntax import names_provider
 
@@ -67,31 +69,31 @@ class Audit:
     def assess(self, context: Context) -> Assessment:
         """Read both sides and compare."""
         context.client.require(microversion.CONSUMER_TYPES, "an audit, which must know whose consumers are")
-        landscape = read_landscape(context.client, context.concurrency)
-        chosen = self._choose(landscape)
-        nova = read_nova(context.source, landscape)
-        if doubt := doubt_nova(nova.hosts, landscape):
+        cloud = read_cloud(context.client, context.concurrency)
+        chosen = self._choose(cloud)
+        nova = read_nova(context.source, cloud)
+        if doubt := check_nova(nova.hosts, cloud):
             return Assessment(_plan([]), doubt)
         of_all, kept = self._find_suspects(context.source, nova, chosen)
         suspects = {uuid: providers for uuid, providers in of_all.items() if self.shard.has(uuid)}
-        findings = [*nova.findings, *kept, *_compare_providers(nova)]
-        findings = [finding for finding in findings if self._tells(finding)]
+        problems = [*nova.problems, *kept, *_compare_providers(nova)]
+        problems = [problem for problem in problems if self._tells(problem)]
         if not nova.is_complete:
-            return Assessment(_plan([]), (*findings, *_undecided(suspects)))
+            return Assessment(_plan([]), (*problems, *_undecided(suspects)))
         consumers = [Consumer(uuid) for uuid in suspects]
         readings = read_states(context.client, consumers, ("allocations",), concurrency=context.concurrency)
         changes = list(_plan_removals(readings, suspects, nova))
-        findings += self._limit(len(changes), len(of_all), len(landscape.held))
+        problems += self._limit(len(changes), len(of_all), len(cloud.held))
         failed = [
-            Finding(Trouble.UNKNOWN, f"consumer {reading.subject.uuid}", str(reading.error))
+            Problem(Reason.UNKNOWN, f"consumer {reading.subject.uuid}", str(reading.error))
             for reading in readings
             if reading.state is None
         ]
-        return Assessment(_plan(changes), (*findings, *failed), landscape.names)
+        return Assessment(_plan(changes), (*problems, *failed), cloud.names)
 
     def _find_suspects(
         self, source: Source, nova: Nova, chosen: Collection[str]
-    ) -> tuple[dict[str, frozenset[str]], list[Finding]]:
+    ) -> tuple[dict[str, frozenset[str]], list[Problem]]:
         """Who holds what he should not, and whom there is doubt about.
 
         Where nova's lists prove nothing, after a second look; and after each was asked for by itself, as
@@ -100,8 +102,8 @@ class Audit:
         suspects = nova.find_suspects(chosen)
         if suspects and nova.is_complete and not source.is_exhaustive:
             # what was left out once without a word was most likely there a moment later
-            again = read_nova(source, nova.landscape)
-            nova.unreadable += [*again.hosts.findings, *again.unreadable]
+            again = read_nova(source, nova.cloud)
+            nova.unreadable += [*again.hosts.problems, *again.unreadable]
             suspects = _in_both(suspects, again.find_suspects(chosen))
         if not nova.is_complete:
             return suspects, []
@@ -109,11 +111,11 @@ class Audit:
             _clear(suspects, nova, source)
             return suspects, [*_spare_lost(suspects, nova, source), *_spare_in_use(suspects, nova, source)]
         except Unreadable as error:
-            nova.unreadable.append(Finding(Trouble.UNKNOWN, error.subject, error.reason))
+            nova.unreadable.append(error.problem)
             return suspects, []
 
-    def _limit(self, number: int, suspects: int, total: int) -> list[Finding]:
-        """Return a finding if the plan removes from more consumers than it may.
+    def _limit(self, number: int, suspects: int, total: int) -> list[Problem]:
+        """Return a problem if the plan removes from more consumers than it may.
 
         Without ``max_removals`` the whole is judged, so that many shards may not remove what one may not:
         of a shard all suspects count, as it does not read those of others.
@@ -129,18 +131,18 @@ class Audit:
             f"add --max-removals {number} to this command, and if not, check "
             "[api_database]/connection, nova-manage cell_v2 list_cells and the endpoint of placement"
         )
-        return [Finding(Trouble.TOO_MANY, NAME, text)]
+        return [Problem(Reason.TOO_MANY, NAME, text)]
 
-    def _tells(self, finding: Finding) -> bool:
-        """Whether a finding is of this part; what could not be read is everybody's."""
-        return finding.trouble is Trouble.UNKNOWN or self.shard.has(finding.subject)
+    def _tells(self, problem: Problem) -> bool:
+        """Whether a problem is of this part; what could not be read is everybody's."""
+        return problem.reason is Reason.UNKNOWN or self.shard.has(problem.subject)
 
-    def _choose(self, landscape: Landscape) -> frozenset[str]:
+    def _choose(self, cloud: CloudView) -> frozenset[str]:
         """The providers whose allocations may be removed."""
         if not self.providers:
-            return frozenset(landscape.records)
+            return frozenset(cloud.records)
         named = {
-            text: [uuid for uuid in landscape.records if names_provider(text, uuid, landscape.name(uuid))]
+            text: [uuid for uuid in cloud.records if names_provider(text, uuid, cloud.name(uuid))]
             for text in self.providers
         }
         missing = [text for text, uuids in named.items() if not uuids]
@@ -154,12 +156,12 @@ class Nova:
     """What nova says about who may hold what."""
 
     hosts: Hosts
-    landscape: Landscape
+    cloud: CloudView
     known: set[str]
     healer: Healer
     #: by instance that is on a host, the UUID of its compute node; None where that is not clear
     places: dict[str, str | None] = field(default_factory=dict)
-    unreadable: list[Finding] = field(default_factory=list)
+    unreadable: list[Problem] = field(default_factory=list)
 
     @property
     def is_complete(self) -> bool:
@@ -167,43 +169,43 @@ class Nova:
         return not self.hosts.unknown and not self.unreadable
 
     @property
-    def findings(self) -> list[Finding]:
+    def problems(self) -> list[Problem]:
         """What is wrong with instances, and what could not be read."""
         missing = [
-            Finding(
-                Trouble.MISSING, f"instance {change.uuid}", "it holds nothing; placement-migrate allocations"
+            Problem(
+                Reason.MISSING, f"instance {change.uuid}", "it holds nothing; placement-migrate allocations"
             )
             for change in self.healer.changes
         ]
         left = {f"instance {uuid}" for uuid in self.healer.misplaced if not self._removable(uuid)}
         kept = [
             each
-            for each in self.healer.findings
-            if each.trouble not in (Trouble.WRONG_HOST, Trouble.DOUBLED) or each.subject in left
+            for each in self.healer.problems
+            if each.reason not in (Reason.WRONG_HOST, Reason.DOUBLED) or each.subject in left
         ]
-        return [*self.hosts.findings, *self.unreadable, *missing, *kept]
+        return [*self.hosts.problems, *self.unreadable, *missing, *kept]
 
     @cached_property
     def _roots(self) -> frozenset[str]:
         """The compute nodes that have a provider."""
         nodes = {node.uuid for node in self.hosts.all_nodes() if node.uuid}
-        return frozenset(nodes & self.landscape.trees.keys())
+        return frozenset(nodes & self.cloud.trees.keys())
 
     @cached_property
     def of_nodes(self) -> frozenset[str]:
         """The providers in the trees of compute nodes."""
-        return frozenset(uuid for root in self._roots for uuid in self.landscape.trees[root])
+        return frozenset(uuid for root in self._roots for uuid in self.cloud.trees[root])
 
     @cached_property
     def own(self) -> frozenset[str]:
         """The providers that are nova's to clean: of compute nodes, and those that share with them."""
-        return frozenset(uuid for root in self._roots for uuid in self.landscape.reach(root))
+        return frozenset(uuid for root in self._roots for uuid in self.cloud.reach(root))
 
     @cached_property
     def of_strangers(self) -> frozenset[str]:
         """The providers in trees that look like those of compute nodes, and are not."""
-        strangers = self.landscape.hosts - self._roots
-        return frozenset(uuid for root in strangers for uuid in self.landscape.trees[root])
+        strangers = self.cloud.hosts - self._roots
+        return frozenset(uuid for root in strangers for uuid in self.cloud.trees[root])
 
     def _removable(self, instance: str) -> frozenset[str]:
         """Of the providers that an instance is not on, those of other hosts.
@@ -225,7 +227,7 @@ class Nova:
         """By consumer, the providers of which it holds what it should not."""
         suspects = {
             consumer: self.own.intersection(claims).intersection(chosen)
-            for consumer, claims in self.landscape.held.items()
+            for consumer, claims in self.cloud.held.items()
             if consumer not in self.known and self._is_of_nova(claims)
         }
         for instance in self.healer.misplaced:
@@ -239,17 +241,17 @@ class Nova:
         """
         if instance not in self.places:
             return frozenset()
-        node, held = self.places[instance], self.landscape.held[consumer]
-        if node is None or node not in self.landscape.records:
+        node, held = self.places[instance], self.cloud.held[consumer]
+        if node is None or node not in self.cloud.records:
             return frozenset(held)
-        own = self.landscape.held.get(instance, {})
-        tree = self.landscape.trees[self.landscape.root(node)]
+        own = self.cloud.held.get(instance, {})
+        tree = self.cloud.trees[self.cloud.root(node)]
         used, replaced = (
             {resource for provider in tree for resource in claims.get(provider, ())} for claims in (held, own)
         )
         if used <= replaced:
             return frozenset()
-        return frozenset(self.landscape.reach(node)).intersection(held)
+        return frozenset(self.cloud.reach(node)).intersection(held)
 
     def _is_of_nova(self, providers: Collection[str]) -> bool:
         """Return whether nova would know the consumer that holds something of these providers.
@@ -272,22 +274,22 @@ class Nova:
         return not self.of_nodes.isdisjoint(providers) and self.own.issuperset(providers)
 
 
-def read_nova(source: Source, landscape: Landscape) -> Nova:
+def read_nova(source: Source, cloud: CloudView) -> Nova:
     """Read all that may hold something, after what is held was read."""
     builds = source.list_requested_builds()
     hosts = read_hosts(source)
     moves = read_moves(source, hosts)
-    nova = Nova(hosts, landscape, set(builds), Healer(hosts, landscape, moves))
+    nova = Nova(hosts, cloud, set(builds), Healer(hosts, cloud, moves))
     nova.known.update(move.uuid for move in moves.records if move.uuid)
-    nova.unreadable += moves.findings
-    nova.unreadable += [*find_lost_cells(source, hosts), *doubt_cells(hosts, landscape)]
+    nova.unreadable += moves.problems
+    nova.unreadable += [*find_lost_cells(source, hosts), *check_cells(hosts, cloud)]
     for cell in hosts.readable_cells:
         if cell.uuid in moves.unreadable:
             continue
         try:
             nova.healer.judge_all(cell, nova.note(cell, source.iterate_instances(cell)))
         except Unreadable as error:
-            nova.unreadable.append(Finding(Trouble.UNKNOWN, error.subject, error.reason))
+            nova.unreadable.append(error.problem)
     return nova
 
 
@@ -304,16 +306,16 @@ def _clear(suspects: dict[str, frozenset[str]], nova: Nova, source: Source) -> N
         del suspects[uuid]
 
 
-def _spare_lost(suspects: dict[str, frozenset[str]], nova: Nova, source: Source) -> list[Finding]:
-    """Take out of the suspects whom nova's mappings still name; a finding for each."""
+def _spare_lost(suspects: dict[str, frozenset[str]], nova: Nova, source: Source) -> list[Problem]:
+    """Take out of the suspects whom nova's mappings still name; a problem for each."""
     lost = source.find_lost(suspects.keys() - nova.known)
     for uuid in lost:
         del suspects[uuid]
-    return [Finding(Trouble.LOST, f"consumer {uuid}", text) for uuid, text in lost.items()]
+    return [Problem(Reason.LOST, f"consumer {uuid}", text) for uuid, text in lost.items()]
 
 
-def _spare_in_use(suspects: dict[str, frozenset[str]], nova: Nova, source: Source) -> list[Finding]:
-    """Take out of the suspects what a migration that is over holds for its instance; a finding for each.
+def _spare_in_use(suspects: dict[str, frozenset[str]], nova: Nova, source: Source) -> list[Problem]:
+    """Take out of the suspects what a migration that is over holds for its instance; a problem for each.
 
     After a move that failed the instance is on the source, which the migration holds, and itself it holds the
     destination. Then that goes, with what both hold of shared providers, and what the migration holds stays.
@@ -324,7 +326,7 @@ def _spare_in_use(suspects: dict[str, frozenset[str]], nova: Nova, source: Sourc
     unsettled = {*source.find_instances(named), *source.find_lost(named)}
     # in the tree of its node the instance may hold a part itself, such as the bandwidth of a port
     shared = nova.own - nova.of_nodes
-    findings = []
+    problems = []
     for move in moves:
         consumer, instance = move.uuid or "", move.instance_uuid
         used = suspects[consumer] if instance in unsettled else nova.find_use(consumer, instance)
@@ -333,21 +335,21 @@ def _spare_in_use(suspects: dict[str, frozenset[str]], nova: Nova, source: Sourc
             continue
         suspects[consumer] -= kept
         if instance in suspects:
-            suspects[instance] |= shared.intersection(nova.landscape.held[instance]) & kept
-        names = ", ".join(sorted(map(nova.landscape.name, kept)))
+            suspects[instance] |= shared.intersection(nova.cloud.held[instance]) & kept
+        names = ", ".join(sorted(map(nova.cloud.name, kept)))
         text = (
             f"it is a migration that is over ({move.status}) and holds what instance {instance} uses of "
             f"{names}; "
             f"placement-migrate allocations gives the instance its own, and the next audit removes this, or "
             f"openstack resource provider allocation move {consumer} {instance} --consumer-type INSTANCE"
         )
-        findings.append(Finding(Trouble.IN_USE, f"consumer {consumer}", text))
-    return findings
+        problems.append(Problem(Reason.IN_USE, f"consumer {consumer}", text))
+    return problems
 
 
-def _undecided(suspects: Mapping[str, Collection[str]]) -> list[Finding]:
+def _undecided(suspects: Mapping[str, Collection[str]]) -> list[Problem]:
     text = "nova may have it where it cannot be read, so nothing is removed"
-    return [Finding(Trouble.UNKNOWN, f"consumer {uuid}", text) for uuid in suspects]
+    return [Problem(Reason.UNKNOWN, f"consumer {uuid}", text) for uuid in suspects]
 
 
 def _plan(changes: Sequence[Change]) -> Plan:
@@ -370,36 +372,36 @@ def _plan_removals(
             provider: amounts for provider, amounts in held.items() if provider not in suspects[consumer.uuid]
         }
         if kept != held:
-            names = ", ".join(nova.landscape.name(provider) for provider in held if provider not in kept)
+            names = ", ".join(nova.cloud.name(provider) for provider in held if provider not in kept)
             yield Change(consumer, state, replace(state, allocations=kept), f"orphaned on {names}")
 
 
-def _compare_providers(nova: Nova) -> Iterator[Finding]:
+def _compare_providers(nova: Nova) -> Iterator[Problem]:
     """Compute nodes without provider, and the other way round."""
-    landscape = nova.landscape
+    cloud = nova.cloud
     uuids = {node.uuid for node in nova.hosts.all_nodes()}
-    by_name = {record.provider.name: uuid for uuid, record in landscape.records.items()}
+    by_name = {record.provider.name: uuid for uuid, record in cloud.records.items()}
     for node in nova.hosts.all_nodes():
-        if node.uuid not in landscape.records:
+        if node.uuid not in cloud.records:
             other = by_name.get(node.name)
             reason = f"placement has no resource provider {node.uuid}"
             if other and other not in uuids:
-                yield Finding(
-                    Trouble.DUPLICATE,
+                yield Problem(
+                    Reason.DUPLICATE,
                     f"node {node.name}",
                     f"{reason}; {other} has its name, as after a re-install",
                 )
             else:
-                yield Finding(Trouble.NO_PROVIDER, f"node {node.name}", reason)
-    strangers = landscape.hosts - uuids if nova.is_complete else ()
+                yield Problem(Reason.NO_PROVIDER, f"node {node.name}", reason)
+    strangers = cloud.hosts - uuids if nova.is_complete else ()
     consumers = Counter(
-        landscape.root(provider)
-        for claims in landscape.held.values()
+        cloud.root(provider)
+        for claims in cloud.held.values()
         for provider in claims
         if provider in nova.of_strangers
     )
-    for uuid in (uuid for uuid in landscape.records if uuid in strangers):
+    for uuid in (uuid for uuid in cloud.records if uuid in strangers):
         text = f"nova has no compute node {uuid}"
         if number := consumers[uuid]:
             text += f"; what {number} consumer{'s' if number > 1 else ''} hold of it is left alone"
-        yield Finding(Trouble.NO_COMPUTE_NODE, f"provider {landscape.name(uuid)}", text)
+        yield Problem(Reason.NO_COMPUTE_NODE, f"provider {cloud.name(uuid)}", text)

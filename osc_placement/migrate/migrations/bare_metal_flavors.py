@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from osc_placement.flavor import Flavor, NoClaim, resources_of
-from osc_placement.migrate.migrations.base import Finding, Trouble
 from osc_placement.migrate.nova.facts import Instance
 from osc_placement.migrate.nova.flavors import STANDARD_CLASSES
+from osc_placement.migrate.problem import Problem, Reason
 
 #: in the order of nova's own documentation
 _SIZES: Final = ("VCPU", "MEMORY_MB", "DISK_GB")
@@ -51,7 +51,7 @@ class FlavorUse:
 
 def judge_flavors(
     flavors: Iterable[Flavor], use: FlavorUse, classes: Collection[str], chosen: Collection[str]
-) -> Iterator[Finding]:
+) -> Iterator[Problem]:
     """What is to be done about flavors; ``classes`` are those of all nodes.
 
     Of flavors for none of the ``chosen`` classes nothing is said.
@@ -70,22 +70,22 @@ def judge_flavors(
             yield _judge(flavor, asked, sorted(wanted), use)
 
 
-def _judge(flavor: Flavor, asked: Mapping[str, int], wanted: list[str], use: FlavorUse) -> Finding:
+def _judge(flavor: Flavor, asked: Mapping[str, int], wanted: list[str], use: FlavorUse) -> Problem:
     subject = f"flavor {flavor.name}"
     if len(wanted) > 1:
         text = f"it is one for nodes of {', '.join(wanted)}; make a flavor for each of them"
-        return Finding(Trouble.AMBIGUOUS, subject, text)
+        return Problem(Reason.AMBIGUOUS, subject, text)
     is_named = wanted[0] in asked
     if not is_named and flavor.name in use.elsewhere:
         text = f"virtual machines are made of it too; make another for nodes of {wanted[0]}"
-        return Finding(Trouble.AMBIGUOUS, subject, text)
+        return Problem(Reason.AMBIGUOUS, subject, text)
     if not is_named and flavor.name in use.unsure:
         text = f"nodes of {wanted[0]} are made of it, and others too whose class nobody knows"
-        return Finding(Trouble.AMBIGUOUS, subject, text)
+        return Problem(Reason.AMBIGUOUS, subject, text)
     if not is_named and not use.is_complete:
         text = f"nodes of {wanted[0]} are made of it, and nobody knows whether virtual machines are too"
-        return Finding(Trouble.UNKNOWN, subject, text)
-    return Finding(Trouble.FLAVOR, subject, f"it asks for {_format(asked)}; {mend(flavor, wanted[0])}")
+        return Problem(Reason.UNKNOWN, subject, text)
+    return Problem(Reason.FLAVOR, subject, f"it asks for {_format(asked)}; {mend(flavor, wanted[0])}")
 
 
 def _format(asked: Mapping[str, int]) -> str:

@@ -7,7 +7,6 @@ Carrying the plan out, with journal, resume, undo and throttle, is for runner.py
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
@@ -15,52 +14,11 @@ from typing import Final, Protocol
 from osc_placement.api.client import PlacementClient
 from osc_placement.batch.plan import EXIT_DONE, EXIT_INTERRUPTED, EXIT_PARTIAL, Plan, Report
 from osc_placement.migrate.nova.source import BareMetalSource, Source
+from osc_placement.migrate.problem import Problem, Reason
 
 #: something could not be read, and what depends on it was left alone
 EXIT_UNKNOWN: Final = 4
 __all__ = ["EXIT_DONE", "EXIT_INTERRUPTED", "EXIT_PARTIAL", "EXIT_UNKNOWN"]
-
-
-class Trouble(enum.StrEnum):
-    """Why something was left alone."""
-
-    UNKNOWN = "unknown"
-    UNMAPPED_HOST = "unmapped host"
-    NO_COMPUTE_NODE = "no compute node"
-    NO_PROVIDER = "no resource provider"
-    NO_INVENTORY = "no inventory"
-    NO_CLAIM = "no readable flavor"
-    OVER_CAPACITY = "over capacity"
-    AMBIGUOUS = "ambiguous"
-    BUSY = "in a task"
-    WRONG_AMOUNT = "wrong amount"
-    WRONG_HOST = "wrong host"
-    DOUBLED = "held twice"
-    MISSING = "no allocations"
-    CONFLICT = "conflict"
-    BAD_RATIO = "unreadable ratio"
-    TOO_MANY = "too many removals"
-    IN_USE = "in use"
-    DEVICE = "accelerator"
-    PORT = "port with a resource request"
-    LOST = "missing in its cell"
-    DUPLICATE = "duplicate provider"
-    NO_NODE = "no such node in Ironic"
-    NO_CLASS = "no resource class"
-    FOREIGN = "held by another consumer"
-    FLAVOR = "flavor asks for sizes"
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """Something that the migration leaves alone, and why; ``subject`` is what, as ``host h1``."""
-
-    trouble: Trouble
-    subject: str
-    text: str
-
-    def __str__(self) -> str:
-        return f"{self.subject}: {self.text}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +31,7 @@ class Assessment:
     """
 
     plan: Plan
-    findings: Sequence[Finding] = field(default_factory=tuple)
+    problems: Sequence[Problem] = field(default_factory=tuple)
     names: Mapping[str, str] = field(default_factory=dict)
     classes: frozenset[str] = frozenset()
     notes: Sequence[str] = ()
@@ -81,7 +39,7 @@ class Assessment:
     @property
     def refusal(self) -> str:
         """Why the plan may be shown and not carried out; empty if it may."""
-        return next((str(each) for each in self.findings if each.trouble is Trouble.TOO_MANY), "")
+        return next((str(each) for each in self.problems if each.reason is Reason.TOO_MANY), "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,10 +73,10 @@ class Migration(Protocol):
         """Compare nova with placement; write nothing."""
 
 
-def exit_status(findings: Sequence[Finding], report: Report | None) -> int:
+def exit_status(problems: Sequence[Problem], report: Report | None) -> int:
     """What a command ends with: the gravest of what happened."""
     if report is not None and report.interrupted:
         return EXIT_INTERRUPTED
-    if any(finding.trouble is Trouble.UNKNOWN for finding in findings):
+    if any(problem.reason is Reason.UNKNOWN for problem in problems):
         return EXIT_UNKNOWN
-    return EXIT_PARTIAL if findings else report.exit_status if report else EXIT_DONE
+    return EXIT_PARTIAL if problems else report.exit_status if report else EXIT_DONE

@@ -20,10 +20,12 @@ from osc_placement.batch.advice import find_excesses
 from osc_placement.batch.inventory import RatioEdit, is_same_ratio
 from osc_placement.batch.plan import Change, Edit, Plan, ProviderState, plan_change
 from osc_placement.batch.record import Recorded
-from osc_placement.migrate.migrations.base import Assessment, Context, Finding, Trouble
+from osc_placement.migrate.migrations.base import Assessment, Context
+from osc_placement.migrate.migrations.cloud import find_provider
 from osc_placement.migrate.nova.facts import ComputeNode, HostAggregate
-from osc_placement.migrate.nova.hosts import Hosts, find_provider, find_strangers, read_hosts
+from osc_placement.migrate.nova.hosts import Hosts, find_strangers, read_hosts
 from osc_placement.migrate.nova.shard import WHOLE, Shard
+from osc_placement.migrate.problem import Problem, Reason
 from osc_placement.model import MAX_RATIO, ProviderRecord
 
 NAME: Final = "carry_ratios"
@@ -67,40 +69,40 @@ class CarryRatios:
         aggregates = list(aggregates)
         members = {host for aggregate in aggregates for host in aggregate.hosts}
         strangers = find_strangers(hosts, self.hosts, members)
-        findings = strangers if self.hosts else list(hosts.findings)
-        said = _collect(aggregates, findings)
+        problems = strangers if self.hosts else list(hosts.problems)
+        said = _collect(aggregates, problems)
         steps: list[Change] = []
         edits: dict[str, Edit] = {}
         for host in sorted(said):
             if not self.shard.has(host) or (self.hosts and host not in self.hosts):
                 continue
-            ratios = self._agree(host, said[host], findings)
-            for step, edit in _steps(host, ratios, hosts, records, findings):
+            ratios = self._agree(host, said[host], problems)
+            for step, edit in _steps(host, ratios, hosts, records, problems):
                 usages = records[step.uuid].usages or {}
-                if trouble := self._object(host, step, usages):
-                    findings.append(trouble)
+                if problem := self._object(host, step, usages):
+                    problems.append(problem)
                     continue
                 steps.append(_note_excesses(step, usages))
                 edits[step.uuid] = edit
         title = Recorded("ratios of host aggregates", ("inventories",))
         plan = Plan(title, tuple(steps), edits=edits, keeps_capacity=not self.allow_overcommitted)
-        return Assessment(plan, tuple(findings))
+        return Assessment(plan, tuple(problems))
 
-    def _object(self, host: str, step: Change, usages: Mapping[str, int]) -> Finding | None:
+    def _object(self, host: str, step: Change, usages: Mapping[str, int]) -> Problem | None:
         """Why the ratios of a host are left as they are."""
         subject = f"host {host}" if step.subject.name == host else f"host {host}, node {step.subject.name}"
         before, after = step.before.inventories or {}, step.after.inventories or {}
         for name, each in after.items():
             if each != before[name] and each.capacity < 1 <= each.total - each.reserved:
                 text = f"with the ratio {each.allocation_ratio:g} of its aggregates it would have no {name}"
-                return Finding(Trouble.BAD_RATIO, subject, f"{text} at all")
+                return Problem(Reason.BAD_RATIO, subject, f"{text} at all")
         excesses = () if self.allow_overcommitted else find_excesses(step, usages)
         told = "; ".join(map(str, excesses))
         text = f"{told}; placement-migrate ratios --allow-overcommitted sets it all the same"
-        return Finding(Trouble.OVER_CAPACITY, subject, text) if excesses else None
+        return Problem(Reason.OVER_CAPACITY, subject, text) if excesses else None
 
     def _agree(
-        self, host: str, said: Mapping[str, Mapping[str, float]], findings: list[Finding]
+        self, host: str, said: Mapping[str, Mapping[str, float]], problems: list[Problem]
     ) -> dict[str, float]:
         """The ratio of each class, from what each aggregate says."""
         ratios = {}
@@ -113,7 +115,7 @@ class CarryRatios:
             text = (
                 f"its aggregates disagree on the ratio of {resource}: {names}; --conflict min or max decides"
             )
-            findings.append(Finding(Trouble.CONFLICT, f"host {host}", text))
+            problems.append(Problem(Reason.CONFLICT, f"host {host}", text))
         return ratios
 
 
@@ -124,7 +126,7 @@ def _note_excesses(step: Change, usages: Mapping[str, int]) -> Change:
 
 
 def _collect(
-    aggregates: Iterable[HostAggregate], findings: list[Finding]
+    aggregates: Iterable[HostAggregate], problems: list[Problem]
 ) -> dict[str, dict[str, dict[str, float]]]:
     """By host and class, the ratio that each aggregate gives."""
     said: dict[str, dict[str, dict[str, float]]] = defaultdict(lambda: defaultdict(dict))
@@ -136,7 +138,7 @@ def _collect(
             ratio = _read_ratio(text)
             if ratio is None:
                 reason = f"its {key} is {text!r}, which is no ratio"
-                findings.append(Finding(Trouble.BAD_RATIO, f"aggregate {aggregate.name}", reason))
+                problems.append(Problem(Reason.BAD_RATIO, f"aggregate {aggregate.name}", reason))
                 continue
             for host in aggregate.hosts:
                 said[host][resource][aggregate.name] = ratio
@@ -156,17 +158,17 @@ def _steps(
     ratios: Mapping[str, float],
     hosts: Hosts,
     records: Mapping[str, ProviderRecord],
-    findings: list[Finding],
+    problems: list[Problem],
 ) -> Iterator[tuple[Change, RatioEdit]]:
     if not ratios:
         return
-    if trouble := hosts.find_trouble(host):
-        findings.append(trouble)
-    findings += hosts.find_namesakes(host)
+    if problem := hosts.find_problem(host):
+        problems.append(problem)
+    problems += hosts.find_namesakes(host)
     for node in hosts.nodes_of(host):
         record = find_provider(host, node, records)
-        if isinstance(record, Finding):
-            findings.append(record)
+        if isinstance(record, Problem):
+            problems.append(record)
             continue
         edit = RatioEdit(ratios)
         step = plan_change(edit, record.provider, ProviderState(inventories=record.inventories or {}))

@@ -12,6 +12,8 @@ from typing import Final
 from osc_placement import microversion
 from osc_placement.api.client import PlacementClient
 from osc_placement.api.concurrency import Reading
+from osc_placement.migrate.nova.facts import ComputeNode
+from osc_placement.migrate.problem import Problem, Reason
 from osc_placement.model import Inventory, ProviderRecord
 
 SHARING: Final = "MISC_SHARES_VIA_AGGREGATE"
@@ -25,7 +27,7 @@ Owner = tuple[str, str]
 
 
 @dataclass(frozen=True)
-class Landscape:
+class CloudView:
     """The providers by UUID, what each consumer holds of them, and whose it is where the server told."""
 
     records: Mapping[str, ProviderRecord]
@@ -90,7 +92,7 @@ class Landscape:
         return used
 
 
-def read_landscape(client: PlacementClient, concurrency: int) -> Landscape:
+def read_cloud(client: PlacementClient, concurrency: int) -> CloudView:
     """Read all providers, and all that is held of them."""
     client.require(microversion.CONSUMER_GENERATIONS, "a look at allocations")
     found = client.read_providers(want=("inventories", "traits", "aggregates"), concurrency=concurrency)
@@ -104,7 +106,7 @@ def read_landscape(client: PlacementClient, concurrency: int) -> Landscape:
         held[consumer.uuid] = {sys.intern(provider): amounts for provider, amounts in claims}
         if consumer.project_id and consumer.user_id:
             owners[consumer.uuid] = sys.intern(consumer.project_id), sys.intern(consumer.user_id)
-    return Landscape(records, held, owners)
+    return CloudView(records, held, owners)
 
 
 def sum_claims(claims: Claims) -> dict[str, int]:
@@ -121,3 +123,16 @@ def iterate_amounts(claims: Claims) -> Iterator[tuple[str, str, int]]:
     for provider, amounts in claims.items():
         for resource, amount in amounts.items():
             yield provider, resource, amount
+
+
+def find_provider(
+    host: str, node: ComputeNode, records: Mapping[str, ProviderRecord]
+) -> ProviderRecord | Problem:
+    """Return the provider of a compute node, or the problem that it has none."""
+    subject = f"host {host}" if node.name == host else f"host {host}, node {node.name}"
+    if node.uuid is None:
+        text = "its compute node has no UUID yet; start nova-compute of Queens or later once"
+        return Problem(Reason.NO_COMPUTE_NODE, subject, text)
+    if node.uuid not in records:
+        return Problem(Reason.NO_PROVIDER, subject, f"placement has no resource provider {node.uuid}")
+    return records[node.uuid]

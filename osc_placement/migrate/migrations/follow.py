@@ -34,13 +34,13 @@ class Sight:
     """
 
     changes: tuple[tuple[str, ProviderState, ProviderState], ...]
-    findings: tuple[str, ...]
+    problems: tuple[str, ...]
 
     @classmethod
     def of(cls, assessment: Assessment) -> Sight:
         """That of an assessment."""
         changes = ((each.uuid, each.before, each.after) for each in assessment.plan.changes)
-        return cls(tuple(changes), tuple(map(str, assessment.findings)))
+        return cls(tuple(changes), tuple(map(str, assessment.problems)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class Memory:
 
     def is_due(self, sight: Sight, now: float) -> bool:
         """Whether to act: there is something new to tell, or something to change that may succeed now."""
-        if self.sight is None or sight.findings != self.sight.findings:
+        if self.sight is None or sight.problems != self.sight.problems:
             return True
         is_same = sight.changes == self.sight.changes
         return bool(sight.changes) and (not is_same or now >= self.since + self.pause)

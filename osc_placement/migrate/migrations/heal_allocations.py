@@ -19,15 +19,15 @@ from osc_placement.batch.plan import Change, Plan, ProviderState
 from osc_placement.batch.record import Recorded, edits_of
 from osc_placement.flavor import NoClaim
 from osc_placement.migrate.migrations.bare_metal import claim_of_node
-from osc_placement.migrate.migrations.base import Assessment, Context, Finding, Trouble
-from osc_placement.migrate.migrations.cloud import Claims, Landscape, Owner, read_landscape, sum_claims
+from osc_placement.migrate.migrations.base import Assessment, Context
+from osc_placement.migrate.migrations.cloud import Claims, CloudView, Owner, read_cloud, sum_claims
 from osc_placement.migrate.migrations.owners import find_wrong_owners
 from osc_placement.migrate.migrations.placing import Ambiguous, Ledger, OverCapacity, Unplaceable
+from osc_placement.migrate.migrations.plausibility import check_nova
 from osc_placement.migrate.nova.facts import Cell, ComputeNode, Instance, MigrationRecord
 from osc_placement.migrate.nova.flavors import claim_of
 from osc_placement.migrate.nova.hosts import (
     Hosts,
-    doubt_nova,
     find_lost_cells,
     find_strangers,
     judge_strangers,
@@ -36,6 +36,7 @@ from osc_placement.migrate.nova.hosts import (
 from osc_placement.migrate.nova.moves import Moves, read_moves
 from osc_placement.migrate.nova.shard import WHOLE, Shard
 from osc_placement.migrate.nova.source import Source, Unreadable
+from osc_placement.migrate.problem import Problem, Reason
 
 NAME = "heal_allocations"
 #: classes that come from the flavor alone; others may come from ports and devices besides
@@ -58,29 +59,29 @@ class HealAllocations:
 
     def assess(self, context: Context) -> Assessment:
         """Read both sides and compare."""
-        landscape = read_landscape(context.client, context.concurrency)
+        cloud = read_cloud(context.client, context.concurrency)
         hosts = read_hosts(context.source)
         moves = read_moves(context.source, hosts)
-        healer = Healer(hosts, landscape, moves)
-        findings = [*hosts.findings, *doubt_nova(hosts, landscape)]
-        findings += [*find_lost_cells(context.source, hosts), *moves.findings]
-        findings += find_strangers(hosts, self.hosts)
+        healer = Healer(hosts, cloud, moves)
+        problems = [*hosts.problems, *check_nova(hosts, cloud)]
+        problems += [*find_lost_cells(context.source, hosts), *moves.problems]
+        problems += find_strangers(hosts, self.hosts)
         seen: set[str] = set()
         for cell in hosts.readable_cells:
             if cell.uuid not in moves.unreadable:
                 try:
                     healer.judge_all(cell, self._choose(context.source, cell, seen))
                 except Unreadable as error:
-                    findings.append(Finding(Trouble.UNKNOWN, error.subject, error.reason))
-        is_complete = not any(finding.trouble is Trouble.UNKNOWN for finding in findings)
+                    problems.append(error.problem)
+        is_complete = not any(problem.reason is Reason.UNKNOWN for problem in problems)
         missing = sorted(self.instances - seen)
-        findings += judge_strangers("instance", missing, is_complete=is_complete)
-        wrong, unread = find_wrong_owners(context, healer.owners, healer.busy, landscape)
+        problems += judge_strangers("instance", missing, is_complete=is_complete)
+        wrong, unread = find_wrong_owners(context, healer.owners, healer.busy, cloud)
         changes = (*healer.changes, *wrong)
         notes = [note for move in moves.records if (note := healer.describe_move(move))]
         edit = Recorded("allocations of instances", ("allocations", "owner"))
         plan = Plan(edit, changes, edits=edits_of(edit, changes))
-        return Assessment(plan, (*findings, *healer.findings, *unread), landscape.names, notes=notes)
+        return Assessment(plan, (*problems, *healer.problems, *unread), cloud.names, notes=notes)
 
     def _choose(self, source: Source, cell: Cell, seen: set[str]) -> Iterator[Instance]:
         """The instances to judge; of those asked for by name, ``seen`` gets the ones that are there."""
@@ -99,28 +100,28 @@ class HealAllocations:
         return self.shard.has(host) and (not self.hosts or host in self.hosts)
 
 
-def _describe_move(move: MigrationRecord, landscape: Landscape) -> str:
+def _describe_move(move: MigrationRecord, cloud: CloudView) -> str:
     """Where an instance is moving, and whether its migration holds what it has where it comes from."""
     way = f"it is moving from {move.source_host} to {move.dest_host} ({move.status or 'no status'})"
-    held = landscape.held.get(move.uuid or "")
+    held = cloud.held.get(move.uuid or "")
     if not held:
         return f"instance {move.instance_uuid}: {way}, and its migration holds nothing"
-    names = ", ".join(map(landscape.name, held))
+    names = ", ".join(map(cloud.name, held))
     return f"instance {move.instance_uuid}: {way}, and its migration {move.uuid} holds resources of {names}"
 
 
 class Healer:
     """Judges instances one by one; what is planned for one is used for the next."""
 
-    def __init__(self, hosts: Hosts, landscape: Landscape, moves: Moves) -> None:
-        self._landscape = landscape
-        self._ledger = Ledger(landscape)
+    def __init__(self, hosts: Hosts, cloud: CloudView, moves: Moves) -> None:
+        self._cloud = cloud
+        self._ledger = Ledger(cloud)
         self._nodes = hosts.by_place
         self._moves = moves
         self._reach: dict[str, frozenset[str]] = {}
         self._claims: dict[Hashable, dict[str, int] | NoClaim] = {}
         self.changes: list[Change] = []
-        self.findings: list[Finding] = []
+        self.problems: list[Problem] = []
         #: by instance that holds something and is in a task, the task
         self.busy: dict[str, str] = {}
         #: by instance that holds something, its project and user
@@ -131,9 +132,9 @@ class Healer:
     def judge_all(self, cell: Cell, instances: Iterable[Instance]) -> None:
         """Plan or report whatever is not as it should be with the instances of a cell."""
         for instance in instances:
-            finding = self._judge(cell, instance)
-            if finding:
-                self.findings.append(finding)
+            problem = self._judge(cell, instance)
+            if problem:
+                self.problems.append(problem)
 
     def find_node(self, cell: Cell, instance: Instance) -> ComputeNode | None:
         """Return the compute node that an instance is on; None if that is not there, or not clear."""
@@ -143,8 +144,8 @@ class Healer:
     def describe_move(self, move: MigrationRecord) -> str:
         """Say of a move that is not over what is held where it comes from; nothing if that says nothing."""
         if not move.is_evacuated:
-            return _describe_move(move, self._landscape)
-        held = self._landscape.held.get(move.instance_uuid, {})
+            return _describe_move(move, self._cloud)
+        held = self._cloud.held.get(move.instance_uuid, {})
         if self._left_behind(move.instance_uuid).isdisjoint(held):
             return ""
         return (
@@ -155,44 +156,44 @@ class Healer:
     def _left_behind(self, instance: str) -> frozenset[str]:
         """The providers of nodes that an instance was evacuated from and that have not been up since."""
         nodes = [node for place in self._moves.left.get(instance, ()) for node in self._nodes.get(place, ())]
-        trees = (self._landscape.trees.get(node.uuid or "", ()) for node in nodes)
+        trees = (self._cloud.trees.get(node.uuid or "", ()) for node in nodes)
         return frozenset(provider for tree in trees for provider in tree)
 
-    def _judge(self, cell: Cell, instance: Instance) -> Finding | None:
-        held = self._landscape.held.get(instance.uuid)
+    def _judge(self, cell: Cell, instance: Instance) -> Problem | None:
+        held = self._cloud.held.get(instance.uuid)
         if held and instance.project_id and instance.user_id:
             self.owners[instance.uuid] = (sys.intern(instance.project_id), sys.intern(instance.user_id))
         if instance.task_state:
             if held:
                 self.busy[instance.uuid] = instance.task_state
                 return None
-            return _finding(Trouble.BUSY, instance, f"it is {instance.task_state}")
+            return _problem(Reason.BUSY, instance, f"it is {instance.task_state}")
         if not instance.host:
-            return _finding(Trouble.NO_COMPUTE_NODE, instance, "it is on no host, so it is to hold nothing")
+            return _problem(Reason.NO_COMPUTE_NODE, instance, "it is on no host, so it is to hold nothing")
         node = self.find_node(cell, instance)
         if node is None or node.uuid is None:
             text = f"there is no compute node {instance.node} on host {instance.host}"
-            return _finding(Trouble.NO_COMPUTE_NODE, instance, text)
-        if node.uuid not in self._landscape.records:
+            return _problem(Reason.NO_COMPUTE_NODE, instance, text)
+        if node.uuid not in self._cloud.records:
             text = f"placement has no resource provider {node.uuid} for its node {node.name}"
-            return _finding(Trouble.NO_PROVIDER, instance, text)
+            return _problem(Reason.NO_PROVIDER, instance, text)
         try:
             claim = self._claim(instance)
         except NoClaim as error:
-            return _finding(Trouble.NO_CLAIM, instance, str(error))
+            return _problem(Reason.NO_CLAIM, instance, str(error))
         if node.is_bare_metal:
-            inventories = self._landscape.records[node.uuid].inventories or {}
+            inventories = self._cloud.records[node.uuid].inventories or {}
             claim = claim_of_node(claim, (held or {}).get(node.uuid, {}), inventories)
         if instance.image is None and (choice := self._find_choice(node.uuid)):
             text = f"nova does not show the properties of its image, which may ask for {choice}"
-            return _finding(Trouble.NO_CLAIM, instance, text)
+            return _problem(Reason.NO_CLAIM, instance, text)
         if held:
             wrong = self._compare(instance, held, claim, node.uuid)
             return wrong or self._find_unknown(instance, held, claim)
         return self._find_unknown(instance, {}, claim) or self._heal(instance, claim, node.uuid)
 
-    def _find_unknown(self, instance: Instance, held: Claims, claim: Mapping[str, int]) -> Finding | None:
-        """Return a finding if an instance should hold what nova's databases do not tell, and does not.
+    def _find_unknown(self, instance: Instance, held: Claims, claim: Mapping[str, int]) -> Problem | None:
+        """Return a problem if an instance should hold what nova's databases do not tell, and does not.
 
         Not if it is moving: its migration may hold that. What holds nothing is healed all the same.
         """
@@ -201,22 +202,22 @@ class Healer:
         profile = instance.flavor.extra_specs.get(_DEVICE_PROFILE) if instance.flavor else None
         if profile and sum_claims(held).keys() <= claim.keys():
             text = f"its flavor has the device profile {profile}, of which Cyborg alone knows what it takes"
-            return _finding(Trouble.DEVICE, instance, f"{text}; {_SET_BY_HAND.format(instance.uuid)}")
+            return _problem(Reason.DEVICE, instance, f"{text}; {_SET_BY_HAND.format(instance.uuid)}")
         if missing := instance.ports - held.keys():
-            names = ", ".join(sorted(map(self._landscape.name, missing)))
+            names = ", ".join(sorted(map(self._cloud.name, missing)))
             text = f"its ports hold resources of {names}, and how much is known to Neutron alone"
-            return _finding(Trouble.PORT, instance, f"{text}; {_SET_BY_HAND.format(instance.uuid)}")
+            return _problem(Reason.PORT, instance, f"{text}; {_SET_BY_HAND.format(instance.uuid)}")
         return None
 
-    def _heal(self, instance: Instance, claim: Mapping[str, int], node: str) -> Finding | None:
+    def _heal(self, instance: Instance, claim: Mapping[str, int], node: str) -> Problem | None:
         try:
             placed = self._ledger.place(claim, node)
         except OverCapacity as error:
-            return _finding(Trouble.OVER_CAPACITY, instance, str(error))
+            return _problem(Reason.OVER_CAPACITY, instance, str(error))
         except Ambiguous as error:
-            return _finding(Trouble.AMBIGUOUS, instance, str(error))
+            return _problem(Reason.AMBIGUOUS, instance, str(error))
         except Unplaceable as error:
-            return _finding(Trouble.NO_INVENTORY, instance, str(error))
+            return _problem(Reason.NO_INVENTORY, instance, str(error))
         consumer = Consumer(instance.uuid, None, instance.project_id, instance.user_id, "INSTANCE")
         before, after = ProviderState(allocations={}), ProviderState(allocations=placed)
         self.changes.append(Change(consumer, before, after))
@@ -224,7 +225,7 @@ class Healer:
 
     def _compare(
         self, instance: Instance, held: Claims, claim: Mapping[str, int], node: str
-    ) -> Finding | None:
+    ) -> Problem | None:
         is_moving = instance.uuid in self._moves.moving
         expected = reach = self._reach_of(node)
         if instance.uuid in self._moves.left:
@@ -232,9 +233,9 @@ class Healer:
         elsewhere = [uuid for uuid in held if uuid not in expected]
         if elsewhere and not is_moving:
             self.misplaced[instance.uuid] = elsewhere
-            names = ", ".join(map(self._landscape.name, elsewhere))
-            kind = Trouble.WRONG_HOST if len(elsewhere) == len(held) else Trouble.DOUBLED
-            return _finding(kind, instance, f"it holds resources of {names}, and is on {instance.host}")
+            names = ", ".join(map(self._cloud.name, elsewhere))
+            kind = Reason.WRONG_HOST if len(elsewhere) == len(held) else Reason.DOUBLED
+            return _problem(kind, instance, f"it holds resources of {names}, and is on {instance.host}")
         total = sum_claims({uuid: amounts for uuid, amounts in held.items() if uuid in reach})
         wrong = {
             resource
@@ -243,7 +244,7 @@ class Healer:
         }
         if wrong and not is_moving:
             text = f"it holds {_format(total, wrong)} and should hold {_format(claim, wrong)}"
-            return _finding(Trouble.WRONG_AMOUNT, instance, text)
+            return _problem(Reason.WRONG_AMOUNT, instance, text)
         return None
 
     def _claim(self, instance: Instance) -> dict[str, int]:
@@ -265,12 +266,12 @@ class Healer:
         return " or ".join(
             resource
             for resource in _OF_IMAGES
-            if any(self._landscape.inventory(uuid, resource) for uuid in reach)
+            if any(self._cloud.inventory(uuid, resource) for uuid in reach)
         )
 
     def _reach_of(self, node: str) -> frozenset[str]:
         if node not in self._reach:
-            self._reach[node] = frozenset(self._landscape.reach(node))
+            self._reach[node] = frozenset(self._cloud.reach(node))
         return self._reach[node]
 
 
@@ -289,5 +290,5 @@ def _format(amounts: Mapping[str, int], resources: Iterable[str]) -> str:
     return ", ".join(f"{resource}={amounts.get(resource, 0)}" for resource in sorted(resources))
 
 
-def _finding(trouble: Trouble, instance: Instance, text: str) -> Finding:
-    return Finding(trouble, f"instance {instance.uuid}", text)
+def _problem(reason: Reason, instance: Instance, text: str) -> Problem:
+    return Problem(reason, f"instance {instance.uuid}", text)

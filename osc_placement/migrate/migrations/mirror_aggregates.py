@@ -17,10 +17,12 @@ from osc_placement import microversion
 from osc_placement.batch.plan import Change, Plan, ProviderState
 from osc_placement.batch.record import Recorded, edits_of
 from osc_placement.errors import UsageError
-from osc_placement.migrate.migrations.base import Assessment, Context, Finding, Trouble
+from osc_placement.migrate.migrations.base import Assessment, Context
+from osc_placement.migrate.migrations.cloud import find_provider
 from osc_placement.migrate.nova.facts import HostAggregate
-from osc_placement.migrate.nova.hosts import Hosts, find_provider, find_strangers, read_hosts
+from osc_placement.migrate.nova.hosts import Hosts, find_strangers, read_hosts
 from osc_placement.migrate.nova.shard import WHOLE, Shard
+from osc_placement.migrate.problem import Problem, Reason
 from osc_placement.model import ProviderRecord
 
 NAME = "mirror_aggregates"
@@ -59,26 +61,26 @@ class MirrorAggregates:
         removable = _Removable(self, {aggregate.uuid for aggregate in chosen}, {each.uuid for each in known})
         members = {host for aggregate in known for host in aggregate.hosts}
         strangers = find_strangers(hosts, self.hosts, members)
-        findings = strangers if self.hosts else list(hosts.findings)
+        problems = strangers if self.hosts else list(hosts.problems)
         if (self.prune or self.prune_foreign) and not members and any(map(_is_member, records.values())):
             removable = _Removable(replace(self, prune=False, prune_foreign=False), set(), set())
-            findings.append(Finding(Trouble.UNKNOWN, "nova", _NO_MEMBERS))
+            problems.append(Problem(Reason.UNKNOWN, "nova", _NO_MEMBERS))
         steps = []
         for host in sorted(self._hosts(wanted, hosts)):
-            if trouble := hosts.find_trouble(host):
-                findings.append(trouble)
-            findings += hosts.find_namesakes(host)
+            if problem := hosts.find_problem(host):
+                problems.append(problem)
+            problems += hosts.find_namesakes(host)
             for node in hosts.nodes_of(host):
                 record = find_provider(host, node, records)
-                if isinstance(record, Finding):
-                    findings.append(record)
+                if isinstance(record, Problem):
+                    problems.append(record)
                 else:
                     steps.append(_step(record, wanted.get(host, frozenset()), removable))
         title = f"mirror of {len(chosen)} host aggregates"
         plan = Plan(Recorded(title, ("aggregates",)), tuple(steps))
         names = {each.uuid: each.name for each in known}
         plan = replace(plan, edits=edits_of(plan.edit, plan.changes))
-        return Assessment(plan, tuple(findings), names)
+        return Assessment(plan, tuple(problems), names)
 
     def _choose(self, known: Iterable[HostAggregate]) -> list[HostAggregate]:
         known = list(known)

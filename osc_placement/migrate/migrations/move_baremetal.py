@@ -30,12 +30,13 @@ from osc_placement.migrate.migrations.bare_metal import (
     reported_class,
 )
 from osc_placement.migrate.migrations.bare_metal_flavors import FlavorUse, judge_flavors
-from osc_placement.migrate.migrations.base import Assessment, Context, Finding, Trouble
-from osc_placement.migrate.migrations.cloud import Landscape, read_landscape
+from osc_placement.migrate.migrations.base import Assessment, Context
+from osc_placement.migrate.migrations.cloud import CloudView, find_provider, read_cloud
 from osc_placement.migrate.nova.facts import ComputeNode, Instance, IronicNode
-from osc_placement.migrate.nova.hosts import Hosts, find_provider, find_strangers, judge_strangers, read_hosts
+from osc_placement.migrate.nova.hosts import Hosts, find_strangers, judge_strangers, read_hosts
 from osc_placement.migrate.nova.shard import WHOLE, Shard
 from osc_placement.migrate.nova.source import Source, Unreadable
+from osc_placement.migrate.problem import Problem, Reason
 from osc_placement.model import ProviderRecord
 
 NAME: Final = "move_baremetal"
@@ -62,27 +63,27 @@ class MoveBaremetal:
         strangers = judge_strangers("bare metal node", missing, is_complete=not hosts.unknown)
         strangers += find_strangers(hosts, self.hosts)
         if not metal:
-            return Assessment(_plan([]), (*hosts.findings, *strangers))
+            return Assessment(_plan([]), (*hosts.problems, *strangers))
         context.client.require(microversion.RESHAPER, "a move of bare metal nodes")
         builds = context.source.list_requested_builds()
-        landscape = read_landscape(context.client, context.concurrency)
+        cloud = read_cloud(context.client, context.concurrency)
         residents = read_residents(context.source, hosts)
-        findings = [*hosts.findings, *strangers, *residents.unreadable.values()]
+        problems = [*hosts.problems, *strangers, *residents.unreadable.values()]
         try:
             ironic = read_ironic(context)
         except Unreadable as error:
             text = f"{error.reason}; bare metal nodes are left alone"
-            return Assessment(_plan([]), (*findings, Finding(Trouble.UNKNOWN, error.subject, text)))
-        judge = Judge(hosts, landscape, residents, ironic, builds)
+            return Assessment(_plan([]), (*problems, Problem(Reason.UNKNOWN, error.subject, text)))
+        judge = Judge(hosts, cloud, residents, ironic, builds)
         # of all nodes, or the advice on a flavor would be right for the chosen ones and wrong for the others
         found = [(node, judge.survey(node)) for node in hosts.all_nodes() if node.is_bare_metal]
         for node, surveyed in found:
             if self._has(node):
                 judge.judge(node, surveyed)
         advice = judge_flavors(context.source.list_flavors(), residents.use, judge.classes, judge.chosen)
-        judge.findings += advice
+        judge.problems += advice
         return Assessment(
-            _plan(judge.steps), (*findings, *judge.findings), landscape.names, _new_classes(judge.steps)
+            _plan(judge.steps), (*problems, *judge.problems), cloud.names, _new_classes(judge.steps)
         )
 
     def _has(self, node: ComputeNode) -> bool:
@@ -112,7 +113,7 @@ class Residents:
 
     by_node: dict[tuple[str, str], list[Instance]] = field(default_factory=lambda: defaultdict(list))
     use: FlavorUse = field(default_factory=FlavorUse)
-    unreadable: dict[str, Finding] = field(default_factory=dict)
+    unreadable: dict[str, Problem] = field(default_factory=dict)
 
     def of(self, node: ComputeNode) -> list[Instance]:
         """Return the instances on a node."""
@@ -131,7 +132,7 @@ def read_residents(source: Source, hosts: Hosts) -> Residents:
                 elif instance.host:
                     residents.use.note_elsewhere(instance)
         except Unreadable as error:
-            residents.unreadable[cell.uuid] = Finding(Trouble.UNKNOWN, error.subject, error.reason)
+            residents.unreadable[cell.uuid] = error.problem
     residents.use.is_complete = not (hosts.unknown or residents.unreadable)
     return residents
 
@@ -152,67 +153,67 @@ class Judge:
     def __init__(
         self,
         hosts: Hosts,
-        landscape: Landscape,
+        cloud: CloudView,
         residents: Residents,
         ironic: Mapping[str, IronicNode] | None,
         builds: frozenset[str],
     ) -> None:
         self._hosts = hosts
-        self._landscape = landscape
+        self._cloud = cloud
         self._residents = residents
         self._ironic = ironic
         self._builds = builds
-        self._holders = _invert(landscape)
+        self._holders = _invert(cloud)
         self.steps: list[tuple[Change, NodeEdit]] = []
-        self.findings: list[Finding] = []
+        self.problems: list[Problem] = []
         #: of all nodes that have one, and of those that were judged
         self.classes: set[str] = set()
         self.chosen: set[str] = set()
 
-    def survey(self, node: ComputeNode) -> Surveyed | Finding | None:
+    def survey(self, node: ComputeNode) -> Surveyed | Problem | None:
         """The provider and class of a node, or why it has none; None where its cell is reported already."""
         if node.cell in self._residents.unreadable:
             return None
         surveyed = self._survey(node)
-        name = None if isinstance(surveyed, Finding) else surveyed[1]
+        name = None if isinstance(surveyed, Problem) else surveyed[1]
         if name:
             self.classes.add(name)
         for instance in self._residents.of(node):
             self._residents.use.note_metal(instance, name)
         return surveyed
 
-    def _survey(self, node: ComputeNode) -> Surveyed | Finding:
-        record = find_provider(node.host, node, self._landscape.records)
-        if isinstance(record, Finding):
+    def _survey(self, node: ComputeNode) -> Surveyed | Problem:
+        record = find_provider(node.host, node, self._cloud.records)
+        if isinstance(record, Problem):
             return record
         resource_class = self._find_class(node, record)
-        return resource_class if isinstance(resource_class, Finding) else (record, resource_class)
+        return resource_class if isinstance(resource_class, Problem) else (record, resource_class)
 
-    def judge(self, node: ComputeNode, surveyed: Surveyed | Finding | None) -> None:
+    def judge(self, node: ComputeNode, surveyed: Surveyed | Problem | None) -> None:
         """Plan what a node needs, or report why it is left alone."""
         if surveyed is None:
             return
-        if isinstance(surveyed, Finding):
-            self.findings.append(surveyed)
+        if isinstance(surveyed, Problem):
+            self.problems.append(surveyed)
             return
         self.chosen.add(surveyed[1])
         change, edit = self._plan(node, *surveyed)
-        troubles = list(self._object(node, change, edit)) if change.facets else []
-        self.findings += troubles
-        if not troubles:
+        problems = list(self._object(node, change, edit)) if change.facets else []
+        self.problems += problems
+        if not problems:
             self.steps.append((change, edit))
-            self.findings += self._list_foreign(node, change, edit)
+            self.problems += self._list_foreign(node, change, edit)
 
-    def _find_class(self, node: ComputeNode, record: ProviderRecord) -> str | Finding:
+    def _find_class(self, node: ComputeNode, record: ProviderRecord) -> str | Problem:
         subject = f"node {node.name}"
         if self._ironic is None:
             reported = reported_class(record.inventories or {})
-            return reported or Finding(Trouble.UNKNOWN, subject, _NO_WAY)
+            return reported or Problem(Reason.UNKNOWN, subject, _NO_WAY)
         if node.name not in self._ironic:
-            return Finding(Trouble.NO_NODE, subject, "Ironic does not have it")
+            return Problem(Reason.NO_NODE, subject, "Ironic does not have it")
         found = class_of_node(self._ironic[node.name])
         text = f"it has no resource class; openstack baremetal node set --resource-class <class> {node.name}"
-        return found or Finding(Trouble.NO_CLASS, subject, text)
+        return found or Problem(Reason.NO_CLASS, subject, text)
 
     def _plan(self, node: ComputeNode, record: ProviderRecord, name: str) -> tuple[Change, NodeEdit]:
         present = self._residents.of(node)
@@ -226,48 +227,48 @@ class Judge:
         state = ProviderState(
             inventories=record.inventories or {}, allocations=self._holders.get(record.provider.uuid, {})
         )
-        if edit.instance and edit.instance not in self._landscape.held:
+        if edit.instance and edit.instance not in self._cloud.held:
             owner = describe_owner(present[0].project_id, present[0].user_id)
             state = ProviderState(inventories=state.inventories, allocations=state.allocations, owner=owner)
         return plan_change(edit, record.provider, state), edit
 
-    def _object(self, node: ComputeNode, change: Change, edit: NodeEdit) -> Iterator[Finding]:
+    def _object(self, node: ComputeNode, change: Change, edit: NodeEdit) -> Iterator[Problem]:
         """Why a node that is not as it should be is left alone."""
         present, held = self._residents.of(node), change.before.allocations or {}
         building = sorted(self._builds & held.keys())
         if len(present) > 1:
             names = ", ".join(instance.uuid for instance in present)
-            yield Finding(Trouble.AMBIGUOUS, f"node {node.name}", f"it has several instances: {names}")
+            yield Problem(Reason.AMBIGUOUS, f"node {node.name}", f"it has several instances: {names}")
         if building:
             text = f"instance {building[0]} is being built on it"
-            yield Finding(Trouble.BUSY, f"node {node.name}", text)
+            yield Problem(Reason.BUSY, f"node {node.name}", text)
         if edit.instance and len(present) == 1 and _moves(change, edit.instance):
             yield from self._object_to_move(present[0], held, edit.resource_class)
 
     def _object_to_move(
         self, instance: Instance, held: Mapping[str, Mapping[str, int]], name: str
-    ) -> Iterator[Finding]:
+    ) -> Iterator[Problem]:
         subject = f"instance {instance.uuid}"
         others = sorted(held.get(instance.uuid, {}).keys() - SIZES - {name})
         foreign = [uuid for uuid, amounts in held.items() if uuid != instance.uuid and name in amounts]
         if instance.task_state:
-            yield Finding(Trouble.BUSY, subject, f"it is {instance.task_state}")
+            yield Problem(Reason.BUSY, subject, f"it is {instance.task_state}")
         elif others:
-            yield Finding(Trouble.CONFLICT, subject, f"it holds {', '.join(others)}, and its node is {name}")
+            yield Problem(Reason.CONFLICT, subject, f"it holds {', '.join(others)}, and its node is {name}")
         elif foreign:
-            yield Finding(Trouble.FOREIGN, subject, f"{name} of its node is held by consumer {foreign[0]}")
-        elif instance.uuid not in held and instance.uuid in self._landscape.held:
-            yield Finding(Trouble.WRONG_HOST, subject, "what it holds is not of its node")
+            yield Problem(Reason.FOREIGN, subject, f"{name} of its node is held by consumer {foreign[0]}")
+        elif instance.uuid not in held and instance.uuid in self._cloud.held:
+            yield Problem(Reason.WRONG_HOST, subject, "what it holds is not of its node")
         elif instance.uuid not in held and not (instance.project_id and instance.user_id):
-            yield Finding(Trouble.NO_CLAIM, subject, "nova knows no project or user of it")
+            yield Problem(Reason.NO_CLAIM, subject, "nova knows no project or user of it")
 
-    def _list_foreign(self, node: ComputeNode, change: Change, edit: NodeEdit) -> Iterator[Finding]:
+    def _list_foreign(self, node: ComputeNode, change: Change, edit: NodeEdit) -> Iterator[Problem]:
         """Who keeps the sizes of a node from going."""
         for consumer, amounts in (change.before.allocations or {}).items():
             kept = sorted(SIZES & amounts.keys())
             if consumer != edit.instance and kept:
                 text = f"consumer {consumer} holds {', '.join(kept)} of it, and is no instance on it"
-                yield Finding(Trouble.FOREIGN, f"node {node.name}", f"{text}; see placement-migrate audit")
+                yield Problem(Reason.FOREIGN, f"node {node.name}", f"{text}; see placement-migrate audit")
 
 
 def _moves(change: Change, instance: str) -> bool:
@@ -275,10 +276,10 @@ def _moves(change: Change, instance: str) -> bool:
     return before.get(instance, {}) != after.get(instance, {})
 
 
-def _invert(landscape: Landscape) -> Mapping[str, Mapping[str, Mapping[str, int]]]:
+def _invert(cloud: CloudView) -> Mapping[str, Mapping[str, Mapping[str, int]]]:
     """What consumers hold, by provider."""
     holders: dict[str, dict[str, Mapping[str, int]]] = defaultdict(dict)
-    for consumer, claims in landscape.held.items():
+    for consumer, claims in cloud.held.items():
         for provider, amounts in claims.items():
             holders[provider][consumer] = amounts
     return holders

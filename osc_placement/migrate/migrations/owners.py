@@ -17,41 +17,42 @@ from osc_placement.api.concurrency import map_in_order
 from osc_placement.api.consumer import Consumer
 from osc_placement.batch.plan import Change, describe_owner
 from osc_placement.batch.select import read_states
-from osc_placement.migrate.migrations.base import Context, Finding, Trouble
-from osc_placement.migrate.migrations.cloud import Holdings, Landscape, Owner, iterate_amounts
+from osc_placement.migrate.migrations.base import Context
+from osc_placement.migrate.migrations.cloud import CloudView, Holdings, Owner, iterate_amounts
+from osc_placement.migrate.problem import Problem, Reason
 
 
 def find_wrong_owners(
-    context: Context, owners: Mapping[str, Owner], busy: Mapping[str, str], landscape: Landscape
-) -> tuple[list[Change], list[Finding]]:
+    context: Context, owners: Mapping[str, Owner], busy: Mapping[str, str], cloud: CloudView
+) -> tuple[list[Change], list[Problem]]:
     """Changes that give consumers to their owners, and the consumers that are left alone.
 
     Those are the ones that cannot be read, and the ``busy``, by task: whoever moves or rebuilds an instance
     writes what it holds, and its owner with that.
     """
-    if landscape.owners:
-        suspects = [uuid for uuid, owner in owners.items() if landscape.owners.get(uuid) != owner]
+    if cloud.owners:
+        suspects = [uuid for uuid, owner in owners.items() if cloud.owners.get(uuid) != owner]
     else:
-        suspects = [uuid for uuids in _find_suspects(context, owners, landscape.held) for uuid in uuids]
+        suspects = [uuid for uuids in _find_suspects(context, owners, cloud.held) for uuid in uuids]
     consumers = [Consumer(uuid) for uuid in suspects]
     readings = read_states(
         context.client, consumers, ("allocations", "owner"), concurrency=context.concurrency
     )
-    changes, findings = [], []
+    changes, problems = [], []
     for reading in readings:
         uuid = reading.subject.uuid
         if reading.state is None:
-            findings.append(Finding(Trouble.UNKNOWN, f"instance {uuid}", str(reading.error)))
+            problems.append(Problem(Reason.UNKNOWN, f"instance {uuid}", str(reading.error)))
             continue
         owner = describe_owner(*owners[uuid])
         if reading.state.owner in (None, owner):
             continue
         if uuid in busy:
             text = f"it is {busy[uuid]}, and what it holds is of another project or user"
-            findings.append(Finding(Trouble.BUSY, f"instance {uuid}", text))
+            problems.append(Problem(Reason.BUSY, f"instance {uuid}", text))
         else:
             changes.append(Change(reading.subject, reading.state, replace(reading.state, owner=owner)))
-    return changes, findings
+    return changes, problems
 
 
 def _find_suspects(context: Context, owners: Mapping[str, Owner], held: Holdings) -> Iterator[Sequence[str]]:

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from osc_placement.migrate.migrations.cloud import Landscape, iterate_amounts
+from osc_placement.migrate.migrations.cloud import CloudView, iterate_amounts
 from osc_placement.model import Inventory
 
 _THOUSAND: Final = 1000
@@ -48,13 +48,13 @@ class OverCapacity(Unplaceable):
 class Ledger:
     """What is used of each inventory, with what was placed since it was read."""
 
-    def __init__(self, landscape: Landscape) -> None:
-        self._landscape = landscape
-        self._used = defaultdict(int, landscape.usages())
+    def __init__(self, cloud: CloudView) -> None:
+        self._cloud = cloud
+        self._used = defaultdict(int, cloud.usages())
 
     def place(self, claim: Mapping[str, int], node: str) -> dict[str, dict[str, int]]:
         """Place a claim on the host with this compute node, and take it; Unplaceable says why not."""
-        reach = self._landscape.reach(node)
+        reach = self._cloud.reach(node)
         placed: dict[str, dict[str, int]] = defaultdict(dict)
         for resource, amount in claim.items():
             placed[self._find(resource, amount, reach)][resource] = amount
@@ -72,13 +72,13 @@ class Ledger:
         if len(having) == 1:
             raise self._over_capacity(having[0], resource, amount)
         if not fitting:
-            names = ", ".join(map(self._landscape.name, having))
+            names = ", ".join(map(self._cloud.name, having))
             raise NoInventory(f"none of {names} has room for {resource}={amount}")
-        choices = ", ".join(f"{self._landscape.name(uuid)} ({uuid})" for uuid in fitting)
+        choices = ", ".join(f"{self._cloud.name(uuid)} ({uuid})" for uuid in fitting)
         raise Ambiguous(f"{resource}={amount} may be on any of {choices}")
 
     def _inventory(self, uuid: str, resource: str) -> Inventory | None:
-        inventory = self._landscape.inventory(uuid, resource)
+        inventory = self._cloud.inventory(uuid, resource)
         return inventory if inventory and inventory.capacity > 0 else None
 
     def _fits(self, uuid: str, resource: str, amount: int) -> bool:
@@ -91,7 +91,7 @@ class Ledger:
 
     def _over_capacity(self, uuid: str, resource: str, amount: int) -> Unplaceable:
         inventory = self._inventory(uuid, resource)
-        name = self._landscape.name(uuid)
+        name = self._cloud.name(uuid)
         if inventory is None or not inventory.fits_unit(amount):
             return NoInventory(
                 f"{name} admits no {resource}={amount}: see its min_unit, max_unit and step_size"

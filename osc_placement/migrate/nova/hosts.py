@@ -4,31 +4,20 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Sized
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final
 
 from osc_placement.errors import UsageError
-from osc_placement.migrate.migrations.base import Finding, Trouble
-from osc_placement.migrate.migrations.cloud import Landscape
 from osc_placement.migrate.nova.facts import CELL0, Cell, ComputeNode
 from osc_placement.migrate.nova.source import CHECK_CELL, Source, Unreadable
-from osc_placement.model import ProviderRecord
+from osc_placement.migrate.problem import Problem, Reason
 
 _RESTORE: Final = "restore its mapping with nova-manage cell_v2 create_cell, or delete what is mapped to it"
 _REMOVE_HOST: Final = "or remove hosts that are gone with nova-manage cell_v2 delete_host"
-_CHECK_REGION: Final = (
-    "check where [api_database]/connection, --nova-api-db or --nova-endpoint leads, and "
-    "[placement]/region_name, --os-cloud or --placement-endpoint"
-)
-#: the share below which a coincidence is likelier than that two services belong together
-_HARDLY: Final = 0.1
 #: names in a line about many
 _EXAMPLES: Final = 3
-#: what hosts have, and no shared storage does
-_CPUS: Final = frozenset(("VCPU", "PCPU"))
-
 
 #: UUID of the cell, host, name of the compute node
 Place = tuple[str, str, str]
@@ -49,9 +38,9 @@ class Hosts:
     unknown: Mapping[str, Unreadable]
 
     @property
-    def findings(self) -> list[Finding]:
-        """A finding for each cell that could not be read."""
-        return [Finding(Trouble.UNKNOWN, error.subject, error.reason) for error in self.unknown.values()]
+    def problems(self) -> list[Problem]:
+        """A problem for each cell that could not be read."""
+        return [error.problem for error in self.unknown.values()]
 
     def all_nodes(self) -> Iterator[ComputeNode]:
         """The nodes of all hosts."""
@@ -84,29 +73,29 @@ class Hosts:
         nodes = self.nodes.get((self.cell_of.get(host, ""), host), ())
         return () if _is_doubled(nodes) else nodes
 
-    def find_namesakes(self, host: str) -> Iterator[Finding]:
-        """Yield a finding for each node of a host of this name in another cell than it is mapped to."""
+    def find_namesakes(self, host: str) -> Iterator[Problem]:
+        """Yield a problem for each node of a host of this name in another cell than it is mapped to."""
         labels = {cell.uuid: cell.label for cell in self.cells}
         own = self.cell_of.get(host)
         for cell in self.with_nodes.get(host, ()) if own else ():
             for node in self.nodes[cell, host] if cell != own else ():
                 mapped = labels.get(own or "", own)
                 text = f"it is in {labels[cell]}, and host {host} is mapped to {mapped}; it is left alone"
-                yield Finding(Trouble.AMBIGUOUS, f"host {host}, node {node.name}", text)
+                yield Problem(Reason.AMBIGUOUS, f"host {host}, node {node.name}", text)
 
-    def find_trouble(self, host: str) -> Finding | None:
+    def find_problem(self, host: str) -> Problem | None:
         """Why a host has no nodes that could be looked at; None if it has."""
         subject = f"host {host}"
         if self.nodes_of(host):
             return None
         if _is_doubled(self.nodes.get((self.cell_of.get(host, ""), host), ())):
             text = "nova shows several compute nodes of one name of it, and not which cell each is in"
-            return Finding(Trouble.AMBIGUOUS, subject, text)
+            return Problem(Reason.AMBIGUOUS, subject, text)
         if host not in self.cell_of:
-            return Finding(Trouble.UNMAPPED_HOST, subject, "it is mapped to no cell")
+            return Problem(Reason.UNMAPPED_HOST, subject, "it is mapped to no cell")
         if self.cell_of[host] in self.unknown:
-            return Finding(Trouble.UNKNOWN, subject, "its cell cannot be read, so it is left alone")
-        return Finding(Trouble.NO_COMPUTE_NODE, subject, "it has no compute node in its cell")
+            return Problem(Reason.UNKNOWN, subject, "its cell cannot be read, so it is left alone")
+        return Problem(Reason.NO_COMPUTE_NODE, subject, "it has no compute node in its cell")
 
 
 def read_hosts(source: Source) -> Hosts:
@@ -150,88 +139,28 @@ def _require_hosts(cell: Cell, mapped: Collection[str], nodes: Iterable[ComputeN
 
 def _count_hosts(hosts: Collection[str]) -> str:
     """Return how many hosts there are, and the first of them, for "mapped" to follow."""
-    names = _name_some(hosts)
+    names = name_some(hosts)
     return f"{len(hosts)} hosts ({names}) are" if len(hosts) > 1 else f"host {names} is"
 
 
-def find_lost_cells(source: Source, hosts: Hosts) -> list[Finding]:
-    """Return a finding for each cell that instances are mapped to and that is not there."""
+def find_lost_cells(source: Source, hosts: Hosts) -> list[Problem]:
+    """Return a problem for each cell that instances are mapped to and that is not there."""
     known = {CELL0, *hosts.unknown, *(cell.uuid for cell in hosts.cells)}
     text = "{} instances are mapped to it, and there is no such cell; " + _RESTORE
     return [
-        Finding(Trouble.UNKNOWN, name, text.format(number))
+        Problem(Reason.UNKNOWN, name, text.format(number))
         for name, number in source.count_instances().items()
         if name not in known
     ]
 
 
-def doubt_nova(hosts: Hosts, landscape: Landscape) -> list[Finding]:
-    """Why this is hardly the nova of this placement; nothing if it may be."""
-    return doubt_emptiness(hosts, landscape) or _doubt_region(hosts, landscape)
-
-
-def _doubt_region(hosts: Hosts, landscape: Landscape) -> list[Finding]:
-    """Return a finding if hardly any compute node has a provider, or hardly any host's provider a node."""
-    nodes = {node.uuid or "": node.name for node in hosts.all_nodes()}
-    roots = landscape.hosts
-    if hosts.unknown or not nodes or not roots:
-        return []
-    texts = []
-    if _is_hardly_any(nodes.keys() & landscape.records.keys(), nodes):
-        number = len(nodes.keys() & landscape.records.keys())
-        names = _name_some(name for uuid, name in nodes.items() if uuid not in landscape.records)
-        texts.append(f"of its {len(nodes)} compute nodes {number} have a resource provider (not {names})")
-    if _is_hardly_any(nodes.keys() & roots, roots):
-        names = _name_some(map(landscape.name, roots - nodes.keys()))
-        number = len(nodes.keys() & roots)
-        texts.append(
-            f"of the {len(roots)} providers in this placement that look like a compute node {number} are "
-            f"one of nova (not {names})"
-        )
-    advice = f"is it the nova of this placement? {_CHECK_REGION}"
-    return [Finding(Trouble.UNKNOWN, "nova", f"{', and '.join(texts)}; {advice}")] if texts else []
-
-
-def doubt_cells(hosts: Hosts, landscape: Landscape) -> list[Finding]:
-    """Return a finding for each cell of which hardly any compute node has a provider."""
-    nodes: dict[str, set[str]] = defaultdict(set)
-    for node in hosts.all_nodes():
-        nodes[node.cell].add(node.uuid or "")
-    findings = []
-    for cell in hosts.cells:
-        own = nodes[cell.uuid]
-        if own and _is_hardly_any(own & landscape.records.keys(), own):
-            number = len(own & landscape.records.keys())
-            text = f"{number} of its {len(own)} compute nodes have a resource provider in this placement"
-            findings.append(Finding(Trouble.UNKNOWN, cell.label, f"{text}; {CHECK_CELL}"))
-    return findings
-
-
-def _is_hardly_any(part: Sized, whole: Sized) -> bool:
-    return len(part) < len(whole) * _HARDLY
-
-
-def _name_some(names: Iterable[str]) -> str:
+def name_some(names: Iterable[str]) -> str:
     """Return the first of some names, in order."""
     ordered = sorted(names)
     return ", ".join([*ordered[:_EXAMPLES], *(["..."] if len(ordered) > _EXAMPLES else [])])
 
 
-def doubt_emptiness(hosts: Hosts, landscape: Landscape) -> list[Finding]:
-    """Why a nova without any compute node is hardly the nova of this placement; nothing if it may be."""
-    computes = sum(bool(_CPUS.intersection(each.inventories or ())) for each in landscape.records.values())
-    if hosts.unknown or any(hosts.nodes.values()) or not (computes or landscape.held):
-        return []
-    cells = ", ".join(cell.name or cell.uuid for cell in hosts.cells) or "none but cell0"
-    text = (
-        f"it has no compute node (cells: {cells}), and placement has {computes} providers of CPUs and "
-        f"{len(landscape.held)} consumers; check where [api_database]/connection, --nova-api-db or "
-        "--nova-endpoint leads, and the databases in nova-manage cell_v2 list_cells"
-    )
-    return [Finding(Trouble.UNKNOWN, "nova", text)]
-
-
-def find_strangers(hosts: Hosts, asked: Collection[str], known: Collection[str] = ()) -> list[Finding]:
+def find_strangers(hosts: Hosts, asked: Collection[str], known: Collection[str] = ()) -> list[Problem]:
     """The hosts that were asked for and that nova does not seem to have; ``known`` are more that it has.
 
     UsageError if it certainly does not have them; a cell that cannot be read may.
@@ -240,22 +169,9 @@ def find_strangers(hosts: Hosts, asked: Collection[str], known: Collection[str] 
     return judge_strangers("host", missing, is_complete=not hosts.unknown)
 
 
-def judge_strangers(kind: str, missing: Sequence[str], *, is_complete: bool) -> list[Finding]:
+def judge_strangers(kind: str, missing: Sequence[str], *, is_complete: bool) -> list[Problem]:
     """What to say of names that were asked for and not found; UsageError if all of nova was looked at."""
     if missing and is_complete:
         raise UsageError(f"Nova has no {kind} {', '.join(missing)}")
     text = "nobody knows whether nova has it, as not all of nova can be read"
-    return [Finding(Trouble.UNKNOWN, f"{kind} {name}", text) for name in missing]
-
-
-def find_provider(
-    host: str, node: ComputeNode, records: Mapping[str, ProviderRecord]
-) -> ProviderRecord | Finding:
-    """The provider of a compute node, or why there is none."""
-    subject = f"host {host}" if node.name == host else f"host {host}, node {node.name}"
-    if node.uuid is None:
-        text = "its compute node has no UUID yet; start nova-compute of Queens or later once"
-        return Finding(Trouble.NO_COMPUTE_NODE, subject, text)
-    if node.uuid not in records:
-        return Finding(Trouble.NO_PROVIDER, subject, f"placement has no resource provider {node.uuid}")
-    return records[node.uuid]
+    return [Problem(Reason.UNKNOWN, f"{kind} {name}", text) for name in missing]

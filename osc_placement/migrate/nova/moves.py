@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from osc_placement.migrate.migrations.base import Finding, Trouble
 from osc_placement.migrate.nova.facts import MigrationRecord
 from osc_placement.migrate.nova.hosts import Hosts, Place
 from osc_placement.migrate.nova.source import Source, Unreadable
+from osc_placement.migrate.problem import Problem
 
 
 @dataclass(frozen=True)
@@ -22,9 +22,9 @@ class Moves:
     unreadable: Mapping[str, Unreadable]
 
     @property
-    def findings(self) -> list[Finding]:
-        """A finding for each cell whose migrations could not be read."""
-        return [Finding(Trouble.UNKNOWN, each.subject, each.reason) for each in self.unreadable.values()]
+    def problems(self) -> list[Problem]:
+        """A problem for each cell whose migrations could not be read."""
+        return [each.problem for each in self.unreadable.values()]
 
     @cached_property
     def moving(self) -> frozenset[str]:

@@ -20,6 +20,7 @@ from osc_placement.migrate.nova.facts import (
     IronicNode,
     MigrationRecord,
 )
+from osc_placement.migrate.problem import Problem, Reason
 
 #: what to do about a cell whose database is not what it should be
 CHECK_CELL: Final = "check its database_connection with nova-manage cell_v2 list_cells --verbose"
@@ -32,6 +33,11 @@ class Unreadable(PlacementError):
         self.subject = subject
         self.reason = reason
         super().__init__(f"{subject}: {reason}")
+
+    @property
+    def problem(self) -> Problem:
+        """Return what to report where whatever depends on it is left unchanged."""
+        return Problem(Reason.UNKNOWN, self.subject, self.reason)
 
 
 class Source(Protocol):

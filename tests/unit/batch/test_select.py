@@ -137,8 +137,8 @@ def test_a_uuid_selects_the_provider_that_has_it_and_none_that_is_called_so(text
 def test_an_audit_removes_from_the_provider_with_a_uuid_and_none_that_is_called_so(text):
     """The provider of an audit is given as that of a batch."""
     names = {ONE: "one", TWO: text}
-    landscape = SimpleNamespace(records=names, name=names.get)
-    assert Audit(providers=frozenset({text}))._choose(landscape) == {ONE}
-    assert Audit(providers=frozenset({"one"}))._choose(landscape) == {ONE}
+    cloud = SimpleNamespace(records=names, name=names.get)
+    assert Audit(providers=frozenset({text}))._choose(cloud) == {ONE}
+    assert Audit(providers=frozenset({"one"}))._choose(cloud) == {ONE}
     with pytest.raises(UsageError, match="Placement has no resource provider two"):
-        Audit(providers=frozenset({"one", "two"}))._choose(landscape)
+        Audit(providers=frozenset({"one", "two"}))._choose(cloud)

@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What people read of findings."""
+"""What people read of problems."""
 
-from osc_placement.migrate.migrations.base import Finding, Trouble
-from osc_placement.migrate.tables import describe_findings
+from osc_placement.migrate.problem import Problem, Reason
+from osc_placement.migrate.tables import describe_problems
 
 
 def test_hosts_of_a_cell_that_is_away_are_counted():
     """A thousand lines of one reason hide the others; what somebody can mend has its line, however many."""
-    away = [Finding(Trouble.UNKNOWN, f"host h{number}", "its cell is away") for number in range(1000)]
-    full = [Finding(Trouble.OVER_CAPACITY, f"instance i{number}", "no room") for number in range(50)]
-    cell = Finding(Trouble.UNKNOWN, "cell c", "refused")
-    lines = describe_findings([*away, *full, cell])
+    away = [Problem(Reason.UNKNOWN, f"host h{number}", "its cell is away") for number in range(1000)]
+    full = [Problem(Reason.OVER_CAPACITY, f"instance i{number}", "no room") for number in range(50)]
+    cell = Problem(Reason.UNKNOWN, "cell c", "refused")
+    lines = describe_problems([*away, *full, cell])
     assert lines[:20] == [f"host h{number}: its cell is away" for number in range(20)]
     assert lines[20:70] == [f"instance i{number}: no room" for number in range(50)]
     assert lines[70:] == ["cell c: refused", "... and 980 more, which -f json has: its cell is away"]
@@ -18,5 +18,5 @@ def test_hosts_of_a_cell_that_is_away_are_counted():
 
 def test_few_have_a_line_each():
     """As many as fit on a screen."""
-    away = [Finding(Trouble.UNKNOWN, f"host h{number}", "its cell is away") for number in range(20)]
-    assert describe_findings(away) == list(map(str, away))
+    away = [Problem(Reason.UNKNOWN, f"host h{number}", "its cell is away") for number in range(20)]
+    assert describe_problems(away) == list(map(str, away))

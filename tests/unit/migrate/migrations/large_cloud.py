@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Judge 100,000 instances, simulated, in a process of its own; prints findings, changes and MiB at most.
+"""Judge 100,000 instances, simulated, in a process of its own; prints problems, changes and MiB at most.
 
 Rows and answers are made as they are asked for, as those of a database and of a server are. The argument says
 whether the instances hold what they should, or nothing.
@@ -99,4 +99,4 @@ assessment = HealAllocations().assess(context)
 # what getrusage tells begins with the memory of the process that started this one
 status = pathlib.Path("/proc/self/status").read_text()
 memory = int(re.search(r"^VmHWM:\s+(\d+)", status, re.MULTILINE)[1]) / 1024
-print(len(assessment.findings), len(assessment.plan.changes), memory)
+print(len(assessment.problems), len(assessment.plan.changes), memory)

@@ -30,11 +30,11 @@ def use(*classes, is_complete=True):
 
 
 def judge(one, used, chosen=CLASSES):
-    return [(str(finding.trouble), finding.text) for finding in judge_flavors([one], used, CLASSES, chosen)]
+    return [(str(problem.reason), problem.text) for problem in judge_flavors([one], used, CLASSES, chosen)]
 
 
 @pytest.mark.parametrize(
-    ("one", "used", "trouble"),
+    ("one", "used", "problem"),
     [
         (flavor(), use(), None),
         (flavor(), use(None), None),
@@ -53,10 +53,10 @@ def judge(one, used, chosen=CLASSES):
         (flavor(**{"hw:cpu_policy": "sometimes"}), use("CUSTOM_X"), None),
     ],
 )
-def test_flavor_of_bare_metal_is_reported_until_it_asks_for_one_node(one, used, trouble):
+def test_flavor_of_bare_metal_is_reported_until_it_asks_for_one_node(one, used, problem):
     """Named or used, and nobody else's: then there is a command; where that is not clear, there is none."""
     found = judge(one, used)
-    assert [kind for kind, _ in found] == ([trouble] if trouble else [])
+    assert [kind for kind, _ in found] == ([problem] if problem else [])
     assert all(("openstack flavor set" in text) == (kind == "flavor asks for sizes") for kind, text in found)
 
 

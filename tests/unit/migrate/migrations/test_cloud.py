@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Placement as it is read: in two requests where the server can, provider by provider elsewhere."""
 
-from osc_placement.migrate.migrations.cloud import SHARING, read_landscape
+from osc_placement.migrate.migrations.cloud import SHARING, read_cloud
 from tests.unit.fake_placement import FakePlacement, error
 
 PROVIDERS = [
@@ -31,11 +31,11 @@ def bulk():
 def test_two_requests_are_enough():
     """Providers in one, what is held of them in another."""
     placement = bulk()
-    landscape = read_landscape(placement.client(), 2)
+    cloud = read_cloud(placement.client(), 2)
     assert placement.lines == ["GET /", "GET /-/providers", "GET /-/allocations"]
-    assert landscape.held == {"c": {"host": {"VCPU": 2}, "disk": {"DISK_GB": 5}}}
-    assert landscape.owners == {"c": ("p", "u")}
-    assert landscape.usages() == {("host", "VCPU"): 2, ("disk", "DISK_GB"): 5}
+    assert cloud.held == {"c": {"host": {"VCPU": 2}, "disk": {"DISK_GB": 5}}}
+    assert cloud.owners == {"c": ("p", "u")}
+    assert cloud.usages() == {("host", "VCPU"): 2, ("disk", "DISK_GB"): 5}
 
 
 def test_without_bulk_reads_each_provider_is_asked():
@@ -48,11 +48,11 @@ def test_without_bulk_reads_each_provider_is_asked():
         held = HELD.get(provider["uuid"])
         allocations = {"allocations": {"c": held} if held else {}}
         placement.on("GET", f"{base}/allocations", allocations if held else error(404, "gone"))
-    assert read_landscape(placement.client(), 2).held == read_landscape(bulk().client(), 2).held
+    assert read_cloud(placement.client(), 2).held == read_cloud(bulk().client(), 2).held
 
 
 def test_reach_is_the_tree_and_who_shares_with_it():
     """From any provider of the tree, and no further."""
-    landscape = read_landscape(bulk().client(), 2)
-    assert landscape.reach("host") == landscape.reach("card") == ("host", "card", "disk")
-    assert landscape.reach("disk") == ("disk",)
+    cloud = read_cloud(bulk().client(), 2)
+    assert cloud.reach("host") == cloud.reach("card") == ("host", "card", "disk")
+    assert cloud.reach("disk") == ("disk",)

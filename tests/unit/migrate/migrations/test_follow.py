@@ -9,21 +9,22 @@ from osc_placement.batch.membership import TraitEdit
 from osc_placement.batch.plan import Change, Outcome, Plan, ProviderState, Result
 from osc_placement.errors import Forbidden, PlacementError, Unreachable, UsageError
 from osc_placement.migrate.commands import _is_progress
-from osc_placement.migrate.migrations.base import Assessment, Finding, Trouble
+from osc_placement.migrate.migrations.base import Assessment
 from osc_placement.migrate.migrations.follow import Memory, Sight, follow
 from osc_placement.migrate.nova.settings import Misconfigured
+from osc_placement.migrate.problem import Problem, Reason
 from osc_placement.model import Provider
 
 INTERVAL = 60.0
 
 
-def see(*traits, generation=0, findings=()):
+def see(*traits, generation=0, problems=()):
     """A provider that is to get these traits, and what is left alone."""
     provider = Provider("u", "h1", generation, None, "u")
     changes = [
         Change(provider, ProviderState(traits=frozenset()), ProviderState(traits=frozenset(traits)))
     ] * bool(traits)
-    found = [Finding(Trouble.UNKNOWN, name, "why") for name in findings]
+    found = [Problem(Reason.UNKNOWN, name, "why") for name in problems]
     return Sight.of(Assessment(Plan(TraitEdit("add", frozenset(traits)), tuple(changes)), found))
 
 
@@ -37,12 +38,12 @@ IN_VAIN = Memory().note_run(see("A"), 0, 1000.0, INTERVAL)
         (Memory(see()), see(), 1, False),
         (Memory(see()), see("A"), 1, True),
         (Memory(see("A")), see("A"), 1, True),
-        (Memory(see("A")), see(findings=["h2"]), 1, True),
+        (Memory(see("A")), see(problems=["h2"]), 1, True),
         (IN_VAIN, see("A"), 1059, False),
         (IN_VAIN, see("A", generation=7), 1059, False),
         (IN_VAIN, see("A"), 1060, True),
         (IN_VAIN, see("A", "B"), 1001, True),
-        (IN_VAIN, see("A", findings=["h2"]), 1001, True),
+        (IN_VAIN, see("A", problems=["h2"]), 1001, True),
         (IN_VAIN, see(), 5000, False),
     ],
 )

@@ -15,6 +15,6 @@ MOST = 300
 def test_a_hundred_thousand_instances_fit(state, changes):
     """All of them judged, or all of them to be healed, take less than 300 MiB."""
     done = subprocess.run([sys.executable, PROGRAM, state], capture_output=True, text=True, check=True)
-    findings, planned, memory = done.stdout.split()
-    assert (int(findings), int(planned)) == (0, changes)
+    problems, planned, memory = done.stdout.split()
+    assert (int(problems), int(planned)) == (0, changes)
     assert float(memory) < MOST

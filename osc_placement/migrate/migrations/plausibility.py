@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checks that the nova that was read and the placement that was read belong to the same cloud. Pure."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sized
+from typing import Final
+
+from osc_placement.migrate.migrations.cloud import CloudView
+from osc_placement.migrate.nova.hosts import Hosts, name_some
+from osc_placement.migrate.nova.source import CHECK_CELL
+from osc_placement.migrate.problem import Problem, Reason
+
+_CHECK_REGION: Final = (
+    "check where [api_database]/connection, --nova-api-db or --nova-endpoint leads, and "
+    "[placement]/region_name, --os-cloud or --placement-endpoint"
+)
+#: the share of matching compute nodes and providers below which two services are taken for strangers
+_LOWEST_SHARE: Final = 0.1
+#: classes of compute nodes that no sharing provider has
+_CPUS: Final = frozenset(("VCPU", "PCPU"))
+
+
+def check_nova(hosts: Hosts, cloud: CloudView) -> list[Problem]:
+    """Return a problem for each sign that this nova does not use this placement."""
+    return _check_emptiness(hosts, cloud) or _check_region(hosts, cloud)
+
+
+def _check_emptiness(hosts: Hosts, cloud: CloudView) -> list[Problem]:
+    """Return a problem if nova has no compute node, and placement has providers of CPUs or consumers."""
+    computes = sum(bool(_CPUS.intersection(each.inventories or ())) for each in cloud.records.values())
+    if hosts.unknown or any(hosts.nodes.values()) or not (computes or cloud.held):
+        return []
+    cells = ", ".join(cell.name or cell.uuid for cell in hosts.cells) or "none but cell0"
+    text = (
+        f"it has no compute node (cells: {cells}), and placement has {computes} providers of CPUs and "
+        f"{len(cloud.held)} consumers; check where [api_database]/connection, --nova-api-db or "
+        "--nova-endpoint leads, and the databases in nova-manage cell_v2 list_cells"
+    )
+    return [Problem(Reason.UNKNOWN, "nova", text)]
+
+
+def _check_region(hosts: Hosts, cloud: CloudView) -> list[Problem]:
+    """Return a problem if too few compute nodes have a provider, or too few hosts' providers a node."""
+    nodes = {node.uuid or "": node.name for node in hosts.all_nodes()}
+    roots = cloud.hosts
+    if hosts.unknown or not nodes or not roots:
+        return []
+    texts = []
+    if _is_too_few(nodes.keys() & cloud.records.keys(), nodes):
+        number = len(nodes.keys() & cloud.records.keys())
+        names = name_some(name for uuid, name in nodes.items() if uuid not in cloud.records)
+        texts.append(f"of its {len(nodes)} compute nodes {number} have a resource provider (not {names})")
+    if _is_too_few(nodes.keys() & roots, roots):
+        names = name_some(map(cloud.name, roots - nodes.keys()))
+        number = len(nodes.keys() & roots)
+        texts.append(
+            f"of the {len(roots)} providers in this placement that look like a compute node {number} are "
+            f"one of nova (not {names})"
+        )
+    advice = f"is it the nova of this placement? {_CHECK_REGION}"
+    return [Problem(Reason.UNKNOWN, "nova", f"{', and '.join(texts)}; {advice}")] if texts else []
+
+
+def check_cells(hosts: Hosts, cloud: CloudView) -> list[Problem]:
+    """Return a problem for each cell of which too few compute nodes have a provider."""
+    nodes: dict[str, set[str]] = defaultdict(set)
+    for node in hosts.all_nodes():
+        nodes[node.cell].add(node.uuid or "")
+    problems = []
+    for cell in hosts.cells:
+        own = nodes[cell.uuid]
+        if own and _is_too_few(own & cloud.records.keys(), own):
+            number = len(own & cloud.records.keys())
+            text = f"{number} of its {len(own)} compute nodes have a resource provider in this placement"
+            problems.append(Problem(Reason.UNKNOWN, cell.label, f"{text}; {CHECK_CELL}"))
+    return problems
+
+
+def _is_too_few(part: Sized, whole: Sized) -> bool:
+    return len(part) < len(whole) * _LOWEST_SHARE

@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Problems: what a migration leaves unchanged, and why. Pure."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+
+class Reason(enum.StrEnum):
+    """A kind of problem; JSON output has its value as ``trouble``."""
+
+    UNKNOWN = "unknown"
+    UNMAPPED_HOST = "unmapped host"
+    NO_COMPUTE_NODE = "no compute node"
+    NO_PROVIDER = "no resource provider"
+    NO_INVENTORY = "no inventory"
+    NO_CLAIM = "no readable flavor"
+    OVER_CAPACITY = "over capacity"
+    AMBIGUOUS = "ambiguous"
+    BUSY = "in a task"
+    WRONG_AMOUNT = "wrong amount"
+    WRONG_HOST = "wrong host"
+    DOUBLED = "held twice"
+    MISSING = "no allocations"
+    CONFLICT = "conflict"
+    BAD_RATIO = "unreadable ratio"
+    TOO_MANY = "too many removals"
+    IN_USE = "in use"
+    DEVICE = "accelerator"
+    PORT = "port with a resource request"
+    LOST = "missing in its cell"
+    DUPLICATE = "duplicate provider"
+    NO_NODE = "no such node in Ironic"
+    NO_CLASS = "no resource class"
+    FOREIGN = "held by another consumer"
+    FLAVOR = "flavor asks for sizes"
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """A host, instance, node or service that a migration leaves unchanged, with the reason.
+
+    :ivar subject: what is left unchanged, as in ``host h1``
+    """
+
+    reason: Reason
+    subject: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.subject}: {self.text}"
