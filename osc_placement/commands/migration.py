@@ -179,7 +179,7 @@ def _open_ironic(manager: Any, timeout: float | None) -> BareMetalSource:
     from keystoneauth1.adapter import Adapter
 
     from osc_placement.migrate.nova.ironic import IronicSource
-    from osc_placement.migrate.nova.waiting import limit_waiting
+    from osc_placement.migrate.nova.rest import limit_waiting
 
     adapter = Adapter(
         limit_waiting(manager.session, timeout),

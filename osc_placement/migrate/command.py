@@ -11,8 +11,8 @@ from typing import Any
 
 from osc_placement.migrate import tables
 from osc_placement.migrate.migrations.base import Assessment, Context, Migration
-from osc_placement.migrate.nova.opening import Opening
 from osc_placement.migrate.nova.settings import Settings
+from osc_placement.migrate.nova.source import Opening
 from osc_placement.migrate.runner import Execution
 from osc_placement.printing import printable_lines
 

@@ -18,9 +18,9 @@ from osc_placement.api.consumer import Consumer
 from osc_placement.batch.plan import Change, Plan, ProviderState
 from osc_placement.batch.record import Recorded, edits_of
 from osc_placement.flavor import NoClaim
-from osc_placement.migrate.migrations.bare_metal import claim_of_node
 from osc_placement.migrate.migrations.base import Assessment, Context
 from osc_placement.migrate.migrations.cloud import Claims, CloudView, Owner, read_cloud, sum_claims
+from osc_placement.migrate.migrations.move_baremetal import claim_of_node
 from osc_placement.migrate.migrations.owners import find_wrong_owners
 from osc_placement.migrate.migrations.placing import Ambiguous, Ledger, OverCapacity, Unplaceable
 from osc_placement.migrate.migrations.plausibility import check_nova

@@ -4,7 +4,7 @@
 Finds compute nodes of nova's ironic driver. Gives the provider of each the class of its node in Ironic, as 1;
 gives an instance on it that one, in place of VCPU, MEMORY_MB and DISK_GB or of nothing; and takes the
 inventories of these sizes away where nobody holds them: all of a node in one transaction. What is reserved
-follows nova's driver (bare_metal.py). Reports flavors that still ask for sizes, with the command for each.
+follows nova's driver (NodeEdit). Reports flavors that still ask for sizes, with the command for each.
 
 Where nothing says how to reach Ironic, a node's class is the one that nova-compute has reported. Never
 touches a node whose cell cannot be read, nor any node while Ironic does not answer; nor instances in a task,
@@ -13,31 +13,207 @@ other consumers, other classes, or the flavors.
 
 from __future__ import annotations
 
+import shlex
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Final
 
+import os_resource_classes
+
 from osc_placement import microversion
-from osc_placement.batch.plan import Change, Plan, ProviderState, describe_owner, plan_change
+from osc_placement.batch.plan import Change, Decision, Facet, Plan, ProviderState, describe_owner, plan_change
 from osc_placement.batch.record import Recorded
-from osc_placement.migrate.migrations.bare_metal import (
-    FACETS,
-    SIZES,
-    TITLE,
-    NodeEdit,
-    class_of_node,
-    reported_class,
-)
-from osc_placement.migrate.migrations.bare_metal_flavors import FlavorUse, judge_flavors
+from osc_placement.flavor import Flavor, NoClaim, resources_of
 from osc_placement.migrate.migrations.base import Assessment, Context
 from osc_placement.migrate.migrations.cloud import CloudView, find_provider, read_cloud
 from osc_placement.migrate.nova.facts import ComputeNode, Instance, IronicNode
+from osc_placement.migrate.nova.flavors import STANDARD_CLASSES
 from osc_placement.migrate.nova.hosts import Hosts, find_strangers, judge_strangers, read_hosts
 from osc_placement.migrate.nova.shard import WHOLE, Shard
 from osc_placement.migrate.nova.source import Source, Unreadable
 from osc_placement.migrate.problem import Problem, Reason
-from osc_placement.model import ProviderRecord
+from osc_placement.model import CUSTOM_PREFIX, Inventory, ProviderRecord
+
+#: the classes that nodes were scheduled by before they had one of their own, in the order of nova's page
+_SIZES: Final = ("VCPU", "MEMORY_MB", "DISK_GB")
+SIZES: Final = frozenset(_SIZES)
+TITLE: Final = "bare metal nodes"
+FACETS: Final[tuple[Facet, ...]] = ("inventories", "allocations")
+
+Inventories = Mapping[str, Inventory]
+
+
+def class_of_node(node: IronicNode) -> str | None:
+    """The resource class of placement that nova makes of the one in Ironic; None if there is none."""
+    name = node.resource_class
+    return os_resource_classes.normalize_name(name) if name else None
+
+
+def reported_class(inventories: Inventories) -> str | None:
+    """The class that nova-compute has given a node; None if that is not clear."""
+    whole = [name for name, each in inventories.items() if name.startswith(CUSTOM_PREFIX) and each.total == 1]
+    return whole[0] if len(whole) == 1 else None
+
+
+@dataclass(frozen=True, slots=True)
+class NodeEdit:
+    """Gives a node its class, and its instance the node, and removes the sizes that no consumer holds.
+
+    The inventory of the class is 1, and 1 of it is reserved while nova's ironic driver would not give the
+    node to an instance (`IronicNode.is_available`). The driver also reserves it while there is an instance,
+    unless it is older or [workarounds]/skip_reserve_in_use_ironic_nodes is set; so while there is an
+    instance, an existing inventory keeps its reserved value and the two never undo each other's writes.
+
+    :ivar instance: who is on the node, None if nobody is known to be
+    :ivar is_occupied: whether nova or Ironic has an instance on it
+    :ivar is_available: whether nova's driver would give it away; None if Ironic was not asked
+    """
+
+    resource_class: str
+    instance: str | None = None
+    is_occupied: bool = False
+    is_available: bool | None = None
+    title: str = TITLE
+
+    @property
+    def facets(self) -> tuple[Facet, ...]:
+        """Both are decided together."""
+        return FACETS
+
+    def check(self, states: Sequence[ProviderState]) -> None:
+        """It fits any node."""
+
+    def decide(self, state: ProviderState) -> Decision:
+        """Say what the provider shall have, and who shall hold what of it."""
+        holdings = {consumer: dict(amounts) for consumer, amounts in (state.allocations or {}).items()}
+        if self.instance:
+            held = holdings.get(self.instance, {})
+            kept = {name: amount for name, amount in held.items() if name not in SIZES}
+            holdings[self.instance] = kept | {self.resource_class: 1}
+        used = {name for amounts in holdings.values() for name in amounts}
+        current = state.inventories or {}
+        inventories = {name: each for name, each in current.items() if name not in SIZES or name in used} | {
+            self.resource_class: self._inventory(current.get(self.resource_class))
+        }
+        after = replace(state, inventories=inventories, allocations=holdings)
+        return Decision(after, "is one of its class already" if after == state else self._explain(after))
+
+    def _inventory(self, current: Inventory | None) -> Inventory:
+        if current and self.is_available is None:
+            return current
+        if current and current.total == 1 and self.is_occupied:
+            return Inventory(1, reserved=current.reserved, max_unit=1)
+        return Inventory(1, reserved=int(self.is_occupied or self.is_available is False), max_unit=1)
+
+    def _explain(self, after: ProviderState) -> str:
+        inventories = after.inventories or {}
+        left = sorted(SIZES & inventories.keys())
+        notes = [f"{', '.join(left)} stay, as others hold them"] if left else []
+        if inventories[self.resource_class].reserved:
+            notes.append(
+                "reserved, as it is in use" if self.is_occupied else "reserved, as it is not available"
+            )
+        return "; ".join(notes)
+
+
+def claim_of_node(
+    claim: Mapping[str, int], held: Mapping[str, int], inventories: Inventories
+) -> dict[str, int]:
+    """What an instance is to hold of a bare metal node, where its flavor claims this and it holds that.
+
+    The flavor embedded in an instance may be older than the resource class of its node: who holds the node as
+    one holds it all, and sizes that the node does not have are not claimed. Where nothing is left of a claim,
+    it is the node.
+    """
+    own = reported_class(inventories)
+    if own and held == {own: 1}:
+        return dict(held)
+    kept = {name: amount for name, amount in claim.items() if name not in SIZES or name in inventories}
+    return kept or ({own: 1} if own else dict(claim))
+
+
+@dataclass
+class FlavorUse:
+    """Where the instances of each flavor are: on nodes of which classes or of none known, and elsewhere.
+
+    Flavors go by their name, which never changes.
+    """
+
+    classes: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+    unsure: set[str] = field(default_factory=set)
+    elsewhere: set[str] = field(default_factory=set)
+    is_complete: bool = True
+
+    def note_metal(self, instance: Instance, resource_class: str | None) -> None:
+        """Note an instance on a node of this class, or of one that nobody knows (None)."""
+        if instance.flavor is None or not instance.flavor.name:
+            return
+        if resource_class is None:
+            self.unsure.add(instance.flavor.name)
+        else:
+            self.classes[instance.flavor.name].add(resource_class)
+
+    def note_elsewhere(self, instance: Instance) -> None:
+        """Note an instance on no node of bare metal."""
+        if instance.flavor is not None and instance.flavor.name:
+            self.elsewhere.add(instance.flavor.name)
+
+
+def judge_flavors(
+    flavors: Iterable[Flavor], use: FlavorUse, classes: Collection[str], chosen: Collection[str]
+) -> Iterator[Problem]:
+    """Yield a problem for each flavor of bare metal that asks for sizes; ``classes`` are those of all nodes.
+
+    A flavor is one of bare metal if it names the class of a node, or if an instance on a node was made of it.
+    Any other cannot be told from a flavor of virtual machines. Flavors for none of the ``chosen`` classes
+    are left out.
+    """
+    for flavor in flavors:
+        try:
+            asked = resources_of(flavor, STANDARD_CLASSES)
+        except NoClaim:
+            continue  # nova would refuse it for bare metal as for anything else
+        named = asked.keys() & set(classes)
+        wanted = named or use.classes.get(flavor.name, set())
+        is_done = (
+            len(named) == 1 and all(asked[name] == 1 for name in named) and not asked.keys() & set(_SIZES)
+        )
+        if wanted.intersection(chosen) and not is_done:
+            yield _judge(flavor, asked, sorted(wanted), use)
+
+
+def _judge(flavor: Flavor, asked: Mapping[str, int], wanted: list[str], use: FlavorUse) -> Problem:
+    subject = f"flavor {flavor.name}"
+    if len(wanted) > 1:
+        text = f"it is one for nodes of {', '.join(wanted)}; make a flavor for each of them"
+        return Problem(Reason.AMBIGUOUS, subject, text)
+    is_named = wanted[0] in asked
+    if not is_named and flavor.name in use.elsewhere:
+        text = f"virtual machines are made of it too; make another for nodes of {wanted[0]}"
+        return Problem(Reason.AMBIGUOUS, subject, text)
+    if not is_named and flavor.name in use.unsure:
+        text = f"nodes of {wanted[0]} are made of it, and others too whose class nobody knows"
+        return Problem(Reason.AMBIGUOUS, subject, text)
+    if not is_named and not use.is_complete:
+        text = f"nodes of {wanted[0]} are made of it, and nobody knows whether virtual machines are too"
+        return Problem(Reason.UNKNOWN, subject, text)
+    return Problem(Reason.FLAVOR, subject, f"it asks for {_format(asked)}; {mend(flavor, wanted[0])}")
+
+
+def _format(asked: Mapping[str, int]) -> str:
+    return ", ".join(f"{name}={amount}" for name, amount in asked.items()) or "nothing"
+
+
+def mend(flavor: Flavor, resource_class: str) -> str:
+    """The command that makes a flavor ask for one node of a class, and for no sizes."""
+    wanted = {f"resources:{resource_class}": "1"} | {f"resources:{name}": "0" for name in _SIZES}
+    missing = {key: value for key, value in wanted.items() if flavor.extra_specs.get(key) != value}
+    if not missing:
+        return "one of its numbered groups of resources must go"
+    properties = " ".join(f"--property {key}={value}" for key, value in missing.items())
+    return f"openstack flavor set {properties} {shlex.quote(flavor.name)}"
+
 
 NAME: Final = "move_baremetal"
 _NO_WAY: Final = (

@@ -16,21 +16,19 @@ import sqlalchemy as sa
 from sqlalchemy.engine import RowMapping
 
 from osc_placement.flavor import Flavor
-from osc_placement.migrate.nova.connection import resolve_connection
-from osc_placement.migrate.nova.database import PAGE, NovaDatabase
+from osc_placement.migrate.nova.database import PAGE, NovaDatabase, resolve_connection
 from osc_placement.migrate.nova.facts import (
     CELL0,
     ENDED_MIGRATIONS,
     IMAGE_PROPERTIES,
-    BadFlavor,
     Cell,
     ComputeNode,
     HostAggregate,
     Instance,
     MigrationRecord,
-    parse_flavor,
     parse_ports,
 )
+from osc_placement.migrate.nova.flavors import BadFlavor, parse_flavor
 from osc_placement.migrate.nova.source import CHECK_CELL, Unreadable
 
 _IMAGE_PREFIX: Final = "image_"

@@ -9,8 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
-from typing import Any, Final
+from typing import Final
 
 from osc_placement.flavor import Flavor
 
@@ -33,10 +32,6 @@ BARE_METAL: Final = "ironic"
 #: Ironic's states of a node that nova's driver gives to instances; None was there before "available"
 _GIVEN_AWAY: Final = ("available", None)
 _BAD_POWER: Final = ("error", None)
-
-
-class BadFlavor(ValueError):
-    """The flavor that is embedded in an instance cannot be read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,31 +148,6 @@ class MigrationRecord:
         return self.status == EVACUATED
 
 
-@lru_cache(maxsize=4096)
-def parse_flavor(text: str) -> Flavor:
-    """Read the flavor column of ``instance_extra``; BadFlavor says what is wrong with it.
-
-    PERF: remembered, as the instances of one flavor share its text: a cloud of 100,000 instances then holds
-    as many flavors as it has, and parses each once.
-    """
-    try:
-        current = json.loads(text)["cur"]["nova_object.data"]
-        return Flavor(
-            vcpus=int(current["vcpus"]),
-            memory_mb=int(current["memory_mb"]),
-            root_gb=int(current["root_gb"]),
-            ephemeral_gb=int(current.get("ephemeral_gb") or 0),
-            swap_mb=int(current.get("swap") or 0),
-            extra_specs=_read_extra_specs(current.get("extra_specs")),
-            name=str(current.get("name") or ""),
-            flavorid=str(current.get("flavorid") or ""),
-        )
-    except KeyError as error:
-        raise BadFlavor(f"its flavor has no {error.args[0]!r}") from error
-    except (ValueError, TypeError, AttributeError) as error:
-        raise BadFlavor(f"its flavor cannot be read: {error}") from error
-
-
 def parse_ports(text: str | None) -> frozenset[str]:
     """Read from the network information of an instance the providers of which its ports hold something.
 
@@ -191,7 +161,3 @@ def parse_ports(text: str | None) -> frozenset[str]:
         return frozenset(str(uuid) for uuids in found for uuid in uuids)
     except (ValueError, TypeError, AttributeError):
         return frozenset((UNREADABLE_PORT,))
-
-
-def _read_extra_specs(specs: Any) -> dict[str, str]:
-    return {str(key): str(value) for key, value in (specs or {}).items()}

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reading nova's REST API: versions, pages, one kind of failure. What a document means is in servers.py."""
+"""Reading nova's REST API: versions, pages, one kind of failure."""
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, TypeVar
 
@@ -12,7 +13,6 @@ from keystoneauth1.adapter import Adapter
 from keystoneauth1.session import Session
 
 from osc_placement.migrate.nova.source import Unreadable
-from osc_placement.migrate.nova.waiting import limit_waiting
 
 SUBJECT: Final = "nova's API"
 #: items of one page; nova gives fewer if its [api]/max_limit says so
@@ -130,3 +130,14 @@ def _explain(response: requests.Response) -> str:
         return " ".join(str(fault["message"]).split())
     except (ValueError, TypeError, KeyError, AttributeError):
         return response.reason or "no reason is given"
+
+
+#: seconds, where nobody says otherwise: as long as for an answer of placement, and more than proxies wait
+PATIENCE: Final = 600.0
+
+
+def limit_waiting(session: Session, seconds: float | None = None) -> Session:
+    """The same session, connections and all, that waits so long, or as it did, or `PATIENCE`."""
+    same = copy.copy(session)
+    same.timeout = seconds or session.timeout or PATIENCE
+    return same

@@ -21,9 +21,8 @@ from osc_placement.api.client import PlacementClient
 from osc_placement.errors import PlacementError, UsageError
 from osc_placement.migrate.nova.api_source import ApiSource
 from osc_placement.migrate.nova.ironic import LABEL, IronicSource
-from osc_placement.migrate.nova.rest import NovaApi
+from osc_placement.migrate.nova.rest import NovaApi, limit_waiting
 from osc_placement.migrate.nova.source import ClosableSource, Unreadable
-from osc_placement.migrate.nova.waiting import limit_waiting
 
 #: what a server without Keystone takes for an administrator's, and no secret
 USUAL_TOKEN: Final = "admin"

@@ -7,7 +7,7 @@ import pathlib
 import subprocess
 
 from osc_placement.batch.plan import ProviderState
-from osc_placement.migrate.migrations.bare_metal import NodeEdit, class_of_node
+from osc_placement.migrate.migrations.move_baremetal import NodeEdit, class_of_node
 from osc_placement.migrate.nova.facts import IronicNode
 from osc_placement.model import Inventory
 from tests.functional.migrate.nova_databases import find_nova

@@ -9,8 +9,7 @@ import pytest
 
 from osc_placement.api.concurrency import map_in_order
 from osc_placement.flavor import resources_of
-from osc_placement.migrate.nova.facts import parse_flavor
-from osc_placement.migrate.nova.flavors import STANDARD_CLASSES
+from osc_placement.migrate.nova.flavors import STANDARD_CLASSES, parse_flavor
 from osc_placement.model import Inventory
 from tests.functional.migrate.cloud import IRONIC, embed_flavor
 from tests.functional.migrate.nova_databases import new_uuid

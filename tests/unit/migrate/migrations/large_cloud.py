@@ -14,7 +14,8 @@ import uuid
 from osc_placement.api.consumer import Consumer
 from osc_placement.migrate.migrations.base import Context
 from osc_placement.migrate.migrations.heal_allocations import HealAllocations
-from osc_placement.migrate.nova.facts import Cell, ComputeNode, Instance, parse_flavor
+from osc_placement.migrate.nova.facts import Cell, ComputeNode, Instance
+from osc_placement.migrate.nova.flavors import parse_flavor
 from osc_placement.model import Inventory, Provider, ProviderRecord
 
 INSTANCES, HOSTS, PROJECTS = 100_000, 10_000, 100

@@ -6,7 +6,7 @@ import shlex
 import pytest
 
 from osc_placement.flavor import Flavor
-from osc_placement.migrate.migrations.bare_metal_flavors import FlavorUse, judge_flavors, mend
+from osc_placement.migrate.migrations.move_baremetal import FlavorUse, judge_flavors, mend
 from osc_placement.migrate.nova.facts import Instance
 
 SIZELESS = {"resources:VCPU": "0", "resources:MEMORY_MB": "0", "resources:DISK_GB": "0"}

@@ -5,8 +5,7 @@ import threading
 
 import pytest
 
-from osc_placement.migrate.nova.opening import Opening
-from osc_placement.migrate.nova.source import Unreadable
+from osc_placement.migrate.nova.source import Opening, Unreadable
 
 PATIENCE = 10
 

@@ -4,7 +4,12 @@
 import pytest
 
 from osc_placement.batch.plan import ProviderState
-from osc_placement.migrate.migrations.bare_metal import NodeEdit, claim_of_node, class_of_node, reported_class
+from osc_placement.migrate.migrations.move_baremetal import (
+    NodeEdit,
+    claim_of_node,
+    class_of_node,
+    reported_class,
+)
 from osc_placement.migrate.nova.facts import IronicNode
 from osc_placement.model import Inventory
 

@@ -3,7 +3,7 @@
 
 import pytest
 
-from osc_placement.migrate.nova.connection import resolve_connection
+from osc_placement.migrate.nova.database import resolve_connection
 from osc_placement.migrate.nova.source import Unreadable
 
 MAIN = "mysql+pymysql://nova:s3cret@db1:3306/nova_cell0?charset=utf8#top"
