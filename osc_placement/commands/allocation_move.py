@@ -17,12 +17,12 @@ from osc_placement.api.consumer import Allocations, Consumer, describe_consumers
 from osc_placement.api.retry import retry
 from osc_placement.commands import base
 from osc_placement.commands.allocation import SHOW, without
-from osc_placement.commands.progress import WriteWatch
 from osc_placement.commands.state import STANDARD_STREAM, read_file
 from osc_placement.errors import PlacementError, UsageError
 from osc_placement.model import UNKNOWN_TYPE, canonical_uuid
 from osc_placement.state.document import ConsumerEntry, parse_consumers
 from osc_placement.state.text import parse_yaml
+from osc_placement.terminal.progress import WriteWatch
 
 COLUMNS = ("consumer", "resource_provider", "resources", "project_id", "user_id", "consumer_type")
 

@@ -21,11 +21,11 @@ from osc_lib.command import command
 from osc_placement import microversion
 from osc_placement.api.client import Document, PlacementClient
 from osc_placement.commands.host_aggregate import AggregateNames
-from osc_placement.commands.visible import VisibleFormatter
 from osc_placement.errors import NameNotFound, OutcomeUnknown, PlacementError, is_outcome_unknown
 from osc_placement.microversion import Version
 from osc_placement.model import canonical_uuid, is_uuid
-from osc_placement.printing import printable_lines
+from osc_placement.terminal.escape import printable_lines
+from osc_placement.terminal.tables import VisibleFormatter
 
 EXIT_STATUSES = "Exit status: 0 done; 1 not done, the reason is on stderr; 2 the command line is wrong."
 #: ``{CONSUMER_TYPES}`` in a docstring

@@ -24,8 +24,8 @@ from osc_placement.commands.batch_options import (
     read_selection,
 )
 from osc_placement.commands.host_aggregate import AGGREGATE_HELP
-from osc_placement.commands.progress import ProgressBar
 from osc_placement.errors import UsageError
+from osc_placement.terminal.progress import ProgressBar
 
 
 class BatchCommand(PlanCommand):

@@ -12,7 +12,7 @@ from osc_placement.batch.plan import FACETS, Plan, count_providers
 from osc_placement.commands.batch_execution import PlanCommand
 from osc_placement.commands.batch_options import add_execution, add_overcommit
 from osc_placement.errors import PlacementError
-from osc_placement.printing import printable
+from osc_placement.terminal.escape import printable
 
 
 class PlanOutdated(PlacementError):

@@ -31,12 +31,12 @@ from osc_placement.batch.recovery import check_server
 from osc_placement.batch.reshape_record import KIND
 from osc_placement.batch.reshape_run import Task, execute_reshape
 from osc_placement.commands import base
-from osc_placement.commands.confirmation import ConfirmedCommand
-from osc_placement.commands.progress import ProgressBar, nothing_changed_on_interrupt, stop_on_interrupt
-from osc_placement.commands.screen import look_for
-from osc_placement.commands.visible import show_cell
 from osc_placement.errors import UsageError
-from osc_placement.printing import printable
+from osc_placement.terminal.confirmation import ConfirmedCommand
+from osc_placement.terminal.escape import printable
+from osc_placement.terminal.progress import ProgressBar, nothing_changed_on_interrupt, stop_on_interrupt
+from osc_placement.terminal.screen import screen_of
+from osc_placement.terminal.tables import show_cell
 
 PLAN_COLUMNS: Final = ("uuid", "name", "before", "after", "reason")
 REPORT_COLUMNS: Final = (*PLAN_COLUMNS, "result", "error")
@@ -125,7 +125,7 @@ class PlanCommand(ConfirmedCommand, base.Lister):
             atomic.check_atomic(plan, self.client)
         asks = not (self.is_harmless(parsed_args) or parsed_args.yes)
         if plan.changes and asks:
-            text = format_plan(plan, _ROWS_TO_CONFIRM, width=look_for(self.app.stderr).width)
+            text = format_plan(plan, _ROWS_TO_CONFIRM, width=screen_of(self.app.stderr).width)
             print(text, file=self.app.stderr)
             self.confirm(f"Change {count_providers(len(plan.changes))}?")
         else:

@@ -4,9 +4,7 @@
 from __future__ import annotations
 
 import argparse
-import math
 import pathlib
-import sys
 from collections.abc import Iterable
 from typing import TextIO
 
@@ -14,8 +12,8 @@ from osc_placement import microversion, syntax
 from osc_placement.batch.select import Selection
 from osc_placement.batch.selection import read_provider_names
 from osc_placement.commands import base
-from osc_placement.commands.concurrency import add_concurrency_option
 from osc_placement.errors import PlacementError
+from osc_placement.terminal.values import add_concurrency_option, read_count, read_rate
 
 
 def add_selectors(command: base.PlacementCommand, parser: argparse.ArgumentParser) -> None:
@@ -152,21 +150,21 @@ def add_execution(parser: argparse.ArgumentParser, *, with_atomic: bool = True) 
     group.add_argument(
         "--max-failures",
         metavar="<number>",
-        type=_read_count,
+        type=read_count,
         help="Stop after more failures than this, not counting what the plan refuses; without it every "
         "resource provider is tried",
     )
     group.add_argument(
         "--canary",
         metavar="<number>",
-        type=_read_count,
+        type=read_count,
         default=0,
         help="Change so many first and read them back; go on only if they are as they should be",
     )
     group.add_argument(
         "--throttle",
         metavar="<rate>",
-        type=_read_rate,
+        type=read_rate,
         default=0.0,
         help="Change at most so many a second; the control file of the run can change it while it goes",
     )
@@ -192,19 +190,3 @@ def add_execution(parser: argparse.ArgumentParser, *, with_atomic: bool = True) 
 def add_overcommit(parser: argparse.ArgumentParser, help: str) -> None:
     """Add the option that lets a provider have less than is allocated."""
     parser.add_argument("--allow-overcommitted", action="store_true", help=help)
-
-
-def _read_count(text: str) -> int:
-    if not text.isdecimal() or int(text) > sys.maxsize:
-        raise argparse.ArgumentTypeError(f"must be a whole number, 0 or more, not {text!r}")
-    return int(text)
-
-
-def _read_rate(text: str) -> float:
-    try:
-        rate = float(text)
-    except ValueError:
-        rate = math.nan
-    if not (math.isfinite(rate) and rate > 0):
-        raise argparse.ArgumentTypeError(f"must be a number of changes a second, above 0, not {text!r}")
-    return rate

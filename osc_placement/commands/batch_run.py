@@ -16,9 +16,9 @@ from osc_placement.batch.reshape_run import plan_return
 from osc_placement.commands import base
 from osc_placement.commands.batch_execution import PlanCommand, read_with
 from osc_placement.commands.batch_options import add_execution, add_overcommit
-from osc_placement.commands.visible import LinesColumn
 from osc_placement.errors import UsageError
-from osc_placement.printing import printable
+from osc_placement.terminal.escape import printable
+from osc_placement.terminal.tables import LinesColumn
 
 _LIST_COLUMNS: Final = ("id", "state", "what", "selection", "changes", "applied", "failed", "server")
 _SHOW_COLUMNS: Final = ("uuid", "name", "before", "after", "result", "error")

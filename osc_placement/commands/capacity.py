@@ -10,7 +10,6 @@ from typing import Any, Final
 from osc_placement import syntax
 from osc_placement.api.concurrency import Reading
 from osc_placement.commands import base
-from osc_placement.commands.concurrency import add_concurrency_option
 from osc_placement.commands.flavor import find_flavor
 from osc_placement.commands.reading import require_classes, show_reading
 from osc_placement.commands.state import replace_file
@@ -24,6 +23,7 @@ from osc_placement.report.fit import Fits, Want, count_fits
 from osc_placement.report.flavor import want_of_flavor
 from osc_placement.report.holdings import Holding, class_capacities, sum_by_project
 from osc_placement.report.read import STOCKS, read_cloud, read_holdings, read_sharing
+from osc_placement.terminal.values import add_concurrency_option
 
 _AMOUNTS: Final = ("capacity", "used", "free", "reserved", "percent")
 _FIT_COLUMNS: Final = ("host", "fits", "limited_by")

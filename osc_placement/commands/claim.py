@@ -22,9 +22,9 @@ from osc_placement.commands.candidate_rows import (
     order_candidates,
     read_names,
 )
-from osc_placement.commands.concurrency import read_number
-from osc_placement.commands.progress import WriteWatch
 from osc_placement.errors import Conflict, PlacementError
+from osc_placement.terminal.progress import WriteWatch
+from osc_placement.terminal.values import read_number
 
 #: how many candidates are looked at unless --limit says otherwise
 _LIMIT: Final = 1000

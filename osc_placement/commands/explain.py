@@ -9,12 +9,12 @@ from typing import Any, Final
 from osc_placement import microversion
 from osc_placement.commands import base
 from osc_placement.commands.candidate_query import CandidateQuery
-from osc_placement.commands.concurrency import add_concurrency_option
 from osc_placement.commands.reading import show_reading
 from osc_placement.report.cloud import SHARING_TRAIT, Cloud
 from osc_placement.report.explain import explain_cloud, explain_tree, roots_of_candidates
 from osc_placement.report.query import Query, read_query
 from osc_placement.report.read import read_cloud
+from osc_placement.terminal.values import add_concurrency_option
 
 COLUMNS: Final = ("group", "constraint", "removed", "left")
 HOST_COLUMNS: Final = ("group", "constraint", "met", "detail")

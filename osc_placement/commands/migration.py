@@ -15,9 +15,9 @@ from osc_placement.batch.plan import EXIT_DONE, EXIT_PARTIAL, Plan, Report
 from osc_placement.commands import base
 from osc_placement.commands.batch_execution import PlanCommand
 from osc_placement.commands.batch_options import add_execution
-from osc_placement.commands.concurrency import add_concurrency_option
 from osc_placement.errors import PlacementError, UsageError
-from osc_placement.printing import printable
+from osc_placement.terminal.escape import printable
+from osc_placement.terminal.values import add_concurrency_option
 
 if TYPE_CHECKING:
     from osc_placement.migrate.migrations.base import Assessment, Migration

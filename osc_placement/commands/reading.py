@@ -8,9 +8,9 @@ from contextlib import ExitStack, contextmanager
 from typing import TextIO
 
 from osc_placement.api.concurrency import Reading
-from osc_placement.commands.progress import ProgressBar
 from osc_placement.errors import PlacementError
 from osc_placement.report.cloud import Cloud
+from osc_placement.terminal.progress import ProgressBar
 
 
 @contextmanager

@@ -16,8 +16,6 @@ from osc_placement.batch.reshape import Inventories, Move, ReshapePlan, World, p
 from osc_placement.batch.reshape_record import KIND, describe_moves, undo_of
 from osc_placement.batch.reshape_run import NotKnown, Task, execute_reshape, plan_return, read_world
 from osc_placement.commands import base
-from osc_placement.commands.confirmation import ConfirmedCommand
-from osc_placement.commands.progress import WriteWatch, nothing_changed_on_interrupt
 from osc_placement.commands.reshape_moves import (
     MoveAction,
     NamedMove,
@@ -25,13 +23,15 @@ from osc_placement.commands.reshape_moves import (
     read_moves,
     read_pins,
 )
-from osc_placement.commands.screen import look_for, write_lines
 from osc_placement.commands.state import STANDARD_STREAM, read_file
 from osc_placement.errors import PlacementError, UsageError
 from osc_placement.model import Provider
-from osc_placement.printing import printable
 from osc_placement.report.cloud import Cloud, Node, Stock
 from osc_placement.report.tree import draw_trees
+from osc_placement.terminal.confirmation import ConfirmedCommand
+from osc_placement.terminal.escape import printable
+from osc_placement.terminal.progress import WriteWatch, nothing_changed_on_interrupt
+from osc_placement.terminal.screen import screen_of, write_lines
 
 COLUMNS: Final = ("what", "resource_class", "amount", "from", "to")
 INVENTORY: Final = "inventory"
@@ -250,10 +250,11 @@ def plan_rows(plan: ReshapePlan) -> Iterator[tuple[Any, ...]]:
 
 
 def _show_trees(plan: ReshapePlan, stream: TextIO) -> None:
-    look = look_for(stream, brief=True)
+    screen = screen_of(stream, brief=True)
     before = _draw(plan.world, plan.world.inventories, plan.world)
     after = _draw(plan.world, plan.inventories, plan)
-    write_lines(stream, ["before:", *draw_trees(before, look), "", "after:", *draw_trees(after, look), ""])
+    shown = [*draw_trees(before, screen), "", "after:", *draw_trees(after, screen)]
+    write_lines(stream, ["before:", *shown, ""])
 
 
 def _draw(world: World, inventories: Mapping[str, Inventories], usage: World | ReshapePlan) -> Cloud:

@@ -11,18 +11,18 @@ from typing import Final
 
 from osc_placement import microversion
 from osc_placement.commands import base
-from osc_placement.commands.concurrency import add_concurrency_option
-from osc_placement.commands.confirmation import ConfirmedCommand
 from osc_placement.commands.host_aggregate import AGGREGATE_HELP
-from osc_placement.commands.progress import ProgressBar, nothing_changed_on_interrupt, stop_on_interrupt
 from osc_placement.commands.reading import show_reading
 from osc_placement.errors import PlacementError
-from osc_placement.printing import printable
 from osc_placement.state import read, write
 from osc_placement.state.description import describe_leftover, describe_plan
 from osc_placement.state.plan import ApplyPlan, Kind, Leftover, plan_apply
 from osc_placement.state.selection import NoTreeSelected, Selection
 from osc_placement.state.text import format_document, parse_text
+from osc_placement.terminal.confirmation import ConfirmedCommand
+from osc_placement.terminal.escape import printable
+from osc_placement.terminal.progress import ProgressBar, nothing_changed_on_interrupt, stop_on_interrupt
+from osc_placement.terminal.values import add_concurrency_option
 from osc_placement.whole_file import write_whole
 
 STANDARD_STREAM: Final = "-"

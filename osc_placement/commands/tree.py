@@ -10,15 +10,15 @@ from typing import Final
 
 from osc_placement import microversion
 from osc_placement.commands import base
-from osc_placement.commands.concurrency import add_concurrency_option
 from osc_placement.commands.reading import show_reading
-from osc_placement.commands.screen import look_for, write_lines
 from osc_placement.commands.state import replace_file
-from osc_placement.printing import is_printable
 from osc_placement.report.cloud import Cloud
 from osc_placement.report.read import read_cloud
 from osc_placement.report.tree import draw_dot, draw_mermaid, draw_trees, trees_to_json
 from osc_placement.report.tree_page import tree_page
+from osc_placement.terminal.escape import is_printable
+from osc_placement.terminal.screen import screen_of, write_lines
+from osc_placement.terminal.values import add_concurrency_option
 
 
 def _as_json(cloud: Cloud) -> Iterator[str]:
@@ -86,7 +86,7 @@ class ShowTree(base.PlacementCommand):
             replace_file(parsed_args.html, [tree_page(cloud)])
         elif parsed_args.format == TEXT:
             write_lines(
-                self.app.stdout, draw_trees(cloud, look_for(self.app.stdout, brief=parsed_args.brief))
+                self.app.stdout, draw_trees(cloud, screen_of(self.app.stdout, brief=parsed_args.brief))
             )
         else:
             write_lines(self.app.stdout, _WRITERS[parsed_args.format](cloud))

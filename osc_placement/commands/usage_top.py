@@ -8,11 +8,11 @@ from typing import Any, Final
 
 from osc_placement import microversion, syntax
 from osc_placement.commands import base
-from osc_placement.commands.concurrency import add_concurrency_option
 from osc_placement.commands.reading import require_classes, show_reading
 from osc_placement.errors import UsageError
 from osc_placement.report.holdings import Holding, class_capacities, rank, sum_by_project
 from osc_placement.report.read import STOCKS, read_cloud, read_holdings
+from osc_placement.terminal.values import add_concurrency_option
 
 _DEFAULT_LIMIT: Final = 10
 

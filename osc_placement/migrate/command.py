@@ -4,17 +4,17 @@
 from __future__ import annotations
 
 import argparse
+import json
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from osc_placement.migrate import tables
 from osc_placement.migrate.migrations.base import Assessment, Context, Migration
 from osc_placement.migrate.nova.settings import Settings
 from osc_placement.migrate.nova.source import Opening
 from osc_placement.migrate.runner import Execution
-from osc_placement.printing import printable_lines
+from osc_placement.terminal.escape import printable_lines
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Command:
     def show(self, document: Mapping[str, Any], text: Sequence[str]) -> None:
         """Print the document, or the text that says the same to people, nothing of which moves a cursor."""
         if self.options.format == "json":
-            print(tables.format_json(document))
+            print(json.dumps(document, indent=2))
             return
         for line in filter(None, text):
             print(printable_lines(line))

@@ -8,7 +8,7 @@ from typing import Final
 from keystoneauth1 import exceptions as keystone
 
 from osc_placement.errors import OutcomeUnknown, PlacementError, is_outcome_unknown
-from osc_placement.printing import printable
+from osc_placement.terminal.escape import printable
 
 #: whatever else is raised is a fault of the program
 FAILURES: Final = (PlacementError, keystone.ClientException, OSError)

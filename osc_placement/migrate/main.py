@@ -22,7 +22,7 @@ from osc_placement.migrate.failures import explain
 from osc_placement.migrate.nova.settings import Settings
 from osc_placement.migrate.options import parse
 from osc_placement.migrate.runner import Execution
-from osc_placement.printing import printable
+from osc_placement.terminal.escape import printable
 
 #: as the shell says of a program that SIGPIPE ended, which is what most do
 EXIT_CLOSED_PIPE: Final = 128 + signal.SIGPIPE

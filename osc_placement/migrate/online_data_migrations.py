@@ -19,6 +19,7 @@ from osc_placement.migrate.migrations.base import Assessment
 from osc_placement.migrate.problem import Problem
 from osc_placement.migrate.runner import Run
 from osc_placement.migrate.showing import carry_out
+from osc_placement.terminal.tables import format_table
 
 #: as those of nova-manage
 _MORE: Final = 1
@@ -120,7 +121,7 @@ def _show(command: Command, tally: Tally) -> None:
     runs = [
         f"Run {run['run']}, {run['migration']}; {command.describe_undo(run['run'])}" for run in tally.runs
     ]
-    command.show(document, [*lines, tables.format_table(_COLUMNS, tally.rows), tally.halted, *runs])
+    command.show(document, [*lines, format_table(_COLUMNS, tally.rows), tally.halted, *runs])
 
 
 def _describe_errors(errors: Sequence[tables.Row]) -> list[str]:

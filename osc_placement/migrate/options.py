@@ -7,12 +7,11 @@ import argparse
 from collections.abc import Sequence
 from typing import Any, Final
 
-from osc_placement.api.concurrency import CONCURRENCY
 from osc_placement.migrate import commands, online_data_migrations, run_commands
 from osc_placement.migrate.nova.notifications import TOPIC
 from osc_placement.migrate.nova.settings import USUAL_TOKEN
-from osc_placement.migrate.nova.shard import WHOLE, parse_shard
-from osc_placement.migrate.option_values import read_count, read_rate, read_seconds, reader
+from osc_placement.migrate.nova.shard import WHOLE, Shard, parse_shard
+from osc_placement.terminal.values import add_concurrency_option, read_positive, read_rate, read_seconds
 
 Subparsers = Any
 
@@ -107,7 +106,7 @@ def _add_access(parser: argparse.ArgumentParser) -> None:
     access.add_argument(
         "--timeout",
         metavar="<seconds>",
-        type=reader(read_seconds),
+        type=read_seconds,
         help="How long to wait for each answer of placement, nova's API or Ironic (default: 600, or what "
         "[placement]/timeout and [ironic]/timeout say)",
     )
@@ -117,16 +116,16 @@ def _add_execution(parser: argparse.ArgumentParser) -> None:
     execution = parser.add_argument_group("execution")
     execution.add_argument("--dry-run", action="store_true", help="Show what would be done, and do nothing")
     execution.add_argument(
-        "--max-count", metavar="<number>", type=reader(read_count), help="Change at most so many"
+        "--max-count", metavar="<number>", type=read_positive, help="Change at most so many"
     )
     execution.add_argument(
         "--max-failures",
         metavar="<number>",
-        type=reader(read_count),
+        type=read_positive,
         help="Stop after more failures than these, not counting what is refused before it is tried",
     )
     execution.add_argument(
-        "--throttle", metavar="<rate>", type=reader(read_rate), default=0.0, help="Writes a second at most"
+        "--throttle", metavar="<rate>", type=read_rate, default=0.0, help="Writes a second at most"
     )
     _add_concurrency(execution)
     _add_format(parser)
@@ -141,17 +140,11 @@ def _add_nova_exit_codes(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_concurrency(parser: argparse._ActionsContainer) -> None:
-    parser.add_argument(
-        "--concurrency",
-        metavar="<number>",
-        type=reader(read_count),
-        default=CONCURRENCY,
-        help=f"How many requests to have under way at once (default: {CONCURRENCY})",
-    )
+    add_concurrency_option(parser, read_positive)
     parser.add_argument(
         "--shard",
         metavar="<I/N>",
-        type=reader(parse_shard),
+        type=_read_shard,
         default=WHOLE,
         help="Only part I of N of the hosts, so that N processes share the work",
     )
@@ -199,7 +192,7 @@ def _add_aggregates(subparsers: Subparsers) -> None:
     parser.add_argument(
         "--interval",
         metavar="<seconds>",
-        type=reader(read_seconds),
+        type=read_seconds,
         help=f"With --follow: seconds between two comparisons (default: {commands.INTERVAL:g})",
     )
     parser.add_argument(
@@ -307,10 +300,10 @@ def _add_online_data_migrations(subparsers: Subparsers) -> None:
         "stderr.",
     )
     parser.add_argument(
-        "--max-count", metavar="<number>", type=reader(read_count), help="Change at most so many, in all"
+        "--max-count", metavar="<number>", type=read_positive, help="Change at most so many, in all"
     )
     parser.add_argument(
-        "--throttle", metavar="<rate>", type=reader(read_rate), default=0.0, help="Writes a second at most"
+        "--throttle", metavar="<rate>", type=read_rate, default=0.0, help="Writes a second at most"
     )
     _add_concurrency(parser)
     _add_format(parser)
@@ -337,7 +330,7 @@ def _add_audit(subparsers: Subparsers) -> None:
     parser.add_argument(
         "--max-removals",
         metavar="<number>",
-        type=reader(read_count),
+        type=read_positive,
         help="Remove from so many consumers at most, or from none (default: 5, or a tenth of all consumers "
         "if that is more)",
     )
@@ -367,3 +360,10 @@ def _add_runs(subparsers: Subparsers) -> None:
             action.add_argument("--force", action="store_true", help="Even where somebody changed it since")
         _add_format(action)
         action.set_defaults(run=run)
+
+
+def _read_shard(text: str) -> Shard:
+    try:
+        return parse_shard(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error

@@ -11,7 +11,8 @@ from osc_placement.batch.plan import EXIT_DONE, EXIT_PARTIAL
 from osc_placement.migrate import runner, tables
 from osc_placement.migrate.command import Command
 from osc_placement.migrate.showing import show_run as show_what_was_done
-from osc_placement.printing import printable
+from osc_placement.terminal.escape import printable
+from osc_placement.terminal.tables import format_table
 
 
 def list_runs(command: Command) -> int:
@@ -24,7 +25,7 @@ def list_runs(command: Command) -> int:
             continue
         facts = (run.header.id, run.header.started, run.header.edit.title, run.state, run.applied, run.failed)
         rows.append(dict(zip(_RUN_COLUMNS, facts, strict=True)))
-    command.show({"runs": rows}, [tables.format_table(_RUN_COLUMNS, rows) or "There are no runs."])
+    command.show({"runs": rows}, [format_table(_RUN_COLUMNS, rows) or "There are no runs."])
     for line in damaged:
         print(printable(f"placement-migrate: {line}"), file=sys.stderr)
     return EXIT_PARTIAL if damaged else EXIT_DONE
@@ -42,7 +43,7 @@ def show_run(command: Command) -> int:
         result, error = (str(ending.result), ending.error or ending.note) if ending else ("unknown", "")
         rows.append({**tables.change_row(change), "result": result, "error": error})
     summary = f"Run {run.header.id}, {run.header.edit.title}: {run.state}"
-    table = tables.format_table(tables.REPORT_COLUMNS, rows)
+    table = format_table(tables.REPORT_COLUMNS, rows)
     command.show({"id": run.header.id, "state": run.state, "rows": rows}, [table, summary])
     return EXIT_DONE
 

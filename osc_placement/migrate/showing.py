@@ -12,8 +12,9 @@ from osc_placement.migrate import runner, tables
 from osc_placement.migrate.command import Command
 from osc_placement.migrate.migrations.base import Assessment, Context
 from osc_placement.migrate.problem import Problem
-from osc_placement.migrate.progress import Progress
 from osc_placement.migrate.runner import Execution, Run
+from osc_placement.terminal.progress import ProgressLine
+from osc_placement.terminal.tables import format_table
 
 Item = TypeVar("Item")
 #: of a table or a list
@@ -37,7 +38,7 @@ def run_or_show(command: Command, context: Context, assessment: Assessment) -> R
 def carry_out(context: Context, assessment: Assessment, execution: Execution) -> Run:
     """Carry the plan out, with a line that says how far it is."""
     plan, _ = runner.limit(assessment.plan, execution.max_count)
-    with Progress(plan.edit.title, len(plan.changes), sys.stderr) as progress:
+    with ProgressLine(plan.edit.title, len(plan.changes), sys.stderr) as progress:
         return runner.carry_out(context.client, assessment, execution, progress.advance)
 
 
@@ -90,4 +91,4 @@ def _show(
     problems = assessment.problems
     document = {"rows": rows, "findings": [tables.problem_row(each) for each in problems], **more}
     lines = [f"Left alone: {line}" for line in tables.describe_problems(problems)]
-    command.show(document, [tables.format_table(columns, rows, assessment.names), *lines, *summary])
+    command.show(document, [format_table(columns, rows, assessment.names), *lines, *summary])

@@ -3,17 +3,13 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from prettytable import PrettyTable
-
 from osc_placement.batch.difference import describe_difference
 from osc_placement.batch.plan import Change, Outcome
 from osc_placement.migrate.problem import Problem, Reason
-from osc_placement.printing import printable
 
 Row = Mapping[str, Any]
 PLAN_COLUMNS: Final = ("uuid", "name", "before", "after", "note")
@@ -58,36 +54,3 @@ def describe_problems(problems: Sequence[Problem]) -> list[str]:
             lines.append(str(problem))
     more = {text: count - _MOST_ALIKE for text, count in counts.items() if count > _MOST_ALIKE}
     return lines + [f"... and {count} more, which -f json has: {text}" for text, count in more.items()]
-
-
-def format_table(columns: Sequence[str], rows: Sequence[Row], names: Mapping[str, str] | None = None) -> str:
-    """The rows as a table, without columns that say nothing; nothing if there are no rows.
-
-    ``names`` has what people call a UUID, in cells that begin with it.
-    """
-    if not rows:
-        return ""
-    cells = {column: [_cell(row[column], names or {}) for row in rows] for column in columns}
-    told = [column for column in columns if any(cells[column]) and cells[column] != cells[columns[0]]]
-    table = PrettyTable([column.replace("_", " ") for column in (columns[0], *told)])
-    table.align = "l"
-    table.add_rows(
-        [list(row) for row in zip(*(cells[column] for column in (columns[0], *told)), strict=True)]
-    )
-    return table.get_string()
-
-
-def format_json(document: Mapping[str, Any]) -> str:
-    """The same for programs."""
-    return json.dumps(document, indent=2)
-
-
-def _cell(value: object, names: Mapping[str, str]) -> str:
-    if isinstance(value, list):
-        return "\n".join(printable(_name(text, names)) for text in value)
-    return printable(str(value))
-
-
-def _name(text: str, names: Mapping[str, str]) -> str:
-    uuid, colon, rest = text.partition(":")
-    return f"{names.get(uuid, uuid)}{colon}{rest}"

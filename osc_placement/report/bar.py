@@ -1,44 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How full something is, in numbers, words and blocks; the marks that an encoding has. Pure."""
+"""How full something is, in numbers, words and blocks. Pure."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
-
-#: how a piece of text is meant: it says nothing that the text does not say too
-Style = Literal["name", "aside", "low", "middle", "high"]
+from osc_placement.terminal.screen import Marks, Style
 
 #: per cent from which on something is rather full, and very full
 MIDDLE = 70
 HIGH = 90
-
-
-@dataclass(frozen=True, slots=True)
-class Marks:
-    """The characters that bars and trees are drawn with."""
-
-    full: str
-    empty: str
-    branch: str
-    last: str
-    line: str
-    gap: str
-
-
-BLOCKS = Marks("█", "░", "├─ ", "└─ ", "│  ", "   ")
-ASCII = Marks("#", ".", "|- ", "`- ", "|  ", "   ")
-
-
-def marks_for(encoding: str | None) -> Marks:
-    """The best marks that text in this encoding can have."""
-    try:
-        "".join((BLOCKS.full, BLOCKS.empty, BLOCKS.branch, BLOCKS.last, BLOCKS.line)).encode(
-            encoding or "ascii"
-        )
-    except (LookupError, UnicodeEncodeError):
-        return ASCII
-    return BLOCKS
 
 
 def percent_of(used: int, capacity: int) -> float | None:

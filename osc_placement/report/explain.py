@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from osc_placement.printing import printable
 from osc_placement.report.cloud import Cloud, Node
 from osc_placement.report.query import Condition, Group, Query
 from osc_placement.report.shortage import describe_shortage
+from osc_placement.terminal.escape import printable
 
 #: by resource class; a group that one provider has to meet has the key ``ONE``
 Sets = Mapping[str, Sequence[Node]]

@@ -15,9 +15,10 @@ from importlib import resources
 from string import Template
 from typing import Final
 
-from osc_placement.printing import printable
-from osc_placement.report.bar import MIDDLE, Style, format_percent, level_of, percent_of
+from osc_placement.report.bar import MIDDLE, format_percent, level_of, percent_of
 from osc_placement.report.cloud import Cloud
+from osc_placement.terminal.escape import printable
+from osc_placement.terminal.screen import Style
 
 #: how many parts the scale from empty to full has in the plot of a class
 _BINS: Final = 10

@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from osc_placement.model import Inventory
-from osc_placement.printing import printable
 from osc_placement.report.cloud import Node, Stock
+from osc_placement.terminal.escape import printable
 
 
 def can_give(stock: Stock | None, amount: int) -> bool:

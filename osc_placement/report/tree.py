@@ -4,78 +4,52 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from osc_placement.printing import printable
-from osc_placement.report.bar import (
-    BLOCKS,
-    Marks,
-    Style,
-    draw_bar,
-    format_percent,
-    level_of,
-)
+from osc_placement.report.bar import draw_bar, format_percent, level_of
 from osc_placement.report.cloud import Cloud, Node, Stock
+from osc_placement.terminal.escape import printable
+from osc_placement.terminal.screen import Screen
 
 _BAR_CELLS: Final = 10
 _NARROWEST: Final = 20
 
 
-def _plain(text: str, _style: Style) -> str:
-    return text
-
-
-@dataclass(frozen=True, slots=True)
-class Look:
-    """How trees are drawn as text.
-
-    ``width`` is that of a line, None for any; ``paint`` colours a piece of text; ``brief`` leaves traits,
-    aggregates and UUIDs out.
-    """
-
-    width: int | None = None
-    marks: Marks = BLOCKS
-    paint: Callable[[str, Style], str] = _plain
-    brief: bool = False
-
-
-def draw_trees(cloud: Cloud, look: Look) -> Iterator[str]:
+def draw_trees(cloud: Cloud, screen: Screen) -> Iterator[str]:
     """Line by line: every tree, a provider before what is below it."""
     # not recursive: a chain of providers may be longer than the stack is deep
+    marks = screen.marks
     waiting: list[tuple[Node, str, str]] = [(root, "", "") for root in reversed(cloud.roots)]
     while waiting:
         node, lead, indent = waiting.pop()
         children = cloud.children(node)
-        yield from _draw_node(node, lead, indent + (look.marks.line if children else look.marks.gap), look)
+        yield from _draw_node(node, lead, indent + (marks.line if children else marks.gap), screen)
         for position, child in enumerate(reversed(children)):
-            mark, below = (
-                (look.marks.last, look.marks.gap) if position == 0 else (look.marks.branch, look.marks.line)
-            )
+            mark, below = (marks.last, marks.gap) if position == 0 else (marks.branch, marks.line)
             waiting.append((child, indent + mark, indent + below))
 
 
-def _draw_node(node: Node, lead: str, indent: str, look: Look) -> Iterator[str]:
+def _draw_node(node: Node, lead: str, indent: str, screen: Screen) -> Iterator[str]:
     name, uuid = printable(node.name), printable(node.uuid)
-    if look.brief:
-        yield lead + look.paint(name, "name")
-    elif look.width is None or len(lead) + len(name) + 2 + len(uuid) <= look.width:
-        yield f"{lead}{look.paint(name, 'name')}  {look.paint(uuid, 'aside')}"
+    if screen.brief:
+        yield lead + screen.paint(name, "name")
+    elif screen.width is None or len(lead) + len(name) + 2 + len(uuid) <= screen.width:
+        yield f"{lead}{screen.paint(name, 'name')}  {screen.paint(uuid, 'aside')}"
     else:
-        yield lead + look.paint(name, "name")
-        yield indent + look.paint(uuid, "aside")
+        yield lead + screen.paint(name, "name")
+        yield indent + screen.paint(uuid, "aside")
     longest = max(map(len, node.stocks), default=0)
     for resource_class, stock in node.stocks.items():
-        yield _draw_stock(printable(resource_class).ljust(longest), stock, indent, look)
-    if not look.brief:
-        yield from _draw_names("traits", node.traits, indent, look)
-        yield from _draw_names("aggregates", node.aggregates, indent, look)
+        yield _draw_stock(printable(resource_class).ljust(longest), stock, indent, screen)
+    if not screen.brief:
+        yield from _draw_names("traits", node.traits, indent, screen)
+        yield from _draw_names("aggregates", node.aggregates, indent, screen)
 
 
-def _draw_stock(resource_class: str, stock: Stock, indent: str, look: Look) -> str:
-    bar = look.paint(
-        draw_bar(stock.used, stock.capacity, _BAR_CELLS, look.marks), level_of(stock.used, stock.capacity)
+def _draw_stock(resource_class: str, stock: Stock, indent: str, screen: Screen) -> str:
+    bar = screen.paint(
+        draw_bar(stock.used, stock.capacity, _BAR_CELLS, screen.marks), level_of(stock.used, stock.capacity)
     )
     plain = (
         f"{indent}{resource_class} {'x' * _BAR_CELLS} {format_percent(stock.used, stock.capacity):>5}"
@@ -83,9 +57,9 @@ def _draw_stock(resource_class: str, stock: Stock, indent: str, look: Look) -> s
     )
     line = plain.replace(f" {'x' * _BAR_CELLS} ", f" {bar} ", 1)
     aside = describe_terms(stock)
-    if not aside or (look.width is not None and len(plain) + 2 + len(aside) > look.width):
+    if not aside or (screen.width is not None and len(plain) + 2 + len(aside) > screen.width):
         return line
-    return f"{line}  {look.paint(aside, 'aside')}"
+    return f"{line}  {screen.paint(aside, 'aside')}"
 
 
 def describe_terms(stock: Stock) -> str:
@@ -98,11 +72,11 @@ def describe_terms(stock: Stock) -> str:
     return f"({text})" if text else ""
 
 
-def _draw_names(title: str, names: Iterable[str], indent: str, look: Look) -> Iterator[str]:
+def _draw_names(title: str, names: Iterable[str], indent: str, screen: Screen) -> Iterator[str]:
     if not names:
         return
     hanging = indent + " " * (len(title) + 2)
-    width = max(look.width or 100, len(hanging) + _NARROWEST)
+    width = max(screen.width or 100, len(hanging) + _NARROWEST)
     for line in textwrap.wrap(
         printable(" ".join(sorted(names))),
         width,
@@ -111,7 +85,7 @@ def _draw_names(title: str, names: Iterable[str], indent: str, look: Look) -> It
         break_long_words=False,
         break_on_hyphens=False,
     ):
-        yield indent + look.paint(line.removeprefix(indent), "aside")
+        yield indent + screen.paint(line.removeprefix(indent), "aside")
 
 
 def trees_to_json(cloud: Cloud) -> list[dict[str, Any]]:

@@ -13,10 +13,10 @@ from typing import Any, Final, TypeVar
 import yaml
 
 from osc_placement.errors import PlacementError
-from osc_placement.printing import is_printable
 from osc_placement.state import emit
 from osc_placement.state.document import Document, iterate_plain, parse_document
 from osc_placement.state.node import InvalidDocument, Path
+from osc_placement.terminal.escape import is_printable
 
 Parsed = TypeVar("Parsed")
 

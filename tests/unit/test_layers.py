@@ -16,7 +16,8 @@ PACKAGE = "osc_placement"
 
 #: what client and server both have to spell alike
 SHARED = ("codes", "microversion", "model")
-LEAVES = (*SHARED, "errors", "flavor", "printing", "syntax")
+BASE = (*SHARED, "errors", "flavor", "syntax")
+LEAVES = (*BASE, "terminal")
 
 #: what a part of the package may import of the package, besides itself; of two that match, the longer counts
 ARROWS = {
@@ -26,16 +27,16 @@ ARROWS = {
     "model": (),
     "errors": ("codes",),
     "flavor": ("model",),
-    "printing": (),
     "syntax": ("errors", "model"),
     "whole_file": (),
-    "api": LEAVES,
-    "api.transport": LEAVES,
-    "api.operations": ("api.transport", *LEAVES),
+    "terminal": ("api.concurrency", "errors"),
+    "api": BASE,
+    "api.transport": BASE,
+    "api.operations": ("api.transport", *BASE),
     # threads and nothing else
     "api.concurrency": (),
-    "api.consumer": LEAVES,
-    "api.retry": LEAVES,
+    "api.consumer": BASE,
+    "api.retry": BASE,
     # the public name of the client
     "client": ("api.client",),
     "batch": ("api", "whole_file", *LEAVES),
@@ -112,7 +113,7 @@ LIBRARIES = {
     "oslo_policy": ("server",),
     "keystonemiddleware": ("server.auth",),
     "requests": ("api.transport", "migrate.nova.rest", "server.testing", "server.wsgi_adapter"),
-    "rich": ("commands",),
+    "rich": ("terminal",),
 }
 
 #: these import nothing but the standard library and what ARROWS allows them

@@ -16,7 +16,7 @@ from osc_placement.batch.plan import ProviderState
 from osc_placement.errors import PlacementError, UsageError
 from osc_placement.migrate.migrations.base import Assessment
 from osc_placement.migrate.nova.settings import Misconfigured
-from osc_placement.printing import printable
+from osc_placement.terminal.escape import printable
 
 #: compare nova with placement
 Look = Callable[[], Assessment]

@@ -5,9 +5,10 @@ import json
 
 import pytest
 
-from osc_placement.printing import printable
-from osc_placement.report.bar import ASCII, BLOCKS, draw_bar, format_percent, level_of, marks_for
-from osc_placement.report.tree import Look, draw_dot, draw_mermaid, draw_trees, trees_to_json
+from osc_placement.report.bar import draw_bar, format_percent, level_of
+from osc_placement.report.tree import draw_dot, draw_mermaid, draw_trees, trees_to_json
+from osc_placement.terminal.escape import printable
+from osc_placement.terminal.screen import ASCII, BLOCKS, Screen, marks_for
 from tests.unit.report.clouds import cloud, node, stock
 
 TREE = cloud(
@@ -21,7 +22,7 @@ HOSTILE = 'x"];</script><b>\x1b[31m\u202e'
 
 def test_a_child_stands_below_its_parent():
     """Lines lead from each provider to those below it, and a bar says how full each class is."""
-    assert list(draw_trees(TREE, Look(brief=True))) == [
+    assert list(draw_trees(TREE, Screen(brief=True))) == [
         "host",
         "│  DISK_GB █████░░░░░  50 %  50 of 100",
         "├─ numa0",
@@ -39,7 +40,7 @@ def test_lines_keep_to_the_width():
     wide = cloud(
         *wide.nodes, node("child", "compute-0001.rack-0001.example.org", MEMORY_MB=stock(10**9, 10**8))
     )
-    lines = list(draw_trees(wide, Look(60)))
+    lines = list(draw_trees(wide, Screen(60)))
     assert max(map(len, lines)) <= 60
     assert all(any(trait in line for line in lines) for trait in traits)
 
@@ -47,7 +48,7 @@ def test_lines_keep_to_the_width():
 def test_a_deep_chain_is_drawn():
     """There is no depth at which drawing fails."""
     chain = [node("n0"), *(node(f"n{number}", f"n{number - 1}") for number in range(1, 3000))]
-    assert sum(1 for _ in draw_trees(cloud(*chain), Look(brief=True))) == 3000
+    assert sum(1 for _ in draw_trees(cloud(*chain), Screen(brief=True))) == 3000
 
 
 @pytest.mark.parametrize(
@@ -78,7 +79,7 @@ def test_marks_are_what_the_encoding_has():
 def test_a_name_cannot_steer_a_terminal():
     """Escape sequences and marks that turn the writing round are spelled out."""
     assert printable(HOSTILE) == 'x"];</script><b>\\x1b[31m\\u202e'
-    assert all(line.isprintable() for line in draw_trees(cloud(node(HOSTILE)), Look()))
+    assert all(line.isprintable() for line in draw_trees(cloud(node(HOSTILE)), Screen()))
 
 
 def test_drawings_have_all_providers_and_arrows():

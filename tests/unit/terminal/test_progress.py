@@ -8,8 +8,8 @@ import signal
 
 import pytest
 
-from osc_placement.commands import progress
-from osc_placement.commands.progress import ProgressBar, stop_on_interrupt
+from osc_placement.terminal import progress
+from osc_placement.terminal.progress import ProgressBar, stop_on_interrupt
 
 
 class Terminal(io.StringIO):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Text of others as a terminal may show it: control and formatting characters are spelled out. Pure."""
+"""Names and messages of others made safe for a terminal: control and formatting characters escaped. Pure."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ def is_printable(text: str) -> bool:
 
 
 def printable_lines(text: str) -> str:
-    """Spell out what would move a terminal's cursor in each line of a text; its line ends stay."""
+    """Escape what would move a terminal's cursor in each line of a text, and keep its line ends."""
     return text if text.isprintable() else "\n".join(map(printable, text.split("\n")))
 
 
 def printable(text: str) -> str:
-    """Text that a terminal shows as it is: what would move its cursor or colour it is spelled out."""
+    """Escape what would move a terminal's cursor or change its colours, line ends included."""
     if text.isprintable():
         return text
     return "".join(

@@ -1,28 +1,31 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Asking before something is changed: on a terminal, or not at all."""
+"""Confirmation of a change by a person on a terminal."""
 
 from __future__ import annotations
 
 import argparse
+from typing import Any
 
-from osc_placement.commands import base
 from osc_placement.errors import PlacementError, UsageError
-from osc_placement.printing import printable
+from osc_placement.terminal.escape import printable
 
 
-class ConfirmedCommand(base.PlacementCommand):
-    """A command that shows what it would change and asks, unless ``--yes`` is given."""
+class ConfirmedCommand:
+    """Mixin of commands that show what they would change and ask, unless ``--yes`` is given."""
+
+    #: cliff's application, which has the streams
+    app: Any
 
     def is_harmless(self, parsed_args: argparse.Namespace) -> bool:
-        """Whether nothing will be written to the server."""
+        """Return whether nothing will be written to the server."""
         return bool(parsed_args.dry_run)
 
     def is_attended(self) -> bool:
-        """Whether somebody can be asked; a stream that was closed is None."""
+        """Return whether there is a terminal to ask on; a stream that was closed is None."""
         return all(stream is not None and stream.isatty() for stream in (self.app.stdin, self.app.stderr))
 
     def require_somebody(self, parsed_args: argparse.Namespace) -> None:
-        """Raise UsageError where somebody has to be asked and nobody can be."""
+        """Raise UsageError if a confirmation is needed and there is no terminal to ask on."""
         if not (self.is_harmless(parsed_args) or parsed_args.yes or self.is_attended()):
             raise UsageError(
                 "Nothing was changed: without a terminal to confirm on, give --yes to change "
@@ -30,7 +33,7 @@ class ConfirmedCommand(base.PlacementCommand):
             )
 
     def confirm(self, question: str) -> None:
-        """Ask about what was shown; PlacementError unless it is a yes."""
+        """Ask a question; raise PlacementError unless the answer is yes."""
         print(f"{printable(question)} [y/N] ", end="", file=self.app.stderr, flush=True)
         if self.app.stdin.readline().strip().lower() not in ("y", "yes"):
             raise PlacementError("Nothing was changed: not confirmed")

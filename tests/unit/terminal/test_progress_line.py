@@ -5,7 +5,7 @@ import io
 
 import pytest
 
-from osc_placement.migrate import progress
+from osc_placement.terminal import progress
 
 
 class Terminal(io.StringIO):
@@ -18,14 +18,14 @@ class Terminal(io.StringIO):
 
 def count(stream, number):
     """Count so many of 5."""
-    with progress.Progress("Healing", 5, stream) as shown:
+    with progress.ProgressLine("Healing", 5, stream) as shown:
         for _ in range(number):
             shown.advance(None)
 
 
 def test_terminal_sees_the_count_and_then_nothing_of_it(monkeypatch):
     """Each is told, and the line is cleared in the end."""
-    monkeypatch.setattr(progress, "_INTERVAL", 0)
+    monkeypatch.setattr(progress, "_SECONDS_BETWEEN_COUNTS", 0)
     terminal = Terminal()
     count(terminal, 2)
     lines = terminal.getvalue().split("\r\x1b[K")

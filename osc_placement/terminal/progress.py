@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a long command shows while it works, and how it is stopped.
-
-On a terminal a bar; elsewhere a plain line on standard error every minute, which logs can keep.
-"""
+"""Progress of a long command on standard error, and its end by Ctrl-C or SIGTERM."""
 
 from __future__ import annotations
 
@@ -13,52 +10,91 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType, TracebackType
-from typing import TYPE_CHECKING, Final, TextIO
+from typing import TYPE_CHECKING, Final, Self, TextIO
 
-from osc_placement.printing import printable
+from osc_placement.terminal.escape import printable
 
 if TYPE_CHECKING:
     from rich.progress import Progress
 
+#: seconds of work before a bar is drawn
 _QUIET_SECONDS: Final = 0.5
 _SECONDS_BETWEEN_LINES: Final = 60.0
+_SECONDS_BETWEEN_COUNTS: Final = 0.1
 _INTERRUPTED: Final = 130
 _SHOW_CURSOR: Final = "\x1b[?25h"
+_CLEAR_LINE: Final = "\r\x1b[K"
 
 
-class ProgressBar:
-    """A bar on a terminal, drawn once the work has taken half a second; elsewhere a line now and then."""
+class _Progress:
+    """A count of items that are done, shown on a stream; a standard error that was closed is None."""
 
     def __init__(self, title: str, total: int | None, stream: TextIO | None) -> None:
         self._title = title
         self._total = total
-        # a standard error that was closed is None
         self._stream = stream
-        self._wanted = stream is not None and stream.isatty()
-        self._begin = self._told = time.monotonic()
+        self._is_terminal = stream is not None and stream.isatty()
         self._done = 0
-        self._bar: Progress | None = None
 
-    def __enter__(self) -> ProgressBar:
+    def __enter__(self) -> Self:
         return self
 
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._remove()
+
+    def _remove(self) -> None:
+        """Take the progress off the terminal."""
+        raise NotImplementedError
+
+
+class ProgressLine(_Progress):
+    """A count on one line of a terminal, removed in the end; nothing elsewhere."""
+
+    _shown = 0.0
+
+    def advance(self, _item: object = None) -> None:
+        """Count one item as done."""
+        self._done += 1
+        now = time.monotonic()
+        if self._is_terminal and now - self._shown >= _SECONDS_BETWEEN_COUNTS:
+            self._shown = now
+            self._write(f"{_CLEAR_LINE}{self._title}: {self._done} of {self._total}")
+
+    def _remove(self) -> None:
+        if self._shown:
+            self._write(_CLEAR_LINE)
+
+    def _write(self, text: str) -> None:
+        print(text, end="", file=self._stream, flush=True)
+
+
+class ProgressBar(_Progress):
+    """A bar on a terminal, drawn once the work has taken half a second; elsewhere a line every minute."""
+
+    def __init__(self, title: str, total: int | None, stream: TextIO | None) -> None:
+        super().__init__(title, total, stream)
+        self._started = self._shown = time.monotonic()
+        self._bar: Progress | None = None
+
     def expect(self, total: int) -> None:
-        """Say how many items there will be, if it was not known at first."""
+        """Set the number of items, if it was not known at first."""
         self._total = total
 
     def advance(self, _item: object = None) -> None:
         """Count one item as done."""
         self._done += 1
-        if self._stream is not None and not self._wanted:
+        if not self._is_terminal:
             self._print_line()
-        if self._bar is None and self._wanted and time.monotonic() - self._begin > _QUIET_SECONDS:
+        elif self._bar is None and time.monotonic() - self._started > _QUIET_SECONDS:
             self._bar = self._draw()
         if self._bar is not None:
-            rate = self._done / (time.monotonic() - self._begin)
+            rate = self._done / (time.monotonic() - self._started)
             self._bar.update(self._bar.task_ids[0], completed=self._done, rate=f"{rate:.0f}/s")
 
     def say(self, text: str) -> None:
-        """Print a line, above the bar if one is drawn; any thread may."""
+        """Print a line, above the bar if one is drawn; safe for any thread."""
         text = printable(text)
         if self._bar is not None:
             self._bar.console.print(text, markup=False, highlight=False, soft_wrap=True)
@@ -67,10 +103,10 @@ class ProgressBar:
 
     def _print_line(self) -> None:
         now = time.monotonic()
-        if now - self._told < _SECONDS_BETWEEN_LINES or self._stream is None:
+        if self._stream is None or now - self._shown < _SECONDS_BETWEEN_LINES:
             return
-        self._told = now
-        rate = self._done / (now - self._begin)
+        self._shown = now
+        rate = self._done / (now - self._started)
         left = f", {(self._total - self._done) / rate:.0f} s left" if self._total else ""
         total = f" of {self._total}" if self._total else ""
         print(f"{self._title}: {self._done}{total}, {rate:.1f} a second{left}", file=self._stream, flush=True)
@@ -92,16 +128,14 @@ class ProgressBar:
         bar.start()
         return bar
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def _remove(self) -> None:
         if self._bar is not None:
             self._bar.stop()
 
 
 @contextmanager
 def nothing_changed_on_interrupt(stream: TextIO | None) -> Iterator[None]:
-    """Let Ctrl-C end the command, as it does, with words for the time before the first write."""
+    """Say at Ctrl-C that nothing was changed; for the time before the first write."""
     try:
         yield
     except KeyboardInterrupt:
@@ -111,19 +145,19 @@ def nothing_changed_on_interrupt(stream: TextIO | None) -> Iterator[None]:
 
 
 class WriteWatch:
-    """Says at Ctrl-C whether something may have been changed, where it is one request that changes it.
+    """A context that says at Ctrl-C whether its one request may have changed something.
 
-    ``look`` is the command that shows whether it was.
+    ``check`` is the command that shows whether it did.
     """
 
-    def __init__(self, stream: TextIO | None, look: str) -> None:
+    def __init__(self, stream: TextIO | None, check: str) -> None:
         self._stream = stream
-        self._look = look
-        self._begun = False
+        self._check = check
+        self._is_started = False
 
     def begin(self) -> None:
-        """From here on a request may arrive that writes."""
-        self._begun = True
+        """Note that the request that writes may arrive from now on."""
+        self._is_started = True
 
     def __enter__(self) -> WriteWatch:
         return self
@@ -134,16 +168,15 @@ class WriteWatch:
         if kind is not KeyboardInterrupt or self._stream is None:
             return
         said = "Interrupted; nothing was changed."
-        if self._begun:
-            said = f"Interrupted while the change was under way; to see whether it was done: {self._look}"
+        if self._is_started:
+            said = f"Interrupted while the change was under way; to see whether it was done: {self._check}"
         print(said, file=self._stream)
 
 
 @contextmanager
 def stop_on_interrupt(stream: TextIO | None, say: Callable[[str], None]) -> Iterator[threading.Event]:
-    """Give an event that Ctrl-C sets instead of ending the process; a second Ctrl-C ends it at once.
+    """Give an event that the first SIGINT or SIGTERM sets; the second ends the process at once.
 
-    So does the signal by which a service manager or a job scheduler ends a process.
     ``say`` prints a line to the stream, beside whatever else is shown there.
     """
     stop = threading.Event()

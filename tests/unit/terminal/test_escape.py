@@ -12,18 +12,18 @@ import yaml
 from cliff.columns import FormattableColumn
 
 from osc_placement.commands import base
-from osc_placement.commands.confirmation import ConfirmedCommand
-from osc_placement.commands.progress import ProgressBar
 from osc_placement.commands.tree import _as_yaml
 from osc_placement.errors import PlacementError
-from osc_placement.migrate import tables
 from osc_placement.migrate.command import Command
 from osc_placement.migrate.failures import explain
 from osc_placement.model import Provider
-from osc_placement.printing import printable
 from osc_placement.report.cloud import Cloud, Node
 from osc_placement.state.document import Document, ProviderEntry
 from osc_placement.state.text import format_document, parse_text
+from osc_placement.terminal import tables
+from osc_placement.terminal.confirmation import ConfirmedCommand
+from osc_placement.terminal.escape import printable
+from osc_placement.terminal.progress import ProgressBar
 
 EVIL = "a\x1b[2J\x07\u202eb\x9bc\u2066\rd"
 SHOWN = printable(EVIL)

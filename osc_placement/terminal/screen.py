@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What can be shown on a stream: its width, its colours, and the characters to draw with."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Final, Literal, TextIO
+
+#: how a piece of text is meant; colours repeat what the text says and add nothing
+Style = Literal["name", "aside", "low", "middle", "high"]
+_CODES: Final[dict[Style, str]] = {"name": "1", "aside": "2", "low": "32", "middle": "33", "high": "31"}
+
+
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """The characters that bars and trees are drawn with."""
+
+    full: str
+    empty: str
+    branch: str
+    last: str
+    line: str
+    gap: str
+
+
+BLOCKS: Final = Marks("█", "░", "├─ ", "└─ ", "│  ", "   ")
+ASCII: Final = Marks("#", ".", "|- ", "`- ", "|  ", "   ")
+
+
+def marks_for(encoding: str | None) -> Marks:
+    """Return the best marks that text in this encoding can have."""
+    try:
+        "".join((BLOCKS.full, BLOCKS.empty, BLOCKS.branch, BLOCKS.last, BLOCKS.line)).encode(
+            encoding or "ascii"
+        )
+    except (LookupError, UnicodeEncodeError):
+        return ASCII
+    return BLOCKS
+
+
+def leave_plain(text: str, _style: Style) -> str:
+    """Return text without colours."""
+    return text
+
+
+def paint(text: str, style: Style) -> str:
+    """Return text with the terminal's codes for a style."""
+    return f"\x1b[{_CODES[style]}m{text}\x1b[0m"
+
+
+@dataclass(frozen=True, slots=True)
+class Screen:
+    """How reports are drawn as text.
+
+    ``width`` is that of a line, None for any; ``paint`` colours a piece of text; ``brief`` leaves traits,
+    aggregates and UUIDs out.
+    """
+
+    width: int | None = None
+    marks: Marks = BLOCKS
+    paint: Callable[[str, Style], str] = leave_plain
+    brief: bool = False
+
+
+def screen_of(stream: TextIO, *, brief: bool = False) -> Screen:
+    """Return the width and colours of a terminal, and neither for any other stream."""
+    marks = marks_for(getattr(stream, "encoding", None))
+    if not stream.isatty():
+        return Screen(marks=marks, brief=brief)
+    width = shutil.get_terminal_size().columns
+    if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
+        return Screen(width, marks, brief=brief)
+    return Screen(width, marks, paint, brief)
+
+
+def write_lines(stream: TextIO, lines: Iterable[str]) -> None:
+    """Print lines, with an escape for each character that the stream's encoding lacks."""
+    encoding = getattr(stream, "encoding", None) or "utf-8"
+    for line in lines:
+        stream.write(line.encode(encoding, "backslashreplace").decode(encoding) + "\n")

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tables whose cells cannot move the cursor of a terminal: those of cliff, and those drawn here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TextIO
+
+from cliff.columns import FormattableColumn
+
+from osc_placement.terminal.escape import printable, printable_lines
+
+
+class VisibleFormatter:
+    """A formatter of cliff that gets its cells escaped: those of every table, and bare values on a terminal.
+
+    In text of one line the line ends are escaped too; columns that are made of lines keep theirs.
+    """
+
+    def __init__(self, formatter: Any, formatter_name: str, stream: TextIO) -> None:
+        self._formatter = formatter
+        self._is_table = formatter_name == "table"
+        self._is_needed = self._is_table or (formatter_name == "value" and stream.isatty())
+
+    def emit_list(self, names: Sequence[str], rows: Iterable[Sequence[Any]], *rest: Any) -> None:
+        """Print rows."""
+        if self._is_needed:
+            rows = [tuple(map(self._show, row)) for row in rows]
+        self._formatter.emit_list(names, rows, *rest)
+
+    def emit_one(self, names: Sequence[str], values: Iterable[Any], *rest: Any) -> None:
+        """Print the fields of one object."""
+        if self._is_needed:
+            values = tuple(map(self._show, values))
+        self._formatter.emit_one(names, values, *rest)
+
+    def _show(self, cell: Any) -> Any:
+        return show_cell(cell, is_value=not self._is_table)
+
+
+def show_cell(cell: Any, *, is_value: bool = False) -> Any:
+    """Return the text of a cell as a table has it, or as a bare value, escaped; numbers stay numbers."""
+    if isinstance(cell, FormattableColumn):
+        return printable_lines(str(cell.machine_readable() if is_value else cell.human_readable()))
+    return printable(cell) if isinstance(cell, str) else cell
+
+
+class LinesColumn(FormattableColumn[str]):
+    """Text of several lines."""
+
+    def human_readable(self) -> str:
+        """Return the same lines."""
+        return self._value
+
+
+def format_table(
+    columns: Sequence[str], rows: Sequence[Mapping[str, Any]], names: Mapping[str, str] | None = None
+) -> str:
+    """Draw rows without the columns that are empty or repeat the first; return "" if there are no rows.
+
+    ``names`` has what people call a UUID, in lists of texts that begin with it.
+    """
+    if not rows:
+        return ""
+    # PERF: commands without a table need not load it
+    from prettytable import PrettyTable
+
+    cells = {column: [_format_cell(row[column], names or {}) for row in rows] for column in columns}
+    first, *others = columns
+    shown = [first, *(each for each in others if any(cells[each]) and cells[each] != cells[first])]
+    table = PrettyTable([column.replace("_", " ") for column in shown], align="l")
+    table.add_rows([list(row) for row in zip(*(cells[column] for column in shown), strict=True)])
+    return table.get_string()
+
+
+def _format_cell(value: object, names: Mapping[str, str]) -> str:
+    if not isinstance(value, list):
+        return printable(str(value))
+    parts = (text.partition(":") for text in value)
+    return "\n".join(printable(f"{names.get(uuid, uuid)}{colon}{rest}") for uuid, colon, rest in parts)

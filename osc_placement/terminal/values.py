@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Values from the command line; each reader is a ``type=`` of argparse."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+from collections.abc import Callable
+from typing import Final
+
+from osc_placement.api.concurrency import CONCURRENCY
+
+#: seconds: twelve days, as a socket takes no timeout of more than 24
+_LONGEST_TIMEOUT: Final = 1e6
+
+
+def _make_number_reader(words: str, least: int = 0, most: float = math.inf) -> Callable[[str], int]:
+    """Return a reader of whole numbers in a range, which ``words`` describe in the message."""
+
+    def read(text: str) -> int:
+        if not text.isdecimal() or not least <= int(text) <= most:
+            raise argparse.ArgumentTypeError(f"must be {words}, not {text!r}")
+        return int(text)
+
+    return read
+
+
+read_number: Final = _make_number_reader("a whole number")
+read_count: Final = _make_number_reader("a whole number, 0 or more", most=sys.maxsize)
+read_positive: Final = _make_number_reader("a number from 1 up", 1)
+read_concurrency: Final = _make_number_reader("a number from 1 to 1000", 1, 1000)
+
+
+def read_rate(text: str) -> float:
+    """Read a number of changes a second."""
+    rate = _read_float(text)
+    if not rate > 0:
+        raise argparse.ArgumentTypeError(f"must be a number of changes a second, above 0, not {text!r}")
+    return rate
+
+
+def read_seconds(text: str) -> float:
+    """Read a time to wait, and shorten it to what a socket takes."""
+    seconds = _read_float(text)
+    if not seconds > 0:
+        raise argparse.ArgumentTypeError(f"must be seconds, more than 0, not {text!r}")
+    return min(seconds, _LONGEST_TIMEOUT)
+
+
+def _read_float(text: str) -> float:
+    """Read a number that is finite; return NaN for any other text."""
+    try:
+        number = float(text)
+    except ValueError:
+        return math.nan
+    return number if math.isfinite(number) else math.nan
+
+
+def add_concurrency_option(
+    parser: argparse._ActionsContainer, read: Callable[[str], int] = read_concurrency
+) -> None:
+    """Add ``--concurrency``."""
+    parser.add_argument(
+        "--concurrency",
+        metavar="<number>",
+        type=read,
+        default=CONCURRENCY,
+        help=f"How many requests to have under way at once (default: {CONCURRENCY})",
+    )
