@@ -71,7 +71,7 @@ class CheckMigration(base.Lister):
 
 def _judge(assessment: Assessment) -> tuple[str, int]:
     """What state a migration is in, and the exit status for it."""
-    from osc_placement.migrate.migrations.base import exit_status
+    from osc_placement.migrate.exit_statuses import exit_status
 
     status = exit_status(assessment.problems, None)
     if assessment.plan.changes:
@@ -119,7 +119,7 @@ class RunMigration(PlanCommand):
         return super()._execute(plan, parsed_args)
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Any, Any]:
-        from osc_placement.migrate.migrations.base import exit_status
+        from osc_placement.migrate.exit_statuses import exit_status
 
         columns, rows = super().take_action(parsed_args)
         if self.exit_status in (EXIT_DONE, EXIT_PARTIAL):

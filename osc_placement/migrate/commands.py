@@ -8,15 +8,16 @@ import logging
 import sys
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext, suppress
-from typing import Final
+from typing import Any, Final
 
+from osc_placement.batch import journal
 from osc_placement.batch.plan import EXIT_DONE, EXIT_PARTIAL, Outcome, Result
-from osc_placement.errors import ANSWER_LOST, UsageError
-from osc_placement.migrate import nova_statuses, readiness, tables
+from osc_placement.errors import ANSWER_LOST
+from osc_placement.migrate import exit_statuses, readiness, runner
 from osc_placement.migrate.command import Command
-from osc_placement.migrate.failures import FAILURES, explain
+from osc_placement.migrate.exit_statuses import EXIT_UNKNOWN, exit_status
 from osc_placement.migrate.migrations.audit import Audit
-from osc_placement.migrate.migrations.base import EXIT_UNKNOWN, Assessment, Context, Migration, exit_status
+from osc_placement.migrate.migrations.base import Assessment, Context, Migration
 from osc_placement.migrate.migrations.carry_ratios import CarryRatios
 from osc_placement.migrate.migrations.follow import follow
 from osc_placement.migrate.migrations.heal_allocations import HealAllocations
@@ -24,22 +25,26 @@ from osc_placement.migrate.migrations.mirror_aggregates import MirrorAggregates
 from osc_placement.migrate.migrations.move_baremetal import MoveBaremetal
 from osc_placement.migrate.nova.notifications import TOPIC, Bell, listening
 from osc_placement.migrate.nova.shard import WHOLE
+from osc_placement.migrate.output import (
+    FAILURES,
+    MOST_ROWS,
+    REPORT_COLUMNS,
+    change_row,
+    describe_problems,
+    explain,
+    problem_row,
+    run_or_show,
+    show_result,
+)
 from osc_placement.migrate.problem import Reason
 from osc_placement.migrate.runner import Run
-from osc_placement.migrate.showing import MOST_ROWS, run_or_show
 from osc_placement.model import canonical_uuid
+from osc_placement.terminal.escape import printable
+from osc_placement.terminal.tables import format_table
 
-EXIT_NOTHING_DONE: Final = 1
 #: seconds between two comparisons of a mirror that follows
 INTERVAL: Final = 60.0
-
-
-def failure_status(options: argparse.Namespace, error: Exception) -> int:
-    """What a command ends with that did nothing, because it could not begin."""
-    if not getattr(options, "nova_exit_codes", False):
-        return EXIT_NOTHING_DONE
-    is_wrong_name = isinstance(error, UsageError)
-    return int(options.nova_invalid if is_wrong_name and "nova_invalid" in options else options.nova_failure)
+_RUN_COLUMNS: Final = ("id", "started", "what", "state", "applied", "failed")
 
 
 def mirror_aggregates(command: Command) -> int:
@@ -56,7 +61,7 @@ def mirror_aggregates(command: Command) -> int:
         return _follow(command, migration)
     context, assessment = command.assess(migration)
     run = run_or_show(command, context, assessment)
-    return nova_statuses.of_sync(assessment, run) if options.nova_exit_codes else _status(assessment, run)
+    return exit_statuses.of_sync(assessment, run) if options.nova_exit_codes else _status(assessment, run)
 
 
 def _is_progress(outcome: Outcome) -> bool:
@@ -111,7 +116,7 @@ def heal_allocations(command: Command) -> int:
     if run and run.id and options.format == "table":
         judged = _conclude(options, lambda: readiness.describe_readiness(command.assess(migration)[1]))
     if options.nova_exit_codes:
-        return nova_statuses.of_heal(assessment, run)
+        return exit_statuses.of_heal(assessment, run)
     return max(_status(assessment, run), judged)
 
 
@@ -145,7 +150,7 @@ def show_status(command: Command) -> int:
     missing = [change.uuid for change in changes if "allocations" in change.facets]
     foreign = [change.uuid for change in changes if "allocations" not in change.facets]
     sentence = _judge_whole(command.options, lambda: readiness.describe_readiness(assessment))
-    problems = [tables.problem_row(each) for each in assessment.problems]
+    problems = [problem_row(each) for each in assessment.problems]
     document = {
         "ready": readiness.is_ready(assessment) and _is_whole(command.options),
         "sentence": sentence,
@@ -156,9 +161,7 @@ def show_status(command: Command) -> int:
     }
     lines = _shorten([f"instance {uuid}: it holds nothing" for uuid in missing])
     lines += _shorten([f"instance {uuid}: what it holds is of another project or user" for uuid in foreign])
-    command.show(
-        document, [*lines, *tables.describe_problems(assessment.problems), *assessment.notes, sentence]
-    )
+    command.show(document, [*lines, *describe_problems(assessment.problems), *assessment.notes, sentence])
     if any(problem.reason is Reason.UNKNOWN for problem in assessment.problems):
         return EXIT_UNKNOWN
     return EXIT_DONE if readiness.is_ready(assessment) else EXIT_PARTIAL
@@ -180,7 +183,7 @@ def audit(command: Command) -> int:
     run = run_or_show(command, context, assessment)
     orphans = len(assessment.plan.changes)
     if options.nova_exit_codes:
-        return nova_statuses.of_audit(assessment, run)
+        return exit_statuses.of_audit(assessment, run)
     status = _status(assessment, run)
     return EXIT_PARTIAL if status == EXIT_DONE and orphans and not options.delete else status
 
@@ -210,6 +213,52 @@ def move_baremetal(command: Command) -> int:
     if options.format == "table":
         judged = _conclude(options, judge)
     return max(_status(assessment, run), judged)
+
+
+def list_runs(command: Command) -> int:
+    """``placement-migrate runs list``."""
+    rows: list[dict[str, Any]] = []
+    damaged = []
+    for run in journal.read_all(command.execution.directory):
+        if isinstance(run, journal.JournalError):
+            damaged.append(str(run))
+            continue
+        facts = (run.header.id, run.header.started, run.header.edit.title, run.state, run.applied, run.failed)
+        rows.append(dict(zip(_RUN_COLUMNS, facts, strict=True)))
+    command.show({"runs": rows}, [format_table(_RUN_COLUMNS, rows) or "There are no runs."])
+    for line in damaged:
+        print(printable(f"placement-migrate: {line}"), file=sys.stderr)
+    return EXIT_PARTIAL if damaged else EXIT_DONE
+
+
+def show_run(command: Command) -> int:
+    """``placement-migrate runs show``."""
+    run = journal.read(command.options.run_id, command.execution.directory)
+    rows = []
+    for uuid, change in run.intents.items():
+        ending = run.endings.get(uuid)
+        result, error = (str(ending.result), ending.error or ending.note) if ending else ("unknown", "")
+        rows.append({**change_row(change), "result": result, "error": error})
+    summary = f"Run {run.header.id}, {run.header.edit.title}: {run.state}"
+    table = format_table(REPORT_COLUMNS, rows)
+    command.show({"id": run.header.id, "state": run.state, "rows": rows}, [table, summary])
+    return EXIT_DONE
+
+
+def resume_run(command: Command) -> int:
+    """``placement-migrate runs resume``."""
+    run = runner.resume(command.settings.open_client(), command.options.run_id, command.execution)
+    show_result(command, run)
+    return run.report.exit_status
+
+
+def undo_run(command: Command) -> int:
+    """``placement-migrate runs undo``."""
+    options = command.options
+    client = command.settings.open_client()
+    run = runner.undo(client, options.run_id, command.execution, force=options.force)
+    show_result(command, run)
+    return run.report.exit_status
 
 
 def _uuids(names: Iterable[str]) -> frozenset[str]:

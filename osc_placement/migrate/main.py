@@ -16,11 +16,11 @@ from keystoneauth1 import exceptions as keystone
 from osc_placement.api.concurrency import CONCURRENCY
 from osc_placement.batch.plan import EXIT_INTERRUPTED
 from osc_placement.errors import PlacementError
-from osc_placement.migrate import commands
 from osc_placement.migrate.command import Command
-from osc_placement.migrate.failures import explain
+from osc_placement.migrate.exit_statuses import failure_status
 from osc_placement.migrate.nova.settings import Settings
 from osc_placement.migrate.options import parse
+from osc_placement.migrate.output import explain
 from osc_placement.migrate.runner import Execution
 from osc_placement.terminal.escape import printable
 
@@ -39,7 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(end="", flush=True)
     except (PlacementError, keystone.ClientException) as error:
         print(f"placement-migrate: {explain(error)}", file=sys.stderr)
-        return commands.failure_status(options, error)
+        return failure_status(options, error)
     except BrokenPipeError:
         _forget_output()
         return EXIT_CLOSED_PIPE
@@ -47,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _forget_output()
         hint = "; placement-migrate runs list says what was done" if execution.begun.is_set() else ""
         print(f"placement-migrate: {printable(str(error))}{hint}", file=sys.stderr)
-        return commands.failure_status(options, error)
+        return failure_status(options, error)
     except KeyboardInterrupt:
         print("placement-migrate: interrupted", file=sys.stderr)
         return EXIT_INTERRUPTED

@@ -11,14 +11,12 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from osc_placement.batch.plan import EXIT_DONE, EXIT_INTERRUPTED, Outcome, Result
-from osc_placement.migrate import tables
 from osc_placement.migrate.command import Command
-from osc_placement.migrate.failures import FAILURES, explain
 from osc_placement.migrate.migrations import registry
 from osc_placement.migrate.migrations.base import Assessment
+from osc_placement.migrate.output import FAILURES, Row, carry_out, describe_problems, explain, problem_row
 from osc_placement.migrate.problem import Problem
 from osc_placement.migrate.runner import Run
-from osc_placement.migrate.showing import carry_out
 from osc_placement.terminal.tables import format_table
 
 #: as those of nova-manage
@@ -33,10 +31,10 @@ _MOST_ERRORS: Final = 20
 class Tally:
     """What came of the migrations so far."""
 
-    rows: list[tables.Row] = field(default_factory=list)
+    rows: list[Row] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
-    errors: list[tables.Row] = field(default_factory=list)
-    runs: list[tables.Row] = field(default_factory=list)
+    errors: list[Row] = field(default_factory=list)
+    runs: list[Row] = field(default_factory=list)
     halted: str = ""
     is_more: bool = False
     is_failed: bool = False
@@ -103,7 +101,7 @@ def _run(command: Command, tally: Tally) -> None:
             return
 
 
-def _error_row(name: str, outcome: Outcome) -> tables.Row:
+def _error_row(name: str, outcome: Outcome) -> Row:
     subject, error = outcome.change.subject, " ".join(str(outcome.error).split())
     return {"migration": name, "uuid": subject.uuid, "name": subject.name, "error": error}
 
@@ -111,12 +109,12 @@ def _error_row(name: str, outcome: Outcome) -> tables.Row:
 def _show(command: Command, tally: Tally) -> None:
     document = {
         "migrations": tally.rows,
-        "findings": [tables.problem_row(each) for each in tally.problems],
+        "findings": [problem_row(each) for each in tally.problems],
         "errors": tally.errors,
         "runs": tally.runs,
         "halted": tally.halted,
     }
-    lines = [f"Left alone: {line}" for line in tables.describe_problems(tally.problems)]
+    lines = [f"Left alone: {line}" for line in describe_problems(tally.problems)]
     lines += _describe_errors(tally.errors)
     runs = [
         f"Run {run['run']}, {run['migration']}; {command.describe_undo(run['run'])}" for run in tally.runs
@@ -124,7 +122,7 @@ def _show(command: Command, tally: Tally) -> None:
     command.show(document, [*lines, format_table(_COLUMNS, tally.rows), tally.halted, *runs])
 
 
-def _describe_errors(errors: Sequence[tables.Row]) -> list[str]:
+def _describe_errors(errors: Sequence[Row]) -> list[str]:
     """The first of them: what one change meets, thousands may."""
     lines = [f"Failed: {row['migration']} of {row['name']}: {row['error']}" for row in errors[:_MOST_ERRORS]]
     hidden = len(errors) - len(lines)

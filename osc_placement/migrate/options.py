@@ -7,7 +7,7 @@ import argparse
 from collections.abc import Sequence
 from typing import Any, Final
 
-from osc_placement.migrate import commands, online_data_migrations, run_commands
+from osc_placement.migrate import commands, online_data_migrations
 from osc_placement.migrate.nova.notifications import TOPIC
 from osc_placement.migrate.nova.settings import USUAL_TOKEN
 from osc_placement.migrate.nova.shard import WHOLE, Shard, parse_shard
@@ -348,11 +348,11 @@ def _add_runs(subparsers: Subparsers) -> None:
     actions = parser.add_subparsers(metavar="ACTION", required=True)
     action = actions.add_parser("list", help="all runs, the oldest first")
     _add_format(action)
-    action.set_defaults(run=run_commands.list_runs)
+    action.set_defaults(run=commands.list_runs)
     for name, run, text in (
-        ("show", run_commands.show_run, "what one run changed"),
-        ("resume", run_commands.resume_run, "go on with a run that was stopped"),
-        ("undo", run_commands.undo_run, "put back what a run changed, unless somebody changed it since"),
+        ("show", commands.show_run, "what one run changed"),
+        ("resume", commands.resume_run, "go on with a run that was stopped"),
+        ("undo", commands.undo_run, "put back what a run changed, unless somebody changed it since"),
     ):
         action = actions.add_parser(name, help=text)
         action.add_argument("run_id", metavar="<run>", help="The id of the run")

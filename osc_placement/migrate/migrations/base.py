@@ -9,16 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import Protocol
 
 from osc_placement.api.client import PlacementClient
-from osc_placement.batch.plan import EXIT_DONE, EXIT_INTERRUPTED, EXIT_PARTIAL, Plan, Report
+from osc_placement.batch.plan import Plan
 from osc_placement.migrate.nova.source import BareMetalSource, Source
 from osc_placement.migrate.problem import Problem, Reason
-
-#: something could not be read, and what depends on it was left alone
-EXIT_UNKNOWN: Final = 4
-__all__ = ["EXIT_DONE", "EXIT_INTERRUPTED", "EXIT_PARTIAL", "EXIT_UNKNOWN"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,12 +67,3 @@ class Migration(Protocol):
 
     def assess(self, context: Context) -> Assessment:
         """Compare nova with placement; write nothing."""
-
-
-def exit_status(problems: Sequence[Problem], report: Report | None) -> int:
-    """What a command ends with: the gravest of what happened."""
-    if report is not None and report.interrupted:
-        return EXIT_INTERRUPTED
-    if any(problem.reason is Reason.UNKNOWN for problem in problems):
-        return EXIT_UNKNOWN
-    return EXIT_PARTIAL if problems else report.exit_status if report else EXIT_DONE

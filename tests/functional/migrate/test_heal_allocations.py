@@ -334,7 +334,7 @@ def test_keystone_that_does_not_answer_is_one_line(nova_conf, migrate):
 
 def test_long_table_is_cut(cloud, add_host, migrate, migrate_json, monkeypatch):
     """Of very many rows a table has the first, and says how many there are; JSON has all."""
-    for module in ("commands", "showing"):
+    for module in ("commands", "output"):
         monkeypatch.setattr(f"osc_placement.migrate.{module}.MOST_ROWS", 2)
     add_host("h1")
     uuids = {cloud.add_instance("h1") for _ in range(3)}

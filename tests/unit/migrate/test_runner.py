@@ -14,8 +14,8 @@ from osc_placement.batch.plan import EXIT_DONE, EXIT_PARTIAL, make_plan
 from osc_placement.errors import PlacementError
 from osc_placement.migrate import runner
 from osc_placement.migrate.command import Command
+from osc_placement.migrate.commands import list_runs
 from osc_placement.migrate.migrations.base import Assessment
-from osc_placement.migrate.run_commands import list_runs
 from tests.unit.batch.cloud import processors
 from tests.unit.batch.journals import Cloud
 from tests.unit.fake_placement import FakePlacement

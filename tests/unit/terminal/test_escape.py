@@ -15,7 +15,7 @@ from osc_placement.commands import base
 from osc_placement.commands.tree import _as_yaml
 from osc_placement.errors import PlacementError
 from osc_placement.migrate.command import Command
-from osc_placement.migrate.failures import explain
+from osc_placement.migrate.output import explain
 from osc_placement.model import Provider
 from osc_placement.report.cloud import Cloud, Node
 from osc_placement.state.document import Document, ProviderEntry

@@ -1,19 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The exit statuses of nova-manage, for ``--nova-exit-codes``. Pure.
+"""Exit statuses: those of ``placement-migrate``, and for ``--nova-exit-codes`` those of nova-manage. Pure.
 
 An interrupted command ends with 130, as nova-manage does at SIGINT: none of its own statuses says so.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import argparse
+from collections.abc import Mapping, Sequence
 from typing import Final
 
-from osc_placement.batch.plan import EXIT_DONE, EXIT_INTERRUPTED
-from osc_placement.errors import Conflict
+from osc_placement.batch.plan import EXIT_DONE, EXIT_INTERRUPTED, EXIT_PARTIAL, Report
+from osc_placement.errors import Conflict, UsageError
 from osc_placement.migrate.migrations.base import Assessment
-from osc_placement.migrate.problem import Reason
+from osc_placement.migrate.problem import Problem, Reason
 from osc_placement.migrate.runner import Run
+
+EXIT_NOTHING_DONE: Final = 1
+#: something could not be read, and what depends on it was left unchanged
+EXIT_UNKNOWN: Final = 4
 
 #: of `nova-manage placement sync_aggregates`, in the order in which it prefers them
 _SYNC: Final[Mapping[Reason, int]] = {
@@ -24,7 +29,7 @@ _SYNC: Final[Mapping[Reason, int]] = {
 }
 _CONFLICT: Final = 2
 _REFUSED: Final = 3
-#: what is left alone here, and ends a run of nova-manage
+#: problems that end a run of `nova-manage placement heal_allocations`
 _HEAL_FAILS: Final = (
     Reason.UNKNOWN,
     Reason.NO_PROVIDER,
@@ -37,8 +42,25 @@ _HEAL_FAILS: Final = (
 )
 
 
+def exit_status(problems: Sequence[Problem], report: Report | None) -> int:
+    """Return the status of the gravest thing that happened."""
+    if report is not None and report.interrupted:
+        return EXIT_INTERRUPTED
+    if any(problem.reason is Reason.UNKNOWN for problem in problems):
+        return EXIT_UNKNOWN
+    return EXIT_PARTIAL if problems else report.exit_status if report else EXIT_DONE
+
+
+def failure_status(options: argparse.Namespace, error: Exception) -> int:
+    """Return the status of a command that ended with an error before it changed anything."""
+    if not getattr(options, "nova_exit_codes", False):
+        return EXIT_NOTHING_DONE
+    is_wrong_name = isinstance(error, UsageError)
+    return int(options.nova_invalid if is_wrong_name and "nova_invalid" in options else options.nova_failure)
+
+
 def of_sync(assessment: Assessment, run: Run | None) -> int:
-    """Of `nova-manage placement sync_aggregates`."""
+    """Return the status of `nova-manage placement sync_aggregates`."""
     if run is not None and run.report.interrupted:
         return EXIT_INTERRUPTED
     errors = [outcome.error for outcome in run.report.outcomes if outcome.error] if run else []
@@ -51,7 +73,7 @@ def of_sync(assessment: Assessment, run: Run | None) -> int:
 
 
 def of_heal(assessment: Assessment, run: Run | None) -> int:
-    """Of `nova-manage placement heal_allocations`."""
+    """Return the status of `nova-manage placement heal_allocations`."""
     if run is not None and run.report.interrupted:
         return EXIT_INTERRUPTED
     if run is not None and run.report.is_failed:
@@ -67,7 +89,7 @@ def of_heal(assessment: Assessment, run: Run | None) -> int:
 
 
 def of_audit(assessment: Assessment, run: Run | None) -> int:
-    """Of `nova-manage placement audit`: 0 no orphans, 3 found, 4 all deleted, 1 failed."""
+    """Return the status of `nova-manage placement audit`: 0 no orphans, 3 found, 4 all deleted, 1 failed."""
     if any(problem.reason is Reason.UNKNOWN for problem in assessment.problems):
         return 1
     if not assessment.plan.changes:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What people read of problems."""
 
+from osc_placement.migrate.output import describe_problems
 from osc_placement.migrate.problem import Problem, Reason
-from osc_placement.migrate.tables import describe_problems
 
 
 def test_hosts_of_a_cell_that_is_away_are_counted():

@@ -5,7 +5,7 @@ import pytest
 
 from osc_placement.batch.membership import TraitEdit
 from osc_placement.batch.plan import Change, Outcome, Plan, ProviderState, Report, Result
-from osc_placement.migrate import nova_statuses
+from osc_placement.migrate import exit_statuses
 from osc_placement.migrate.migrations.base import Assessment
 from osc_placement.migrate.runner import Run
 from osc_placement.model import Provider
@@ -19,7 +19,7 @@ PLAN = Plan(TraitEdit("add", frozenset("A")), (CHANGE,))
 @pytest.mark.parametrize("result", [Result.APPLIED, Result.SKIPPED])
 @pytest.mark.parametrize(
     ("status_of", "done", "halted"),
-    [(nova_statuses.of_sync, 0, 3), (nova_statuses.of_heal, 0, 3), (nova_statuses.of_audit, 4, 1)],
+    [(exit_statuses.of_sync, 0, 3), (exit_statuses.of_heal, 0, 3), (exit_statuses.of_audit, 4, 1)],
 )
 def test_run_that_stopped_itself_is_no_success(status_of, done, halted, result):
     """Nobody interrupted it and no change failed, and yet it is not done."""
