@@ -19,7 +19,7 @@ from osc_placement.terminal.escape import printable_lines
 
 @dataclass(frozen=True)
 class Command:
-    """What a command needs to run: whom to ask, how to write, and its options."""
+    """Settings, execution and options of one command of ``placement-migrate``."""
 
     settings: Settings
     execution: Execution
@@ -36,7 +36,7 @@ class Command:
             opening.close()
 
     def describe_undo(self, run_id: str) -> str:
-        """How to undo a run, for who pastes it."""
+        """Return the command that undoes a run, ready to be pasted."""
         words = ["placement-migrate", *self.settings.placement_options, "runs", "undo", run_id]
         return f"undo it with: {shlex.join(words)}"
 

@@ -48,7 +48,7 @@ _RUN_COLUMNS: Final = ("id", "started", "what", "state", "applied", "failed")
 
 
 def mirror_aggregates(command: Command) -> int:
-    """``placement-migrate aggregates``."""
+    """Run ``placement-migrate aggregates``."""
     options = command.options
     migration = MirrorAggregates(
         hosts=frozenset(options.host),
@@ -65,7 +65,7 @@ def mirror_aggregates(command: Command) -> int:
 
 
 def _is_progress(outcome: Outcome) -> bool:
-    """Whether the next look may find something else: a change was made, or placement was not there to say."""
+    """Return whether the next comparison may differ: a change was made, or placement did not answer."""
     return outcome.result is Result.APPLIED or isinstance(outcome.error, ANSWER_LOST)
 
 
@@ -107,7 +107,7 @@ def _hearing(command: Command, bell: Bell) -> AbstractContextManager[None]:
 
 
 def heal_allocations(command: Command) -> int:
-    """``placement-migrate allocations``: heal, look again, and say whether it is enough."""
+    """Run ``placement-migrate allocations``: heal, compare again, and say whether that was all."""
     options = command.options
     migration = HealAllocations(_uuids(options.instance), frozenset(options.host), options.shard)
     context, assessment = command.assess(migration)
@@ -137,14 +137,14 @@ def _is_whole(options: argparse.Namespace) -> bool:
 
 
 def _judge_whole(options: argparse.Namespace, judge: Callable[[], str]) -> str:
-    """What is to be said of the cloud; of a part of it, nobody may conclude anything for the rest."""
+    """Return the sentence on the cloud, or that only a part of it was compared."""
     if _is_whole(options):
         return judge()
     return "Only a part was looked at: without --host, --shard and the like, this says whether all is ready."
 
 
 def show_status(command: Command) -> int:
-    """``placement-migrate status``: whether the caching scheduler can be left."""
+    """Run ``placement-migrate status``: say whether the caching scheduler can be left."""
     _context, assessment = command.assess(HealAllocations(shard=command.options.shard))
     changes = assessment.plan.changes
     missing = [change.uuid for change in changes if "allocations" in change.facets]
@@ -168,13 +168,13 @@ def show_status(command: Command) -> int:
 
 
 def _shorten(lines: list[str]) -> list[str]:
-    """Under the caching scheduler nobody holds anything, and nobody reads ten thousand lines of that."""
+    """Return the first lines and a count of the rest: with the caching scheduler they are thousands."""
     hidden = len(lines) - MOST_ROWS
     return [*lines[:MOST_ROWS], f"... and {hidden} more, which -f json has"] if hidden > 0 else lines
 
 
 def audit(command: Command) -> int:
-    """``placement-migrate audit``."""
+    """Run ``placement-migrate audit``."""
     options = command.options
     context, assessment = command.assess(
         Audit(frozenset(options.resource_provider), options.shard, max_removals=options.max_removals)
@@ -189,7 +189,7 @@ def audit(command: Command) -> int:
 
 
 def carry_ratios(command: Command) -> int:
-    """``placement-migrate ratios``."""
+    """Run ``placement-migrate ratios``."""
     options = command.options
     migration = CarryRatios(
         frozenset(options.host), options.conflict, options.shard, options.allow_overcommitted
@@ -199,7 +199,7 @@ def carry_ratios(command: Command) -> int:
 
 
 def move_baremetal(command: Command) -> int:
-    """``placement-migrate baremetal``: move, look again, and say whether it is enough."""
+    """Run ``placement-migrate baremetal``: move, compare again, and say whether that was all."""
     options = command.options
     migration = MoveBaremetal(frozenset(options.host), _uuids(options.node), options.shard)
     context, assessment = command.assess(migration)
@@ -216,7 +216,7 @@ def move_baremetal(command: Command) -> int:
 
 
 def list_runs(command: Command) -> int:
-    """``placement-migrate runs list``."""
+    """Run ``placement-migrate runs list``."""
     rows: list[dict[str, Any]] = []
     damaged = []
     for run in journal.read_all(command.execution.directory):
@@ -232,7 +232,7 @@ def list_runs(command: Command) -> int:
 
 
 def show_run(command: Command) -> int:
-    """``placement-migrate runs show``."""
+    """Run ``placement-migrate runs show``."""
     run = journal.read(command.options.run_id, command.execution.directory)
     rows = []
     for uuid, change in run.intents.items():
@@ -246,14 +246,14 @@ def show_run(command: Command) -> int:
 
 
 def resume_run(command: Command) -> int:
-    """``placement-migrate runs resume``."""
+    """Run ``placement-migrate runs resume``."""
     run = runner.resume(command.settings.open_client(), command.options.run_id, command.execution)
     show_result(command, run)
     return run.report.exit_status
 
 
 def undo_run(command: Command) -> int:
-    """``placement-migrate runs undo``."""
+    """Run ``placement-migrate runs undo``."""
     options = command.options
     client = command.settings.open_client()
     run = runner.undo(client, options.run_id, command.execution, force=options.force)

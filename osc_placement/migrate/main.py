@@ -55,7 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _forget_output() -> None:
-    """What is left in the buffer has nowhere to go, and Python would complain of it at the end."""
+    """Discard what is left in the buffer, or Python would report the closed pipe at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

@@ -29,7 +29,7 @@ _MOST_ERRORS: Final = 20
 
 @dataclass
 class Tally:
-    """What came of the migrations so far."""
+    """The results of the migrations so far."""
 
     rows: list[Row] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
@@ -42,7 +42,7 @@ class Tally:
     is_broken: bool = False
 
     def add(self, name: str, assessment: Assessment, run: Run) -> int:
-        """Note what came of one; the number of its changes that were made."""
+        """Add the result of a migration; return the number of changes that were made."""
         done = run.report.counts[Result.APPLIED]
         needed = len(assessment.plan.changes) + len(assessment.problems)
         self.rows.append(dict(zip(_COLUMNS, (name, needed, done), strict=True)))
@@ -59,13 +59,13 @@ class Tally:
             self.runs.append({"migration": name, "run": run.id})
 
     def break_off(self, error: Exception) -> None:
-        """Note why there is no going on, after something was written."""
+        """Note the error that ends the command after something was written."""
         self.halted = f"stopped: {explain(error)}"
         self.is_broken = True
 
     @property
     def status(self) -> int:
-        """What the command ends with."""
+        """Return the exit status of the command."""
         if self.is_interrupted:
             return EXIT_INTERRUPTED
         if self.is_broken:
@@ -74,7 +74,7 @@ class Tally:
 
 
 def run_all(command: Command) -> int:
-    """Run the migrations one after the other, until all are through or somebody stops it."""
+    """Run the migrations one after the other, until all are done or the command is stopped."""
     tally = Tally()
     try:
         _run(command, tally)
@@ -123,7 +123,7 @@ def _show(command: Command, tally: Tally) -> None:
 
 
 def _describe_errors(errors: Sequence[Row]) -> list[str]:
-    """The first of them: what one change meets, thousands may."""
+    """Return a line for each of the first errors and a count of the rest, as one cause may fail thousands."""
     lines = [f"Failed: {row['migration']} of {row['name']}: {row['error']}" for row in errors[:_MOST_ERRORS]]
     hidden = len(errors) - len(lines)
     return [*lines, f"... and {hidden} more failed, which -f json has"] if hidden else lines

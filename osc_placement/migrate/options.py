@@ -31,7 +31,7 @@ _OF_FOLLOW: Final = ("interval", "notifications", "notifications_topic")
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    """Read a command line; one that makes no sense ends the process with 2."""
+    """Read a command line; end the process with 2 if it is wrong."""
     parser = make_parser()
     options = parser.parse_args(arguments)
     stray = [name for name in _OF_FOLLOW if getattr(options, name, None) is not None]
@@ -41,7 +41,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """The command line of ``placement-migrate``."""
+    """Return the parser of the command line of ``placement-migrate``."""
     parser = argparse.ArgumentParser(
         prog="placement-migrate",
         description="Bring placement in line with what nova knows. It asks no questions; --dry-run shows.",

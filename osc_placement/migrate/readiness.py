@@ -46,7 +46,7 @@ _BARE_METAL_WORDS: Final[Mapping[Reason, str]] = {
 
 
 def describe_bare_metal(assessment: Assessment) -> str:
-    """The same for bare metal: whether its nodes are scheduled by their classes and nothing else."""
+    """Say whether bare metal nodes are scheduled by their classes alone, and if not, why not."""
     nodes = len(assessment.plan.steps)
     if is_ready(assessment) and not nodes:
         return "There is no bare metal: nova has no node of it that was asked for."
@@ -60,12 +60,12 @@ def describe_bare_metal(assessment: Assessment) -> str:
 
 
 def is_ready(assessment: Assessment) -> bool:
-    """Whether nothing is missing, wrong or unknown."""
+    """Return whether nothing is missing, wrong or unknown."""
     return not assessment.plan.changes and not assessment.problems
 
 
 def describe_readiness(assessment: Assessment) -> str:
-    """The sentence."""
+    """Say whether the caching scheduler can be left, and if not, why not."""
     if is_ready(assessment):
         return SAFE
     changes = assessment.plan.changes

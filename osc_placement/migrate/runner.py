@@ -21,7 +21,7 @@ from osc_placement.migrate.migrations.base import Assessment
 
 @dataclass(frozen=True)
 class Execution:
-    """How to write: how much at once, how fast, how many at most; ``directory`` is where journals are."""
+    """Concurrency, rate and limits of a run; ``directory`` is where journals are."""
 
     concurrency: int = CONCURRENCY
     rate: float = 0.0
@@ -37,7 +37,7 @@ class Execution:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What came of a plan; without an id there was nothing to write. ``left`` counts what was not tried."""
+    """The result of a plan; no id if nothing was to be written. ``left`` counts changes not tried."""
 
     report: Report
     id: str | None = None
@@ -50,10 +50,10 @@ def carry_out(
     execution: Execution,
     on_outcome: Callable[[Outcome], None] | None = None,
 ) -> Run:
-    """Write what an assessment plans, at most ``max_count`` changes of it.
+    """Write the plan of an assessment, at most ``max_count`` changes of it.
 
-    The classes that it needs are made first: they take nothing from anybody, and an undo leaves them.
-    PlacementError if the assessment refuses to have its plan carried out.
+    Creates the classes that it needs first; an undo leaves them. Raises PlacementError if the assessment
+    refuses to have its plan carried out.
     """
     if assessment.refusal:
         raise PlacementError(f"nothing was done: {assessment.refusal}")
@@ -68,7 +68,7 @@ def carry_out(
 
 
 def limit(plan: Plan, max_count: int | None) -> tuple[Plan, int]:
-    """The first changes of a plan, and how many are left."""
+    """Return a plan of the first changes, and how many are left."""
     changes = plan.changes
     if max_count is None or len(changes) <= max_count:
         return plan, 0
@@ -76,9 +76,9 @@ def limit(plan: Plan, max_count: int | None) -> tuple[Plan, int]:
 
 
 def resume(client: PlacementClient, run_id: str, execution: Execution) -> Run:
-    """Go on with a run that was stopped, in its own journal.
+    """Resume a run that was stopped, in its own journal.
 
-    If it was begun to leave no less than is allocated, what is allocated by now is read and decides.
+    If it was started to leave no less than is allocated, the present allocations are read and decide.
     """
     run, record = journal.reopen(run_id, execution.directory)
     try:
@@ -95,7 +95,7 @@ def resume(client: PlacementClient, run_id: str, execution: Execution) -> Run:
 
 
 def _require_not_atomic(run: journal.Run) -> None:
-    """Raise PlacementError for a batch run that is to change all or nothing; it is in the same directory."""
+    """Raise PlacementError for an atomic batch run, whose journal is in the same directory."""
     if run.header.settings.get("atomic"):
         raise PlacementError(
             f"Run {run.header.id} was begun to change all or nothing, which only its own command keeps to; "
@@ -104,7 +104,7 @@ def _require_not_atomic(run: journal.Run) -> None:
 
 
 def undo(client: PlacementClient, run_id: str, execution: Execution, *, force: bool = False) -> Run:
-    """Undo a run, which makes another run."""
+    """Undo a run, in a run of its own."""
     run = journal.read(run_id, execution.directory)
     if run.is_running:
         raise journal.JournalError(f"Run {run_id} is under way in another process")

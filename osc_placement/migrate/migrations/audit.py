@@ -53,12 +53,11 @@ _SHARE: Final = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Audit:
-    """The migration; ``providers`` (names or UUIDs) narrows what is removed, empty means all.
+    """The audit; ``providers`` (names or UUIDs) narrows what is removed, empty means all.
 
-    ``max_removals`` is from how many consumers each shard may remove; None for a handful or a tenth of all,
-    over all shards.
-    A shard is one of consumers, nodes and providers, and of what is told: everything is read all the same,
-    for only who knows all of nova knows whom it does not have.
+    ``max_removals`` is the number of consumers from which each shard may remove; None stands for 5 or a tenth
+    of all consumers, in all shards together. A shard is one of consumers, nodes and providers, and of what is
+    reported. Every shard reads everything, as only all of nova tells which consumers it does not have.
     """
 
     providers: frozenset[str] = frozenset()
@@ -94,10 +93,11 @@ class Audit:
     def _find_suspects(
         self, source: Source, nova: Nova, chosen: Collection[str]
     ) -> tuple[dict[str, frozenset[str]], list[Problem]]:
-        """Who holds what he should not, and whom there is doubt about.
+        """Return what each suspect holds without right, and a problem for each consumer in doubt.
 
-        Where nova's lists prove nothing, after a second look; and after each was asked for by itself, as
-        the rows of a move between cells may have changed places while these were read one after the other.
+        Where nova's lists may be incomplete, they are read twice. Then nova is asked for each suspect by
+        itself, as the rows of a move between cells may have changed places while the cells were read one
+        after the other.
         """
         suspects = nova.find_suspects(chosen)
         if suspects and nova.is_complete and not source.is_exhaustive:
@@ -134,11 +134,11 @@ class Audit:
         return [Problem(Reason.TOO_MANY, NAME, text)]
 
     def _tells(self, problem: Problem) -> bool:
-        """Whether a problem is of this part; what could not be read is everybody's."""
+        """Return whether this shard reports a problem; every shard reports what could not be read."""
         return problem.reason is Reason.UNKNOWN or self.shard.has(problem.subject)
 
     def _choose(self, cloud: CloudView) -> frozenset[str]:
-        """The providers whose allocations may be removed."""
+        """Return the providers from which allocations may be removed."""
         if not self.providers:
             return frozenset(cloud.records)
         named = {
@@ -153,7 +153,7 @@ class Audit:
 
 @dataclass
 class Nova:
-    """What nova says about who may hold what."""
+    """The consumers that nova knows, and the providers on which each may hold allocations."""
 
     hosts: Hosts
     cloud: CloudView
@@ -165,12 +165,12 @@ class Nova:
 
     @property
     def is_complete(self) -> bool:
-        """Whether all of nova could be read."""
+        """Return whether all of nova could be read."""
         return not self.hosts.unknown and not self.unreadable
 
     @property
     def problems(self) -> list[Problem]:
-        """What is wrong with instances, and what could not be read."""
+        """Return the problems of instances, and of what could not be read."""
         missing = [
             Problem(
                 Reason.MISSING, f"instance {change.uuid}", "it holds nothing; placement-migrate allocations"
@@ -187,30 +187,30 @@ class Nova:
 
     @cached_property
     def _roots(self) -> frozenset[str]:
-        """The compute nodes that have a provider."""
+        """Return the compute nodes that have a provider."""
         nodes = {node.uuid for node in self.hosts.all_nodes() if node.uuid}
         return frozenset(nodes & self.cloud.trees.keys())
 
     @cached_property
     def of_nodes(self) -> frozenset[str]:
-        """The providers in the trees of compute nodes."""
+        """Return the providers in the trees of compute nodes."""
         return frozenset(uuid for root in self._roots for uuid in self.cloud.trees[root])
 
     @cached_property
     def own(self) -> frozenset[str]:
-        """The providers that are nova's to clean: of compute nodes, and those that share with them."""
+        """Return the providers that nova uses: of compute nodes, and those that share with them."""
         return frozenset(uuid for root in self._roots for uuid in self.cloud.reach(root))
 
     @cached_property
     def of_strangers(self) -> frozenset[str]:
-        """The providers in trees that look like those of compute nodes, and are not."""
+        """Return the providers in trees that look like those of compute nodes, and are not."""
         strangers = self.cloud.hosts - self._roots
         return frozenset(uuid for root in strangers for uuid in self.cloud.trees[root])
 
     def _removable(self, instance: str) -> frozenset[str]:
-        """Of the providers that an instance is not on, those of other hosts.
+        """Return the providers of other hosts among those that an instance is not on.
 
-        Others may be shared storage, to which the way by an aggregate is missing now and not for ever.
+        Any other may be shared storage that is in no common aggregate at the moment.
         """
         return self.of_nodes.intersection(self.healer.misplaced[instance])
 
@@ -224,7 +224,7 @@ class Nova:
                 yield instance
 
     def find_suspects(self, chosen: Collection[str]) -> dict[str, frozenset[str]]:
-        """By consumer, the providers of which it holds what it should not."""
+        """Return by consumer the providers on which it holds allocations without right."""
         suspects = {
             consumer: self.own.intersection(claims).intersection(chosen)
             for consumer, claims in self.cloud.held.items()
@@ -296,18 +296,19 @@ def read_nova(source: Source, cloud: CloudView) -> Nova:
 def _in_both(
     first: Mapping[str, frozenset[str]], second: Mapping[str, frozenset[str]]
 ) -> dict[str, frozenset[str]]:
+    """Return the suspects of both readings, with the providers that are in both."""
     both = {consumer: first[consumer] & second[consumer] for consumer in first.keys() & second.keys()}
     return {consumer: providers for consumer, providers in both.items() if providers}
 
 
 def _clear(suspects: dict[str, frozenset[str]], nova: Nova, source: Source) -> None:
-    """Take out of the suspects whom nova shows if asked for him alone."""
+    """Drop suspects that nova still returns when asked for them one by one."""
     for uuid in source.find_instances(suspects.keys() - nova.known):
         del suspects[uuid]
 
 
 def _spare_lost(suspects: dict[str, frozenset[str]], nova: Nova, source: Source) -> list[Problem]:
-    """Take out of the suspects whom nova's mappings still name; a problem for each."""
+    """Drop suspects that nova's mappings still name; return a problem for each."""
     lost = source.find_lost(suspects.keys() - nova.known)
     for uuid in lost:
         del suspects[uuid]
@@ -315,10 +316,11 @@ def _spare_lost(suspects: dict[str, frozenset[str]], nova: Nova, source: Source)
 
 
 def _spare_in_use(suspects: dict[str, frozenset[str]], nova: Nova, source: Source) -> list[Problem]:
-    """Take out of the suspects what a migration that is over holds for its instance; a problem for each.
+    """Drop what a migration that is over holds for its instance; return a problem for each.
 
     After a move that failed the instance is on the source, which the migration holds, and itself it holds the
-    destination. Then that goes, with what both hold of shared providers, and what the migration holds stays.
+    destination. Then the destination is removed, with what both hold of shared providers, and what the
+    migration holds stays.
     """
     orphans = suspects.keys() - nova.known
     moves = [move for cell in nova.hosts.cells for move in source.find_migrations(cell, orphans)]
@@ -377,7 +379,7 @@ def _plan_removals(
 
 
 def _compare_providers(nova: Nova) -> Iterator[Problem]:
-    """Compute nodes without provider, and the other way round."""
+    """Yield a problem for each compute node without provider, and the reverse."""
     cloud = nova.cloud
     uuids = {node.uuid for node in nova.hosts.all_nodes()}
     by_name = {record.provider.name: uuid for uuid, record in cloud.records.items()}

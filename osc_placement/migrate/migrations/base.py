@@ -19,11 +19,11 @@ from osc_placement.migrate.problem import Problem, Reason
 
 @dataclass(frozen=True, slots=True)
 class Assessment:
-    """What a migration would do, and what it would leave alone.
+    """The plan of a migration, and the problems that keep it from changing more.
 
-    :ivar names: what people call the UUIDs in the plan, of providers and aggregates
+    :ivar names: names by the UUIDs in the plan, of providers and aggregates
     :ivar classes: the custom resource classes that the plan needs placement to have
-    :ivar notes: what is under way by right, and hinders nothing
+    :ivar notes: moves under way, which are no problems
     """
 
     plan: Plan
@@ -34,17 +34,17 @@ class Assessment:
 
     @property
     def refusal(self) -> str:
-        """Why the plan may be shown and not carried out; empty if it may."""
+        """Return why the plan may be shown and not carried out; empty if it may."""
         return next((str(each) for each in self.problems if each.reason is Reason.TOO_MANY), "")
 
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """Whom a migration asks.
+    """The services that a migration reads.
 
-    Who wants the source waits until it is open, and so asks placement first where the order does not matter.
-    ``open_ironic`` gives None where nothing says how to reach Ironic; only who needs it calls it, as its
-    configuration may be wrong (Unreadable), which is nobody else's concern.
+    Access to ``source`` blocks until it is open, so a migration asks placement first where it can.
+    ``open_ironic`` gives None if there is no address of Ironic, and raises Unreadable if its configuration is
+    wrong; only a migration that needs Ironic calls it.
     """
 
     open_source: Callable[[], Source]
@@ -54,16 +54,16 @@ class Context:
 
     @property
     def source(self) -> Source:
-        """Where nova's facts come from; Unreadable if that cannot be opened."""
+        """Return the source of nova's facts; raise Unreadable if it cannot be opened."""
         return self.open_source()
 
 
 class Migration(Protocol):
-    """One idea: what it finds, what it changes, what it never touches is in its docstring."""
+    """A comparison of nova with placement; its module says what it changes and never touches."""
 
     @property
     def name(self) -> str:
-        """What it is called in tables and on the command line."""
+        """Return its name in tables and on the command line."""
 
     def assess(self, context: Context) -> Assessment:
         """Compare nova with placement; write nothing."""

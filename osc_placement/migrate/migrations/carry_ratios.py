@@ -89,7 +89,7 @@ class CarryRatios:
         return Assessment(plan, tuple(problems))
 
     def _object(self, host: str, step: Change, usages: Mapping[str, int]) -> Problem | None:
-        """Why the ratios of a host are left as they are."""
+        """Return why the ratios of a host stay unchanged; None if they may change."""
         subject = f"host {host}" if step.subject.name == host else f"host {host}, node {step.subject.name}"
         before, after = step.before.inventories or {}, step.after.inventories or {}
         for name, each in after.items():
@@ -104,7 +104,7 @@ class CarryRatios:
     def _agree(
         self, host: str, said: Mapping[str, Mapping[str, float]], problems: list[Problem]
     ) -> dict[str, float]:
-        """The ratio of each class, from what each aggregate says."""
+        """Return the ratio of each class, and note a problem for each on which the aggregates disagree."""
         ratios = {}
         for resource, by_aggregate in said.items():
             values = set(by_aggregate.values())
@@ -128,7 +128,7 @@ def _note_excesses(step: Change, usages: Mapping[str, int]) -> Change:
 def _collect(
     aggregates: Iterable[HostAggregate], problems: list[Problem]
 ) -> dict[str, dict[str, dict[str, float]]]:
-    """By host and class, the ratio that each aggregate gives."""
+    """Return by host and class the ratio that each aggregate gives."""
     said: dict[str, dict[str, dict[str, float]]] = defaultdict(lambda: defaultdict(dict))
     for aggregate in aggregates:
         for key, resource in KEYS.items():

@@ -28,7 +28,7 @@ Owner = tuple[str, str]
 
 @dataclass(frozen=True)
 class CloudView:
-    """The providers by UUID, what each consumer holds of them, and whose it is where the server told."""
+    """The providers of placement by UUID, the allocations of consumers, and their owners if known."""
 
     records: Mapping[str, ProviderRecord]
     held: Holdings = field(default_factory=dict)
@@ -48,11 +48,11 @@ class CloudView:
         object.__setattr__(self, "_sharing", {key: tuple(members) for key, members in sharing.items()})
 
     def root(self, uuid: str) -> str:
-        """The root of the tree that a provider is in."""
+        """Return the root of the tree that a provider is in."""
         return self.records[uuid].provider.root_provider_uuid or uuid
 
     def reach(self, uuid: str) -> tuple[str, ...]:
-        """The providers that an instance on this one may use: those of its tree, and who shares with it."""
+        """Return the providers that an instance on this one may use: its tree, and sharing providers."""
         tree = self.trees[self.root(uuid)]
         aggregates = {each for member in tree for each in self.records[member].aggregates or ()}
         sharing = (each for key in sorted(aggregates) for each in self._sharing.get(key, ()))
@@ -60,7 +60,7 @@ class CloudView:
 
     @property
     def hosts(self) -> frozenset[str]:
-        """The roots of trees that look like those of compute nodes, or did when there were no trees."""
+        """Return the roots of trees that look like those of compute nodes."""
         return frozenset(root for root, tree in self.trees.items() if any(map(self._is_of_host, tree)))
 
     def _is_of_host(self, uuid: str) -> bool:
@@ -69,21 +69,21 @@ class CloudView:
         return bool(classes) and SHARING not in (record.traits or ())
 
     def inventory(self, uuid: str, resource: str) -> Inventory | None:
-        """What a provider has of a class."""
+        """Return the inventory of a class on a provider; None if it has none."""
         return (self.records[uuid].inventories or {}).get(resource)
 
     def name(self, uuid: str) -> str:
-        """The name of a provider, or its UUID if it is not there."""
+        """Return the name of a provider, or its UUID if it is not there."""
         record = self.records.get(uuid)
         return record.provider.name if record else uuid
 
     @property
     def names(self) -> dict[str, str]:
-        """The names of all providers, by UUID."""
+        """Return the names of all providers, by UUID."""
         return {uuid: record.provider.name for uuid, record in self.records.items()}
 
     def usages(self) -> dict[tuple[str, str], int]:
-        """What is held of each class of each provider."""
+        """Return the sum of allocations by provider and class."""
         used: dict[tuple[str, str], int] = defaultdict(int)
         for claims in self.held.values():
             for provider, amounts in claims.items():
@@ -110,7 +110,7 @@ def read_cloud(client: PlacementClient, concurrency: int) -> CloudView:
 
 
 def sum_claims(claims: Claims) -> dict[str, int]:
-    """Amounts by class, over all providers."""
+    """Return amounts by class, summed over all providers."""
     total: dict[str, int] = defaultdict(int)
     for amounts in claims.values():
         for resource, amount in amounts.items():
@@ -119,7 +119,7 @@ def sum_claims(claims: Claims) -> dict[str, int]:
 
 
 def iterate_amounts(claims: Claims) -> Iterator[tuple[str, str, int]]:
-    """Provider, class, amount."""
+    """Yield provider, class and amount."""
     for provider, amounts in claims.items():
         for resource, amount in amounts.items():
             yield provider, resource, amount

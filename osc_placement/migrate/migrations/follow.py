@@ -28,9 +28,9 @@ _LONGEST_PAUSE: Final = 3600.0
 
 @dataclass(frozen=True, slots=True)
 class Sight:
-    """What there is to change and what is left alone, as far as it makes a difference.
+    """The changes and problems of one comparison, for comparison with the next.
 
-    Without the generations of the providers, which grow with every instance that comes or goes.
+    It leaves out the generations of providers, which grow with every instance that comes or goes.
     """
 
     changes: tuple[tuple[str, ProviderState, ProviderState], ...]
@@ -38,28 +38,28 @@ class Sight:
 
     @classmethod
     def of(cls, assessment: Assessment) -> Sight:
-        """That of an assessment."""
+        """Return the sight of an assessment."""
         changes = ((each.uuid, each.before, each.after) for each in assessment.plan.changes)
         return cls(tuple(changes), tuple(map(str, assessment.problems)))
 
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """What the last look saw, None if that counts no more; and the pause since a run in vain."""
+    """The sight of the last comparison, None if out of date, and the pause since a failed run."""
 
     sight: Sight | None = None
     pause: float = 0.0
     since: float = 0.0
 
     def is_due(self, sight: Sight, now: float) -> bool:
-        """Whether to act: there is something new to tell, or something to change that may succeed now."""
+        """Return whether to act: there are new problems to print, or changes that may succeed now."""
         if self.sight is None or sight.problems != self.sight.problems:
             return True
         is_same = sight.changes == self.sight.changes
         return bool(sight.changes) and (not is_same or now >= self.since + self.pause)
 
     def note_run(self, sight: Sight, applied: int, now: float, interval: float) -> Memory:
-        """What to remember of a run: after each in vain, the same is left alone for twice as long."""
+        """Return the memory after a run; each run without success doubles the pause for the same changes."""
         if applied or not sight.changes:
             return Memory(sight)
         is_again = self.sight is not None and sight.changes == self.sight.changes
@@ -70,12 +70,11 @@ class Memory:
 def follow(
     look: Look, act: Act, *, interval: float, stop: threading.Event, wait: Callable[[float], object]
 ) -> None:
-    """Look, and again after each wait of ``interval`` seconds or less, until ``stop`` is set.
+    """Compare again after each wait of ``interval`` seconds or less, until ``stop`` is set.
 
-    Acts when there is something to do or to tell.
-
-    What cannot be done now, as placement or a database does not answer, is told and tried again; what the
-    configuration or the command line has wrong is raised, unless a look has succeeded with it.
+    Acts when there is something to change or to print. If placement or a database does not answer, prints the
+    error and tries again. Raises errors of the configuration or the command line, unless a comparison has
+    succeeded with it before.
     """
     memory, told, has_looked = Memory(), "", False
     while not stop.is_set():

@@ -84,7 +84,7 @@ class HealAllocations:
         return Assessment(plan, (*problems, *healer.problems, *unread), cloud.names, notes=notes)
 
     def _choose(self, source: Source, cell: Cell, seen: set[str]) -> Iterator[Instance]:
-        """The instances to judge; of those asked for by name, ``seen`` gets the ones that are there."""
+        """Yield the instances to judge; add to ``seen`` those asked for by UUID that nova has."""
         for instance in source.iterate_instances(cell):
             if instance.uuid in self.instances:
                 seen.add(instance.uuid)
@@ -101,7 +101,7 @@ class HealAllocations:
 
 
 def _describe_move(move: MigrationRecord, cloud: CloudView) -> str:
-    """Where an instance is moving, and whether its migration holds what it has where it comes from."""
+    """Describe where an instance is moving, and whether its migration holds the source."""
     way = f"it is moving from {move.source_host} to {move.dest_host} ({move.status or 'no status'})"
     held = cloud.held.get(move.uuid or "")
     if not held:
@@ -111,7 +111,7 @@ def _describe_move(move: MigrationRecord, cloud: CloudView) -> str:
 
 
 class Healer:
-    """Judges instances one by one; what is planned for one is used for the next."""
+    """The plan of the instances judged so far; what is planned for one counts as used for the next."""
 
     def __init__(self, hosts: Hosts, cloud: CloudView, moves: Moves) -> None:
         self._cloud = cloud
@@ -154,7 +154,7 @@ class Healer:
         )
 
     def _left_behind(self, instance: str) -> frozenset[str]:
-        """The providers of nodes that an instance was evacuated from and that have not been up since."""
+        """Return the providers of nodes that an instance was evacuated from and that are still down."""
         nodes = [node for place in self._moves.left.get(instance, ()) for node in self._nodes.get(place, ())]
         trees = (self._cloud.trees.get(node.uuid or "", ()) for node in nodes)
         return frozenset(provider for tree in trees for provider in tree)
@@ -248,7 +248,10 @@ class Healer:
         return None
 
     def _claim(self, instance: Instance) -> dict[str, int]:
-        """PERF: worked out once for all instances alike; it was a fifth of a look at 10,000 of one flavor."""
+        """Return the claim of an instance; raise NoClaim if it is unknown.
+
+        PERF: computed once for identical instances; for 10,000 of one flavor it took a fifth of the time.
+        """
         key = _describe_claim(instance)
         if key not in self._claims:
             try:
@@ -261,7 +264,7 @@ class Healer:
         return claim
 
     def _find_choice(self, node: str) -> str:
-        """What its host has and an image may ask for."""
+        """Return the classes on the host that an image may ask for."""
         reach = self._reach_of(node)
         return " or ".join(
             resource
@@ -276,7 +279,7 @@ class Healer:
 
 
 def _describe_claim(instance: Instance) -> Hashable:
-    """All that a claim follows from."""
+    """Return everything that determines the claim of an instance."""
     flavor = instance.flavor
     if flavor is None:
         return instance.flavor_error

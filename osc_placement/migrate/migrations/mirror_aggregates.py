@@ -91,14 +91,14 @@ class MirrorAggregates:
         return [each for each in known if not self.aggregates or {each.name, each.uuid} & self.aggregates]
 
     def _hosts(self, wanted: Mapping[str, Collection[str]], hosts: Hosts) -> Iterable[str]:
-        """Those in aggregates; to prune, those in none as well."""
+        """Return the hosts in aggregates; to prune, those in none as well."""
         candidates = set(wanted) | (set(hosts.with_nodes) if self.prune or self.prune_foreign else set())
         candidates = candidates & self.hosts if self.hosts else candidates
         return [host for host in candidates if self.shard.has(host)]
 
 
 class _Removable:
-    """Which memberships may be taken away."""
+    """The memberships that may be removed."""
 
     def __init__(self, migration: MirrorAggregates, chosen: set[str], known: set[str]) -> None:
         self._own = chosen if migration.prune or migration.prune_foreign else set()

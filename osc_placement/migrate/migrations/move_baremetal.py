@@ -45,29 +45,29 @@ Inventories = Mapping[str, Inventory]
 
 
 def class_of_node(node: IronicNode) -> str | None:
-    """The resource class of placement that nova makes of the one in Ironic; None if there is none."""
+    """Return the resource class that nova derives from the one in Ironic; None if there is none."""
     name = node.resource_class
     return os_resource_classes.normalize_name(name) if name else None
 
 
 def reported_class(inventories: Inventories) -> str | None:
-    """The class that nova-compute has given a node; None if that is not clear."""
+    """Return the class that nova-compute has given a node; None if there is none or more than one."""
     whole = [name for name, each in inventories.items() if name.startswith(CUSTOM_PREFIX) and each.total == 1]
     return whole[0] if len(whole) == 1 else None
 
 
 @dataclass(frozen=True, slots=True)
 class NodeEdit:
-    """Gives a node its class, and its instance the node, and removes the sizes that no consumer holds.
+    """A change that gives a node its class, its instance the node, and removes sizes no consumer holds.
 
     The inventory of the class is 1, and 1 of it is reserved while nova's ironic driver would not give the
     node to an instance (`IronicNode.is_available`). The driver also reserves it while there is an instance,
     unless it is older or [workarounds]/skip_reserve_in_use_ironic_nodes is set; so while there is an
     instance, an existing inventory keeps its reserved value and the two never undo each other's writes.
 
-    :ivar instance: who is on the node, None if nobody is known to be
+    :ivar instance: UUID of the instance on the node, None if there is none or it is unknown
     :ivar is_occupied: whether nova or Ironic has an instance on it
-    :ivar is_available: whether nova's driver would give it away; None if Ironic was not asked
+    :ivar is_available: whether nova's driver would give it to an instance; None if Ironic was not asked
     """
 
     resource_class: str
@@ -78,14 +78,14 @@ class NodeEdit:
 
     @property
     def facets(self) -> tuple[Facet, ...]:
-        """Both are decided together."""
+        """Return both facets, as they are decided together."""
         return FACETS
 
     def check(self, states: Sequence[ProviderState]) -> None:
-        """It fits any node."""
+        """Accept any node."""
 
     def decide(self, state: ProviderState) -> Decision:
-        """Say what the provider shall have, and who shall hold what of it."""
+        """Return the inventories and allocations of the provider after the move."""
         holdings = {consumer: dict(amounts) for consumer, amounts in (state.allocations or {}).items()}
         if self.instance:
             held = holdings.get(self.instance, {})
@@ -120,11 +120,11 @@ class NodeEdit:
 def claim_of_node(
     claim: Mapping[str, int], held: Mapping[str, int], inventories: Inventories
 ) -> dict[str, int]:
-    """What an instance is to hold of a bare metal node, where its flavor claims this and it holds that.
+    """Return what an instance needs of a bare metal node, given its flavor's claim and what it holds.
 
-    The flavor embedded in an instance may be older than the resource class of its node: who holds the node as
-    one holds it all, and sizes that the node does not have are not claimed. Where nothing is left of a claim,
-    it is the node.
+    The flavor embedded in an instance may be older than the resource class of its node. An instance that
+    holds 1 of the class holds the whole node. Sizes that the node does not have are left out of the claim,
+    and if nothing remains of it, the claim is 1 of the class.
     """
     own = reported_class(inventories)
     if own and held == {own: 1}:
@@ -135,9 +135,9 @@ def claim_of_node(
 
 @dataclass
 class FlavorUse:
-    """Where the instances of each flavor are: on nodes of which classes or of none known, and elsewhere.
+    """The use of flavors by name: classes of nodes, nodes of unknown class, and virtual machines.
 
-    Flavors go by their name, which never changes.
+    The name of a flavor never changes.
     """
 
     classes: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
@@ -146,7 +146,7 @@ class FlavorUse:
     is_complete: bool = True
 
     def note_metal(self, instance: Instance, resource_class: str | None) -> None:
-        """Note an instance on a node of this class, or of one that nobody knows (None)."""
+        """Note an instance on a node of this class, or of an unknown one (None)."""
         if instance.flavor is None or not instance.flavor.name:
             return
         if resource_class is None:
@@ -206,7 +206,7 @@ def _format(asked: Mapping[str, int]) -> str:
 
 
 def mend(flavor: Flavor, resource_class: str) -> str:
-    """The command that makes a flavor ask for one node of a class, and for no sizes."""
+    """Return the command that makes a flavor ask for one node of a class, and for no sizes."""
     wanted = {f"resources:{resource_class}": "1"} | {f"resources:{name}": "0" for name in _SIZES}
     missing = {key: value for key, value in wanted.items() if flavor.extra_specs.get(key) != value}
     if not missing:
@@ -285,7 +285,7 @@ def _new_classes(steps: list[tuple[Change, NodeEdit]]) -> frozenset[str]:
 
 @dataclass
 class Residents:
-    """Who is on which node, by cell and its UUID in Ironic; ``unreadable`` by cells that could not tell."""
+    """The instances by cell and UUID of their node in Ironic; ``unreadable`` has problems by cell."""
 
     by_node: dict[tuple[str, str], list[Instance]] = field(default_factory=lambda: defaultdict(list))
     use: FlavorUse = field(default_factory=FlavorUse)
@@ -314,7 +314,7 @@ def read_residents(source: Source, hosts: Hosts) -> Residents:
 
 
 def read_ironic(context: Context) -> dict[str, IronicNode] | None:
-    """The nodes of Ironic by UUID; None if nothing says how to reach it, Unreadable if it does not answer."""
+    """Read the nodes of Ironic by UUID; None without an address of it, Unreadable if it does not answer."""
     source = context.open_ironic()
     return None if source is None else {node.uuid: node for node in source.list_nodes()}
 
@@ -324,7 +324,7 @@ Surveyed = tuple[ProviderRecord, str]
 
 
 class Judge:
-    """Judges nodes one by one."""
+    """The plan and problems of the nodes judged so far."""
 
     def __init__(
         self,
@@ -347,7 +347,7 @@ class Judge:
         self.chosen: set[str] = set()
 
     def survey(self, node: ComputeNode) -> Surveyed | Problem | None:
-        """The provider and class of a node, or why it has none; None where its cell is reported already."""
+        """Return provider and class of a node, or the problem with it; None if its cell is unreadable."""
         if node.cell in self._residents.unreadable:
             return None
         surveyed = self._survey(node)
@@ -366,7 +366,7 @@ class Judge:
         return resource_class if isinstance(resource_class, Problem) else (record, resource_class)
 
     def judge(self, node: ComputeNode, surveyed: Surveyed | Problem | None) -> None:
-        """Plan what a node needs, or report why it is left alone."""
+        """Plan the change of a node, or report why it is left unchanged."""
         if surveyed is None:
             return
         if isinstance(surveyed, Problem):
@@ -409,7 +409,7 @@ class Judge:
         return plan_change(edit, record.provider, state), edit
 
     def _object(self, node: ComputeNode, change: Change, edit: NodeEdit) -> Iterator[Problem]:
-        """Why a node that is not as it should be is left alone."""
+        """Yield each problem that keeps a node from being changed."""
         present, held = self._residents.of(node), change.before.allocations or {}
         building = sorted(self._builds & held.keys())
         if len(present) > 1:
@@ -439,7 +439,7 @@ class Judge:
             yield Problem(Reason.NO_CLAIM, subject, "nova knows no project or user of it")
 
     def _list_foreign(self, node: ComputeNode, change: Change, edit: NodeEdit) -> Iterator[Problem]:
-        """Who keeps the sizes of a node from going."""
+        """Yield a problem for each other consumer that holds sizes of a node."""
         for consumer, amounts in (change.before.allocations or {}).items():
             kept = sorted(SIZES & amounts.keys())
             if consumer != edit.instance and kept:
@@ -453,7 +453,7 @@ def _moves(change: Change, instance: str) -> bool:
 
 
 def _invert(cloud: CloudView) -> Mapping[str, Mapping[str, Mapping[str, int]]]:
-    """What consumers hold, by provider."""
+    """Return the allocations of consumers by provider."""
     holders: dict[str, dict[str, Mapping[str, int]]] = defaultdict(dict)
     for consumer, claims in cloud.held.items():
         for provider, amounts in claims.items():

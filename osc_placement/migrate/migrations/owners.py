@@ -25,10 +25,10 @@ from osc_placement.migrate.problem import Problem, Reason
 def find_wrong_owners(
     context: Context, owners: Mapping[str, Owner], busy: Mapping[str, str], cloud: CloudView
 ) -> tuple[list[Change], list[Problem]]:
-    """Changes that give consumers to their owners, and the consumers that are left alone.
+    """Return changes that correct owners of consumers, and a problem for each left unchanged.
 
-    Those are the ones that cannot be read, and the ``busy``, by task: whoever moves or rebuilds an instance
-    writes what it holds, and its owner with that.
+    Left unchanged are consumers that cannot be read, and the ``busy``, by task: a move or rebuild of an
+    instance writes its allocations, and the owner with them.
     """
     if cloud.owners:
         suspects = [uuid for uuid, owner in owners.items() if cloud.owners.get(uuid) != owner]
@@ -56,7 +56,7 @@ def find_wrong_owners(
 
 
 def _find_suspects(context: Context, owners: Mapping[str, Owner], held: Holdings) -> Iterator[Sequence[str]]:
-    """The instances of each owner who does not hold exactly what they hold."""
+    """Yield the instances of each owner whose usage is not the sum of their allocations."""
     of_owner: dict[Owner, list[str]] = defaultdict(list)
     for uuid, owner in owners.items():
         of_owner[owner].append(uuid)

@@ -20,20 +20,20 @@ _THOUSAND: Final = 1000
 
 
 class Unplaceable(Exception):
-    """A claim cannot be placed; the text says why."""
+    """An error: a claim cannot be placed, for the reason in its text."""
 
 
 class NoInventory(Unplaceable):
-    """No provider of the host has inventory of a class."""
+    """An error: no provider of the host has inventory of a class."""
 
 
 class Ambiguous(Unplaceable):
-    """Several providers could have it."""
+    """An error: several providers could have the allocation."""
 
 
 @dataclass
 class OverCapacity(Unplaceable):
-    """The only provider that has a class is full; the allocation ratio ``ratio`` would make room."""
+    """An error: the only provider of a class is full; the allocation ratio ``ratio`` would make it fit."""
 
     provider: str
     resource: str
@@ -46,7 +46,7 @@ class OverCapacity(Unplaceable):
 
 
 class Ledger:
-    """What is used of each inventory, with what was placed since it was read."""
+    """The usage of each inventory, including what was placed since it was read."""
 
     def __init__(self, cloud: CloudView) -> None:
         self._cloud = cloud
@@ -101,7 +101,7 @@ class Ledger:
 
 
 def _fitting_ratio(inventory: Inventory, amount: int, used: int) -> float:
-    """The lowest allocation ratio, in thousandths, with which there is room."""
+    """Return the lowest allocation ratio, in thousandths, with which the amount fits."""
     thousandths = math.ceil((used + amount) / (inventory.total - inventory.reserved) * _THOUSAND)
     # 1000 * 1.001 is less than 1001
     while not replace(inventory, allocation_ratio=thousandths / _THOUSAND).has_room(amount, used):

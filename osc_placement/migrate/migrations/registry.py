@@ -21,7 +21,7 @@ from osc_placement.migrate.nova.shard import WHOLE, Shard
 
 
 def make_all(shard: Shard = WHOLE) -> tuple[Migration, ...]:
-    """The migrations, of a part of the hosts."""
+    """Return the migrations, in order, for a shard of the hosts."""
     return (
         MirrorAggregates(shard=shard),
         CarryRatios(shard=shard),

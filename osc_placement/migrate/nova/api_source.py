@@ -34,12 +34,12 @@ _VOLUMES: Final = "os-extended-volumes:volumes_attached"
 
 
 def is_undecided(server: Document) -> bool:
-    """Whether it takes the devices of its volumes to tell if the root disk is one."""
+    """Return whether only the devices of its volumes tell if the root disk is a volume."""
     return bool(server.get("image") and server.get(_VOLUMES))
 
 
 def read_instance(server: Document, attachments: list[Document] | None = None) -> Instance:
-    """The instance; ``attachments`` are those of a server that is undecided."""
+    """Read an instance; ``attachments`` are those of a server that is undecided."""
     if _HOST not in server:
         raise Unreadable(SUBJECT, "it does not show the hosts of servers, which an administrator may see")
     image = server.get("image") or {}
@@ -60,7 +60,7 @@ def read_instance(server: Document, attachments: list[Document] | None = None) -
 
 
 def read_flavor(document: Document) -> Flavor:
-    """A flavor of the list of flavors."""
+    """Read a flavor from the list of flavors."""
     flavor, error = _read_flavor(document)
     if flavor is None:
         raise Unreadable(SUBJECT, f"flavor {document.get('name')}: {error}")
@@ -74,7 +74,7 @@ def _has_volume_root(server: Document, attachments: list[Document]) -> bool:
 
 
 def _read_image(image: Mapping[str, Any]) -> Mapping[str, str] | None:
-    """The properties that count; None before 2.98 and without an image, as nova then shows none."""
+    """Return the properties that decide about resources; None if nova shows none, as before 2.98."""
     properties = image.get("properties")
     if properties is None:
         return None
@@ -109,7 +109,7 @@ _GONE: Final = (400, _NOT_FOUND)
 
 
 class ApiSource:
-    """Reads what an administrator sees."""
+    """A source that reads what an administrator sees through nova's API."""
 
     is_exhaustive = False
 
@@ -117,14 +117,14 @@ class ApiSource:
         self._api = api
 
     def prepare(self) -> None:
-        """Ask which versions nova speaks."""
+        """Read the versions that nova speaks."""
         _ = self._api.newest
 
     def close(self) -> None:
-        """There is nothing to give back."""
+        """Do nothing: there is no connection to close."""
 
     def list_aggregates(self) -> list[HostAggregate]:
-        """All host aggregates."""
+        """Return all host aggregates."""
         found = self._api.get("/os-aggregates", "aggregates")["aggregates"]
         aggregates = [
             HostAggregate(each["uuid"], each["name"], frozenset(each["hosts"]), dict(each["metadata"]))
@@ -133,7 +133,7 @@ class ApiSource:
         return sorted(aggregates, key=lambda aggregate: aggregate.name)
 
     def list_flavors(self) -> list[Flavor]:
-        """The flavors that instances may be booted with; Unreadable before 2.61, which hides extra specs."""
+        """Return the flavors of new instances; raise Unreadable before 2.61, which hides extra specs."""
         found = self._api.iterate(
             "/flavors/detail", "flavors", params={"is_public": "None"}, version=_EXTRA_SPECS
         )
@@ -142,16 +142,16 @@ class ApiSource:
     # hosts
 
     def list_cells(self) -> list[Cell]:
-        """The cells that answer as one and, if there may be others, those as another."""
+        """Return one cell for those that answer and, if there may be others, one for those."""
         return [_ANSWERING, _SILENT] if self._reason_for_doubt else [_ANSWERING]
 
     def map_hosts(self) -> dict[str, str]:
-        """The UUID of the cell of each host."""
+        """Return the UUID of the cell of each host."""
         return {host: (_SILENT if is_silent else _ANSWERING).uuid for host, is_silent in self._hosts.items()}
 
     @cached_property
     def _hosts(self) -> Mapping[str, bool]:
-        """Whether the cell of each host is silent."""
+        """Return by host whether its cell does not answer."""
         return self._read_hosts()
 
     def _read_hosts(self) -> dict[str, bool]:
@@ -166,7 +166,7 @@ class ApiSource:
         return _describe_silence(self._hosts)
 
     def list_compute_nodes(self, cell: Cell) -> list[ComputeNode]:
-        """The compute nodes of the hosts of a cell."""
+        """Return the compute nodes of the hosts of a cell."""
         if cell == _SILENT:
             raise Unreadable(SUBJECT, self._reason_for_doubt)
         found = [
@@ -182,7 +182,7 @@ class ApiSource:
         return found
 
     def _confirm(self) -> None:
-        """Unreadable if a cell fell silent, as what was just read may then lack what is in it."""
+        """Raise Unreadable if a cell stopped answering, as the last answer may then lack what is in it."""
         if self._api.newest >= _DOWN_CELLS:
             now = self._read_hosts()
             fallen = {host: now[host] and not self._hosts.get(host) for host in now}
@@ -192,7 +192,7 @@ class ApiSource:
     # instances
 
     def iterate_instances(self, _cell: Cell) -> Iterator[Instance]:
-        """The instances that are not deleted; Unreadable in the end if nova could not show some."""
+        """Yield the instances that are not deleted; raise Unreadable at the end if some fail."""
         broken: list[str] = []
         marker: str | None = ""
         while marker is not None:
@@ -203,7 +203,7 @@ class ApiSource:
             raise Unreadable(f"instance {', '.join(broken)}", "nova's API fails to show it")
 
     def _read_servers(self, marker: str, broken: list[str]) -> tuple[list[Document], str | None]:
-        """A page, and the marker of the next; where one server spoils it, each of its servers by itself."""
+        """Read a page and the marker of the next; if one server breaks it, read them one by one."""
         try:
             servers, more = self._api.page("/servers/detail", "servers", _ALL, marker, _IMAGE_PROPERTIES)
             return servers, servers[-1]["id"] if more else None
@@ -234,7 +234,7 @@ class ApiSource:
         return servers
 
     def find_instances(self, uuids: Collection[str]) -> frozenset[str]:
-        """Those that nova shows one by one: it then finds the cell of each, and knows if that is away."""
+        """Return the instances that nova shows one by one; then it looks up the cell of each."""
 
         def find(uuid: str) -> str | None:
             try:
@@ -261,11 +261,11 @@ class ApiSource:
         return read_instance(server, attachments)
 
     def list_migrations(self, _cell: Cell) -> list[MigrationRecord]:
-        """The migrations that are not over."""
+        """Return the migrations that are not over."""
         return [move for move in self._read_migrations() if move.status not in ENDED_MIGRATIONS]
 
     def find_migrations(self, _cell: Cell, uuids: Collection[str]) -> list[MigrationRecord]:
-        """Those of the migrations that have one of these UUIDs."""
+        """Return the migrations that have one of these UUIDs."""
         return [move for move in self._read_migrations() if move.uuid in uuids] if uuids else []
 
     def _read_migrations(self) -> list[MigrationRecord]:
@@ -275,15 +275,15 @@ class ApiSource:
         return migrations
 
     def count_instances(self) -> Mapping[str, int]:
-        """Nothing: the API shows no mappings."""
+        """Return nothing: the API shows no mappings."""
         return {}
 
     def find_lost(self, uuids: Collection[str]) -> Mapping[str, str]:
-        """Nothing: the API shows no mappings."""
+        """Return nothing: the API shows no mappings."""
         return {}
 
     def list_requested_builds(self) -> frozenset[str]:
-        """None: the API lists what is being scheduled among the instances, without a host."""
+        """Return nothing: the API lists instances that are being scheduled with the others."""
         return frozenset()
 
 

@@ -33,7 +33,7 @@ _READ_ONLY: Final[Mapping[str, str]] = {
 
 
 class NovaDatabase:
-    """One database of nova; ``label`` is what messages call it."""
+    """A database of nova, called ``label`` in messages."""
 
     def __init__(self, url: str, label: str) -> None:
         self.label = label
@@ -41,20 +41,20 @@ class NovaDatabase:
         self._columns: dict[str, frozenset[str]] = {}
 
     def close(self) -> None:
-        """Give the connections back."""
+        """Close the connections."""
         self._engine.dispose()
 
     def columns(self, table: str) -> frozenset[str]:
-        """The columns of a table; none if there is no such table."""
+        """Return the columns of a table; none if there is no such table."""
         if table not in self._columns:
             with self._reading() as connection:
                 self._columns[table] = _read_columns(connection, table)
         return self._columns[table]
 
     def table(self, name: str, required: Iterable[str], optional: Iterable[str] = ()) -> sa.TableClause:
-        """A table with these columns; those of ``optional`` that the schema lacks are left out.
+        """Return a table with these columns, without those of ``optional`` that the schema lacks.
 
-        Unreadable if the table or a required column is missing.
+        Raise Unreadable if the table or a required column is missing.
         """
         present, required = self.columns(name), list(required)
         if not present:
@@ -66,12 +66,12 @@ class NovaDatabase:
         return sa.table(name, *(sa.column(column) for column in wanted))
 
     def fetch(self, statement: sa.Select[Any]) -> Sequence[RowMapping]:
-        """All rows of a statement."""
+        """Return all rows of a statement."""
         with self._reading() as connection:
             return connection.execute(statement).mappings().all()
 
     def pages(self, statement: sa.Select[Any], key: Any) -> Iterator[Sequence[RowMapping]]:
-        """The rows of a statement in pages; ``key`` is a column that orders them and that it selects."""
+        """Yield the rows of a statement in pages; ``key`` is a selected column that orders them."""
         last = None
         while True:
             page = statement if last is None else statement.where(key > last)
@@ -92,7 +92,10 @@ class NovaDatabase:
 
 
 def _read_columns(connection: Connection, table: str) -> frozenset[str]:
-    """PERF: a question without rows takes a millisecond; to inspect a table of MariaDB takes forty."""
+    """Read the columns of a table; none if there is no such table.
+
+    PERF: a query without rows takes a millisecond; to inspect a table of MariaDB takes forty.
+    """
     statement = sa.select(sa.text("*")).select_from(sa.table(table)).where(sa.false())
     try:
         return frozenset(connection.execute(statement).keys())
@@ -119,7 +122,7 @@ def _connect(url: str, label: str) -> Engine:
 
 
 def _limits(url: sa.URL) -> dict[str, int]:
-    """How long to wait, as the driver wants to be told."""
+    """Return the timeouts as arguments of the driver."""
     if url.get_backend_name() == "sqlite":
         return {}
     reading = {"read_timeout": _READ_PATIENCE} if url.get_driver_name() in _CAN_WAIT else {}
@@ -127,7 +130,7 @@ def _limits(url: sa.URL) -> dict[str, int]:
 
 
 def _require_file(url: sa.URL, label: str) -> None:
-    """SQLite would make the file that is not there."""
+    """Raise Unreadable if a file of SQLite is missing, which SQLite would create."""
     file = url.get_backend_name() == "sqlite" and url.database
     if file and file != ":memory:" and not pathlib.Path(file).exists():
         raise Unreadable(label, f"there is no file {file}")
@@ -146,7 +149,7 @@ def _refuse_writes(engine: Engine, statement: str | None) -> None:
 
 
 def _reason(error: Exception) -> str:
-    """The database's own words, in one line."""
+    """Return the message of the database in one line."""
     cause = getattr(error, "orig", None) or error
     arguments = [text for text in cause.args if isinstance(text, str)]
     return " ".join((arguments[-1] if arguments else str(cause)).split())
@@ -167,7 +170,7 @@ def resolve_connection(template: str, main: str | None, label: str) -> str:
 
 
 def describe_url(url: str) -> dict[str, str]:
-    """The parts of a URL under the names that nova gives them; of several hosts, each has a number too."""
+    """Return the parts of a URL under nova's names; each of several hosts has a number too."""
     parts = urlsplit(url)
     hosts = parts.netloc.split(",")
     described = {

@@ -42,7 +42,7 @@ _RATIOS: Final[Mapping[str, str]] = {
 
 
 class DatabaseSource:
-    """Reads the API database at ``api_url``; ``main_url`` fills the templates of cell connections."""
+    """A source that reads the API database at ``api_url``; ``main_url`` fills cells' templates."""
 
     is_exhaustive = True
 
@@ -57,14 +57,14 @@ class DatabaseSource:
         self._api.columns("cell_mappings")
 
     def close(self) -> None:
-        """Give all connections back."""
+        """Close all connections."""
         for database in (self._api, *self._cells.values()):
             database.close()
 
     # the API database
 
     def list_aggregates(self) -> list[HostAggregate]:
-        """All host aggregates."""
+        """Return all host aggregates."""
         hosts, metadata = self._members(), self._metadata()
         table = self._api.table("aggregates", ("id", "uuid", "name"))
         return [
@@ -89,13 +89,13 @@ class DatabaseSource:
         return metadata
 
     def list_cells(self) -> list[Cell]:
-        """The cells that have hosts: all but cell0, disabled ones included."""
+        """Return the cells that have hosts: all but cell0, disabled ones included."""
         table = self._api.table("cell_mappings", ("id", "uuid", "name", "database_connection"))
         rows = self._api.fetch(sa.select(table).where(table.c.uuid != CELL0).order_by(table.c.id))
         return [Cell(row["uuid"], row["name"] or "", row["database_connection"] or "") for row in rows]
 
     def map_hosts(self) -> dict[str, str]:
-        """The UUID of the cell of each host."""
+        """Return the UUID of the cell of each host."""
         hosts = self._api.table("host_mappings", ("host", "cell_id"))
         cells = self._api.table("cell_mappings", ("id", "uuid"))
         joined = hosts.outerjoin(cells, hosts.c.cell_id == cells.c.id)
@@ -123,12 +123,12 @@ class DatabaseSource:
         return table, sa.or_(deleted.is_(None), deleted == sa.false())
 
     def list_requested_builds(self) -> frozenset[str]:
-        """UUIDs of instances that are being scheduled and may be in no cell yet."""
+        """Return the UUIDs of instances that are being scheduled and may be in no cell yet."""
         table = self._api.table("build_requests", ("instance_uuid",))
         return frozenset(row["instance_uuid"] for row in self._api.fetch(sa.select(table)))
 
     def find_instances(self, uuids: Collection[str]) -> frozenset[str]:
-        """Those that a cell has now, be it hidden: its rows may have changed places while cells were read."""
+        """Return the instances in any cell now, hidden ones included: rows move between cells."""
         found = (self._find_rows(cell, uuids, deleted=False) for cell in self.list_cells() if uuids)
         return frozenset().union(*found)
 
@@ -174,7 +174,7 @@ class DatabaseSource:
         return frozenset(found)
 
     def list_flavors(self) -> list[Flavor]:
-        """The flavors that instances may be booted with, disabled ones included."""
+        """Return the flavors that instances may be booted with, disabled ones included."""
         sizes = ("vcpus", "memory_mb", "root_gb", "ephemeral_gb", "swap")
         table = self._api.table("flavors", ("id", "name", "flavorid", *sizes))
         specs = self._extra_specs()
@@ -197,7 +197,7 @@ class DatabaseSource:
         return self._cells[cell.uuid]
 
     def list_compute_nodes(self, cell: Cell) -> list[ComputeNode]:
-        """The compute nodes of a cell that are not deleted."""
+        """Return the compute nodes of a cell that are not deleted."""
         database = self._cell(cell)
         table = database.table(
             "compute_nodes",
@@ -208,7 +208,7 @@ class DatabaseSource:
         return [_node(row) for rows in database.pages(statement, table.c.id) for row in rows]
 
     def iterate_instances(self, cell: Cell) -> Iterator[Instance]:
-        """The instances of a cell that are not deleted; Unreadable if all are missing."""
+        """Yield the instances of a cell that are not deleted; raise Unreadable if all are missing."""
         database = self._cell(cell)
         statement, key = _instance_statement(database)
         is_empty = True
@@ -229,14 +229,14 @@ class DatabaseSource:
             raise Unreadable(cell.label, text)
 
     def list_migrations(self, cell: Cell) -> list[MigrationRecord]:
-        """The migrations of a cell that are not over."""
+        """Return the migrations of a cell that are not over."""
         database, table = self._migrations(cell)
         live = sa.or_(table.c.status.is_(None), table.c.status.not_in(sorted(ENDED_MIGRATIONS)))
         statement = sa.select(table).where(table.c.deleted == 0, live)
         return [_migration(row) for rows in database.pages(statement, table.c.id) for row in rows]
 
     def find_migrations(self, cell: Cell, uuids: Collection[str]) -> list[MigrationRecord]:
-        """Those of a cell's migrations that have one of these UUIDs; none before Queens."""
+        """Return those of a cell's migrations that have one of these UUIDs; none before Queens."""
         database, table = self._migrations(cell)
         chunks = _split(uuids) if "uuid" in table.c else ()
         found = (database.fetch(sa.select(table).where(table.c.uuid.in_(chunk))) for chunk in chunks)
@@ -305,9 +305,9 @@ def _instance_statement(database: NovaDatabase) -> tuple[sa.Select[Any], Any]:
 
 
 def _root_device(database: NovaDatabase, instances: sa.TableClause) -> sa.ScalarSelect[Any]:
-    """What the root device of an instance is, NULL if it has none of its own.
+    """Return the destination type of the root device of an instance, as a column; NULL if it has none.
 
-    PERF: as a column of the instance it takes a third of the time of a question about a page of them.
+    PERF: as a column of the instance it takes a third of the time of a query for a page of instances.
     """
     columns = ("instance_uuid", "boot_index", "destination_type", "deleted")
     table = database.table("block_device_mapping", columns)
@@ -316,7 +316,7 @@ def _root_device(database: NovaDatabase, instances: sa.TableClause) -> sa.Scalar
 
 
 def _granted_ports(database: NovaDatabase, instances: sa.TableClause) -> sa.ScalarSelect[Any]:
-    """The network information of an instance of which a port holds resources, NULL of any other."""
+    """Return the network information of an instance with granted ports, as a column; NULL for any other."""
     table = database.table("instance_info_caches", ("instance_uuid", "network_info", "deleted"))
     own = sa.and_(table.c.instance_uuid == instances.c.uuid, table.c.deleted == 0)
     granted = table.c.network_info.like('%"allocation"%')
@@ -324,9 +324,9 @@ def _granted_ports(database: NovaDatabase, instances: sa.TableClause) -> sa.Scal
 
 
 def _image_properties(database: NovaDatabase, first: int, last: int) -> dict[str, dict[str, str]]:
-    """By instance, of those with an id in this range, the properties of its image that decide something.
+    """Read by instance, in a range of ids, the properties of its image that decide about resources.
 
-    PERF: a range is a short question, and a thousand UUIDs are a long one.
+    PERF: a range makes a short query, and a thousand UUIDs a long one.
     """
     instances = database.table("instances", ("id", "uuid"))
     table = database.table("instance_system_metadata", ("instance_uuid", "key", "value", "deleted"))

@@ -54,7 +54,7 @@ class Cell:
 
     @property
     def label(self) -> str:
-        """What to call the cell in a message."""
+        """Return the name of the cell in messages."""
         return f"cell {self.name or self.uuid}"
 
 
@@ -73,7 +73,7 @@ class ComputeNode:
 
     @property
     def is_bare_metal(self) -> bool:
-        """Whether it is a node of Ironic; then ``name`` is the UUID that Ironic knows it by."""
+        """Return whether it is a node of Ironic; then ``name`` is its UUID there."""
         return self.hypervisor_type.lower() == BARE_METAL
 
 
@@ -91,7 +91,7 @@ class IronicNode:
 
     @property
     def is_available(self) -> bool:
-        """Whether nova's driver would give it to an instance.
+        """Return whether nova's driver would give it to an instance.
 
         It would not in maintenance, nor with the power state "error" or none, nor in another provision state
         than "available" (or none, as before Kilo).
@@ -107,11 +107,10 @@ class IronicNode:
 class Instance:
     """An instance that is not deleted.
 
-    :ivar flavor_error: why its flavor cannot be read, where ``flavor`` is None
+    :ivar flavor_error: why its flavor cannot be read, if ``flavor`` is None
     :ivar volume_root: whether it boots from a volume, so that its root disk is not on its host
-    :ivar image: properties of its image that decide about resources, by their name in the image; None where
-        nobody told
-    :ivar ports: the providers of which its ports hold something, as far as that is told
+    :ivar image: properties of its image that decide about resources; None if the source does not show them
+    :ivar ports: the providers of which its ports hold something, if the source shows them
     """
 
     uuid: str
@@ -144,7 +143,7 @@ class MigrationRecord:
 
     @property
     def is_evacuated(self) -> bool:
-        """Whether the instance was evacuated, and its source has not been up since."""
+        """Return whether the instance was evacuated, and its source has not been up since."""
         return self.status == EVACUATED
 
 

@@ -17,7 +17,7 @@ STANDARD_CLASSES: Final = frozenset(os_resource_classes.STANDARDS)
 
 
 def claim_of(instance: Instance) -> dict[str, int]:
-    """The resources that nova's scheduler would claim for an instance; NoClaim says why nobody knows."""
+    """Return what nova's scheduler would claim for an instance; raise NoClaim with the reason."""
     if instance.flavor is None:
         raise NoClaim(instance.flavor_error or "it has no flavor")
     return resources_of(
@@ -26,7 +26,7 @@ def claim_of(instance: Instance) -> dict[str, int]:
 
 
 class BadFlavor(ValueError):
-    """The flavor that is embedded in an instance cannot be read."""
+    """An error: the flavor that is embedded in an instance cannot be read."""
 
 
 @lru_cache(maxsize=4096)

@@ -25,11 +25,11 @@ Place = tuple[str, str, str]
 
 @dataclass(frozen=True)
 class Hosts:
-    """Which nodes each host has, by UUID of the cell and name; ``unknown`` has why not, by UUID of the cell.
+    """The compute nodes of hosts by UUID of the cell and name; ``unknown`` has unreadable cells.
 
     A host is known by both: two cells may have hosts of one name, and one that was moved has left its compute
-    node behind. Nova's API database maps each name to one cell, ``cell_of``; what it says of a host, as that
-    it is in an aggregate, is about the one in that cell.
+    node behind. Nova's API database maps each name to one cell, ``cell_of``; what it says of a host, such as
+    its aggregates, is about the one in that cell.
     """
 
     cells: tuple[Cell, ...]
@@ -39,22 +39,22 @@ class Hosts:
 
     @property
     def problems(self) -> list[Problem]:
-        """A problem for each cell that could not be read."""
+        """Return a problem for each cell that could not be read."""
         return [error.problem for error in self.unknown.values()]
 
     def all_nodes(self) -> Iterator[ComputeNode]:
-        """The nodes of all hosts."""
+        """Yield the nodes of all hosts."""
         for nodes in self.nodes.values():
             yield from nodes
 
     @property
     def readable_cells(self) -> list[Cell]:
-        """The cells whose compute nodes could be read."""
+        """Return the cells whose compute nodes could be read."""
         return [cell for cell in self.cells if cell.uuid not in self.unknown]
 
     @cached_property
     def by_place(self) -> Mapping[Place, list[ComputeNode]]:
-        """The nodes by cell, host and name: several only where the source does not tell cells apart."""
+        """Return the nodes by cell, host and name; several only if the source cannot tell cells apart."""
         found: dict[Place, list[ComputeNode]] = defaultdict(list)
         for node in self.all_nodes():
             found[node.cell, node.host, node.name].append(node)
@@ -62,14 +62,14 @@ class Hosts:
 
     @cached_property
     def with_nodes(self) -> Mapping[str, list[str]]:
-        """The cells in which a host of this name has compute nodes."""
+        """Return by name the cells in which such a host has compute nodes."""
         found: dict[str, list[str]] = defaultdict(list)
         for cell, host in self.nodes:
             found[host].append(cell)
         return found
 
     def nodes_of(self, host: str) -> tuple[ComputeNode, ...]:
-        """The nodes of the host that is mapped by this name; none if that is not clear."""
+        """Return the nodes of the host that is mapped by this name; none if it is ambiguous."""
         nodes = self.nodes.get((self.cell_of.get(host, ""), host), ())
         return () if _is_doubled(nodes) else nodes
 
@@ -84,7 +84,7 @@ class Hosts:
                 yield Problem(Reason.AMBIGUOUS, f"host {host}, node {node.name}", text)
 
     def find_problem(self, host: str) -> Problem | None:
-        """Why a host has no nodes that could be looked at; None if it has."""
+        """Return why a host has no usable nodes; None if it has."""
         subject = f"host {host}"
         if self.nodes_of(host):
             return None
@@ -161,16 +161,16 @@ def name_some(names: Iterable[str]) -> str:
 
 
 def find_strangers(hosts: Hosts, asked: Collection[str], known: Collection[str] = ()) -> list[Problem]:
-    """The hosts that were asked for and that nova does not seem to have; ``known`` are more that it has.
+    """Return a problem for each host that was asked for and not found; nova also has those in ``known``.
 
-    UsageError if it certainly does not have them; a cell that cannot be read may.
+    Raise UsageError if all cells were read, so that nova certainly does not have it.
     """
     missing = sorted(set(asked).difference(hosts.with_nodes, hosts.cell_of, known))
     return judge_strangers("host", missing, is_complete=not hosts.unknown)
 
 
 def judge_strangers(kind: str, missing: Sequence[str], *, is_complete: bool) -> list[Problem]:
-    """What to say of names that were asked for and not found; UsageError if all of nova was looked at."""
+    """Return a problem for each name that was not found; raise UsageError if all of nova was read."""
     if missing and is_complete:
         raise UsageError(f"Nova has no {kind} {', '.join(missing)}")
     text = "nobody knows whether nova has it, as not all of nova can be read"

@@ -31,23 +31,23 @@ _OK: Final = 200
 
 
 class Adapter(Protocol):
-    """What is needed of keystoneauth1's adapter."""
+    """The part of keystoneauth1's adapter that is used here."""
 
     def get_endpoint(self) -> str | None:
-        """The address of the service; None if the catalog has none."""
+        """Return the address of the service; None if the catalog has none."""
 
     def get(self, url: str, **options: Any) -> Any:
         """Send a request."""
 
 
 class IronicSource:
-    """Reads the nodes behind a keystoneauth1 adapter."""
+    """A source that reads Ironic's nodes behind a keystoneauth1 adapter."""
 
     def __init__(self, adapter: Adapter) -> None:
         self._adapter = adapter
 
     def list_nodes(self) -> list[IronicNode]:
-        """All nodes; Unreadable if they cannot be listed to the end."""
+        """Return all nodes; raise Unreadable if they cannot be listed to the end."""
         nodes: list[IronicNode] = []
         is_more = True
         while is_more:

@@ -16,24 +16,24 @@ from osc_placement.migrate.problem import Problem
 
 @dataclass(frozen=True)
 class Moves:
-    """The migrations that are not over; ``unreadable`` has why not, by UUID of the cell."""
+    """The migrations that are not over; ``unreadable`` has unreadable cells, by UUID."""
 
     records: tuple[MigrationRecord, ...]
     unreadable: Mapping[str, Unreadable]
 
     @property
     def problems(self) -> list[Problem]:
-        """A problem for each cell whose migrations could not be read."""
+        """Return a problem for each cell whose migrations could not be read."""
         return [each.problem for each in self.unreadable.values()]
 
     @cached_property
     def moving(self) -> frozenset[str]:
-        """The instances that are on the move."""
+        """Return the instances that are moving."""
         return frozenset(move.instance_uuid for move in self.records if not move.is_evacuated)
 
     @cached_property
     def left(self) -> Mapping[str, frozenset[Place]]:
-        """By instance, the nodes that it was evacuated from and that have not been up since."""
+        """Return by instance the nodes that it was evacuated from and that have not been up since."""
         left: dict[str, set[Place]] = defaultdict(set)
         for move in self.records:
             if move.is_evacuated:

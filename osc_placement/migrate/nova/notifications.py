@@ -29,7 +29,7 @@ _POLL: Final = 0.2
 
 
 class Bell:
-    """Rung by whoever hears something; one wait is ended however often it was rung before."""
+    """A wait that any thread can end by ringing; rings before it count as one."""
 
     def __init__(self, stop: threading.Event) -> None:
         self._stop = stop
@@ -49,7 +49,7 @@ class Bell:
 
 
 class _Endpoint:
-    """What oslo.messaging calls with each notification of a matching type."""
+    """The object that oslo.messaging calls with each notification of a matching type."""
 
     def __init__(self, ring: Callable[[], None], event_filter: Any) -> None:
         self.filter_rule = event_filter
@@ -66,7 +66,7 @@ def listening(
     """Ring at every change of an aggregate's hosts, while the message broker can be reached.
 
     Without a URL, the configuration files say where nova sends its notifications. Raises PlacementError if
-    nothing says so; a broker that does not answer is tried again and again, beside the caller's work.
+    they do not; tries again in the background while the broker does not answer.
     """
     listener = _make_listener(ring, url, topic, config_files)
     # connecting lasts as long as the broker is away

@@ -25,7 +25,7 @@ OLDEST: Final[Version] = (2, 59)
 
 
 class Refused(Unreadable):
-    """Nova answered, and not with what was asked for."""
+    """An error: nova answered with another status than 200."""
 
     def __init__(self, path: str, status: int, reason: str) -> None:
         self.status = status
@@ -33,7 +33,7 @@ class Refused(Unreadable):
 
 
 class NovaApi:
-    """Nova's compute API, for any number of threads at once; asks nothing before the first read."""
+    """Nova's compute API, safe for any number of threads; sends nothing before the first read."""
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class NovaApi:
 
     @property
     def newest(self) -> Version:
-        """The highest microversion that nova speaks; Unreadable if that is below `OLDEST`."""
+        """Return the highest microversion that nova speaks; raise Unreadable if it is below `OLDEST`."""
         if self._newest is None:
             found = _translate(self._adapter.get_endpoint_data)
             if found is None or not found.max_microversion:
@@ -69,7 +69,7 @@ class NovaApi:
     def get(
         self, path: str, key: str, params: Mapping[str, str] | None = None, version: Version = OLDEST
     ) -> Document:
-        """The document at a path, which has ``key``, in ``version`` or the highest that nova speaks below."""
+        """Read a document that has ``key``, in ``version`` or the highest below that nova speaks."""
         microversion = _format(min(version, self.newest))
         response = _translate(
             lambda: self._adapter.get(
@@ -89,7 +89,7 @@ class NovaApi:
     def page(
         self, path: str, key: str, params: Mapping[str, str], marker: str, version: Version
     ) -> tuple[list[Document], bool]:
-        """The items after a marker, and whether there are more."""
+        """Read the items after a marker; return them, and whether there are more."""
         after = {"marker": marker} if marker else {}
         document = self.get(path, key, {**params, "limit": str(PAGE), **after}, version)
         return document[key], bool(document[key] and document.get(f"{key}_links"))
@@ -103,7 +103,7 @@ class NovaApi:
         name: str = "id",
         version: Version = OLDEST,
     ) -> Iterator[Document]:
-        """All items; ``name`` is the field that a marker has."""
+        """Yield all items; ``name`` is the field that is the marker."""
         marker, more = "", True
         while more:
             items, more = self.page(path, key, params or {}, marker, version)
@@ -116,7 +116,7 @@ def _format(version: Version) -> str:
 
 
 def _translate(ask: Callable[[], Value]) -> Value:
-    """What is asked for; Unreadable if nobody answers, or nobody may ask."""
+    """Return the answer; raise Unreadable if there is none, or access is denied."""
     try:
         return ask()
     except keystone.ClientException as error:
@@ -124,7 +124,7 @@ def _translate(ask: Callable[[], Value]) -> Value:
 
 
 def _explain(response: requests.Response) -> str:
-    """Nova's own words, in one line."""
+    """Return nova's message in one line."""
     try:
         (fault,) = response.json().values()
         return " ".join(str(fault["message"]).split())
@@ -137,7 +137,7 @@ PATIENCE: Final = 600.0
 
 
 def limit_waiting(session: Session, seconds: float | None = None) -> Session:
-    """The same session, connections and all, that waits so long, or as it did, or `PATIENCE`."""
+    """Return a copy of a session with this timeout, its own, or `PATIENCE`; connections are shared."""
     same = copy.copy(session)
     same.timeout = seconds or session.timeout or PATIENCE
     return same

@@ -39,12 +39,12 @@ _WRONG: Final = (keystone.ClientException, cfg.Error)
 
 
 class Misconfigured(PlacementError):
-    """The configuration does not say what is needed."""
+    """An error: a required option is missing from the configuration, or wrong."""
 
 
 @dataclass(frozen=True)
 class _Access:
-    """How to reach a service; of several interfaces, the first that the catalog has."""
+    """Session, region and interface of a service; of several interfaces, the first in the catalog counts."""
 
     session: Session
     region: str | None
@@ -53,7 +53,7 @@ class _Access:
 
 @dataclass(frozen=True)
 class Settings:
-    """What the command line says about nova, placement and Ironic; nova.conf says the rest."""
+    """Access to nova, placement and Ironic, from the command line and from nova.conf."""
 
     config_files: Sequence[str] = ()
     api_database: str | None = None
@@ -67,7 +67,7 @@ class Settings:
     timeout: float | None = None
 
     def __post_init__(self) -> None:
-        """UsageError if an address is none."""
+        """Raise UsageError if an endpoint is not an HTTP address."""
         for service in ("placement", "ironic", "nova"):
             address = getattr(self, f"{service}_endpoint")
             if address and not _is_address(address):
@@ -76,11 +76,11 @@ class Settings:
                 )
 
     def open_source(self) -> ClosableSource:
-        """Nova's databases, or its API."""
+        """Open nova's databases, or its API."""
         return self._open_api() if self.source == "api" else self._open_databases()
 
     def _open_api(self) -> ApiSource:
-        """Nova's API: where the command line says, in the cloud, or in the catalog of placement's user."""
+        """Open nova's API: at --nova-endpoint, in --os-cloud, or in the catalog of placement's user."""
         if self.nova_endpoint:
             auth = Token(self.nova_endpoint, self.nova_token or "")
             session = self._wait_in(Session(auth=auth))
@@ -109,7 +109,7 @@ class Settings:
 
     @property
     def placement_options(self) -> list[str]:
-        """The words that lead another command to the same placement; a token is not shown."""
+        """Return the options that lead another command to the same placement, without a secret token."""
         if self.placement_endpoint:
             token = [] if self.placement_token in (None, USUAL_TOKEN) else ["--placement-token", "TOKEN"]
             return ["--placement-endpoint", self.placement_endpoint, *token]
@@ -118,7 +118,7 @@ class Settings:
         return [word for path in self.config_files for word in ("--config-file", path)]
 
     def open_client(self) -> PlacementClient:
-        """Placement: where the command line says, or else nova.conf."""
+        """Open placement as the command line says, or else nova.conf."""
         if self.placement_endpoint:
             auth = Token(self.placement_endpoint, self.placement_token or "")
             return PlacementClient(self._wait_in(Session(auth=auth)))
@@ -128,9 +128,9 @@ class Settings:
             raise Misconfigured(f"The access to placement cannot be set up: {error}") from error
 
     def open_ironic(self) -> IronicSource | None:
-        """Ironic: where the command line says, or else nova.conf; None if neither says.
+        """Open Ironic as the command line says, or else nova.conf; return None without either.
 
-        Unreadable, if what they say does not do.
+        Raise Unreadable if they are wrong.
         """
         if self.ironic_endpoint and not self.cloud:
             session = self._wait_in(Session(auth=NoAuth(endpoint=self.ironic_endpoint)))
@@ -145,13 +145,13 @@ class Settings:
         return limit_waiting(session, self.timeout)
 
     def _find_cloud(self, service: str) -> _Access:
-        """The way to a service of a cloud of clouds.yaml."""
+        """Return the access to a service of a cloud of clouds.yaml."""
         region = _open_region(self.cloud or "")
         session = self._wait_in(region.get_session())
         return _Access(session, region.get_region_name(service), region.get_interface(service))
 
     def _find_nova(self) -> _Access:
-        """The way to nova's API of placement's user, whose endpoints are of the same kind."""
+        """Return the access to nova's API of placement's user, through endpoints of the same kind."""
         group = self._conf.placement
         return _Access(self._nova_session(), group.region_name, _interfaces(group))
 
@@ -209,7 +209,7 @@ class Settings:
         return ", ".join(self.config_files) or "nova.conf"
 
     def find_config_files(self) -> list[str]:
-        """The files that are nova's configuration; UsageError if there are none."""
+        """Return nova's configuration files; raise UsageError if there are none."""
         files = list(self.config_files) or cfg.find_config_files(project="nova")
         if not files:
             raise UsageError(
@@ -242,7 +242,7 @@ def _is_address(text: str) -> bool:
 
 
 def _check_addresses(conf: cfg.ConfigOpts, service: str) -> None:
-    """cfg.Error if an address in nova.conf is none: who asks there would fail with a traceback."""
+    """Raise cfg.Error if an address in nova.conf is wrong; requests to it would end in a traceback."""
     for name in _ADDRESSES:
         address = getattr(conf[service], name, None)
         if address and not _is_address(address):
@@ -250,12 +250,12 @@ def _check_addresses(conf: cfg.ConfigOpts, service: str) -> None:
 
 
 def _interfaces(group: Any) -> list[str]:
-    """The kinds of endpoint that nova would try, from its configuration for a service."""
+    """Return the kinds of endpoint that nova would try, from its configuration for a service."""
     return [group.interface] if group.interface else list(group.valid_interfaces or _INTERFACES)
 
 
 def _open_region(name: str) -> Any:
-    """A cloud of clouds.yaml, as openstacksdk knows it."""
+    """Return a cloud of clouds.yaml from openstacksdk."""
     # PERF: brings openstacksdk, a third of the time of a start without it
     from osc_lib.cli.client_config import OSC_Config
 

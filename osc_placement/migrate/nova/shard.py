@@ -9,13 +9,13 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """Part ``number`` of ``count``; every host is in exactly one, whoever asks."""
+    """Part ``number`` of ``count``; every host is in exactly one."""
 
     number: int = 1
     count: int = 1
 
     def has(self, host: str) -> bool:
-        """Whether a host is in this part: by rendezvous hashing, so that few move when the count changes."""
+        """Return whether a host is in this part; by rendezvous hashing, so few move if the count changes."""
         if self.count == 1:
             return True
         return max(range(1, self.count + 1), key=lambda number: _weight(number, host)) == self.number

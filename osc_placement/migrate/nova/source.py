@@ -29,7 +29,7 @@ CHECK_CELL: Final = "check its database_connection with nova-manage cell_v2 list
 
 
 class Unreadable(PlacementError):
-    """Something of nova could not be read; ``subject`` is what, ``reason`` is why."""
+    """An error: something of nova (``subject``) could not be read, for a ``reason``."""
 
     def __init__(self, subject: str, reason: str) -> None:
         self.subject = subject
@@ -43,79 +43,79 @@ class Unreadable(PlacementError):
 
 
 class Source(Protocol):
-    """Where nova's facts come from; every method may raise Unreadable."""
+    """A source of nova's facts; every method may raise Unreadable."""
 
     @property
     def is_exhaustive(self) -> bool:
-        """Whether what is not listed is not there; nova's API may leave out a slow cell without a word."""
+        """Return whether lists are complete; nova's API may leave out a slow cell without an error."""
 
     def list_aggregates(self) -> list[HostAggregate]:
-        """All host aggregates."""
+        """Return all host aggregates."""
 
     def list_cells(self) -> list[Cell]:
-        """The cells that have hosts: all but cell0, disabled ones included."""
+        """Return the cells that have hosts: all but cell0, disabled ones included."""
 
     def map_hosts(self) -> dict[str, str]:
-        """Return the UUID of the cell of each host; where there is no such cell, what names it."""
+        """Return the UUID of the cell of each host, or a name for a cell that is missing."""
 
     def count_instances(self) -> Mapping[str, int]:
-        """Return how many instances are mapped to each cell, by its UUID or by what names one that is gone.
+        """Return how many instances are mapped to each cell, by its UUID or a name for a missing one.
 
-        Nothing, where that is not told.
+        Empty if the source shows no mappings.
         """
 
     def list_compute_nodes(self, cell: Cell) -> list[ComputeNode]:
-        """The compute nodes of a cell that are not deleted."""
+        """Return the compute nodes of a cell that are not deleted."""
 
     def iterate_instances(self, cell: Cell) -> Iterator[Instance]:
-        """The instances of a cell that are not deleted."""
+        """Yield the instances of a cell that are not deleted."""
 
     def list_migrations(self, cell: Cell) -> list[MigrationRecord]:
-        """The migrations of a cell that are not over."""
+        """Return the migrations of a cell that are not over."""
 
     def list_requested_builds(self) -> frozenset[str]:
-        """UUIDs of instances that are being scheduled and may be in no cell yet."""
+        """Return the UUIDs of instances that are being scheduled and may be in no cell yet."""
 
     def find_instances(self, uuids: Collection[str]) -> frozenset[str]:
-        """Of instances that no list has shown, those that are there if each is asked for by itself.
+        """Return the instances, of those in no list, that exist when nova is asked for each by itself.
 
-        An instance that is hidden in every cell while it moves between two of them is there.
+        An instance that is hidden in every cell while it moves between two of them exists.
         """
 
     def find_migrations(self, cell: Cell, uuids: Collection[str]) -> list[MigrationRecord]:
         """Return those of a cell's migrations that have one of these UUIDs, in whatever state."""
 
     def find_lost(self, uuids: Collection[str]) -> Mapping[str, str]:
-        """Return the instances that are mapped to a cell which has never heard of them, with what is so.
+        """Return the instances that are mapped to a cell without a row of them, with an explanation each.
 
-        Nothing, where mappings are not told.
+        Empty if the source shows no mappings.
         """
 
     def list_flavors(self) -> list[Flavor]:
-        """The flavors that instances may be booted with, disabled ones included."""
+        """Return the flavors that instances may be booted with, disabled ones included."""
 
 
 class BareMetalSource(Protocol):
-    """Where the nodes of Ironic come from."""
+    """A source of Ironic's nodes."""
 
     def list_nodes(self) -> list[IronicNode]:
-        """All nodes; Unreadable if they cannot be listed to the end."""
+        """Return all nodes; raise Unreadable if they cannot be listed to the end."""
 
 
 class ClosableSource(Source, Protocol):
-    """A source that who opened it closes."""
+    """A source with connections, which its opener closes."""
 
     def prepare(self) -> None:
-        """Do what the first read would have to wait for; Unreadable as that would be."""
+        """Connect, so that the first read need not wait; raise Unreadable as it would."""
 
     def close(self) -> None:
-        """Give back what it has open."""
+        """Close the connections."""
 
 
 class Opening:
-    """Calling it gives the source, once it is open, or raises why it cannot be.
+    """A source that a thread opens; a call returns it once it is open, or raises why it cannot be opened.
 
-    PERF: to load SQLAlchemy and to connect takes a third of a second, in which placement finds its answer.
+    PERF: to load SQLAlchemy and to connect takes a third of a second, in which placement is read.
     """
 
     def __init__(self, open_source: Callable[[], ClosableSource]) -> None:
@@ -135,7 +135,7 @@ class Opening:
         return self._opened.result()
 
     def close(self) -> None:
-        """Give back what the source has open, as soon as it is; nobody waits for that."""
+        """Close the source as soon as it is open, without waiting for that."""
         self._opened.add_done_callback(_close)
 
 
