@@ -125,7 +125,7 @@ def _conclude(options: argparse.Namespace, judge: Callable[[], str]) -> int:
     try:
         sentence, status = _judge_whole(options, judge), EXIT_DONE
     except FAILURES as error:
-        sentence = f"Nobody can say whether all is ready, as a second look failed: {explain(error)}"
+        sentence = f"Whether all is ready is unknown, because the second comparison failed: {explain(error)}"
         status = EXIT_UNKNOWN
     print(sentence)
     return status
@@ -140,7 +140,10 @@ def _judge_whole(options: argparse.Namespace, judge: Callable[[], str]) -> str:
     """Return the sentence on the cloud, or that only a part of it was compared."""
     if _is_whole(options):
         return judge()
-    return "Only a part was looked at: without --host, --shard and the like, this says whether all is ready."
+    return (
+        "Only a part was compared: without options that narrow it, such as --host and --shard, this says "
+        "whether all is ready."
+    )
 
 
 def show_status(command: Command) -> int:

@@ -45,7 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return EXIT_CLOSED_PIPE
     except OSError as error:
         _forget_output()
-        hint = "; placement-migrate runs list says what was done" if execution.begun.is_set() else ""
+        hint = "; see placement-migrate runs list for what was done" if execution.begun.is_set() else ""
         print(f"placement-migrate: {printable(str(error))}{hint}", file=sys.stderr)
         return failure_status(options, error)
     except KeyboardInterrupt:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command line of ``placement-migrate``: which command has which options, and what each of them means."""
+"""The parser of the command line of ``placement-migrate``."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     options = parser.parse_args(arguments)
     stray = [name for name in _OF_FOLLOW if getattr(options, name, None) is not None]
     if stray and not options.follow:
-        parser.error(f"--{stray[0].replace('_', '-')} says how to follow, and goes with --follow only")
+        parser.error(f"--{stray[0].replace('_', '-')} can be used with --follow only")
     return options
 
 
@@ -44,7 +44,8 @@ def make_parser() -> argparse.ArgumentParser:
     """Return the parser of the command line of ``placement-migrate``."""
     parser = argparse.ArgumentParser(
         prog="placement-migrate",
-        description="Bring placement in line with what nova knows. It asks no questions; --dry-run shows.",
+        description="Bring placement in line with nova. It does not ask for confirmation; --dry-run shows "
+        "what would change.",
         epilog=EXIT_STATUSES,
     )
     _add_access(parser)
@@ -101,7 +102,7 @@ def _add_access(parser: argparse.ArgumentParser) -> None:
     access.add_argument(
         "--ironic-endpoint",
         metavar="<url>",
-        help="Ironic itself, in place of [ironic] in nova.conf; without --os-cloud nobody logs in there",
+        help="Ironic itself, in place of [ironic] in nova.conf; without --os-cloud requests have no token",
     )
     access.add_argument(
         "--timeout",
@@ -116,7 +117,7 @@ def _add_execution(parser: argparse.ArgumentParser) -> None:
     execution = parser.add_argument_group("execution")
     execution.add_argument("--dry-run", action="store_true", help="Show what would be done, and do nothing")
     execution.add_argument(
-        "--max-count", metavar="<number>", type=read_positive, help="Change at most so many"
+        "--max-count", metavar="<number>", type=read_positive, help="Change at most this many"
     )
     execution.add_argument(
         "--max-failures",
@@ -135,7 +136,7 @@ def _add_nova_exit_codes(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--nova-exit-codes",
         action="store_true",
-        help="End with the exit codes of nova-manage, for its scripts",
+        help="End with the exit codes of nova-manage",
     )
 
 
@@ -163,7 +164,7 @@ def _add_aggregates(subparsers: Subparsers) -> None:
         "aggregates",
         help="mirror nova's host aggregates to aggregates of resource providers",
         description="Put the resource provider of every compute node into the aggregates of its host. "
-        "What stands in the way of one host does not stop the others.",
+        "A problem of one host does not stop the others.",
         epilog=NOVA_EXIT_STATUSES,
     )
     _add_host(parser, "Only this host; may be repeated")
@@ -182,12 +183,12 @@ def _add_aggregates(subparsers: Subparsers) -> None:
     parser.add_argument(
         "--prune-foreign",
         action="store_true",
-        help="With --prune's work, take them out of aggregates that nova does not know, too",
+        help="Like --prune, and take them out of aggregates that nova does not know, too",
     )
     parser.add_argument(
         "--follow",
         action="store_true",
-        help="Go on mirroring what changes, until SIGINT or SIGTERM; then the exit status is 0",
+        help="Continue to mirror changes until SIGINT or SIGTERM; then the exit status is 0",
     )
     parser.add_argument(
         "--interval",
@@ -200,8 +201,8 @@ def _add_aggregates(subparsers: Subparsers) -> None:
         metavar="<url>",
         nargs="?",
         const="",
-        help="With --follow: compare at once when nova tells of a change, too; the URL is that of the "
-        "message broker, by default what nova.conf says",
+        help="With --follow: compare also as soon as nova notifies of a change; the URL is that of the "
+        "message broker (default: the one in nova.conf)",
     )
     parser.add_argument(
         "--notifications-topic",
@@ -218,7 +219,7 @@ def _add_status(subparsers: Subparsers) -> None:
         "status",
         help="say whether the caching scheduler can be left",
         description="Compare what every instance holds with what nova's scheduler would claim for it.",
-        epilog="Exit status: 0 the caching scheduler can be left, 3 it cannot yet, 4 nobody can say, as "
+        epilog="Exit status: 0 the caching scheduler can be left, 3 it cannot yet, 4 unknown, as "
         "something of nova could not be read, 1 nothing could be compared, 2 the command line is wrong.",
     )
     _add_concurrency(parser)
@@ -231,7 +232,7 @@ def _add_allocations(subparsers: Subparsers) -> None:
         "allocations",
         help="give instances without allocations those that nova's scheduler would have made",
         description="Make the allocations of instances that hold nothing, from their embedded flavors. "
-        "Afterwards everything is looked at again, and one sentence says whether that was all.",
+        "Then compare again, and say in one sentence whether that was all.",
         epilog=NOVA_EXIT_STATUSES,
     )
     parser.add_argument(
@@ -257,12 +258,12 @@ def _add_ratios(subparsers: Subparsers) -> None:
     )
     _add_host(parser, "Only this host; may be repeated")
     parser.add_argument(
-        "--conflict", choices=("min", "max"), help="What counts where the aggregates of a host disagree"
+        "--conflict", choices=("min", "max"), help="The ratio to use where the aggregates of a host disagree"
     )
     parser.add_argument(
         "--allow-overcommitted",
         action="store_true",
-        help="Set ratios also where less would be left than is allocated",
+        help="Set ratios even if they leave less than is allocated",
     )
     _add_execution(parser)
     parser.set_defaults(run=commands.carry_ratios)
@@ -273,8 +274,8 @@ def _add_baremetal(subparsers: Subparsers) -> None:
         "baremetal",
         help="move bare metal nodes from sizes to their custom resource classes",
         description="Give the provider of every node of Ironic its resource class, move what its instance "
-        "holds to it, and take the inventories of VCPU, MEMORY_MB and DISK_GB away where nobody holds them. "
-        "Flavors that ask for sizes still are listed with the command that mends them.",
+        "holds to it, and remove the inventories of VCPU, MEMORY_MB and DISK_GB that no consumer holds. "
+        "Flavors that still ask for sizes are listed with the command that corrects each.",
         epilog=EXIT_STATUSES,
     )
     _add_host(parser, "Only of this host; may be repeated")
@@ -293,14 +294,14 @@ def _add_online_data_migrations(subparsers: Subparsers) -> None:
     parser = subparsers.add_parser(
         "online_data_migrations",
         help="run aggregates, ratios, baremetal and allocations, in this order",
-        description="Run aggregates, ratios, baremetal and allocations, in this order. What is done already "
-        "is not done again, so it may be stopped and repeated at will.",
+        description="Run aggregates, ratios, baremetal and allocations, in this order. It may be "
+        "stopped and repeated at any time: what is done already is not done again.",
         epilog="Exit status, as nova-manage's: 0 nothing is left to do; 1 more is left for the next run; 2 "
         "some could not be done, and no more can; 130 interrupted; 255 nothing was done, the reason is on "
         "stderr.",
     )
     parser.add_argument(
-        "--max-count", metavar="<number>", type=read_positive, help="Change at most so many, in all"
+        "--max-count", metavar="<number>", type=read_positive, help="Change at most this many, in all"
     )
     parser.add_argument(
         "--throttle", metavar="<rate>", type=read_rate, default=0.0, help="Writes a second at most"
@@ -313,7 +314,7 @@ def _add_online_data_migrations(subparsers: Subparsers) -> None:
 def _add_audit(subparsers: Subparsers) -> None:
     parser = subparsers.add_parser(
         "audit",
-        help="find orphaned allocations, and what else does not fit together",
+        help="find orphaned allocations, and other differences between nova and placement",
         description="Find allocations that belong to no instance and no migration of nova, or are on a host "
         "that their instance is not on; and whatever else differs. Nothing is removed unless --delete is "
         "given, nor while anything of nova cannot be read.",
@@ -342,22 +343,26 @@ def _add_audit(subparsers: Subparsers) -> None:
 def _add_runs(subparsers: Subparsers) -> None:
     parser = subparsers.add_parser(
         "runs",
-        help="list, show, resume and undo what was done",
-        description="What was done, from its journals.",
+        help="list, show, resume and undo runs",
+        description="Runs of migrations, from their journals.",
     )
     actions = parser.add_subparsers(metavar="ACTION", required=True)
-    action = actions.add_parser("list", help="all runs, the oldest first")
+    action = actions.add_parser("list", help="list all runs, the oldest first")
     _add_format(action)
     action.set_defaults(run=commands.list_runs)
     for name, run, text in (
-        ("show", commands.show_run, "what one run changed"),
-        ("resume", commands.resume_run, "go on with a run that was stopped"),
-        ("undo", commands.undo_run, "put back what a run changed, unless somebody changed it since"),
+        ("show", commands.show_run, "show what a run changed"),
+        ("resume", commands.resume_run, "resume a run that was stopped"),
+        ("undo", commands.undo_run, "undo a run, except where something was changed since"),
     ):
         action = actions.add_parser(name, help=text)
         action.add_argument("run_id", metavar="<run>", help="The id of the run")
         if name == "undo":
-            action.add_argument("--force", action="store_true", help="Even where somebody changed it since")
+            action.add_argument(
+                "--force",
+                action="store_true",
+                help="Undo also where something was changed since, and keep that",
+            )
         _add_format(action)
         action.set_defaults(run=run)
 

@@ -98,8 +98,8 @@ def _require_not_atomic(run: journal.Run) -> None:
     """Raise PlacementError for an atomic batch run, whose journal is in the same directory."""
     if run.header.settings.get("atomic"):
         raise PlacementError(
-            f"Run {run.header.id} was begun to change all or nothing, which only its own command keeps to; "
-            f"go on with it with: openstack resource provider batch run resume {run.header.id}"
+            f"Run {run.header.id} is atomic, and would be resumed one change after the other here; "
+            f"resume it with: openstack resource provider batch run resume {run.header.id}"
         )
 
 

@@ -67,7 +67,7 @@ class Audit:
 
     def assess(self, context: Context) -> Assessment:
         """Read both sides and compare."""
-        context.client.require(microversion.CONSUMER_TYPES, "an audit, which must know whose consumers are")
+        context.client.require(microversion.CONSUMER_TYPES, "an audit, which needs the types of consumers")
         cloud = read_cloud(context.client, context.concurrency)
         chosen = self._choose(cloud)
         nova = read_nova(context.source, cloud)

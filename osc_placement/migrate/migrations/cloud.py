@@ -94,7 +94,7 @@ class CloudView:
 
 def read_cloud(client: PlacementClient, concurrency: int) -> CloudView:
     """Read all providers, and all that is held of them."""
-    client.require(microversion.CONSUMER_GENERATIONS, "a look at allocations")
+    client.require(microversion.CONSUMER_GENERATIONS, "a comparison of allocations")
     found = client.read_providers(want=("inventories", "traits", "aggregates"), concurrency=concurrency)
     records = {record.provider.uuid: record for record in found}
     consumers = client.read_consumers(records, Reading(concurrency), whole=False)

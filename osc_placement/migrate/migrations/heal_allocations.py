@@ -169,7 +169,7 @@ class Healer:
                 return None
             return _problem(Reason.BUSY, instance, f"it is {instance.task_state}")
         if not instance.host:
-            return _problem(Reason.NO_COMPUTE_NODE, instance, "it is on no host, so it is to hold nothing")
+            return _problem(Reason.NO_COMPUTE_NODE, instance, "it is on no host, so it needs no allocations")
         node = self.find_node(cell, instance)
         if node is None or node.uuid is None:
             text = f"there is no compute node {instance.node} on host {instance.host}"
@@ -201,11 +201,11 @@ class Healer:
             return None
         profile = instance.flavor.extra_specs.get(_DEVICE_PROFILE) if instance.flavor else None
         if profile and sum_claims(held).keys() <= claim.keys():
-            text = f"its flavor has the device profile {profile}, of which Cyborg alone knows what it takes"
+            text = f"its flavor has the device profile {profile}, and only Cyborg knows its resources"
             return _problem(Reason.DEVICE, instance, f"{text}; {_SET_BY_HAND.format(instance.uuid)}")
         if missing := instance.ports - held.keys():
             names = ", ".join(sorted(map(self._cloud.name, missing)))
-            text = f"its ports hold resources of {names}, and how much is known to Neutron alone"
+            text = f"its ports hold resources of {names}, and only Neutron knows how much"
             return _problem(Reason.PORT, instance, f"{text}; {_SET_BY_HAND.format(instance.uuid)}")
         return None
 

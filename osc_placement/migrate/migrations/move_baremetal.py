@@ -193,10 +193,13 @@ def _judge(flavor: Flavor, asked: Mapping[str, int], wanted: list[str], use: Fla
         text = f"virtual machines are made of it too; make another for nodes of {wanted[0]}"
         return Problem(Reason.AMBIGUOUS, subject, text)
     if not is_named and flavor.name in use.unsure:
-        text = f"nodes of {wanted[0]} are made of it, and others too whose class nobody knows"
+        text = f"instances on nodes of {wanted[0]} are made of it, and on nodes of unknown class too"
         return Problem(Reason.AMBIGUOUS, subject, text)
     if not is_named and not use.is_complete:
-        text = f"nodes of {wanted[0]} are made of it, and nobody knows whether virtual machines are too"
+        text = (
+            f"instances on nodes of {wanted[0]} are made of it, and as some instances are unreadable, it is "
+            "unknown whether virtual machines are too"
+        )
         return Problem(Reason.UNKNOWN, subject, text)
     return Problem(Reason.FLAVOR, subject, f"it asks for {_format(asked)}; {mend(flavor, wanted[0])}")
 
@@ -210,7 +213,7 @@ def mend(flavor: Flavor, resource_class: str) -> str:
     wanted = {f"resources:{resource_class}": "1"} | {f"resources:{name}": "0" for name in _SIZES}
     missing = {key: value for key, value in wanted.items() if flavor.extra_specs.get(key) != value}
     if not missing:
-        return "one of its numbered groups of resources must go"
+        return "remove the resources from its numbered groups"
     properties = " ".join(f"--property {key}={value}" for key, value in missing.items())
     return f"openstack flavor set {properties} {shlex.quote(flavor.name)}"
 

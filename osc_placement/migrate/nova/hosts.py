@@ -173,5 +173,5 @@ def judge_strangers(kind: str, missing: Sequence[str], *, is_complete: bool) -> 
     """Return a problem for each name that was not found; raise UsageError if all of nova was read."""
     if missing and is_complete:
         raise UsageError(f"Nova has no {kind} {', '.join(missing)}")
-    text = "nobody knows whether nova has it, as not all of nova can be read"
+    text = "it is unknown whether nova has it, because not all of nova can be read"
     return [Problem(Reason.UNKNOWN, f"{kind} {name}", text) for name in missing]

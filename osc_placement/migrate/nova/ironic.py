@@ -58,7 +58,7 @@ class IronicSource:
                 # of the link only whether it is there: behind a proxy it leads elsewhere
                 is_more = bool(document.get("next")) and bool(page)
             except (KeyError, TypeError, AttributeError) as error:
-                raise Unreadable(LABEL, f"its list of nodes has a shape of its own: {error!r}") from error
+                raise Unreadable(LABEL, f"its list of nodes cannot be parsed: {error!r}") from error
             nodes += page
         return nodes
 

@@ -200,7 +200,7 @@ class Settings:
         conf = self._conf
         auth = loading.load_auth_from_conf_options(conf, _PLACEMENT)
         if auth is None:
-            raise Misconfigured(f"{self._files} has no [placement]/auth_type, so nobody can log in")
+            raise Misconfigured(f"{self._files} has no [placement]/auth_type, which is needed to log in")
         _check_addresses(conf, _PLACEMENT)
         return self._wait_in(loading.load_session_from_conf_options(conf, _PLACEMENT, auth=auth))
 

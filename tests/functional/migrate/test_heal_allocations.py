@@ -74,7 +74,7 @@ def test_healing_is_told_though_nobody_can_look_again(
     done = migrate("allocations", *arguments)
     assert (done.returncode, done.stderr) == (status, "")
     assert "allocations of instances: 1 applied" in done.stdout
-    assert done.stdout.splitlines()[-1].startswith("Nobody can say whether all is ready")
+    assert done.stdout.splitlines()[-1].startswith("Whether all is ready is unknown")
     assert "there is no table host_mappings" in done.stdout
     assert held_by(client, instance) == {node: CLAIM}
 

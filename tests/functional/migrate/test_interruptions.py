@@ -147,7 +147,7 @@ FULL = "placement-migrate: [Errno 28] No space left on device"
     ("command", "redirection", "status", "error"),
     [
         ("status", ">/dev/full", 1, f"{FULL}\n"),
-        ("aggregates", ">/dev/full", 1, f"{FULL}; placement-migrate runs list says what was done\n"),
+        ("aggregates", ">/dev/full", 1, f"{FULL}; see placement-migrate runs list for what was done\n"),
         ("status", ">&-", 0, ""),
     ],
 )

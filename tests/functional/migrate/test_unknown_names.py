@@ -58,7 +58,7 @@ def test_name_may_be_where_nobody_can_look(asked, migrate, command, option, name
     )
     done = migrate(command, option, name)
     assert done.returncode == 4
-    assert f"{text}: nobody knows whether nova has it" in done.stdout
+    assert f"{text}: it is unknown whether nova has it" in done.stdout
 
 
 def test_host_that_only_an_aggregate_names_is_known(asked, migrate):

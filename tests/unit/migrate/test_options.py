@@ -21,4 +21,4 @@ def test_what_says_how_to_follow_is_not_ignored(option, capsys):
     """Who gives it and forgets --follow would wait for a mirror that has ended."""
     with pytest.raises(SystemExit, match="2"):
         main(["aggregates", *option.split()])
-    assert f"{option.split()[0]} says how to follow, and goes with --follow only" in capsys.readouterr().err
+    assert f"{option.split()[0]} can be used with --follow only" in capsys.readouterr().err
