@@ -40,7 +40,7 @@ LONGEST = (
     "reliability/test_staleness.py",
     "reliability/differential/test_differential.py",
     "unit/server/candidates/test_search.py",
-    "unit/migrate/test_memory.py",
+    "unit/migrate/migrations/test_memory.py",
 )
 
 #: what has whole systems run beside each other: it takes half as long again where it is measured, and reaches

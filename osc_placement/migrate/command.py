@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every command of ``placement-migrate`` is given: whom to ask, how to write, what was asked for."""
+"""The argument of every command of ``placement-migrate``: access to services, limits, options."""
 
 from __future__ import annotations
 

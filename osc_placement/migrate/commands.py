@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The commands of ``placement-migrate``: a migration made of options, run, and its result printed."""
+"""The commands of ``placement-migrate``: each runs a migration and prints the result."""
 
 from __future__ import annotations
 

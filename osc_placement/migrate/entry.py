@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where ``placement-migrate`` begins: what it needs is in an extra, which may not be installed."""
+"""The entry point of ``placement-migrate``, which says which extra to install if a library is missing."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import gc
 import sys
 from typing import Final
 
-#: objects made before the next look for cycles
-_BETWEEN_LOOKS: Final = 200_000
+#: objects made before the next garbage collection
+_COLLECTION_THRESHOLD: Final = 200_000
 
 
 def main() -> int:
@@ -17,7 +17,7 @@ def main() -> int:
     PERF: of half a second that a run without work took, a tenth went into looking for garbage, of which
     there is next to none, and the same again at the end of the process, which frees everything anyway.
     """
-    gc.set_threshold(_BETWEEN_LOOKS)
+    gc.set_threshold(_COLLECTION_THRESHOLD)
     try:
         from osc_placement.migrate.main import main as run
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The console script ``placement-migrate``: options to calls, nothing else."""
+"""The console script ``placement-migrate``: calls a command with its options, and explains its errors."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from osc_placement.migrate.output import explain
 from osc_placement.migrate.runner import Execution
 from osc_placement.terminal.escape import printable
 
-#: as the shell says of a program that SIGPIPE ended, which is what most do
+#: the status of a program that SIGPIPE ended
 EXIT_CLOSED_PIPE: Final = 128 + signal.SIGPIPE
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status."""
     options = parse(arguments)
-    # what it warns of is in the error that follows, if one does
+    # its warnings repeat the error that follows
     logging.getLogger("keystoneauth").setLevel(logging.ERROR)
     execution = _execution(options)
     try:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """``placement-migrate online_data_migrations``: all in order, with nova-manage's table and statuses.
 
-Nothing keeps how far it came: doc/source/admin/leaving-caching-scheduler.rst says why.
+No progress is stored: doc/source/admin/leaving-caching-scheduler.rst says why.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One sentence: whether the caching scheduler can be left, and if not, why not. Pure."""
+"""Sentences that say whether the caching scheduler can be left, and whether bare metal is ready. Pure."""
 
 from __future__ import annotations
 

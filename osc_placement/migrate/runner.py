@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Carry out what a migration found: journal, throttle, bounded batches. Knows no migration by name."""
+"""Runs of migrations: write a plan with journal, throttle and limits, resume it, undo it."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a migration is, what it finds, and what a command of migrations ends with. Pure.
+"""Migrations: what they read, and the plan and problems that they return. Pure.
 
 A migration compares nova with placement and makes a plan (osc_placement/batch/plan.py); it writes nothing.
-Carrying the plan out, with journal, resume, undo and throttle, is for runner.py, which knows none by name.
+migrate/runner.py carries the plan out, with journal, resume, undo and throttle, for any migration.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Placement as a migration sees it: trees of providers, who shares with whom, and who holds what."""
+"""Placement as migrations read it: trees of providers, sharing providers, and allocations."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from osc_placement.migrate.problem import Problem, Reason
 from osc_placement.model import Inventory, ProviderRecord
 
 SHARING: Final = "MISC_SHARES_VIA_AGGREGATE"
-#: what a compute node has, and a provider of another service need not
+#: classes of compute nodes, which sharing providers do not have
 _HOST_CLASSES: Final = frozenset(("VCPU", "PCPU", "MEMORY_MB"))
 #: amounts by class, by the UUID of the provider
 Claims = Mapping[str, Mapping[str, int]]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Do a migration again and again, as nova changes: a full comparison each time, so nothing is ever missed."""
+"""A migration that is repeated as nova changes; each time is a full comparison, so that nothing is missed."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from osc_placement.migrate.migrations.base import Assessment
 from osc_placement.migrate.nova.settings import Misconfigured
 from osc_placement.terminal.escape import printable
 
-#: compare nova with placement
+#: compares nova with placement
 Look = Callable[[], Assessment]
-#: carry out what was found, and tell of it; the number of changes that were made, or not answered
+#: carries an assessment out and prints the result; returns how many changes were made, or not answered
 Act = Callable[[Assessment], int]
-#: seconds after which what is always refused is tried again: what stood in the way may be gone
+#: seconds after which changes that were refused are tried again, as the cause may be gone
 _LONGEST_PAUSE: Final = 3600.0
 
 

@@ -62,7 +62,8 @@ class MirrorAggregates:
         members = {host for aggregate in known for host in aggregate.hosts}
         strangers = find_strangers(hosts, self.hosts, members)
         problems = strangers if self.hosts else list(hosts.problems)
-        if (self.prune or self.prune_foreign) and not members and any(map(_is_member, records.values())):
+        has_memberships = any(record.aggregates for record in records.values())
+        if (self.prune or self.prune_foreign) and not members and has_memberships:
             removable = _Removable(replace(self, prune=False, prune_foreign=False), set(), set())
             problems.append(Problem(Reason.UNKNOWN, "nova", _NO_MEMBERS))
         steps = []
@@ -108,10 +109,6 @@ class _Removable:
     def of(self, superfluous: frozenset[str]) -> frozenset[str]:
         own = superfluous & self._own
         return own | (superfluous - self._known) if self._foreign else own
-
-
-def _is_member(record: ProviderRecord) -> bool:
-    return bool(record.aggregates)
 
 
 def _wanted(aggregates: Iterable[HostAggregate]) -> dict[str, frozenset[str]]:

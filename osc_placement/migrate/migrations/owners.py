@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Consumers that belong to another project or user than their instance.
 
-A server with the bulk read tells all owners at once. Others tell an owner with each consumer only, which is a
-request for each; they also tell what an owner holds in all: where that is what his instances hold together,
-they are all his, and none is asked about.
+A server with the bulk read returns all owners at once. Other servers return an owner with each consumer,
+which takes a request for each, and the total usage of an owner. If that is the sum of what its instances
+hold, all of them have the right owner, and none of them is read.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""On which providers the claim of an instance lies, whose host is known. Pure.
+"""The providers for the claim of an instance whose host is known. Pure.
 
-A class lies where the host's tree, or who shares with it, has inventory of it. Where that leaves a choice
-between several with room for it, nobody knows which one nova's driver took, so there is no answer.
+A class is placed on the provider of the host's tree, or the sharing provider, that has inventory of it. If
+several have free capacity, it is unknown which one nova's driver took, so the claim is not placed.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 """The migrations of ``online_data_migrations``, in the order in which they run.
 
 Aggregates first, as sharing follows them; ratios and bare metal before allocations, as those need the
-capacity and the classes. The audit is not among them: it takes things away, and that nobody should do in
-passing.
+capacity and the classes. The audit is not among them: it removes allocations, which
+needs a decision.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nova's facts from its REST API, for who may not read its databases.
+"""Nova's facts from its REST API, for operators who may not read its databases.
 
 The API shows no cells, and leaves out what is in a cell that does not answer. From 2.69 on it names the hosts
-of such cells; they stand here for one cell that cannot be read. Before that nobody can tell, so there always
+of such cells; they stand here for one cell that cannot be read. Before that it is unknown, so there always
 is such a cell. Hosts without nova-compute's record of itself have no hypervisor here.
 """
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reading a database of nova of any release: read-only, explicit columns, pages by primary key."""
+"""A database of nova of any release: read-only, explicit columns, pages by primary key."""
 
 from __future__ import annotations
 
@@ -18,8 +18,7 @@ from osc_placement.migrate.nova.source import Unreadable
 PAGE: Final = 1000
 #: seconds that a database server has to accept a connection
 _PATIENCE: Final = 10
-#: seconds that it has for an answer, by drivers that can be told so: a network that swallows everything
-#: must not hold a run up for ever
+#: seconds that it has for an answer, with drivers that have a timeout: a lost connection must end a run
 _READ_PATIENCE: Final = 600
 _CAN_WAIT: Final = ("pymysql", "mysqldb")
 

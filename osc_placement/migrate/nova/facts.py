@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What nova and Ironic know, as values: aggregates, cells, compute nodes, instances, migrations, nodes.
+"""Values read from nova and Ironic: aggregates, cells, compute nodes, instances, migrations, nodes.
 
 Pure: the sources beside this module read them, the migrations compare them with placement.
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The hosts of nova and their compute nodes, over all cells; what could not be read stays unknown."""
+"""The hosts of nova and their compute nodes, over all cells; unreadable cells are kept as such."""
 
 from __future__ import annotations
 

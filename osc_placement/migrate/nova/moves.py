@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The moves of instances that may hold something, over all cells: some go from cell to cell."""
+"""The moves of instances that may hold allocations, over all cells: some go from cell to cell."""
 
 from __future__ import annotations
 

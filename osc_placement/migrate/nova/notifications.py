@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nova's versioned notifications, as a bell: something happened to an aggregate, so look.
+"""Nova's versioned notifications of changes of aggregates, each of which starts a comparison.
 
-A message says only *when* to look; what is so is read from nova. So a message that is lost, comes twice or is
-made up does no harm, and what was lost is found by the next comparison.
+No content of a message is used: nova is read again. So a message that is lost, comes twice or is forged does
+no harm, and a change whose message was lost is found by the next comparison.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ TOPIC: Final = "versioned_notifications"
 _EVENTS: Final = r"^aggregate\.(add_host|remove_host)\.end$"
 #: nova's name for its exchange, unless [DEFAULT]/control_exchange says otherwise
 _EXCHANGE: Final = "nova"
-#: seconds between two looks at whether the process is to end
+#: seconds between two checks whether the process is to end
 _POLL: Final = 0.2
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reading nova's REST API: versions, pages, one kind of failure."""
+"""A client of nova's REST API: versions, pages, one kind of error."""
 
 from __future__ import annotations
 

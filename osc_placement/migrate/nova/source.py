@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a source of nova's facts offers.
+"""The interface of sources of nova's facts.
 
-A source answers or raises Unreadable. What could not be read is *unknown*: whoever asked reports it and
-leaves its hosts and consumers alone, for unknown is never the same as absent.
+A source returns or raises Unreadable. A migration reports what is unreadable and leaves its hosts and
+consumers unchanged, as unknown is never the same as absent.
 """
 
 from __future__ import annotations
