@@ -39,7 +39,7 @@ LONGEST = (
     "functional/conformance/test_sdk.py",
     "reliability/test_staleness.py",
     "reliability/differential/test_differential.py",
-    "unit/server/candidates/test_search.py",
+    "unit/candidates/test_search.py",
     "unit/migrate/migrations/test_memory.py",
 )
 

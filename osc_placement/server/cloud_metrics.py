@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from osc_placement.server.candidates.node import Node, Stock
+    from osc_placement.candidates.node import Node, Stock
 
 LOG = logging.getLogger(__name__)
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from oslo_config.cfg import ConfigOpts
 
-    from osc_placement.server.candidates.node import Node
+    from osc_placement.candidates.node import Node
     from osc_placement.server.observer import Observer
 
 LOG = logging.getLogger(__name__)

@@ -49,13 +49,13 @@ ARROWS = {
     "migrate.migrations": ("api", "batch", "migrate.nova", "migrate.problem", *LEAVES),
     "commands": ("api", "batch", "migrate", "report", "state", "whole_file", *LEAVES),
     "plugin": ("api.client", "microversion"),
-    "server": ("server", "whole_file", *SHARED),
-    "server.candidates": SHARED,
+    "candidates": SHARED,
+    "server": ("server", "candidates", "whole_file", *SHARED),
     "server.schemas": ("model",),
     "server.policies": (),
     "server.errors": ("codes",),
     "server.observer": (),
-    "server.db": ("server.candidates", "server.errors", "server.observer", *SHARED),
+    "server.db": ("candidates", "server.errors", "server.observer", *SHARED),
     "server.http": (
         "server.cloud_metrics",
         "server.db.current",
@@ -67,7 +67,7 @@ ARROWS = {
         *SHARED,
     ),
     "server.handlers": (
-        "server.candidates",
+        "candidates",
         "server.db",
         "server.errors",
         "server.http",
@@ -91,7 +91,7 @@ RESERVED = {
     "server.main": (),
     "server.wsgi": (),
     "server.serve": ("server.main",),
-    "server.candidates.search": (
+    "candidates.search": (
         "server.handlers.allocation_candidate",
         "server.handlers.candidate_body",
     ),
@@ -133,7 +133,7 @@ PURE = (
     "batch.room",
     "batch.selection",
     "batch.takeback",
-    "server.candidates",
+    "candidates",
     "server.schemas",
 )
 

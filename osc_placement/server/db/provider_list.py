@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
-from osc_placement.server.candidates.query import Membership, Traits
+from osc_placement.candidates.query import Membership, Traits
 from osc_placement.server.db.tables import resource_providers
 
 if TYPE_CHECKING:

@@ -21,9 +21,9 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from osc_placement.candidates.node import Node, Stock
+from osc_placement.candidates.snapshot import Snapshot
 from osc_placement.server import errors
-from osc_placement.server.candidates.node import Node, Stock
-from osc_placement.server.candidates.snapshot import Snapshot
 from osc_placement.server.db import fingerprint, row_changes
 from osc_placement.server.db.row_changes import MANY, RowChanges, Rows
 from osc_placement.server.db.snapshot_rows import (

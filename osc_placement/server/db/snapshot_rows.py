@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import sqlalchemy as sa
 
+from osc_placement.candidates.node import Stock
 from osc_placement.model import INVENTORY_FIELDS, Inventory
-from osc_placement.server.candidates.node import Stock
 from osc_placement.server.db import dialects, fingerprint, inventory_rows
 from osc_placement.server.db.own_tables import provider_revisions
 from osc_placement.server.db.revision import OF_USE

@@ -9,12 +9,12 @@ from itertools import islice
 from typing import Any, Final
 
 from osc_placement import microversion
+from osc_placement.candidates.combine import Work
+from osc_placement.candidates.query import BadQuery
+from osc_placement.candidates.request import CandidateRequest, parse
+from osc_placement.candidates.search import STEPS, search
+from osc_placement.candidates.snapshot import Snapshot
 from osc_placement.server import errors, policies
-from osc_placement.server.candidates.combine import Work
-from osc_placement.server.candidates.query import BadQuery
-from osc_placement.server.candidates.request import CandidateRequest, parse
-from osc_placement.server.candidates.search import STEPS, search
-from osc_placement.server.candidates.snapshot import Snapshot
 from osc_placement.server.errors import Answer, answering
 from osc_placement.server.handlers import candidate_body
 from osc_placement.server.http import Request, reply_bytes

@@ -14,13 +14,13 @@ from operator import itemgetter
 from typing import Any
 
 from osc_placement import microversion
+from osc_placement.candidates.combine import Candidate
+from osc_placement.candidates.node import Node
+from osc_placement.candidates.request import CandidateRequest
+from osc_placement.candidates.search import Found, expand
+from osc_placement.candidates.shape import Pattern, Placed
+from osc_placement.candidates.snapshot import Snapshot
 from osc_placement.microversion import Version
-from osc_placement.server.candidates.combine import Candidate
-from osc_placement.server.candidates.node import Node
-from osc_placement.server.candidates.request import CandidateRequest
-from osc_placement.server.candidates.search import Found, expand
-from osc_placement.server.candidates.shape import Pattern, Placed
-from osc_placement.server.candidates.snapshot import Snapshot
 
 #: the text of a pattern, and what picks of a tree's slots those whose UUIDs it is to be filled with
 _Form = tuple[str, Callable[[Sequence[int]], Iterable[int]]]

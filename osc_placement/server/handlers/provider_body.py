@@ -11,10 +11,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
 from osc_placement import microversion
+from osc_placement.candidates.node import Node
+from osc_placement.candidates.snapshot import Snapshot
 from osc_placement.microversion import Version
 from osc_placement.model import Part
-from osc_placement.server.candidates.node import Node
-from osc_placement.server.candidates.snapshot import Snapshot
 
 #: what an answer links to from each provider, and since when
 LINKS: Final = (

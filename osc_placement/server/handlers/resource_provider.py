@@ -8,11 +8,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from osc_placement import codes, microversion
+from osc_placement.candidates import query
+from osc_placement.candidates.listing import select
+from osc_placement.candidates.snapshot import Snapshot
 from osc_placement.model import PARTS, Part, canonical_uuid
 from osc_placement.server import errors, policies
-from osc_placement.server.candidates import query
-from osc_placement.server.candidates.listing import select
-from osc_placement.server.candidates.snapshot import Snapshot
 from osc_placement.server.db import provider as db
 from osc_placement.server.db import provider_list
 from osc_placement.server.errors import Answer, answering

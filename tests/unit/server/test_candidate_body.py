@@ -7,10 +7,10 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from osc_placement import microversion
-from osc_placement.server.candidates.search import expand, search
-from osc_placement.server.candidates.snapshot import Snapshot
+from osc_placement.candidates.search import expand, search
+from osc_placement.candidates.snapshot import Snapshot
 from osc_placement.server.handlers.candidate_body import render
-from tests.unit.server.candidates.clouds import clouds, requests
+from tests.unit.candidates.clouds import clouds, requests
 
 VERSIONS = [
     microversion.parse("1.10"),

@@ -5,8 +5,8 @@ import json
 import tracemalloc
 
 from osc_placement import microversion
-from osc_placement.server.candidates.node import Node
-from osc_placement.server.candidates.snapshot import Snapshot
+from osc_placement.candidates.node import Node
+from osc_placement.candidates.snapshot import Snapshot
 from osc_placement.server.handlers.provider_body import render_list
 
 

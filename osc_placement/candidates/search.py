@@ -32,14 +32,14 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
-from osc_placement.server.candidates.combine import PAUSED, Candidate, Line, Match, Work, combine
-from osc_placement.server.candidates.match import Matcher, NamedMatcher, UnnamedMatcher
-from osc_placement.server.candidates.plan import Plan, having, make_plan
-from osc_placement.server.candidates.query import Traits
-from osc_placement.server.candidates.request import CandidateRequest
-from osc_placement.server.candidates.sets import Mask, slots_in
-from osc_placement.server.candidates.shape import Patterns, Placed, Shapes
-from osc_placement.server.candidates.snapshot import Snapshot
+from osc_placement.candidates.combine import PAUSED, Candidate, Line, Match, Work, combine
+from osc_placement.candidates.match import Matcher, NamedMatcher, UnnamedMatcher
+from osc_placement.candidates.plan import Plan, having, make_plan
+from osc_placement.candidates.query import Traits
+from osc_placement.candidates.request import CandidateRequest
+from osc_placement.candidates.sets import Mask, slots_in
+from osc_placement.candidates.shape import Patterns, Placed, Shapes
+from osc_placement.candidates.snapshot import Snapshot
 
 #: a candidate, or what `expand` makes one of: that of a tree like others, the slot of a lone host
 Found = Candidate | Placed | int

@@ -6,10 +6,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from osc_placement.server.candidates.query import Membership, Traits
-from osc_placement.server.candidates.request import Group
-from osc_placement.server.candidates.sets import Mask, slots_in
-from osc_placement.server.candidates.snapshot import Snapshot
+from osc_placement.candidates.query import Membership, Traits
+from osc_placement.candidates.request import Group
+from osc_placement.candidates.sets import Mask, slots_in
+from osc_placement.candidates.snapshot import Snapshot
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from osc_placement import microversion
-from osc_placement.server.candidates import query
-from osc_placement.server.candidates.query import BadQuery, Membership, Traits
+from osc_placement.candidates import query
+from osc_placement.candidates.query import BadQuery, Membership, Traits
 
 UUIDS = [str(uuid.UUID(int=number)) for number in range(1, 5)]
 ONE, TWO, THREE, _ = UUIDS

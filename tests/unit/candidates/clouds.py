@@ -3,10 +3,10 @@
 
 from hypothesis import strategies as st
 
+from osc_placement.candidates.node import Node, Stock
+from osc_placement.candidates.query import Membership, Traits
+from osc_placement.candidates.request import CandidateRequest, Group
 from osc_placement.model import Inventory
-from osc_placement.server.candidates.node import Node, Stock
-from osc_placement.server.candidates.query import Membership, Traits
-from osc_placement.server.candidates.request import CandidateRequest, Group
 
 CLASSES = ("VCPU", "MEMORY_MB", "VGPU")
 TRAITS = ("HW_A", "HW_B", "MISC_SHARES_VIA_AGGREGATE")

@@ -23,8 +23,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from osc_placement.server.candidates.request import CandidateRequest
-from osc_placement.server.candidates.snapshot import Snapshot
+from osc_placement.candidates.request import CandidateRequest
+from osc_placement.candidates.snapshot import Snapshot
 
 
 class Line(NamedTuple):

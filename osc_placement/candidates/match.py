@@ -6,11 +6,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import product
 
-from osc_placement.server.candidates.combine import PAUSED, Line, Match, Work
-from osc_placement.server.candidates.plan import Plan
-from osc_placement.server.candidates.query import Traits
-from osc_placement.server.candidates.sets import Mask, slots_in
-from osc_placement.server.candidates.snapshot import Snapshot
+from osc_placement.candidates.combine import PAUSED, Line, Match, Work
+from osc_placement.candidates.plan import Plan
+from osc_placement.candidates.query import Traits
+from osc_placement.candidates.sets import Mask, slots_in
+from osc_placement.candidates.snapshot import Snapshot
 
 
 class Matcher:

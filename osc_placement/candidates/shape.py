@@ -17,9 +17,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from osc_placement.server.candidates.combine import PAUSED, Candidate, Line, Work
-from osc_placement.server.candidates.request import CandidateRequest
-from osc_placement.server.candidates.snapshot import Kind, Snapshot
+from osc_placement.candidates.combine import PAUSED, Candidate, Line, Work
+from osc_placement.candidates.request import CandidateRequest
+from osc_placement.candidates.snapshot import Kind, Snapshot
 
 
 class Pattern:

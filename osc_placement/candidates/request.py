@@ -12,9 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from osc_placement import codes, microversion
-from osc_placement.microversion import Version
-from osc_placement.model import canonical_uuid, is_uuid
-from osc_placement.server.candidates.query import (
+from osc_placement.candidates.query import (
     BadQuery,
     Membership,
     Traits,
@@ -22,6 +20,8 @@ from osc_placement.server.candidates.query import (
     parse_resources,
     parse_traits,
 )
+from osc_placement.microversion import Version
+from osc_placement.model import canonical_uuid, is_uuid
 
 #: the group of the parameters without a suffix; alone in being allowed to use several providers
 UNNAMED: Final = ""

@@ -8,16 +8,16 @@ from itertools import islice
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from osc_placement.candidates.combine import Work
+from osc_placement.candidates.node import Node, Stock
+from osc_placement.candidates.query import Traits
+from osc_placement.candidates.request import CandidateRequest, Group
+from osc_placement.candidates.search import expand
+from osc_placement.candidates.search import search as search_
+from osc_placement.candidates.snapshot import Snapshot
 from osc_placement.model import Inventory
-from osc_placement.server.candidates.combine import Work
-from osc_placement.server.candidates.node import Node, Stock
-from osc_placement.server.candidates.query import Traits
-from osc_placement.server.candidates.request import CandidateRequest, Group
-from osc_placement.server.candidates.search import expand
-from osc_placement.server.candidates.search import search as search_
-from osc_placement.server.candidates.snapshot import Snapshot
-from tests.unit.server.candidates import brute_force
-from tests.unit.server.candidates.clouds import CLASSES, clouds, requests
+from tests.unit.candidates import brute_force
+from tests.unit.candidates.clouds import CLASSES, clouds, requests
 
 
 def search(snapshot, request):

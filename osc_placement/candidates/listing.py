@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from osc_placement.server.candidates.plan import having
-from osc_placement.server.candidates.query import Membership, Traits
-from osc_placement.server.candidates.sets import Mask, slots_in
-from osc_placement.server.candidates.snapshot import Snapshot
+from osc_placement.candidates.plan import having
+from osc_placement.candidates.query import Membership, Traits
+from osc_placement.candidates.sets import Mask, slots_in
+from osc_placement.candidates.snapshot import Snapshot
 
 
 def select(

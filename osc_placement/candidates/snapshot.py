@@ -12,8 +12,8 @@ from itertools import compress
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakValueDictionary
 
-from osc_placement.server.candidates.node import Node
-from osc_placement.server.candidates.sets import Mask, flags_of, mask_of, slots_in
+from osc_placement.candidates.node import Node
+from osc_placement.candidates.sets import Mask, flags_of, mask_of, slots_in
 
 if TYPE_CHECKING:
     from datetime import datetime
