@@ -17,8 +17,8 @@ from osc_placement.server.db import names, upgrade
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from osc_placement.server.db.current import Current
     from osc_placement.server.db.engine import Database
+    from osc_placement.server.snapshot.current import Current
 
 LOG = logging.getLogger(__name__)
 

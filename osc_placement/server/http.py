@@ -33,11 +33,11 @@ if TYPE_CHECKING:
     from oslo_context.context import RequestContext
 
     from osc_placement.server.cloud_metrics import CloudMetrics
-    from osc_placement.server.db.current import Current
     from osc_placement.server.db.engine import Database
     from osc_placement.server.health import Health
     from osc_placement.server.metrics import Metrics
     from osc_placement.server.policy import Policy
+    from osc_placement.server.snapshot.current import Current
 
 SERVICE_TYPE = "placement"
 ENV_MICROVERSION = "placement.microversion"

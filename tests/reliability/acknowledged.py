@@ -26,9 +26,9 @@ from collections.abc import Callable
 import sqlalchemy as sa
 
 from osc_placement.server.db import provider, upgrade
-from osc_placement.server.db.current import Current
 from osc_placement.server.db.engine import Database
 from osc_placement.server.db.tables import resource_providers
+from osc_placement.server.snapshot.current import Current
 from tests import databases
 
 PROCESSES = 2

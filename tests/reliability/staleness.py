@@ -23,9 +23,10 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from osc_placement.server.db import snapshot, upgrade
-from osc_placement.server.db.current import Current
+from osc_placement.server.db import upgrade
 from osc_placement.server.db.engine import Database
+from osc_placement.server.snapshot.current import Current
+from osc_placement.server.snapshot.load import Loaded, load
 from tests import databases
 from tests.reliability.differential import generate
 from tests.reliability.differential.sides import Ours, Reference, look
@@ -56,7 +57,7 @@ class Worker:
     def find_stale(self) -> list[Any]:
         """The providers and names of which the worker knows something else than the database."""
         kept = describe(self._current.get())
-        true = describe(self._database.read(snapshot.load, revisions_kept=True))
+        true = describe(self._database.read(load, revisions_kept=True))
         return [(key, kept.get(key), true.get(key)) for key in kept | true if kept.get(key) != true.get(key)]
 
     def close(self) -> None:
@@ -64,7 +65,7 @@ class Worker:
         self._database.dispose()
 
 
-def describe(loaded: snapshot.Loaded) -> dict[object, object]:
+def describe(loaded: Loaded) -> dict[object, object]:
     """All that answers are made of."""
     view = loaded.snapshot
     nodes: dict[object, object] = {node.id: node for node in view.nodes}

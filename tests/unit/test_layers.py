@@ -56,9 +56,10 @@ ARROWS = {
     "server.errors": ("codes",),
     "server.observer": (),
     "server.db": ("candidates", "server.errors", "server.observer", *SHARED),
+    "server.snapshot": ("candidates", "server.db", "server.errors", "server.observer", *SHARED),
     "server.http": (
         "server.cloud_metrics",
-        "server.db.current",
+        "server.snapshot.current",
         "server.db.engine",
         "server.errors",
         "server.health",
@@ -99,7 +100,7 @@ RESERVED = {
 
 #: libraries that only these parts import: each effect has one address
 LIBRARIES = {
-    "sqlalchemy": ("server.db", "server.opening", "server.readiness", "migrate"),
+    "sqlalchemy": ("server.db", "server.snapshot", "server.opening", "server.readiness", "migrate"),
     "alembic": ("server.db.upgrade", "server.db.migrations", "server.db.own_migrations"),
     "gunicorn": ("server.serve", "server.worker", "server.connection"),
     "prometheus_client": ("server.metrics",),

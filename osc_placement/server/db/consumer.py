@@ -14,8 +14,9 @@ from oslo_db import exception as db_exc
 
 from osc_placement.model import canonical_uuid
 from osc_placement.server import errors
-from osc_placement.server.db import dialects, fingerprint, names
+from osc_placement.server.db import dialects, names
 from osc_placement.server.db.portions import SIZE, split
+from osc_placement.server.db.revision import weigh_consumer
 from osc_placement.server.db.tables import consumer_types, consumers, projects, users
 
 if TYPE_CHECKING:
@@ -229,7 +230,7 @@ def weigh_changes(present: Mapping[str, Locked], *, kept: Collection[str]) -> di
     for uuid in {*present, *kept}:
         before = present[uuid].generation if uuid in present else None
         after = 1 if uuid in kept else None
-        changes[uuid] = fingerprint.weigh_consumer(after) - fingerprint.weigh_consumer(before)
+        changes[uuid] = weigh_consumer(after) - weigh_consumer(before)
     return {uuid: change for uuid, change in changes.items() if change}
 
 

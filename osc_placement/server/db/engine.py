@@ -13,6 +13,7 @@ import random
 import threading
 import time
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar, cast
 
 import sqlalchemy as sa
@@ -22,7 +23,6 @@ from sqlalchemy import event
 
 from osc_placement.server import errors
 from osc_placement.server.db import dialects, pools, tables
-from osc_placement.server.db.lookout import Lookout
 from osc_placement.server.db.revision import KEPT
 from osc_placement.server.observer import Observer
 
@@ -120,6 +120,14 @@ def _once_more(lost: type[db_exc.DBConnectionError], operation: Callable[[], T])
     return operation()
 
 
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """The connection of `Database.read_on_kept_connection`."""
+
+    connection: Connection
+    opened_at: float
+
+
 class Database:
     """One database, through a pool of connections for reading and one for writing.
 
@@ -142,7 +150,7 @@ class Database:
         self.url = dialects.with_driver(sa.make_url(url))
         self._attempts = max(1, attempts)
         self.observer = Observer()
-        self._lookout: Lookout | None = None
+        self._kept: _Kept | None = None
         self._recycle_seconds = cast(int, pool.get("pool_recycle", -1))
         self._inherited: list[object] = []
         self._pid = os.getpid()
@@ -243,54 +251,40 @@ class Database:
         """
         return self.read(_refuses_changes)
 
-    def look(
-        self,
-        known: object,
-        operation: Callable[Concatenate[Connection, P], T],
-        *args: P.args,
-        **kwargs: P.kwargs,
-    ) -> tuple[object, T | None]:
-        """Run ``operation(connection, ...)`` as `read` does, unless nothing was committed since a mark.
+    def read_on_kept_connection(self, operation: Callable[[Connection], T]) -> T:
+        """Run ``operation(connection)`` as `read` does, on the same connection each time while it lives.
 
-        Not for several threads at once.
+        The connection is replaced after an error, when it is as old as those of the pool may become, and when
+        the file of a SQLite database was replaced. Not for several threads at once.
 
-        :param known: what an earlier look gave, or None
-        :return: the mark to keep with what was read, which is equal to the known one only if nothing has been
-            committed in between; and what was read, None if the mark is the known one. There may be other
-            marks where nothing has changed; a new connection always has another.
         :raises errors.DatabaseUnavailable: there is no connection to be had
         """
         self._forget_old_connections()
         with _translating(), self._turns.get(self._reader, nullcontext()):
-            return _once_more(
-                db_exc.DBConnectionError, lambda: self._look_out(known, operation, *args, **kwargs)
-            )
+            return _once_more(db_exc.DBConnectionError, lambda: self._run_on_kept(operation))
 
-    def _look_out(
-        self,
-        known: object,
-        operation: Callable[Concatenate[Connection, P], T],
-        *args: P.args,
-        **kwargs: P.kwargs,
-    ) -> tuple[object, T | None]:
-        # others may take it away at any time, where the file was replaced
-        lookout = self._lookout
-        if lookout is not None and lookout.is_older_than(self._recycle_seconds):
-            # as connections of the pool are: to be on the node, and under the settings, that others are
-            lookout.close()
-            lookout = None
-        if lookout is None:
+    def _run_on_kept(self, operation: Callable[[Connection], T]) -> T:
+        # another thread may set the attribute to None at any time, when the file was replaced
+        kept = self._kept
+        if kept is not None and 0 <= self._recycle_seconds < time.monotonic() - kept.opened_at:
+            # as the pool does, to get to the node and the settings that other connections have
+            kept.connection.close()
+            kept = None
+        if kept is None:
             connection = self._reader.connect()
             if not dialects.is_memory(self.url):
-                # it is kept, and not to be missed in the pool
+                # it is not given back, so it must not count as one of the pool
                 connection.detach()
-            lookout = Lookout(connection)
-        self._lookout = lookout
+            kept = _Kept(connection, time.monotonic())
+        self._kept = kept
         try:
-            return lookout.look(known, operation, *args, **kwargs)
+            try:
+                return operation(kept.connection)
+            finally:
+                kept.connection.rollback()
         except BaseException:
-            self._lookout = None
-            lookout.close()
+            self._kept = None
+            kept.connection.close()
             raise
 
     def write(
@@ -368,7 +362,7 @@ class Database:
             if self._file is not None:
                 LOG.warning("the file of the database was replaced; connecting anew")
             # also if there was none: connections that were made then may be to a third one
-            self._lookout = None
+            self._kept = None
             for engine in {self._reader, self._writer}:
                 engine.dispose()
             self._file = file
@@ -377,15 +371,15 @@ class Database:
         if self._pid != os.getpid():
             self._pid = os.getpid()
             # closing it would end the parent's session, so it is kept and never touched
-            self._inherited.append(self._lookout)
-            self._lookout = None
+            self._inherited.append(self._kept)
+            self._kept = None
             for engine in {self._reader, self._writer}:
                 engine.dispose(close=False)
 
     def dispose(self) -> None:
         """Close the connections that are idle; later transactions make new ones."""
-        if self._lookout is not None:
-            self._lookout.close()
-            self._lookout = None
+        if self._kept is not None:
+            self._kept.connection.close()
+            self._kept = None
         for engine in {self._reader, self._writer}:
             engine.dispose()

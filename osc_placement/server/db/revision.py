@@ -2,9 +2,9 @@
 """What this server changed of each provider, counted in the transaction that changes it.
 
 A provider's generation does not move when allocations on it are given back, or move to another provider. A
-worker that keeps a snapshot (`current`) has to know of which providers the usage changed nevertheless, and
-whether another program changed something, for openstack-placement keeps no such count. A row per provider
-says
+worker that keeps a snapshot (`server.snapshot`) has to know of which providers the usage changed
+nevertheless, and whether another program changed something, for openstack-placement keeps no such count. A
+row per provider says
 
 ``revision``
     how often this server changed anything of the provider: its row, what it has and belongs to, or what is
@@ -48,6 +48,16 @@ NO_CONSUMERS: Final[Mapping[str, int]] = {}
 
 #: what a change of use adds to the revision
 OF_USE: Final = 1 << 20
+
+
+def weigh_consumer(generation: int | None) -> int:
+    """Return how often the fingerprint counts the hash of a consumer at this generation, None if it is gone.
+
+    A consumer that holds nothing yet, as openstack-placement creates it, counts twice.
+    """
+    if generation is None:
+        return 0
+    return 1 if generation else 2
 
 
 def record(

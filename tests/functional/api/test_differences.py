@@ -357,7 +357,7 @@ def test_a_server_error_tells_nothing_of_the_inside(application, monkeypatch, ca
     def fail(*arguments, **keywords):
         raise sqlite3.InterfaceError("secret")
 
-    monkeypatch.setattr("osc_placement.server.db.engine.Database.look", fail)
+    monkeypatch.setattr("osc_placement.server.db.engine.Database.read_on_kept_connection", fail)
     request = webob.Request.blank("/resource_providers", headers={"x-auth-token": "admin"})
     response = request.get_response(application)
     assert response.status_int == 500

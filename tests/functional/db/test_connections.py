@@ -9,8 +9,8 @@ import sqlalchemy as sa
 from oslo_db import exception as db_exc
 
 from osc_placement.server.db import provider
-from osc_placement.server.db.current import Current
 from osc_placement.server.db.engine import Database
+from osc_placement.server.snapshot.current import Current
 
 #: what lists the connections to a database but for one's own, and what ends one of them
 ENDING = {

@@ -19,16 +19,16 @@ from osc_placement.server.db import (
     provider,
     provider_changes,
     resource_class,
-    snapshot,
     tables,
     trait,
     upgrade,
 )
 from osc_placement.server.db.allocation import Claim
 from osc_placement.server.db.consumer import Owner
-from osc_placement.server.db.current import Current
 from osc_placement.server.db.engine import Database
 from osc_placement.server.db.own_tables import provider_revisions
+from osc_placement.server.snapshot.current import Current
+from osc_placement.server.snapshot.load import load
 from tests.functional.db.test_statement_counts import counting
 
 OWNER = Owner("project", "user", None)
@@ -442,10 +442,10 @@ def test_what_was_loaded_stands_while_nothing_is_written(backend, database, curr
 
 
 def database_is_left_alone(current: Current) -> bool:
-    """Whether a look at the database finds the mark of the last."""
-    mark = current._mark
+    """Return whether the next check finds the marker of the last."""
+    marker = current._marker
     current.get()
-    return current._mark is mark
+    return current._marker is marker
 
 
 def test_reading_does_not_make_the_next_look_needed(database, current, make_provider):
@@ -473,4 +473,4 @@ def test_a_snapshot_is_that_of_one_moment(database, current, make_provider):
     claim(database, item)
     assert used(current, item) == 1
     assert before.node(item.id).stocks["VCPU"].used == 0
-    assert current.get().fingerprint == database.read(snapshot.load, revisions_kept=True).fingerprint
+    assert current.get().fingerprint == database.read(load, revisions_kept=True).fingerprint

@@ -21,15 +21,15 @@ from osc_placement.server.db import (
     names,
     own_tables,
     provider,
-    snapshot,
     tables,
     trait,
     upgrade,
 )
 from osc_placement.server.db.allocation import Claim
 from osc_placement.server.db.consumer import Owner
-from osc_placement.server.db.current import Current
 from osc_placement.server.db.engine import Database
+from osc_placement.server.snapshot.current import Current
+from osc_placement.server.snapshot.load import load
 from osc_placement.server.testing import make_conf
 
 OWNER = Owner("project", "user", None)
@@ -147,7 +147,7 @@ def test_any_history_after_a_restore_is_seen(database, worker):
         for _ in range(length):
             change_something(database, chosen, uuids, consumers)
         kept = consumers
-        loaded = database.read(snapshot.load, revisions_kept=True)
+        loaded = database.read(load, revisions_kept=True)
         key = lambda node: node.id  # noqa: E731
         refreshed = sorted(worker.get().snapshot.nodes, key=key)
         assert refreshed == sorted(loaded.snapshot.nodes, key=key), (seed, round_)

@@ -42,19 +42,18 @@ def answer(connection):
 
 
 @pytest.mark.usefixtures("impatient")
-@pytest.mark.parametrize("method", ["read", "write", "look"])
+@pytest.mark.parametrize("method", ["read", "write", "read_on_kept_connection"])
 def test_who_waits_for_a_database_that_hangs_is_told_soon(on_the_way, method):
     """In a transaction of each kind, on a connection that was good; and when it goes on, so does all else."""
     url, way = on_the_way
     database = Database(url.update_query_dict({"connect_timeout": "2"}))
     call = getattr(database, method)
-    arguments = (None, answer) if method == "look" else (answer,)
-    call(*arguments)
+    call(answer)
     way.hang()
     with pytest.raises(errors.DatabaseUnavailable):
-        call(*arguments)
+        call(answer)
     way.go_on()
-    call(*arguments)
+    call(answer)
     database.dispose()
 
 

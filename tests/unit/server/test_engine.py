@@ -4,6 +4,7 @@
 import os
 import sqlite3
 import threading
+import time
 
 import pytest
 import sqlalchemy as sa
@@ -265,3 +266,23 @@ def test_postgresql_without_a_driver_gets_one_that_is_installed(monkeypatch, ins
     assert dialects.with_driver(url) == url.set(drivername=f"postgresql+{installed}")
     named = url.set(drivername="postgresql+asyncpg")
     assert dialects.with_driver(named) == named
+
+
+@pytest.mark.parametrize(("recycle", "is_replaced"), [(3600, True), (-1, False)])
+def test_the_kept_connection_is_replaced_when_it_is_old(monkeypatch, open_database, recycle, is_replaced):
+    """It is recycled as those of the pool are."""
+    database = open_database(pool_recycle=recycle)
+    first = database.read_on_kept_connection(lambda connection: connection)
+    assert database.read_on_kept_connection(lambda connection: connection) is first
+    now = time.monotonic()
+    monkeypatch.setattr(time, "monotonic", lambda: now + 3601)
+    assert (database.read_on_kept_connection(lambda connection: connection) is not first) == is_replaced
+
+
+def test_the_kept_connection_is_replaced_after_an_error(open_database):
+    """Its state is unknown then."""
+    database = open_database()
+    first = database.read_on_kept_connection(lambda connection: connection)
+    with pytest.raises(ZeroDivisionError):
+        database.read_on_kept_connection(lambda connection: 1 / 0)
+    assert database.read_on_kept_connection(lambda connection: connection) is not first

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Remember when each provider was changed last, to look at the last ones first (see `row_changes`)."""
+"""Remember when each provider was changed last, to look at the last ones first (see `snapshot.changes`)."""
 
 import sqlalchemy as sa
 from alembic import op

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Marks of each database: that every commit moves them, and when they are to be trusted."""
+"""Change markers of each database: every commit changes them, and when they are stable."""
 
 import threading
 import time
@@ -9,8 +9,8 @@ from contextlib import contextmanager
 import pytest
 import sqlalchemy as sa
 
-from osc_placement.server.db import mark
 from osc_placement.server.db.tables import traits
+from osc_placement.server.snapshot import marker
 
 
 @pytest.fixture
@@ -38,33 +38,33 @@ WRITES = {
 
 
 @pytest.mark.parametrize("write", WRITES)
-def test_every_commit_moves_it(database, watching, name, write):
-    before = mark.read(watching)
+def test_every_commit_changes_the_marker(database, watching, name, write):
+    before = marker.read(watching)
     watching.rollback()
     assert before is not None
     database.write(lambda conn: conn.execute(WRITES[write](name)))
-    assert mark.read(watching) != before
+    assert marker.read(watching) != before
 
 
 @pytest.mark.parametrize("write", WRITES)
-def test_it_is_the_commit_that_moves_it(database, watching, name, write):
-    """It is not enough that the writing does: that may have been before the mark was read."""
+def test_the_commit_itself_changes_the_marker(database, watching, name, write):
+    """It is not enough that the write does, which may be before the marker is read."""
     engine = sa.create_engine(database.url)
     with engine.connect() as writing:
         writing.execute(WRITES[write](name))
-        before = mark.read(watching)
+        before = marker.read(watching)
         watching.rollback()
         writing.commit()
-        assert mark.read(watching) != before
+        assert marker.read(watching) != before
     engine.dispose()
 
 
 @pytest.mark.parametrize("backend", ["mariadb"], indirect=True)
-def test_who_is_in_the_midst_of_a_statement_may_be_about_to_commit(database, watching):
+def test_marker_is_not_stable_while_another_connection_executes_a_statement(database, watching):
     with _asleep(database.url):
-        assert not mark.is_settled(watching)
+        assert not marker.is_stable(watching)
     deadline = time.monotonic() + 30
-    while not mark.is_settled(watching):
+    while not marker.is_stable(watching):
         # what other tests do at the same server
         assert time.monotonic() < deadline
 
@@ -94,23 +94,23 @@ def _await_state(url, number, state):
 
 
 @pytest.mark.parametrize("backend", ["sqlite", "postgresql"], indirect=True)
-def test_elsewhere_a_mark_can_be_trusted_at_once(watching):
-    assert mark.is_settled(watching)
+def test_marker_of_sqlite_and_postgresql_is_stable(watching):
+    assert marker.is_stable(watching)
 
 
-def test_every_kind_of_database_has_marks(watching):
-    assert mark.can_be_read(watching)
+def test_every_database_has_markers(watching):
+    assert marker.can_be_read(watching)
 
 
 @pytest.mark.parametrize("backend", ["mariadb"], indirect=True)
-def test_tables_of_another_engine_move_no_mark(watching):
+def test_no_marker_with_tables_that_are_not_of_innodb(watching):
     watching.exec_driver_sql("CREATE TABLE old_engine (id INTEGER) ENGINE=MyISAM")
-    assert not mark.can_be_read(watching)
+    assert not marker.can_be_read(watching)
     watching.exec_driver_sql("DROP TABLE old_engine")
-    assert mark.can_be_read(watching)
+    assert marker.can_be_read(watching)
 
 
 @pytest.mark.parametrize("backend", ["mariadb"], indirect=True)
-def test_before_mariadb_10_3_not_every_commit_moves_a_mark(monkeypatch, watching):
+def test_no_marker_before_mariadb_10_3(monkeypatch, watching):
     monkeypatch.setattr(watching.dialect, "server_version_info", (10, 2, 44))
-    assert not mark.can_be_read(watching)
+    assert not marker.can_be_read(watching)

@@ -18,15 +18,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 import sqlalchemy as sa
 
-from osc_placement.server.db import fingerprint
 from osc_placement.server.db.own_tables import provider_revisions
-from osc_placement.server.db.snapshot_rows import Row, read_last_changed, read_rows
 from osc_placement.server.db.tables import resource_providers
+from osc_placement.server.snapshot import fingerprint
+from osc_placement.server.snapshot.rows import Row, read_last_changed, read_rows
 
 if TYPE_CHECKING:
     from sqlalchemy.engine import Connection
 
-    from osc_placement.server.db.fingerprint import Fingerprint, Numbers
+    from osc_placement.server.snapshot.fingerprint import Fingerprint, Numbers
 
 #: providers whose ids differ in the last bits only are one block, in which changes are looked for together
 BLOCK_BITS: Final = 5
@@ -61,7 +61,7 @@ class RowChanges:
     removed: frozenset[int] = frozenset()
 
 
-def find(
+def find_changed_rows(
     conn: Connection, old: Rows, before: Fingerprint, taken: Fingerprint, *, revisions_kept: bool
 ) -> RowChanges:
     """What is another than in rows that were read under the fingerprint ``before``."""

@@ -1,23 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Marks: something that is another after every commit, found out at any size in a fraction of a millisecond.
+"""Change markers: a value that changes with every commit and costs a fraction of a millisecond at any size.
 
-A mark is read before the data that it stands for, and compared with marks of the same connection only. If it
-`is_settled`, whoever finds an equal one later knows that all that was acknowledged by then is in the data.
+A marker is read before the data it belongs to, and compared with markers of the same connection only. If it
+is *stable*, and the same marker is found later, all that was acknowledged until then is in the data.
 
-SQLite: ``data_version`` is made for this purpose. In memory there is one connection, which counts its
+SQLite: ``data_version`` exists for this purpose. A database in memory has one connection, which counts its
 changes. PostgreSQL: two equal snapshots see the same transactions.
 
-MariaDB: the highest transaction id, which InnoDB hands out when a transaction first writes and once more when
-it commits; reading moves nothing. As the second comes a moment before others see the commit, a mark may
-already count a transaction that the data do not show. Whoever commits is in the midst of a statement. So if
-no connection but this one is, after the mark was read and before the data are, there is no such transaction.
-That is for tables of InnoDB, and since MariaDB 10.3; before, a transaction that only inserts has no second
-id. Nothing tells so much of replication's threads, nor does MySQL of its ids.
+MariaDB: the highest transaction id, which InnoDB assigns when a transaction first writes and once more when
+it commits; reading assigns none. The second assignment happens a moment before others see the commit, so a
+marker may already count a transaction that the data do not show. A connection that commits is executing a
+statement. If this connection is the only one that executes something, after the marker is read and before
+the data are, there is no such transaction. This holds for tables of InnoDB and since MariaDB 10.3; before, a
+transaction that only inserts is assigned no second id. It is not visible for the threads of replication, and
+MySQL does not show its ids in this way.
 
-A connection that always is in the midst of something, of a replica that follows or of the event scheduler,
-leaves no mark of MariaDB settled: each look then reads, as where others are busy.
+A connection that always executes something, of a replica that follows or of the event scheduler, leaves no
+marker of MariaDB stable: each check then reads the fingerprint, as it does while others are busy.
 
-The marks of PostgreSQL and MariaDB also change when another database of the same server is written to.
+The markers of PostgreSQL and MariaDB also change when another database of the same server is written to.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from osc_placement.server.db import dialects
 if TYPE_CHECKING:
     from sqlalchemy.engine import Connection
 
-#: the first whose InnoDB hands out an id for every commit
+#: the first release whose InnoDB assigns an id to every commit
 _OLDEST: Final = (10, 3)
 _FOREIGN_TABLES: Final = (
     "SELECT COUNT(*) FROM information_schema.tables"
@@ -42,7 +43,7 @@ _WHO_IS_BUSY: Final = (
 
 
 def can_be_read(connection: Connection) -> bool:
-    """Whether the database has marks."""
+    """Return whether the database has change markers."""
     dialect: Any = connection.dialect
     if dialect.name in ("sqlite", "postgresql"):
         return True
@@ -52,7 +53,7 @@ def can_be_read(connection: Connection) -> bool:
 
 
 def read(connection: Connection) -> object:
-    """The mark of now, of a database that has them."""
+    """Return the marker of a database that has them."""
     name = connection.dialect.name
     if name == "postgresql":
         return connection.exec_driver_sql("SELECT pg_current_snapshot()::text").scalar()
@@ -63,11 +64,11 @@ def read(connection: Connection) -> object:
     return connection.exec_driver_sql("PRAGMA data_version").scalar()
 
 
-def is_settled(connection: Connection) -> bool:
-    """Whether data that are read from now on show all that the mark counts, which was read just before."""
+def is_stable(connection: Connection) -> bool:
+    """Return whether data read from now on show all that the marker counts, which was read just before."""
     if connection.dialect.name in ("sqlite", "postgresql"):
         return True
     status = {row[0]: row[1] for row in connection.exec_driver_sql(_WHO_IS_BUSY)}
-    # this connection is busy with the question
+    # the one thread is this connection, which asks
     alone = status.get("Threads_running") == "1"
     return alone and status.get("Slaves_running") == "0" and status.get("wsrep_connected", "OFF") == "OFF"

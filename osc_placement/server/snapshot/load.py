@@ -5,7 +5,7 @@
 fingerprint and the view kept under it are of one moment. A refresh looks only at what can have changed:
 
 1. Inventories, traits, memberships and usage are read for providers whose row or revision differs
-   (`row_changes`), whatever the sums say; usage alone, where the revision says that this server changed
+   (`changes`), whatever the sums say; usage alone, where the revision says that this server changed
    nothing else and the generation that nobody else did.
 2. Usage is read for all if somebody else has changed usage: a generation moved further than this server moved
    it, or consumers came or went that it does not account for (see `revision`). That is when another program
@@ -24,9 +24,9 @@ from typing import TYPE_CHECKING
 from osc_placement.candidates.node import Node, Stock
 from osc_placement.candidates.snapshot import Snapshot
 from osc_placement.server import errors
-from osc_placement.server.db import fingerprint, row_changes
-from osc_placement.server.db.row_changes import MANY, RowChanges, Rows
-from osc_placement.server.db.snapshot_rows import (
+from osc_placement.server.snapshot import fingerprint
+from osc_placement.server.snapshot.changes import MANY, RowChanges, Rows, find_changed_rows
+from osc_placement.server.snapshot.rows import (
     Row,
     Usage,
     read_class_names,
@@ -41,7 +41,7 @@ from osc_placement.server.db.snapshot_rows import (
 if TYPE_CHECKING:
     from sqlalchemy.engine import Connection
 
-    from osc_placement.server.db.fingerprint import Fingerprint
+    from osc_placement.server.snapshot.fingerprint import Fingerprint
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +133,7 @@ class _Changes:
     @classmethod
     def find(cls, conn: Connection, old: Loaded, taken: Fingerprint, revisions_kept: bool) -> _Changes:
         before = old.fingerprint
-        found = row_changes.find(conn, old.rows, before, taken, revisions_kept=revisions_kept)
+        found = find_changed_rows(conn, old.rows, before, taken, revisions_kept=revisions_kept)
         rows, old_rows = found.rows.by_id, old.rows.by_id
         used = frozenset(
             id_ for id_ in found.changed if id_ in old_rows and rows[id_].differs_in_use_only(old_rows[id_])

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from osc_placement.candidates.node import Stock
 from osc_placement.model import INVENTORY_FIELDS, Inventory
-from osc_placement.server.db import dialects, fingerprint, inventory_rows
+from osc_placement.server.db import dialects, inventory_rows
 from osc_placement.server.db.own_tables import provider_revisions
 from osc_placement.server.db.revision import OF_USE
 from osc_placement.server.db.tables import (
@@ -23,6 +23,7 @@ from osc_placement.server.db.tables import (
     resource_providers,
     traits,
 )
+from osc_placement.server.snapshot import fingerprint
 
 if TYPE_CHECKING:
     from datetime import datetime

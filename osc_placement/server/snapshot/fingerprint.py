@@ -29,6 +29,7 @@ import sqlalchemy as sa
 
 from osc_placement.server.db import dialects
 from osc_placement.server.db.own_tables import database_identity, provider_revisions
+from osc_placement.server.db.revision import weigh_consumer
 from osc_placement.server.db.tables import (
     consumers,
     resource_classes,
@@ -122,16 +123,6 @@ def _statement(dialect: sa.Dialect, revisions_kept: bool) -> sa.Select[Any]:
     return sa.select(
         dialects.packed(*(sa.func.coalesce(column, 0) for table in tables for column in table.c))
     )
-
-
-def weigh_consumer(generation: int | None) -> int:
-    """Return how often the hash of a consumer at a generation counts; None for a consumer that is not there.
-
-    One that holds nothing yet, as openstack-placement makes it, counts twice.
-    """
-    if generation is None:
-        return 0
-    return 1 if generation else 2
 
 
 def _consumer_hash(dialect: sa.Dialect) -> sa.ColumnElement[int]:
