@@ -20,7 +20,8 @@ from oslo_context.context import RequestContext
 from osc_placement import microversion
 from osc_placement.microversion import Version
 from osc_placement.model import check_text
-from osc_placement.server import auth, errors, http, routes
+from osc_placement.server import errors
+from osc_placement.server.api import auth, http, routes
 from osc_placement.server.cloud_metrics import CloudMetrics
 from osc_placement.server.db import upgrade
 from osc_placement.server.db.engine import Database

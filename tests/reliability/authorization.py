@@ -12,7 +12,8 @@ import yaml
 from oslo_context.context import RequestContext
 from oslo_policy import policy as oslo_policy
 
-from osc_placement.server import deploy, errors, policies, routes
+from osc_placement.server import deploy, errors, policies
+from osc_placement.server.api import routes
 from osc_placement.server.policy import Policy
 from osc_placement.server.testing import make_conf
 

@@ -10,9 +10,9 @@ import pathlib
 import re
 
 from osc_placement import microversion
-from osc_placement.server import routes
-from osc_placement.server.http import SERVICE_TYPE
-from osc_placement.server.schemas import (
+from osc_placement.server.api import routes
+from osc_placement.server.api.http import SERVICE_TYPE
+from osc_placement.server.api.schemas import (
     aggregate,
     allocation,
     allocation_candidate,

@@ -19,7 +19,7 @@ from osc_placement import microversion, syntax
 from osc_placement.batch import journal
 from osc_placement.candidates import query, request
 from osc_placement.errors import PlacementError
-from osc_placement.server import routes
+from osc_placement.server.api import routes
 from osc_placement.server.deploy import loadapp
 from osc_placement.state import text as state_text
 from tests.reliability import authorization, openapi

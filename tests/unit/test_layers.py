@@ -51,13 +51,13 @@ ARROWS = {
     "plugin": ("api.client", "microversion"),
     "candidates": SHARED,
     "server": ("server", "candidates", "whole_file", *SHARED),
-    "server.schemas": ("model",),
+    "server.api.schemas": ("model",),
     "server.policies": (),
     "server.errors": ("codes",),
     "server.observer": (),
     "server.db": ("candidates", "server.errors", "server.observer", *SHARED),
     "server.snapshot": ("candidates", "server.db", "server.errors", "server.observer", *SHARED),
-    "server.http": (
+    "server.api.http": (
         "server.cloud_metrics",
         "server.snapshot.current",
         "server.db.engine",
@@ -67,15 +67,15 @@ ARROWS = {
         "server.policy",
         *SHARED,
     ),
-    "server.handlers": (
+    "server.api.handlers": (
         "candidates",
         "server.db",
         "server.errors",
-        "server.http",
+        "server.api.http",
         # what monitoring finds in the environment and in answers
         "server.metrics",
         "server.policies",
-        "server.schemas",
+        "server.api.schemas",
         *SHARED,
     ),
 }
@@ -93,8 +93,8 @@ RESERVED = {
     "server.wsgi": (),
     "server.serve": ("server.main",),
     "candidates.search": (
-        "server.handlers.allocation_candidate",
-        "server.handlers.candidate_body",
+        "server.api.handlers.allocation_candidate",
+        "server.api.handlers.candidate_body",
     ),
 }
 
@@ -105,14 +105,14 @@ LIBRARIES = {
     "gunicorn": ("server.serve", "server.worker", "server.connection"),
     "prometheus_client": ("server.metrics",),
     "webob": ("server",),
-    "jsonschema": ("server.http",),
+    "jsonschema": ("server.api.http",),
     "oslo_config": ("server", "migrate"),
     "oslo_db": ("server.db", "server.opening"),
     "oslo_log": ("server",),
     "oslo_messaging": ("migrate.nova.notifications",),
     "oslo_middleware": ("server.conf", "server.deploy"),
     "oslo_policy": ("server",),
-    "keystonemiddleware": ("server.auth",),
+    "keystonemiddleware": ("server.api.auth",),
     "requests": ("api.transport", "migrate.nova.rest", "server.testing", "server.wsgi_adapter"),
     "rich": ("terminal",),
 }
@@ -135,7 +135,7 @@ PURE = (
     "batch.selection",
     "batch.takeback",
     "candidates",
-    "server.schemas",
+    "server.api.schemas",
 )
 
 #: what the start of every `openstack` command must not pay for

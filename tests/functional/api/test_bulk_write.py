@@ -10,7 +10,7 @@ from oslo_config import cfg
 
 from osc_placement.server import conf as server_conf
 from osc_placement.server import deploy
-from osc_placement.server.schemas.provider_changes import MOST
+from osc_placement.server.api.schemas.provider_changes import MOST
 from tests import databases
 
 BASE = "/resource_providers"

@@ -114,7 +114,7 @@ def test_what_authentication_stumbles_over_is_not_told(make_application, monkeyp
         raise RuntimeError("secret")
 
     application = make_application()
-    monkeypatch.setattr("osc_placement.server.auth.NoAuth._identify", fail)
+    monkeypatch.setattr("osc_placement.server.api.auth.NoAuth._identify", fail)
     answer = send(application, "GET", "/traits")
     assert (answer.status_int, "secret" in answer.text) == (500, False)
     assert answer.json["errors"][0]["request_id"] == answer.headers["x-openstack-request-id"]
@@ -211,7 +211,7 @@ def test_an_unexpected_error_forges_no_line_of_the_log(make_application, monkeyp
         raise RuntimeError
 
     application = make_application()
-    monkeypatch.setattr("osc_placement.server.auth.NoAuth._identify", fail)
+    monkeypatch.setattr("osc_placement.server.api.auth.NoAuth._identify", fail)
     assert send(application, "GET", "/traits/a%0Aforged").status_int == 500
     (message,) = [record.getMessage() for record in caplog.records if record.exc_info]
     assert message == "unexpected error answering GET /traits/a%0Aforged"

@@ -6,7 +6,8 @@ import re
 import pytest
 
 from osc_placement import codes
-from osc_placement.server import errors, http
+from osc_placement.server import errors
+from osc_placement.server.api import http
 from osc_placement.server.errors import Answer, answering
 
 #: the lines of the picture: indentation, names, remark

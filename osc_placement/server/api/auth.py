@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who is calling: the two ways of telling, keystone and noauth2, and the request context made of the answer.
+
+Some paths are public: the root, because clients read the range of microversions there before they have a
+token, and what those ask who have none, such as load balancers.
+"""
+
+from __future__ import annotations
+
+import warnings
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+import webob.exc
+from oslo_context.context import RequestContext
+
+from osc_placement.server.api.http import ENV_CONTEXT, ENV_REQUEST_ID
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+    from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
+
+    from oslo_config.cfg import ConfigOpts
+
+#: what brings the modules that speak to memcached; with a password or TLS it is the second
+_MEMCACHED_LIBRARIES = {"memcache": "python-memcached", "bmemcached": "python-binary-memcached"}
+
+
+class NoAuth:
+    """Believes what the token says: ``USER[:PROJECT]``, where the user ``admin`` is an administrator.
+
+    For tests and for trying things out; roles may also be given in ``X-Roles``, as keystone would.
+    """
+
+    def __init__(self, application: WSGIApplication, public: Collection[str]) -> None:
+        self._application = application
+        self._public = public
+
+    def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        if environ.get("PATH_INFO", "") not in self._public:
+            token = environ.get("HTTP_X_AUTH_TOKEN")
+            if token is None:
+                return _unauthorized(environ, start_response)
+            self._identify(environ, token)
+        return self._application(environ, start_response)
+
+    def _identify(self, environ: WSGIEnvironment, token: str) -> None:
+        user, _, project = token.partition(":")
+        environ["HTTP_X_USER_ID"] = user
+        if not environ.get("HTTP_OPENSTACK_SYSTEM_SCOPE"):
+            environ["HTTP_X_TENANT_ID"] = project or user
+        environ.setdefault("HTTP_X_ROLES", "admin" if user == "admin" else "")
+
+
+class Context:
+    """Makes the request context of oslo.context, which policy and logging read, from the identity headers."""
+
+    def __init__(self, application: WSGIApplication, public: Collection[str]) -> None:
+        self._application = application
+        self._public = public
+
+    def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        context = RequestContext.from_environ(environ, request_id=environ.get(ENV_REQUEST_ID))
+        if context.user_id is None and environ.get("PATH_INFO", "") not in self._public:
+            return _unauthorized(environ, start_response)
+        environ[ENV_CONTEXT] = context
+        return self._application(environ, start_response)
+
+
+def _unauthorized(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+    response: Iterable[bytes] = webob.exc.HTTPUnauthorized()(environ, start_response)
+    return response
+
+
+def keystone(application: WSGIApplication, conf: ConfigOpts, public: Collection[str]) -> WSGIApplication:
+    """Keystone's middleware in front of the application, its public paths excepted.
+
+    :raises ImportError: its cache is to be in memcached, and the library for that is not installed
+    """
+    # importing it takes as long as the rest of the server, and noauth2 does without
+    from keystonemiddleware import auth_token
+
+    guarded = auth_token.AuthProtocol(application, {"oslo_config_config": conf})
+    _load_cache(conf)
+
+    def guard(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        is_public = environ.get("PATH_INFO", "") in public
+        body: Iterable[bytes] = (application if is_public else guarded)(environ, start_response)
+        return body
+
+    return guard
+
+
+def _load_cache(conf: ConfigOpts) -> None:
+    """Import now what the middleware would import at the first token.
+
+    A library that is not there would fail every request. And oslo.cache imports eventlet where it is
+    installed, which makes a thread never end if it is not the main one, so no worker would stop.
+    """
+    options = conf.keystone_authtoken
+    if not options.memcached_servers:
+        return
+    # the oldest middleware that we run with does not know the second
+    secured = any(
+        options[name] for name in ("memcache_sasl_enabled", "memcache_tls_enabled") if name in options
+    )
+    try:
+        with warnings.catch_warnings():
+            # eventlet says that it is deprecated, to whoever uses it
+            warnings.simplefilter("ignore")
+            import_module(f"oslo_cache.{'_bmemcache_pool' if secured else '_memcache_pool'}")
+    except ModuleNotFoundError as error:
+        raise ImportError(
+            "memcached_servers in [keystone_authtoken] needs "
+            f"{_MEMCACHED_LIBRARIES.get(error.name or '', error.name)}, which is not installed"
+        ) from error

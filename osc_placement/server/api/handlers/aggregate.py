@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The aggregates of a provider over HTTP."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from osc_placement import codes, microversion
+from osc_placement.server import errors, policies
+from osc_placement.server.api.http import Request, reply
+from osc_placement.server.api.schemas import aggregate as schemas
+from osc_placement.server.db import aggregate as db
+from osc_placement.server.db import provider as provider_db
+from osc_placement.server.errors import Answer, answering
+
+
+def _reply(request: Request, aggregates: list[str], generation: int) -> Any:
+    body: dict[str, Any] = {"aggregates": aggregates}
+    if request.version >= microversion.AGGREGATES_WITH_GENERATION:
+        body["resource_provider_generation"] = generation
+    return reply(request, body)
+
+
+def list_aggregates(request: Request) -> Any:
+    """GET /resource_providers/{uuid}/aggregates."""
+    request.authorize(policies.AGGREGATE_LIST)
+    provider, aggregates = request.database.read(db.load, request.path["uuid"])
+    return _reply(request, aggregates, provider.generation)
+
+
+#: how the errors of a replacement are answered
+SET_ANSWERS = (
+    Answer(
+        errors.ProviderChanged,
+        409,
+        "Resource provider's generation already changed. Please update the generation and try again.",
+        codes.CONCURRENT_UPDATE,
+    ),
+    Answer(errors.ConcurrentUpdate, 409, "Update conflict: {error}", codes.CONCURRENT_UPDATE),
+)
+
+
+def set_aggregates(request: Request) -> Any:
+    """PUT /resource_providers/{uuid}/aggregates: these and no others; from 1.19 guarded by the generation."""
+    request.authorize(policies.AGGREGATE_UPDATE)
+    uuid = request.path["uuid"]
+    guarded = request.version >= microversion.AGGREGATES_WITH_GENERATION
+    data = request.json(
+        schemas.PUT_1_19 if guarded else schemas.PUT_1_1,
+        of=lambda: request.database.read(provider_db.load, uuid),
+    )
+    aggregates = data["aggregates"] if guarded else data
+    generation = data["resource_provider_generation"] if guarded else None
+    with answering(*SET_ANSWERS):
+        generation = request.database.write(db.replace, uuid, aggregates, generation=generation)
+    return _reply(request, aggregates, generation)

@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Allocations over HTTP: of a consumer, of several consumers at once, and on a provider."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby, islice
+from operator import itemgetter
+from typing import Any, Final
+
+from osc_placement import codes, microversion
+from osc_placement.model import UNKNOWN_TYPE, canonical_uuid, is_uuid
+from osc_placement.server import errors, policies
+from osc_placement.server.api.http import Request, no_content, reply, stream
+from osc_placement.server.api.schemas import allocation as schemas
+from osc_placement.server.db import allocation as db
+from osc_placement.server.db.consumer import Owner
+from osc_placement.server.errors import Answer, answering
+
+#: consumers that the bulk read encodes at a time
+_PIECE: Final = 500
+_CHANGED = Answer(
+    errors.ConcurrentUpdate,
+    409,
+    "Inventory and/or allocations changed while attempting to allocate: {error}",
+    codes.CONCURRENT_UPDATE,
+)
+CONSUMER_CHANGED = Answer(errors.ConsumerChanged, 409, "{error}", codes.CONCURRENT_UPDATE)
+UNFIT = Answer(errors.InventoryUnfit, 409, "Unable to allocate inventory: {error}")
+PROVIDER_MISSING = Answer(
+    errors.ProviderNotFound, 400, "Allocation for resource provider '{error.uuid}' that does not exist."
+)
+_PUT_SCHEMAS = (
+    (microversion.CONSUMER_TYPES, schemas.PUT_1_38),
+    (microversion.MAPPINGS, schemas.PUT_1_34),
+    (microversion.CONSUMER_GENERATIONS, schemas.PUT_1_28),
+    (microversion.ALLOCATIONS_BY_PROVIDER, schemas.PUT_1_12),
+    (microversion.CONSUMER_OWNER_REQUIRED, schemas.PUT_1_8),
+    (microversion.MIN, schemas.PUT_1_0),
+)
+_POST_SCHEMAS = (
+    (microversion.CONSUMER_TYPES, schemas.POST_1_38),
+    (microversion.MAPPINGS, schemas.POST_1_34),
+    (microversion.CONSUMER_GENERATIONS, schemas.POST_1_28),
+    (microversion.POST_ALLOCATIONS, schemas.POST_1_13),
+)
+
+
+def list_consumer_allocations(request: Request) -> Any:
+    """GET /allocations/{consumer_uuid}: what it holds, by provider; nothing, if nobody knows it."""
+    request.authorize(policies.ALLOCATION_LIST)
+    held = request.database.read(db.load_of_consumer, request.path["consumer_uuid"])
+    by_provider: dict[str, Any] = {}
+    for item in held:
+        of_provider = by_provider.setdefault(item.provider_uuid, {"resources": {}})
+        of_provider["resources"][item.resource_class] = item.used
+        of_provider["generation"] = item.provider_generation
+    body = {"allocations": by_provider} | _describe_consumer(request, held)
+    return reply(request, body, modified=max((item.modified for item in held), default=None))
+
+
+def _describe_consumer(request: Request, held: Sequence[db.Held]) -> dict[str, Any]:
+    if not held or request.version < microversion.ALLOCATIONS_BY_PROVIDER:
+        return {}
+    facts: dict[str, Any] = {"project_id": held[0].project_id, "user_id": held[0].user_id}
+    if request.version >= microversion.CONSUMER_GENERATIONS:
+        facts["consumer_generation"] = held[0].consumer_generation
+    if request.version >= microversion.CONSUMER_TYPES:
+        facts["consumer_type"] = held[0].consumer_type or UNKNOWN_TYPE
+    return facts
+
+
+def list_provider_allocations(request: Request) -> Any:
+    """GET /resource_providers/{uuid}/allocations: what is held of it, by consumer."""
+    request.authorize(policies.PROVIDER_ALLOCATION_LIST)
+    subject = request.path["uuid"]
+    missing = Answer(errors.ProviderNotFound, 404, "Resource provider '{uuid}' not found: {error}")
+    with answering(missing, uuid=subject):
+        provider, held = request.database.read(db.load_of_provider, subject)
+    by_consumer: dict[str, Any] = {}
+    for item in held:
+        of_consumer = by_consumer.setdefault(item.consumer_uuid, {"resources": {}})
+        of_consumer["resources"][item.resource_class] = item.used
+        if request.version >= microversion.CONSUMER_GENERATIONS:
+            of_consumer["consumer_generation"] = item.consumer_generation
+    body = {"allocations": by_consumer, "resource_provider_generation": provider.generation}
+    return reply(request, body, modified=max((item.modified for item in held), default=None))
+
+
+def read_allocations(request: Request) -> Any:
+    """GET /-/allocations: what every consumer holds, and whose it is."""
+    request.authorize(policies.ALLOCATION_LIST)
+    request.authorize(policies.PROVIDER_ALLOCATION_LIST)
+    return stream(request, _render_consumers(request.database.read(db.load_all)))
+
+
+def _render_consumers(rows: Sequence[Any]) -> Iterator[bytes]:
+    """The body of the bulk read, piece by piece: a line for each consumer."""
+    texts = (_render_consumer(facts, held) for facts, held in groupby(rows, key=itemgetter(0, 1, 2, 3, 4)))
+    yield b'{"consumers": ['
+    separator = "\n"
+    while piece := ",\n".join(islice(texts, _PIECE)):
+        yield f"{separator}{piece}".encode()
+        separator = ",\n"
+    yield b"\n]}\n"
+
+
+def _render_consumer(facts: tuple[Any, ...], rows: Iterable[Any]) -> str:
+    uuid, generation, project_id, user_id, consumer_type = facts
+    by_provider: dict[str, dict[str, dict[str, int]]] = {}
+    for *_facts, provider, resource_class, used in rows:
+        by_provider.setdefault(provider, {"resources": {}})["resources"][resource_class] = used
+    document = {
+        "uuid": uuid,
+        "consumer_generation": generation,
+        "project_id": project_id,
+        "user_id": user_id,
+        "consumer_type": consumer_type or UNKNOWN_TYPE,
+        "allocations": by_provider,
+    }
+    return json.dumps(document)
+
+
+def set_allocations(request: Request) -> Any:
+    """PUT /allocations/{consumer_uuid}: these and no others."""
+    request.authorize(policies.ALLOCATION_UPDATE)
+    consumer_uuid = request.path["consumer_uuid"]
+    if not is_uuid(consumer_uuid):
+        raise errors.HTTPError(400, f"Malformed consumer_uuid: {consumer_uuid}")
+    data = request.json(request.pick(_PUT_SCHEMAS))
+    missing = Answer(errors.NotFound, 400, "Unable to allocate inventory for consumer {consumer}: {error}")
+    answers = (PROVIDER_MISSING, missing, UNFIT, CONSUMER_CHANGED, _CHANGED)
+    with answering(*answers, consumer=consumer_uuid):
+        request.database.write(db.replace, read_claims(request, {consumer_uuid: data}))
+    return no_content(request)
+
+
+def set_many_allocations(request: Request) -> Any:
+    """POST /allocations: for several consumers at once, all or nothing."""
+    request.authorize(policies.ALLOCATION_MANAGE)
+    data = request.json(request.pick(_POST_SCHEMAS))
+    missing = Answer(errors.NotFound, 400, "Unable to allocate inventory {error}")
+    with answering(PROVIDER_MISSING, missing, UNFIT, CONSUMER_CHANGED, _CHANGED):
+        request.database.write(db.replace, read_claims(request, data))
+    return no_content(request)
+
+
+def delete_allocations(request: Request) -> Any:
+    """DELETE /allocations/{consumer_uuid}: all it holds."""
+    request.authorize(policies.ALLOCATION_DELETE)
+    with answering(Answer(errors.AllocationsNotFound, 404, "{error}")):
+        request.database.write(db.delete, request.path["consumer_uuid"])
+    return no_content(request)
+
+
+def read_claims(request: Request, by_consumer: Mapping[str, Any]) -> list[db.Claim]:
+    """Claims from the checked body of a request, by consumer."""
+    return [
+        db.Claim(
+            consumer_uuid=consumer_uuid,
+            owner=_read_owner(request, data),
+            resources=_read_resources(data["allocations"]),
+            generation=data.get("consumer_generation"),
+            checked=request.version >= microversion.CONSUMER_GENERATIONS,
+        )
+        for consumer_uuid, data in by_canonical_uuid(by_consumer).items()
+    ]
+
+
+def _read_resources(allocations: Any) -> db.Resources:
+    """Amounts by class by provider, from the list of before 1.12 or the object of since."""
+    if isinstance(allocations, list):
+        return {canonical_uuid(item["resource_provider"]["uuid"]): item["resources"] for item in allocations}
+    return {uuid: item["resources"] for uuid, item in by_canonical_uuid(allocations).items()}
+
+
+def by_canonical_uuid(items: Mapping[str, Any]) -> dict[str, Any]:
+    """The same with one spelling of each UUID, so that nothing exists twice, or is named twice here."""
+    canonical = {canonical_uuid(uuid): item for uuid, item in items.items()}
+    if len(canonical) < len(items):
+        raise errors.HTTPError(400, "JSON does not validate: a UUID appears more than once, in two spellings")
+    return canonical
+
+
+def _read_owner(request: Request, data: Mapping[str, Any]) -> Owner:
+    """The owner a body names. Clients older than 1.8 need name none, and get the configured one."""
+    default = request.service.conf.placement
+    return Owner(
+        data.get("project_id") or default.incomplete_consumer_project_id,
+        data.get("user_id") or default.incomplete_consumer_user_id,
+        data.get("consumer_type"),
+    )

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Resource classes over HTTP."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from osc_placement import microversion
+from osc_placement.server import errors, policies
+from osc_placement.server.api.http import Request, check, no_content, reply, require_json
+from osc_placement.server.api.schemas import resource_class as schemas
+from osc_placement.server.db import resource_class as db
+from osc_placement.server.errors import Answer, answering
+
+
+def _serialize(request: Request, name: str) -> dict[str, Any]:
+    return {"name": name, "links": [{"rel": "self", "href": request.link("resource_classes", name)}]}
+
+
+def list_resource_classes(request: Request) -> Any:
+    """GET /resource_classes."""
+    request.authorize(policies.RESOURCE_CLASS_LIST)
+    classes = request.database.read(db.load_all)
+    known = [item.modified for item in classes if item.modified is not None]
+    body = {"resource_classes": [_serialize(request, item.name) for item in classes]}
+    return reply(request, body, modified=max(known, default=None))
+
+
+def show_resource_class(request: Request) -> Any:
+    """GET /resource_classes/{name}."""
+    request.authorize(policies.RESOURCE_CLASS_SHOW)
+    found = request.database.read(db.load, request.path["name"])
+    return reply(request, _serialize(request, found.name), modified=found.modified)
+
+
+def create_resource_class(request: Request) -> Any:
+    """POST /resource_classes."""
+    request.authorize(policies.RESOURCE_CLASS_CREATE)
+    name = request.json(schemas.CUSTOM_CLASS)["name"]
+    exists = Answer(errors.ResourceClassExists, 409, "Conflicting resource class already exists: {error}")
+    with answering(exists):
+        request.database.write(db.create, name)
+    return no_content(request, status=201, location=request.link("resource_classes", name))
+
+
+def update_resource_class(request: Request) -> Any:
+    """PUT /resource_classes/{name}: create it or confirm that it is there; before 1.7, rename it."""
+    request.authorize(policies.RESOURCE_CLASS_UPDATE)
+    if request.version < microversion.PUT_RESOURCE_CLASS_WITHOUT_BODY:
+        return _rename(request)
+    name = request.path["name"]
+    check({"name": name}, schemas.CUSTOM_CLASS)
+    is_new = request.database.write(db.ensure, name)
+    return no_content(request, status=201 if is_new else 204, location=request.link("resource_classes", name))
+
+
+def _rename(request: Request) -> Any:
+    require_json(request.web)
+    new_name = request.json(schemas.CUSTOM_CLASS)["name"]
+    with answering(Answer(errors.ResourceClassExists, 409, "Resource class already exists: {error}")):
+        request.database.write(db.rename, request.path["name"], new_name)
+    return reply(request, _serialize(request, new_name))
+
+
+def delete_resource_class(request: Request) -> Any:
+    """DELETE /resource_classes/{name}."""
+    request.authorize(policies.RESOURCE_CLASS_DELETE)
+    answers = (
+        Answer(errors.StandardIsFixed, 400, "Error in delete resource class: {error}"),
+        Answer(errors.ResourceClassInUse, 409, "Error in delete resource class: {error}"),
+    )
+    with answering(*answers):
+        request.database.write(db.delete, request.path["name"])
+    return no_content(request)

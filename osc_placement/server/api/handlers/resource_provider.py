@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Resource providers over HTTP."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from osc_placement import codes, microversion
+from osc_placement.candidates import query
+from osc_placement.candidates.listing import select
+from osc_placement.candidates.snapshot import Snapshot
+from osc_placement.model import PARTS, Part, canonical_uuid
+from osc_placement.server import errors, policies
+from osc_placement.server.api.handlers import provider_body
+from osc_placement.server.api.http import Request, Schema, no_content, reply, reply_bytes, stream
+from osc_placement.server.api.schemas import resource_provider as schemas
+from osc_placement.server.db import provider as db
+from osc_placement.server.db import provider_list
+from osc_placement.server.errors import Answer, answering
+
+#: what the bulk read tells of a provider, and the rule of the request that would tell it by itself
+_PART_RULES: Mapping[Part, str] = {
+    "inventories": policies.INVENTORY_LIST,
+    "usages": policies.PROVIDER_USAGES,
+    "traits": policies.PROVIDER_TRAIT_LIST,
+    "aggregates": policies.AGGREGATE_LIST,
+}
+_LIST_SCHEMAS = (
+    (microversion.LIST_BY_TRAITS, schemas.LIST_1_18),
+    (microversion.NESTED_PROVIDERS, schemas.LIST_1_14),
+    (microversion.LIST_BY_RESOURCES, schemas.LIST_1_4),
+    (microversion.LIST_BY_AGGREGATE, schemas.LIST_1_3),
+    (microversion.MIN, schemas.LIST_1_0),
+)
+
+
+def _serialize(request: Request, provider: db.Provider) -> dict[str, Any]:
+    data: dict[str, Any] = {
+        "uuid": provider.uuid,
+        "name": provider.name,
+        "generation": provider.generation,
+        "links": provider_body.link(request.link("resource_providers"), provider.uuid, request.version),
+    }
+    if request.version >= microversion.NESTED_PROVIDERS:
+        data["parent_provider_uuid"] = provider.parent_provider_uuid
+        data["root_provider_uuid"] = provider.root_provider_uuid
+    return data
+
+
+def list_providers(request: Request) -> Any:
+    """GET /resource_providers: those that pass all filters."""
+    request.authorize(policies.PROVIDER_LIST)
+    view, slots = _find(request, _parse_filters(request, request.pick(_LIST_SCHEMAS)))
+    body = provider_body.render_list(view, slots, request.version, request.link("resource_providers"))
+    return reply_bytes(request, body, modified=view.last_modified(slots))
+
+
+def read_providers(request: Request) -> Any:
+    """GET /-/providers: those that pass the filters of a list, with what is wanted of all they hold."""
+    request.authorize(policies.PROVIDER_LIST)
+    filters = _parse_filters(request, schemas.READ)
+    parts = _parse_want(request)
+    for part in parts:
+        request.authorize(_PART_RULES[part])
+    view, slots = _find(request, filters)
+    return stream(request, provider_body.render_records(view, slots, parts))
+
+
+def _parse_want(request: Request) -> tuple[Part, ...]:
+    text = request.web.GET.get("want")
+    wanted = set(PARTS) if text is None else {item for item in text.split(",") if item}
+    if unknown := sorted(wanted.difference(PARTS)):
+        raise errors.HTTPError(400, f"'want' knows {', '.join(PARTS)}, and not: {', '.join(unknown)}")
+    return tuple(part for part in PARTS if part in wanted)
+
+
+def _find(request: Request, filters: provider_list.Filters) -> tuple[Snapshot, Sequence[int]]:
+    """The snapshot, and the slots of the providers in it that pass the filters."""
+    unknown = (
+        Answer(errors.ResourceClassNotFound, 400, "Invalid resource class in resources parameter: {error}"),
+        Answer(errors.TraitNotFound, 400, 'Invalid trait(s) in "required" parameter: {error}'),
+    )
+    ids = None
+    if filters.name or filters.uuid or filters.in_tree:
+        # what is an equal name or UUID is for the database to say: to MariaDB "Blue" is "blue"
+        ids = request.database.read(provider_list.find_ids, filters)
+        if not ids and not filters.names_anything:
+            # PERF: a worker that has just started need not load all the others
+            return Snapshot(()), ()
+    loaded = request.current.get()
+    with answering(*unknown):
+        loaded.check_names(filters.traits.names, filters.resources)
+    view = loaded.snapshot
+    slots = select(view, membership=filters.membership, traits=filters.traits, resources=filters.resources)
+    if ids is None:
+        return view, slots
+    return view, [slot for slot in slots if view.nodes[slot].id in ids]
+
+
+def _parse_filters(request: Request, schema: Schema) -> provider_list.Filters:
+    parameters = request.query(schema)
+    resources = parameters.get("resources")
+    try:
+        return provider_list.Filters(
+            name=parameters.get("name"),
+            uuid=canonical_uuid(parameters.get("uuid", "")),
+            in_tree=canonical_uuid(parameters.get("in_tree", "")),
+            membership=query.parse_membership(request.values("member_of"), request.version),
+            traits=query.parse_traits(request.values("required"), request.version),
+            resources={} if resources is None else query.parse_resources(resources),
+        )
+    except query.BadQuery as error:
+        raise errors.HTTPError(400, str(error)) from error
+
+
+def create_provider(request: Request) -> Any:
+    """POST /resource_providers: with the UUID given, or a new one."""
+    request.authorize(policies.PROVIDER_CREATE)
+    nested = request.version >= microversion.NESTED_PROVIDERS
+    data = request.json(schemas.POST_1_14 if nested else schemas.POST_1_0)
+    new_uuid = canonical_uuid(data.get("uuid") or str(uuid.uuid4()))
+    refused = Answer(errors.TreeRefused, 400, 'Unable to create resource provider "{name}", {uuid}: {error}')
+    with answering(refused, name=data["name"], uuid=new_uuid):
+        if not data["name"]:
+            raise errors.TreeRefused("create", "name is required")
+        parent_uuid = _with_canonical_parent(data).get("parent_provider_uuid")
+        provider = request.database.write(
+            db.create, uuid=new_uuid, name=data["name"], parent_uuid=parent_uuid
+        )
+    location = request.link("resource_providers", new_uuid)
+    if request.version < microversion.CREATED_PROVIDER_IN_BODY:
+        return no_content(request, status=201, location=location)
+    response = reply(request, _serialize(request, provider), modified=provider.modified)
+    response.location = location
+    return response
+
+
+def _with_canonical_parent(data: dict[str, Any]) -> dict[str, Any]:
+    parent_uuid = data.get("parent_provider_uuid")
+    return data if parent_uuid is None else data | {"parent_provider_uuid": canonical_uuid(parent_uuid)}
+
+
+def show_provider(request: Request) -> Any:
+    """GET /resource_providers/{uuid}."""
+    request.authorize(policies.PROVIDER_SHOW)
+    provider = request.database.read(db.load, request.path["uuid"])
+    return reply(request, _serialize(request, provider), modified=provider.modified)
+
+
+def update_provider(request: Request) -> Any:
+    """PUT /resource_providers/{uuid}: rename it, and from 1.14 give it a place in a tree."""
+    request.authorize(policies.PROVIDER_UPDATE)
+    subject = request.path["uuid"]
+    nested = request.version >= microversion.NESTED_PROVIDERS
+    data = request.json(
+        schemas.PUT_1_14 if nested else schemas.PUT_1_0,
+        of=lambda: request.database.read(db.load, subject),
+    )
+    answers = (
+        Answer(errors.TreeRefused, 400, "Unable to save resource provider {uuid}: {error}"),
+        Answer(errors.DuplicateProvider, 409, "{error}", codes.DUPLICATE_NAME),
+    )
+    with answering(*answers, uuid=subject):
+        reparenting_allowed = request.version >= microversion.REPARENTING
+        provider = request.database.write(
+            db.update, subject, _with_canonical_parent(data), reparenting_allowed=reparenting_allowed
+        )
+    return reply(request, _serialize(request, provider), modified=provider.modified)
+
+
+def delete_provider(request: Request) -> Any:
+    """DELETE /resource_providers/{uuid}."""
+    request.authorize(policies.PROVIDER_DELETE)
+    answers = (
+        Answer(
+            errors.ProviderInUse,
+            409,
+            "Unable to delete resource provider {uuid}: {error}",
+            codes.PROVIDER_IN_USE,
+        ),
+        Answer(
+            errors.ProviderHasChildren,
+            409,
+            "Unable to delete parent resource provider {uuid}: It has child resource providers.",
+            codes.CANNOT_DELETE_PARENT,
+        ),
+        Answer(errors.ProviderNotFound, 404, "No resource provider with uuid {uuid} found for delete"),
+    )
+    with answering(*answers, uuid=request.path["uuid"]):
+        request.database.write(db.delete, request.path["uuid"])
+    return no_content(request)

@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Traits, and those of a provider, over HTTP."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from osc_placement import codes
+from osc_placement.server import errors, policies
+from osc_placement.server.api.http import Request, check, no_content, reply
+from osc_placement.server.api.schemas import trait as schemas
+from osc_placement.server.db import trait as db
+from osc_placement.server.errors import Answer, answering
+
+
+def _reply(request: Request, traits: Sequence[db.Trait], **more: Any) -> Any:
+    known = [trait.modified for trait in traits if trait.modified is not None]
+    body = {"traits": [trait.name for trait in traits], **more}
+    return reply(request, body, modified=max(known, default=None))
+
+
+def list_traits(request: Request) -> Any:
+    """GET /traits: all, or those of certain names, or those that some provider has, or none."""
+    request.authorize(policies.TRAIT_LIST)
+    parameters = request.query(schemas.LIST)
+    filters = _parse_name(parameters["name"]) if "name" in parameters else {}
+    if "associated" in parameters:
+        filters["associated"] = _parse_associated(parameters["associated"])
+    return _reply(request, request.database.read(db.load_all, **filters))
+
+
+def _parse_name(text: str) -> dict[str, Any]:
+    operator, colon, value = text.partition(":")
+    if not colon:
+        raise errors.HTTPError(
+            400,
+            "Badly formatted name parameter. Expected name query string parameter in form: "
+            f'?name=[in|startswith]:[name1,name2|prefix]. Got: "{text}"',
+        )
+    if operator == "in":
+        return {"names": value.split(",")}
+    return {"prefix": value} if operator == "startswith" else {}
+
+
+def _parse_associated(text: str) -> bool:
+    if text.lower() not in ("true", "false"):
+        raise errors.HTTPError(400, 'The query parameter "associated" only accepts "true" or "false"')
+    return text.lower() == "true"
+
+
+def show_trait(request: Request) -> Any:
+    """GET /traits/{name}: 204 if there is such a trait."""
+    request.authorize(policies.TRAIT_SHOW)
+    with answering(Answer(errors.TraitNotFound, 404, "{error}")):
+        trait = request.database.read(db.load, request.path["name"])
+    return no_content(request, modified=trait.modified, dated=True)
+
+
+def create_trait(request: Request) -> Any:
+    """PUT /traits/{name}: 201 if it was created, 204 if it was there."""
+    request.authorize(policies.TRAIT_UPDATE)
+    name = request.path["name"]
+    try:
+        check(name, schemas.CUSTOM_NAME)
+    except errors.HTTPError:
+        raise errors.HTTPError(
+            400,
+            "The trait is invalid. A valid trait must be no longer than 255 characters, start with the "
+            'prefix "CUSTOM_" and use following characters: "A"-"Z", "0"-"9" and "_"',
+        ) from None
+    trait, is_new = request.database.write(db.ensure, name)
+    location = request.link("traits", name)
+    return no_content(
+        request, status=201 if is_new else 204, location=location, modified=trait.modified, dated=True
+    )
+
+
+def delete_trait(request: Request) -> Any:
+    """DELETE /traits/{name}."""
+    request.authorize(policies.TRAIT_DELETE)
+    with answering(Answer(errors.TraitNotFound, 404, "{error}")):
+        request.database.write(db.delete, request.path["name"])
+    return no_content(request)
+
+
+def list_provider_traits(request: Request) -> Any:
+    """GET /resource_providers/{uuid}/traits."""
+    request.authorize(policies.PROVIDER_TRAIT_LIST)
+    uuid = request.path["uuid"]
+    missing = Answer(errors.ProviderNotFound, 404, "No resource provider with uuid {uuid} found: {error}")
+    with answering(missing, uuid=uuid):
+        provider, traits = request.database.read(db.load_of, uuid)
+    return _reply(request, traits, resource_provider_generation=provider.generation)
+
+
+#: how the errors of a replacement are answered
+SET_ANSWERS = (
+    Answer(
+        errors.ProviderChanged,
+        409,
+        "Resource provider's generation already changed. Please update the generation and try again.",
+        codes.CONCURRENT_UPDATE,
+    ),
+    Answer(errors.TraitNotFound, 400, "No such trait {error.name}"),
+)
+
+
+def set_provider_traits(request: Request) -> Any:
+    """PUT /resource_providers/{uuid}/traits: these and no others."""
+    request.authorize(policies.PROVIDER_TRAIT_UPDATE)
+    data = request.json(schemas.PUT_OF_PROVIDER)
+    with answering(*SET_ANSWERS):
+        generation, traits = request.database.write(
+            db.replace, request.path["uuid"], data["traits"], generation=data["resource_provider_generation"]
+        )
+    return _reply(request, traits, resource_provider_generation=generation)
+
+
+def delete_provider_traits(request: Request) -> Any:
+    """DELETE /resource_providers/{uuid}/traits: all of them."""
+    request.authorize(policies.PROVIDER_TRAIT_DELETE)
+    request.database.write(db.replace, request.path["uuid"], ())
+    return no_content(request)

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Usages over HTTP: of a provider, and of a project."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from osc_placement import microversion
+from osc_placement.server import errors, policies
+from osc_placement.server.api.http import Request, reply
+from osc_placement.server.api.schemas import usage as schemas
+from osc_placement.server.db import inventory as inventory_db
+from osc_placement.server.db import usage as db
+from osc_placement.server.errors import Answer, answering
+
+
+def show_provider_usages(request: Request) -> Any:
+    """GET /resource_providers/{uuid}/usages."""
+    request.authorize(policies.PROVIDER_USAGES)
+    uuid = request.path["uuid"]
+    missing = Answer(errors.ProviderNotFound, 404, "No resource provider with uuid {uuid} found: {error}")
+    with answering(missing, uuid=uuid):
+        provider, usages = request.database.read(inventory_db.usages, uuid)
+    return reply(request, {"resource_provider_generation": provider.generation, "usages": usages})
+
+
+def show_total_usages(request: Request) -> Any:
+    """GET /usages: what a project holds; from 1.38 by consumer type."""
+    # who may see it depends on the project, and that is decided before the query is judged
+    request.authorize(policies.TOTAL_USAGES, {"project_id": request.parameters.get("project_id")})
+    if request.version < microversion.CONSUMER_TYPES:
+        parameters = request.query(schemas.LIST_1_9)
+        usages: dict[str, Any] = request.database.read(
+            db.by_class, parameters["project_id"], parameters.get("user_id")
+        )
+        return reply(request, {"usages": usages})
+    parameters = request.query(schemas.LIST_1_38)
+    by_type = request.database.read(
+        db.by_consumer_type,
+        parameters["project_id"],
+        parameters.get("user_id"),
+        parameters.get("consumer_type"),
+    )
+    usages = {
+        type_: usage.resources | {"consumer_count": usage.consumer_count} for type_, usage in by_type.items()
+    }
+    return reply(request, {"usages": usages})

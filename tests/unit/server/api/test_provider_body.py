@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Lists of providers put together from texts that stay with the snapshot."""
+
+import json
+import tracemalloc
+
+from osc_placement import microversion
+from osc_placement.candidates.node import Node
+from osc_placement.candidates.snapshot import Snapshot
+from osc_placement.server.api.handlers.provider_body import render_list
+
+
+def render(view, base):
+    """The body of a list of all providers."""
+    return render_list(view, range(len(view.nodes)), microversion.MIN, base)
+
+
+def test_links_begin_with_the_path_of_the_request():
+    """Whatever paths others came by, and whatever changed meanwhile."""
+    view = Snapshot([Node(1, "uuid", None, 1)])
+    for base in ("/a", "/b", "/a"):
+        view = view.replace([Node(1, "uuid", None, 1, name=base)])
+        (provider,) = json.loads(render(view, base))["resource_providers"]
+        assert (provider["name"], provider["links"][0]["href"]) == (base, f"{base}/uuid")
+
+
+def test_paths_that_clients_make_up_are_not_kept():
+    """Ten of them take no more memory than one."""
+    view = Snapshot([Node(id_, f"uuid{id_}", None, id_) for id_ in range(1000)])
+    tracemalloc.start()
+    try:
+        render(view, "/0/resource_providers")
+        one, _ = tracemalloc.get_traced_memory()
+        for number in range(1, 10):
+            render(view, f"/{number}/resource_providers")
+        ten, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert ten < 1.5 * one
