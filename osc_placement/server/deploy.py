@@ -22,13 +22,13 @@ from osc_placement.microversion import Version
 from osc_placement.model import check_text
 from osc_placement.server import errors
 from osc_placement.server.api import auth, http, routes
-from osc_placement.server.cloud_metrics import CloudMetrics
 from osc_placement.server.db import upgrade
 from osc_placement.server.db.engine import Database
-from osc_placement.server.health import Health
-from osc_placement.server.limits import LARGEST_BODY
-from osc_placement.server.metrics import Metrics
 from osc_placement.server.policy import Policy
+from osc_placement.server.process.cloud_metrics import CloudMetrics
+from osc_placement.server.process.health import Health
+from osc_placement.server.process.limits import LARGEST_BODY
+from osc_placement.server.process.metrics import Metrics
 from osc_placement.server.snapshot.current import Current
 
 if TYPE_CHECKING:

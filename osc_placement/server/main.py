@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from osc_placement.server import limits
+from osc_placement.server.process import limits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from oslo_config.cfg import ConfigOpts
 
     from osc_placement.server.db.engine import Database
-    from osc_placement.server.opening import Sources
+    from osc_placement.server.process.opening import Sources
 
     Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
 
@@ -34,7 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status."""
     options = _make_parser().parse_args(arguments)
     try:
-        from osc_placement.server.opening import CannotRun
+        from osc_placement.server.process.opening import CannotRun
 
         status: int = _run(options, CannotRun)
     except ModuleNotFoundError as error:
@@ -214,13 +214,13 @@ def _address(text: str) -> str:
 
 
 def _sources(options: argparse.Namespace) -> Sources:
-    from osc_placement.server.opening import Sources
+    from osc_placement.server.process.opening import Sources
 
     return Sources(options.config_file, options.config_dir, options.database)
 
 
 def _serve(options: argparse.Namespace) -> int:
-    from osc_placement.server import serve
+    from osc_placement.server.process import serve
 
     serve.serve(
         serve.Options(
@@ -243,7 +243,7 @@ def _serve(options: argparse.Namespace) -> int:
 def _with_database(
     options: argparse.Namespace, call: Callable[[ConfigOpts, Database], Any], *, create: bool = False
 ) -> Any:
-    from osc_placement.server import opening
+    from osc_placement.server.process import opening
 
     conf = opening.read_configuration(_sources(options))
     database = opening.open_database(conf, create=create)
@@ -291,7 +291,7 @@ def _check_upgrade(options: argparse.Namespace) -> int:
 
 
 def _print_sample(options: argparse.Namespace) -> int:
-    from osc_placement.server import samples
+    from osc_placement.server.process import samples
 
     samples.print_sample(options.kind)
     return 0

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING
 from oslo_log import log as oslo_log
 
 from osc_placement.server import conf as configuration
-from osc_placement.server import deploy, metrics
+from osc_placement.server import deploy
+from osc_placement.server.process import metrics
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -34,7 +34,7 @@ LOADED_GROUPS = ("cliff.formatter", "keystoneauth1.plugin", "openstack.")
 LOADED_MODULES = {
     "placement-manage": ("placement.db.sqlalchemy.migration", "psycopg2", "pymysql"),
     "placement-migrate": ("osc_placement.migrate.main", "pymysql"),
-    "placement-server": ("osc_placement.server.serve", "psycopg2", "pymysql"),
+    "placement-server": ("osc_placement.server.process.serve", "psycopg2", "pymysql"),
     "placement-status": ("psycopg2", "pymysql"),
     "tests.functional.db.resident:main": ("placement.db_api", "placement.deploy", "psycopg2", "pymysql"),
 }

@@ -32,11 +32,11 @@ if TYPE_CHECKING:
     from oslo_config.cfg import ConfigOpts
     from oslo_context.context import RequestContext
 
-    from osc_placement.server.cloud_metrics import CloudMetrics
     from osc_placement.server.db.engine import Database
-    from osc_placement.server.health import Health
-    from osc_placement.server.metrics import Metrics
     from osc_placement.server.policy import Policy
+    from osc_placement.server.process.cloud_metrics import CloudMetrics
+    from osc_placement.server.process.health import Health
+    from osc_placement.server.process.metrics import Metrics
     from osc_placement.server.snapshot.current import Current
 
 SERVICE_TYPE = "placement"

@@ -13,7 +13,6 @@ import webob
 
 from osc_placement.model import Inventory
 from osc_placement.server import deploy
-from osc_placement.server import health as health_module
 from osc_placement.server.db import (
     aggregate,
     allocation,
@@ -28,6 +27,7 @@ from osc_placement.server.db import (
 from osc_placement.server.db.allocation import Claim
 from osc_placement.server.db.consumer import Owner
 from osc_placement.server.db.engine import Database
+from osc_placement.server.process import health as health_module
 from osc_placement.server.snapshot.current import Current
 from osc_placement.server.snapshot.load import load
 from osc_placement.server.testing import make_conf

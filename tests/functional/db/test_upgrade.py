@@ -10,10 +10,10 @@ import sqlalchemy as sa
 from alembic.config import Config
 from alembic.script import ScriptDirectory
 
-from osc_placement.server import health
 from osc_placement.server.db import tables, upgrade
 from osc_placement.server.db.engine import Database
 from osc_placement.server.db.upgrade import SchemaError
+from osc_placement.server.process import health
 from osc_placement.server.snapshot.current import Current
 from tests import databases
 

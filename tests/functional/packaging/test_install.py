@@ -142,7 +142,9 @@ with direct() as client:
     assert client.get("/-/metrics").status_code == 200
     answer = client.get("/resource_providers")
     assert answer.json() == {"resource_providers": []}
-from osc_placement.server import serve, wsgi_adapter, auth
+from osc_placement.server import wsgi_adapter
+from osc_placement.server.api import auth
+from osc_placement.server.process import serve
 import keystonemiddleware.auth_token
 """
 

@@ -14,9 +14,9 @@ import requests
 import webob
 
 from osc_placement.server import deploy
-from osc_placement.server import health as health_module
 from osc_placement.server.db.engine import Database
 from osc_placement.server.db.upgrade import HEAD
+from osc_placement.server.process import health as health_module
 from osc_placement.server.testing import make_conf
 from tests.functional import containers, servers
 from tests.functional.server.test_serve import run

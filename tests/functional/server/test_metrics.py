@@ -17,9 +17,10 @@ import sqlalchemy as sa
 import webob
 from prometheus_client.parser import text_string_to_metric_families
 
-from osc_placement.server import deploy, errors, metrics_directory
+from osc_placement.server import deploy, errors
 from osc_placement.server.db import tables
 from osc_placement.server.db.engine import Database
+from osc_placement.server.process import metrics_directory
 from osc_placement.server.testing import make_conf
 from tests.functional import containers, servers
 from tests.functional.server.test_health import serving, write_conf

@@ -13,8 +13,8 @@ import pytest
 import requests
 
 from osc_placement.server import deploy
-from osc_placement.server.cloud_metrics import CloudMetrics
 from osc_placement.server.db.engine import Database
+from osc_placement.server.process.cloud_metrics import CloudMetrics
 from tests.functional import servers
 from tests.functional.server.test_health import NOAUTH, write_conf
 from tests.functional.server.test_metrics import ADMIN, fill, find_workers, scrape

@@ -16,8 +16,8 @@ import sqlalchemy as sa
 import webob
 
 from osc_placement.server import deploy
-from osc_placement.server import health as health_module
 from osc_placement.server.db.engine import Database
+from osc_placement.server.process import health as health_module
 from osc_placement.server.testing import make_conf
 from tests import databases
 from tests.functional import servers

@@ -12,10 +12,10 @@ import urllib.parse
 import pytest
 import requests
 
-from osc_placement.server import worker
-from osc_placement.server.connection import split_address
 from osc_placement.server.db import upgrade
 from osc_placement.server.db.engine import Database
+from osc_placement.server.process import worker
+from osc_placement.server.process.connection import split_address
 from tests.functional import servers
 from tests.functional.server.test_health import ask
 from tests.functional.server.test_metrics import fill
@@ -25,7 +25,7 @@ from tests.reliability import hostile
 #: a server whose limits are others
 LIMITED = """
 import sys
-from osc_placement.server import limits
+from osc_placement.server.process import limits
 from osc_placement.server.main import main
 vars(limits).update({limits})
 sys.exit(main())

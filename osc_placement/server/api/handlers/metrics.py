@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from osc_placement.server import errors, policies
 from osc_placement.server.api.http import Request, reply_text
-from osc_placement.server.metrics import CONTENT_TYPE, DIRECTORY_VARIABLE
+from osc_placement.server.process.metrics import CONTENT_TYPE, DIRECTORY_VARIABLE
 
 #: the rules of the requests that would tell the same
 _RULES: Final = (

@@ -8,8 +8,8 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from osc_placement.server import clouds_yaml
-from osc_placement.server.opening import CannotRun
+from osc_placement.server.process import clouds_yaml
+from osc_placement.server.process.opening import CannotRun
 
 URL = "http://127.0.0.1:8778"
 ENTRY = {"auth_type": "admin_token", "auth": {"endpoint": URL, "token": "admin"}}

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from osc_placement.server.trial import find_failure
+from osc_placement.server.process.trial import find_failure
 
 # whoever runs the tests may have threads of its own
 pytestmark = pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")

@@ -23,7 +23,7 @@ from gunicorn.http.errors import InvalidRequestLine, LimitRequestHeaders, LimitR
 from gunicorn.http.message import Request
 from gunicorn.http.unreader import Unreader
 
-from osc_placement.server import limits
+from osc_placement.server.process import limits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -18,10 +18,12 @@ from gunicorn.arbiter import Arbiter
 from gunicorn.glogging import Logger
 from oslo_log import log as oslo_log
 
-from osc_placement.server import clouds_yaml, deploy, limits, metrics, metrics_directory, readiness, trial
 from osc_placement.server import conf as configuration
+from osc_placement.server import deploy
 from osc_placement.server.db import dialects, names, upgrade
-from osc_placement.server.opening import (
+from osc_placement.server.policy import Policy
+from osc_placement.server.process import clouds_yaml, limits, metrics, metrics_directory, readiness, trial
+from osc_placement.server.process.opening import (
     CannotRun,
     Sources,
     improvise_configuration,
@@ -31,8 +33,7 @@ from osc_placement.server.opening import (
     read_configuration,
     using,
 )
-from osc_placement.server.policy import Policy
-from osc_placement.server.worker import Worker, until_handled
+from osc_placement.server.process.worker import Worker, until_handled
 
 if TYPE_CHECKING:
     from wsgiref.types import WSGIApplication

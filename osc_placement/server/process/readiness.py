@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
-from osc_placement.server.opening import describe
+from osc_placement.server.process.opening import describe
 
 if TYPE_CHECKING:
     from oslo_config.cfg import ConfigOpts

@@ -6,7 +6,7 @@ import tempfile
 
 import pytest
 
-from osc_placement.server import metrics_directory
+from osc_placement.server.process import metrics_directory
 
 VARIABLE = "PLACEMENT_TEST_DIRECTORY"
 

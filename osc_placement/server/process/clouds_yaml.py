@@ -15,8 +15,8 @@ from urllib.parse import urlsplit
 
 import yaml
 
-from osc_placement.server import readiness
-from osc_placement.server.opening import CannotRun
+from osc_placement.server.process import readiness
+from osc_placement.server.process.opening import CannotRun
 from osc_placement.whole_file import write_whole
 
 CLOUD_NAME = "placement"

@@ -1,0 +1,519 @@
+# SPDX-License-Identifier: Apache-2.0
+"""gunicorn's worker for placement: one loop reads and sends for all connections, threads only answer.
+
+A thread gets a request that has arrived as a whole, and what it answers is sent as fast as the client reads
+it, by the loop if that takes longer. So a client that is slow in either direction holds memory, for which
+there are limits (`limits`), but no thread. What is asked of every server from outside, whether it is there
+and whether it is ready, has threads of its own, and is answered while all others wait for a database.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import itertools
+import os
+import queue
+import resource
+import selectors
+import signal
+import socket
+import threading
+import time
+from collections import defaultdict
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from gunicorn.http import wsgi
+from gunicorn.workers.base import Worker as BaseWorker
+
+from osc_placement.server.process import limits
+from osc_placement.server.process.connection import Connection, Output, State
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from types import FrameType
+
+#: what a worker handles otherwise than the process it is forked from
+SIGNALS: Final = frozenset(BaseWorker.SIGNALS)
+#: paths that have a thread of their own, which answers nothing else
+RESERVED: Final = (frozenset(("/-/healthz",)), frozenset(("/", "/-/readyz")))
+#: the addresses of proxies, which have connections of many clients
+PROXIES: Final = frozenset(("", "127.0.0.1", "::1"))
+
+#: bytes of an answer beyond which no more of it is made before the client has read some
+_MOST_UNSENT: Final = 256 << 10
+#: bytes that are not worth counting
+_FEW: Final = 64 << 10
+#: seconds between two searches for connections whose time is over, and between two signs of life
+_TICK: Final = 1.0
+#: seconds in which a client may still send what nobody reads, so that it gets the answer and not a reset
+_CLOSING_SECONDS: Final = 2.0
+#: seconds that idle connections stay open when the worker stops: a request may be on its way
+_STOPPING_SECONDS: Final = 2.0
+#: seconds by which what a client sent ahead gives way to those who come later
+_LAST_SECONDS: Final = 2.0
+#: file descriptors that are not for connections of clients
+_OTHER_FILES: Final = 128
+
+
+@contextlib.contextmanager
+def until_handled() -> Iterator[None]:
+    """Keep signals back while a worker is forked, and in it until it handles them itself.
+
+    Until then it has the handlers of the arbiter, which remember a signal for a loop that the worker does not
+    run. gunicorn tells a worker only once to stop: one that was just being started lost that, and was killed
+    when all its grace was over.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+class Worker(BaseWorker):  # type: ignore[misc]  # it has no annotations
+    """A process that serves; its settings beside gunicorn's are attributes, for ``post_fork`` to set."""
+
+    alive: bool
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        #: connections that one address may have; 0 for any number
+        self.connections_per_address = limits.CONNECTIONS_PER_ADDRESS
+        #: addresses to which that does not apply
+        self.proxies: frozenset[str] = PROXIES
+        self._connections: set[Connection] = set()
+        self._by_origin: defaultdict[str, set[Connection]] = defaultdict(set)
+        self._most = self.cfg.worker_connections
+        self._kept = 0
+        #: connections with a request, for most threads, and for each of those that are reserved
+        self._queues = [_Queue() for _ in (None, *RESERVED)]
+        #: connections that threads have given back
+        self._returned: queue.SimpleQueue[Connection] = queue.SimpleQueue()
+
+    @classmethod
+    def check_config(cls, cfg: Any, log: Any) -> None:
+        """Refuse what gunicorn offers and this worker does not; :raises RuntimeError: with the reason."""
+        if cfg.is_ssl:
+            raise RuntimeError("This worker does not speak TLS; put a proxy in front of it that does")
+
+    def init_signals(self) -> None:
+        """Take over the signals, beginning with those that came since :func:`until_handled` let none pass."""
+        super().init_signals()
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
+
+    def handle_quit(self, sig: int, frame: FrameType | None) -> None:
+        """Stop as gracefully as for SIGTERM, and as the arbiter does itself for SIGINT and SIGQUIT."""
+        self.handle_exit(sig, frame)
+
+    def run(self) -> None:
+        """Serve until told to stop, and then until what has begun is answered, or the grace is over."""
+        self._most = min(self._most, _allow_files(self._most + _OTHER_FILES) - _OTHER_FILES)
+        for served, count in zip(self._queues, (self.cfg.threads, *(1 for _ in RESERVED)), strict=True):
+            for _ in range(count):
+                threading.Thread(target=self._serve_all, args=(served,), daemon=True).start()
+        self._selector = selectors.DefaultSelector()
+        # gunicorn has signals write to this pipe, and threads do too
+        self._selector.register(self.PIPE[0], selectors.EVENT_READ)
+        for listener in self.sockets:
+            listener.setblocking(False)
+            self._selector.register(listener, selectors.EVENT_READ, listener.getsockname())
+        stop = float("inf")
+        next_tick = 0.0
+        while True:
+            for key, events in self._selector.select(_TICK):
+                self._handle(key, events)
+            self._take_back()
+            now = time.monotonic()
+            if not self.alive and stop == float("inf"):
+                stop = now
+                for listener in self.sockets:
+                    self._selector.unregister(listener)
+            if not self.alive and (not self._connections or now > stop + self.cfg.graceful_timeout):
+                break
+            if now >= next_tick:
+                next_tick = now + _TICK
+                self.notify()
+                if self.ppid != os.getppid():
+                    self.log.info("Parent changed, shutting down: %s", self)
+                    self.alive = False
+                self._end_overdue(now, stop)
+
+    # the loop
+
+    def _handle(self, key: selectors.SelectorKey, events: int) -> None:
+        if isinstance(key.data, Connection):
+            self._handle_client(key.data, events)
+        elif key.fd == self.PIPE[0]:
+            with contextlib.suppress(BlockingIOError):
+                os.read(key.fd, 4096)
+        else:
+            self._accept(key.fileobj, key.data)
+
+    def _handle_client(self, connection: Connection, events: int) -> None:
+        """Read or send; a fault that one client causes ends its connection and not the worker."""
+        if connection not in self._connections:
+            # it was ended for another one since the system told what there is to do
+            return
+        try:
+            if events & selectors.EVENT_WRITE:
+                self._send(connection)
+            elif events & selectors.EVENT_READ:
+                self._receive(connection)
+        except Exception:
+            self.log.exception("a connection cannot be served")
+            if connection.state is not State.SERVED:
+                self._end(connection)
+
+    def _accept(self, listener: Any, server: Any) -> None:
+        try:
+            sock, client = listener.accept()
+        except OSError as error:
+            # else another worker was faster, or the client has gone
+            if error.errno in (errno.EMFILE, errno.ENFILE):
+                self._end_idlest(self._connections)
+            return
+        connection = Connection(sock, client, server, time.monotonic())
+        if not self._make_room(connection):
+            sock.close()
+            return
+        self._connections.add(connection)
+        self._by_origin[connection.origin].add(connection)
+        self._watch(connection, selectors.EVENT_READ)
+
+    def _make_room(self, newcomer: Connection) -> bool:
+        """End a connection if there are too many for one more; false if there is none that could be ended."""
+        siblings = self._by_origin.get(newcomer.origin, set())
+        if 0 < self.connections_per_address <= len(siblings) and newcomer.address not in self.proxies:
+            return self._end_idlest(siblings)
+        if len(self._connections) < self._most:
+            return True
+        greediest = max(self._by_origin.values(), key=len)
+        return self._end_idlest(greediest) or self._end_idlest(self._connections)
+
+    def _end_idlest(self, connections: Iterable[Connection]) -> bool:
+        """End a kept-alive connection, the longest idle, or else the newest that waits for its client."""
+        idle = [one for one in connections if one.state is State.IDLE and one.requests]
+        if idle:
+            self._end(min(idle, key=lambda one: one.since))
+            return True
+        waiting = [one for one in connections if one.state is not State.SERVED]
+        if waiting:
+            self._end(max(waiting, key=lambda one: one.since))
+        return bool(waiting)
+
+    def _watch(self, connection: Connection, events: int) -> None:
+        if events == connection.events:
+            return
+        if not connection.events:
+            self._selector.register(connection.sock, events, connection)
+        elif not events:
+            self._selector.unregister(connection.sock)
+        else:
+            self._selector.modify(connection.sock, events, connection)
+        connection.events = events
+
+    def _receive(self, connection: Connection) -> None:
+        with connection.lock:
+            if connection.state is State.SERVED:
+                # not before the answer; the thread will see that it has to give the connection back
+                connection.watched = False
+                self._watch(connection, 0)
+                return
+        if not connection.receive():
+            if connection.state is State.ARRIVING and connection.end_body():
+                connection.state = State.SERVED
+                self._give(connection)
+            else:
+                self._end(connection)
+        elif connection.state is not State.CLOSING:
+            self._look_for_request(connection)
+
+    def _look_for_request(self, connection: Connection, *, was_waiting: bool = False) -> None:
+        """Have the next request served, if it is complete.
+
+        :param was_waiting: whether the client sent it before it had the answer to the one before; it is then
+            served after those of clients that waited for theirs
+        """
+        if connection.state is State.IDLE and connection.has_more:
+            connection.state = State.ARRIVING
+            connection.since = time.monotonic()
+        try:
+            is_complete = connection.find_request(self.cfg)
+        except Exception as error:
+            connection.last = True
+            self.handle_error(None, Output(connection), connection.client, error)
+            self._begin_to_send(connection)
+            return
+        if is_complete:
+            # before the bytes are counted, for which a connection may be ended, but none that is served
+            connection.state = State.SERVED
+        elif connection.request is None and not connection.has_more:
+            connection.state = State.IDLE
+        self._count(connection)
+        if is_complete:
+            self._give(connection, is_last=was_waiting)
+
+    def _give(self, connection: Connection, *, is_last: bool = False) -> None:
+        """Have a thread serve a connection; ``is_last``: after all others that wait for one."""
+        path = connection.request.path
+        reserved = (number for number, paths in enumerate(RESERVED, 1) if path in paths)
+        self._queues[next(reserved, 0)].put(connection, is_last=is_last)
+
+    def _take_back(self) -> None:
+        """Go on with the connections that threads have given back."""
+        with contextlib.suppress(queue.Empty):
+            while True:
+                self._begin_to_send(self._returned.get_nowait())
+
+    def _begin_to_send(self, connection: Connection) -> None:
+        connection.since = time.monotonic()
+        connection.state = State.SENDING
+        if not connection.waits_since:
+            connection.waits_since = connection.since
+            connection.sent = 0
+        self._send(connection)
+
+    def _send(self, connection: Connection) -> None:
+        """Send what a client takes, and if that is all, go on to what comes then."""
+        before = connection.unsent
+        if not connection.send():
+            self._end(connection)
+            return
+        if connection.unsent < before:
+            connection.since = time.monotonic()
+        if connection.unsent:
+            self._watch(connection, selectors.EVENT_WRITE)
+            self._count(connection)
+        elif connection.unfinished is not None:
+            self._watch(connection, 0)
+            connection.watched = False
+            connection.state = State.SERVED
+            # the client does not answer for the time that it waits for a thread
+            connection.waits_since = 0.0
+            self._give(connection, is_last=True)
+        else:
+            connection.waits_since = 0.0
+            self._go_on(connection)
+
+    def _go_on(self, connection: Connection) -> None:
+        """Go on to the next request of a connection, or to its end."""
+        connection.end_request()
+        connection.since = time.monotonic()
+        if connection.last:
+            connection.state = State.CLOSING
+            try:
+                connection.sock.shutdown(socket.SHUT_WR)
+            except OSError:
+                self._end(connection)
+                return
+        else:
+            connection.state = State.IDLE
+        connection.watched = True
+        self._watch(connection, selectors.EVENT_READ)
+        if connection.has_more and connection.state is State.IDLE:
+            self._look_for_request(connection, was_waiting=True)
+        else:
+            self._count(connection)
+
+    def _count(self, connection: Connection) -> None:
+        """Keep account of the bytes that wait; if there are too many, end a connection that has many."""
+        kept = connection.kept
+        if kept < _FEW:
+            kept = 0
+        self._kept += kept - connection.counted
+        connection.counted = kept
+        while self._kept > limits.BUFFERED:
+            greediest = max(
+                self._by_origin.values(), key=lambda siblings: sum(one.counted for one in siblings)
+            )
+            waiting = _that_wait(greediest) or _that_wait(self._connections)
+            if not waiting:
+                return
+            self._end(max(waiting, key=lambda one: one.counted))
+
+    def _end_overdue(self, now: float, stop: float) -> None:
+        """End the connections whose clients take too long."""
+        for connection in [one for one in self._connections if self._is_overdue(one, now, stop)]:
+            self._end(connection)
+
+    def _is_overdue(self, connection: Connection, now: float, stop: float) -> bool:
+        waited = now - connection.since
+        match connection.state:
+            case State.IDLE:
+                patience = self.cfg.keepalive if connection.requests else limits.REQUEST_SECONDS
+                return waited > patience or now > stop + _STOPPING_SECONDS
+            case State.ARRIVING:
+                return waited > limits.REQUEST_SECONDS
+            case State.SENDING:
+                expected = (now - connection.waits_since - limits.STALL_SECONDS) * limits.SLOWEST_READING
+                return waited > limits.STALL_SECONDS or connection.sent < expected
+            case State.CLOSING:
+                return waited > _CLOSING_SECONDS
+        return False
+
+    def _end(self, connection: Connection) -> None:
+        """Close a connection that no thread has, unless that was done."""
+        if connection not in self._connections:
+            return
+        self._watch(connection, 0)
+        self._connections.remove(connection)
+        siblings = self._by_origin[connection.origin]
+        siblings.discard(connection)
+        if not siblings:
+            del self._by_origin[connection.origin]
+        self._kept -= connection.counted
+        connection.counted = 0
+        unfinished, connection.unfinished = connection.unfinished, None
+        connection.close()
+        if unfinished is not None:
+            unfinished.close()
+
+    # the threads
+
+    def _serve_all(self, served: _Queue) -> None:
+        while True:
+            self._serve(served.get())
+
+    def _serve(self, connection: Connection) -> None:
+        """Answer a request, or go on with an answer, as far as the client reads it."""
+        try:
+            if connection.unfinished is None:
+                connection.unfinished = _Answer(self, connection)
+                connection.unfinished.begin()
+            if connection.unfinished.go_on():
+                connection.unfinished.close()
+                connection.unfinished = None
+        except Exception as error:
+            connection.last = True
+            answer, connection.unfinished = connection.unfinished, None
+            if answer is not None and answer.has_begun:
+                self.log.exception("the rest of an answer cannot be made: %s", error)
+            else:
+                self.handle_error(connection.request, Output(connection), connection.client, error)
+            if answer is not None:
+                answer.close()
+        self._give_back(connection)
+
+    def _give_back(self, connection: Connection) -> None:
+        """Send what the client takes; unless that is all, leave the rest to the loop."""
+        is_open = connection.send()
+        with connection.lock:
+            if (
+                is_open
+                and connection.watched
+                and not connection.unsent
+                and not connection.last
+                and not connection.counted
+                and connection.reader is None
+                and not connection.has_more
+                and connection.unfinished is None
+            ):
+                # PERF: the loop looks at the connection already, and need not be woken
+                connection.end_request()
+                connection.waits_since = 0.0
+                connection.since = time.monotonic()
+                connection.state = State.IDLE
+                return
+        self._returned.put(connection)
+        # if the pipe is full the loop is about to wake up
+        with contextlib.suppress(BlockingIOError):
+            os.write(self.PIPE[1], b".")
+
+
+def _that_wait(connections: Iterable[Connection]) -> list[Connection]:
+    """Return the connections that have bytes which count, and that no thread has."""
+    return [one for one in connections if one.counted and one.state is not State.SERVED]
+
+
+class _Queue:
+    """Connections that wait for a thread, in the order in which they came.
+
+    Those that are last come after all others of the next seconds, but not after all that will ever come.
+    """
+
+    def __init__(self) -> None:
+        self._entries: queue.PriorityQueue[tuple[float, int, Connection]] = queue.PriorityQueue()
+        self._number = itertools.count()
+
+    def put(self, connection: Connection, *, is_last: bool) -> None:
+        """Add a connection; for the loop only."""
+        turn = time.monotonic() + (_LAST_SECONDS if is_last else 0)
+        self._entries.put((turn, next(self._number), connection))
+
+    def get(self) -> Connection:
+        """Wait for a connection, and return it."""
+        return self._entries.get()[-1]
+
+
+class _Answer:
+    """An answer that is being made, by one thread at a time."""
+
+    def __init__(self, worker: Worker, connection: Connection) -> None:
+        self._worker = worker
+        self._connection = connection
+        self._request = connection.request
+        self._began = datetime.now()
+        self._response: Any = None
+        self._environ: dict[str, Any] = {}
+        self._body: Any = None
+        self._pieces: Iterator[bytes] = iter(())
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether a part of it may have been sent."""
+        return self._response is not None and self._response.headers_sent
+
+    def begin(self) -> None:
+        """Call the application."""
+        worker, connection = self._worker, self._connection
+        worker.cfg.pre_request(worker, self._request)
+        self._response, self._environ = wsgi.create(
+            self._request, Output(connection), connection.client, connection.server, worker.cfg
+        )
+        self._environ["wsgi.multithread"] = True
+        worker.nr += 1
+        if worker.nr >= worker.max_requests and worker.alive:
+            worker.log.info("Autorestarting worker after current request.")
+            worker.alive = False
+        if connection.last or not worker.alive or not worker.cfg.keepalive:
+            self._response.force_close()
+        self._body = worker.wsgi(self._environ, self._response.start_response)
+        self._pieces = iter(self._body)
+
+    def go_on(self) -> bool:
+        """Make as much of the answer as the client reads; true if that is all of it."""
+        connection = self._connection
+        for piece in self._pieces:
+            self._response.write(piece)
+            if connection.unsent > _MOST_UNSENT:
+                is_open = connection.send()
+                if not is_open or connection.unsent > _MOST_UNSENT:
+                    return False
+        self._response.close()
+        connection.last = connection.last or self._response.should_close()
+        return True
+
+    def close(self) -> None:
+        """Tell the application and gunicorn's log that the answer has ended, be it before its end."""
+        worker = self._worker
+        try:
+            if hasattr(self._body, "close"):
+                self._body.close()
+            if self._response is not None and self._response.status is not None:
+                worker.log.access(self._response, self._request, self._environ, datetime.now() - self._began)
+            worker.cfg.post_request(worker, self._request, self._environ, self._response)
+        except Exception:
+            worker.log.exception("an answer did not end well")
+
+
+def _allow_files(wanted: int) -> int:
+    """Have the system allow so many open files, if it does; how many it allows."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY:
+        wanted = min(wanted, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+        soft = wanted
+    return wanted if soft == resource.RLIM_INFINITY else soft
