@@ -13,8 +13,7 @@ from sqlalchemy.engine import Connection
 
 from benchmarks import clouds
 from benchmarks.clouds import Cloud, Provider
-from osc_placement.server.db import tables
-from osc_placement.server.db.dialects import accept_id_zero
+from osc_placement.server.db import dialects, tables
 
 #: rows per statement
 CHUNK = 2000
@@ -68,7 +67,7 @@ class _Filling:
         ids = {name: standards[name] for name in names & standards.keys()}
         ids |= {name: id_ for id_, name in customs}
         present = set(self._connection.scalars(sa.select(tables.resource_classes.c.id)))
-        accept_id_zero(self._connection)
+        dialects.of(self._connection).accept_id_zero(self._connection)
         rows = ({"id": id_, "name": name} for name, id_ in ids.items() if id_ not in present)
         self._insert(tables.resource_classes, rows)
         return ids

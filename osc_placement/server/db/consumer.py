@@ -127,7 +127,7 @@ def save(conn: Connection, owners: Mapping[str, OwnerIds], present: Mapping[str,
     _insert(conn, {uuid: owner for uuid, owner in owners.items() if uuid not in present})
     kept = [uuid for uuid in owners if uuid in present]
     for uuid in kept:
-        dialects.check_generation(conn, consumers, uuid, present[uuid].generation)
+        dialects.of(conn).check_generation(consumers, uuid, present[uuid].generation)
     _advance_generations(conn, [present[uuid] for uuid in kept])
     for uuid in kept:
         _change_owner(conn, present[uuid], owners[uuid])

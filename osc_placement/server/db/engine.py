@@ -22,7 +22,7 @@ from oslo_db.sqlalchemy import exc_filters
 from sqlalchemy import event
 
 from osc_placement.server import errors
-from osc_placement.server.db import dialects, pools, tables
+from osc_placement.server.db import dialects, driver_errors, pools, tables
 from osc_placement.server.db.revision import KEPT
 from osc_placement.server.observer import Observer
 
@@ -53,11 +53,11 @@ def _translating() -> Iterator[None]:
         LOG.error("the database failed: %s", error.__cause__)
         raise
     except sa.exc.OperationalError as error:
-        if dialects.is_busy(error):
+        if driver_errors.is_busy(error):
             raise errors.TooMuchContention from error
         # not with the statement, of which there is nothing to learn here
         LOG.error("the database failed: %s", error.orig)
-        raise (errors.DatabaseFull if dialects.is_full(error) else errors.DatabaseUnavailable) from error
+        raise (errors.DatabaseFull if driver_errors.is_full(error) else errors.DatabaseUnavailable) from error
     except (db_exc.DBConnectionError, db_exc.DBNonExistentDatabase) as error:
         LOG.error("the database cannot be reached: %s", getattr(error.inner_exception, "orig", error))
         raise errors.DatabaseUnavailable from error
@@ -70,7 +70,7 @@ def _translating() -> Iterator[None]:
     except (db_exc.DBError, sa.exc.ProgrammingError) as error:
         inner = getattr(error, "inner_exception", None) or error
         driver_error = getattr(inner, "orig", None) or inner
-        if dialects.is_table_missing(driver_error):
+        if driver_errors.is_table_missing(driver_error):
             LOG.error("a table is not there: %s", driver_error)
             raise errors.SchemaUnfit("A table is missing: run 'placement-server db sync'") from error
         if isinstance(error, db_exc.DBDataError) or isinstance(inner, sa.exc.DataError):
@@ -84,7 +84,7 @@ class _LostBeforeCommit(db_exc.DBConnectionError):  # type: ignore[misc]  # it h
 
 def _refuse_if_read_only(context: sa.engine.ExceptionContext) -> None:
     # raised before oslo.db is asked, which knows no such error and logs a traceback of it
-    if dialects.is_read_only(context.original_exception):
+    if driver_errors.is_read_only(context.original_exception):
         raise errors.DatabaseReadOnly from context.original_exception
 
 
@@ -105,7 +105,7 @@ def _leaving_if_read_only(connection: Connection) -> Iterator[None]:
 def _refuses_changes(connection: Connection) -> bool:
     try:
         with _leaving_if_read_only(connection):
-            dialects.try_to_write(connection, tables.allocations)
+            dialects.of(connection).try_to_write(connection, tables.allocations)
     except errors.DatabaseReadOnly:
         return True
     return False
@@ -147,29 +147,31 @@ class Database:
         :param attempts: how often at most one write is tried while it loses to others
         :param pool: arguments for SQLAlchemy's pool, such as ``pool_size``
         """
-        self.url = dialects.with_driver(sa.make_url(url))
+        given = sa.make_url(url)
+        self.dialect = dialects.for_url(given)
+        self.url = self.dialect.with_driver(given)
         self._attempts = max(1, attempts)
         self.observer = Observer()
         self._kept: _Kept | None = None
         self._recycle_seconds = cast(int, pool.get("pool_recycle", -1))
         self._inherited: list[object] = []
         self._pid = os.getpid()
-        self._file = dialects.identify_file(self.url)
+        self._file = self.dialect.identify_file(self.url)
         self._replacing = threading.Lock()
         options = options or dialects.EngineOptions()
         self._reader = self._make_engine("read", options, pool)
-        in_memory = dialects.is_memory(self.url)
+        in_memory = self.dialect.is_memory(self.url)
         # a database in memory is its one connection: everybody takes turns on it
         self._writer = self._reader if in_memory else self._make_engine("write", options, pool)
         # SQLite has no server that could hang, and the writer's BEGIN is what keeps others out
         self._schema_changer = (
             self._writer
-            if dialects.is_sqlite(self.url)
+            if not self.dialect.is_server
             else self._make_engine("schema", options, {"poolclass": sa.NullPool})
         )
         # SQLite admits one writer at a time. Those of this process queue here, where waiting costs nothing;
         # in SQLite they would sleep and look again, ever more rarely, and be overtaken.
-        turn = threading.RLock() if dialects.is_sqlite(self.url) else nullcontext()
+        turn = nullcontext() if self.dialect.admits_many_writers else threading.RLock()
         self._turns: dict[Engine, AbstractContextManager[object]] = {self._writer: turn}
 
     @classmethod
@@ -187,15 +189,15 @@ class Database:
             "pool_timeout": group.pool_timeout,
         }
         given = {name: value for name, value in pool.items() if value is not None}
-        if dialects.is_memory(url):
+        if dialects.for_url(url).is_memory(url):
             given = {}
         return cls(url, options=options, attempts=conf.placement.allocation_conflict_retry_count, **given)
 
     def _make_engine(
         self, purpose: dialects.Purpose, options: dialects.EngineOptions, pool: dict[str, object]
     ) -> Engine:
-        engine = sa.create_engine(self.url, **dialects.engine_arguments(self.url, purpose), **pool)
-        dialects.prepare(engine, purpose, options)
+        engine = sa.create_engine(self.url, **self.dialect.engine_arguments(self.url, purpose), **pool)
+        self.dialect.prepare(engine, purpose, options)
         event.listen(engine, "handle_error", _refuse_if_read_only)
         # one name for the drivers' errors: duplicate, deadlock (Galera's lost certification), disconnection
         exc_filters.register_engine(engine)
@@ -272,7 +274,7 @@ class Database:
             kept = None
         if kept is None:
             connection = self._reader.connect()
-            if not dialects.is_memory(self.url):
+            if not self.dialect.is_memory(self.url):
                 # it is not given back, so it must not count as one of the pool
                 connection.detach()
             kept = _Kept(connection, time.monotonic())
@@ -333,7 +335,7 @@ class Database:
             connection.commit()
         except BaseException:
             # whether the transaction is over nobody knows, and pools of connections to servers do not ask
-            if not dialects.is_sqlite(self.url):
+            if self.dialect.is_server:
                 connection.invalidate()
             raise
 
@@ -353,7 +355,7 @@ class Database:
         is in the midst of something with one ends that first.
         """
         self._forget_parent()
-        file = dialects.identify_file(self.url)
+        file = self.dialect.identify_file(self.url)
         if file == self._file:
             return
         with self._replacing:

@@ -64,7 +64,7 @@ def _add_standard_names(conn: Connection) -> None:
         if missing_traits := _missing_traits(conn):
             conn.execute(sa.insert(tables.traits), [{"name": name} for name in missing_traits])
         if missing_classes := _missing_classes(conn):
-            dialects.accept_id_zero(conn)
+            dialects.of(conn).accept_id_zero(conn)
             rows = [{"id": id_, "name": name} for id_, name in missing_classes]
             conn.execute(sa.insert(tables.resource_classes), rows)
     except db_exc.DBDuplicateEntry as error:

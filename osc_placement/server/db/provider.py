@@ -174,7 +174,7 @@ def advance_generations(
     :raises errors.GenerationExhausted: a generation is the largest that the database stores
     """
     for provider in providers:
-        dialects.check_generation(conn, resource_providers, provider.uuid, provider.generation)
+        dialects.of(conn).check_generation(resource_providers, provider.uuid, provider.generation)
     seen = sorted((provider.id, provider.generation) for provider in providers)
     for portion in split(seen):
         ids = [id_ for id_, _ in portion]

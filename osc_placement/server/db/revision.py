@@ -80,7 +80,8 @@ def record(
         return
     now = time.time_ns() // 1000
     contents: dict[str, Any] = {} if of_use_only else {"contents_at": now}
-    weight = dialects.sum_hashes(conn, consumers)
+    dialect = dialects.of(conn)
+    weight = dialect.sum_hashes(conn, consumers)
     rows = [
         {
             "provider_id": id_,
@@ -93,6 +94,4 @@ def record(
         for id_ in ids
     ]
     replaced = "changed_at", *contents
-    conn.execute(
-        dialects.adding_up(conn.dialect.name, provider_revisions, added=_ADDED, replaced=replaced), rows
-    )
+    conn.execute(dialect.adding_up(provider_revisions, added=_ADDED, replaced=replaced), rows)

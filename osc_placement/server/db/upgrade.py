@@ -148,7 +148,7 @@ def upgrade_own(database: Database) -> None:
     """
     if database.read(_read_version, OWN) != OWN.head:
         try:
-            with database.engine.begin() as connection, dialects.schema_lock(connection):
+            with database.engine.begin() as connection, dialects.of(connection).schema_lock(connection):
                 _make_own(connection)
         except (db_exc.DBConnectionError, db_exc.DBDeadlock) as error:
             raise errors.DatabaseUnavailable from error
@@ -171,7 +171,7 @@ def _make_own(connection: Connection) -> None:
 
 
 def _upgrade_placement(database: Database, revision: str, *, wants_head: bool) -> None:
-    with database.engine.begin() as connection, dialects.schema_lock(connection):
+    with database.engine.begin() as connection, dialects.of(connection).schema_lock(connection):
         # again: another process may have been faster
         current = _read_version(connection)
         if wants_head and current == HEAD:
@@ -194,7 +194,7 @@ def stamp(database: Database, revision: str) -> None:
 
     :raises SchemaError: there is no such revision
     """
-    with database.engine.begin() as connection, dialects.schema_lock(connection):
+    with database.engine.begin() as connection, dialects.of(connection).schema_lock(connection):
         _run(connection, "stamp", revision)
 
 

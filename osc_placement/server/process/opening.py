@@ -13,7 +13,6 @@ from oslo_config import cfg
 from oslo_db import exception as db_exc
 
 from osc_placement.server import conf as configuration
-from osc_placement.server.db import dialects
 from osc_placement.server.db.engine import Database
 from osc_placement.server.db.upgrade import SchemaError
 from osc_placement.server.errors import PlacementError
@@ -100,7 +99,7 @@ def open_database(conf: cfg.ConfigOpts, *, create: bool = True) -> Database:
     :raises CannotRun: its URL is malformed, or names a database, driver or file that is not there
     """
     database = _make_database(conf)
-    path = dialects.find_file(database.url)
+    path = database.dialect.find_file(database.url)
     if path is not None and not create and not path.exists():
         raise CannotRun(f"There is no database {describe(database.url)}: no such file")
     return database

@@ -20,7 +20,7 @@ from oslo_log import log as oslo_log
 
 from osc_placement.server import conf as configuration
 from osc_placement.server import deploy
-from osc_placement.server.db import dialects, names, upgrade
+from osc_placement.server.db import names, upgrade
 from osc_placement.server.policy import Policy
 from osc_placement.server.process import clouds_yaml, limits, metrics, metrics_directory, readiness, trial
 from osc_placement.server.process.opening import (
@@ -212,7 +212,7 @@ def _run(server: _Gunicorn) -> None:
 def _close_file(conf: ConfigOpts) -> None:
     """Be the last to close a SQLite file: its log is then folded into it, and one can copy the file."""
     database = open_database(conf)
-    if dialects.find_file(database.url) is not None:
+    if database.dialect.find_file(database.url) is not None:
         with contextlib.suppress(CannotRun), using(database):
             upgrade.version(database)
 

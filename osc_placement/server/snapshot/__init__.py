@@ -6,7 +6,7 @@ that was acknowledged before the request arrived, whichever worker, host or prog
 is stale as soon as one was committed that it does not show, so the database is asked at each request. There
 are three levels; each is tried only if the one before found a difference.
 
-1. *Was anything committed?* (`detector`, `marker`) Compares the change marker of the kept connection: a
+1. *Was anything committed?* (`detector`) Compares the change marker of the kept connection: a
    fraction of a millisecond at any size. SQLite: ``PRAGMA data_version``. PostgreSQL:
    ``pg_current_snapshot``. MariaDB: the highest transaction id of InnoDB, trusted only if no other connection
    executes a statement at that moment; under load, on a Galera cluster and on a replica the next level

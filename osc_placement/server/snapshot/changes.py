@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import sqlalchemy as sa
 
+from osc_placement.server.db import dialects
 from osc_placement.server.db.own_tables import provider_revisions
 from osc_placement.server.db.tables import resource_providers
 from osc_placement.server.snapshot import fingerprint
@@ -26,6 +27,7 @@ from osc_placement.server.snapshot.rows import Row, read_last_changed, read_rows
 if TYPE_CHECKING:
     from sqlalchemy.engine import Connection
 
+    from osc_placement.server.db.dialects import Dialect
     from osc_placement.server.snapshot.fingerprint import Fingerprint, Numbers
 
 #: providers whose ids differ in the last bits only are one block, in which changes are looked for together
@@ -127,7 +129,7 @@ def _sum_blocks(conn: Connection, revisions_kept: bool) -> dict[int, Numbers]:
     """The sums of each block of providers."""
     key = conn.dialect.name
     if key not in _block_texts:
-        queries = _provider_blocks(conn.dialect), _revision_blocks()
+        queries = _provider_blocks(dialects.of(conn)), _revision_blocks()
         _block_texts[key] = [fingerprint.to_text(query, conn.dialect) for query in queries]
     of_providers, of_revisions = _block_texts[key]
     sums = {row[0]: [int(number or 0) for number in row[1:]] for row in conn.exec_driver_sql(of_providers)}
@@ -141,7 +143,7 @@ def _sum_blocks(conn: Connection, revisions_kept: bool) -> dict[int, Numbers]:
 _block_texts: dict[str, list[str]] = {}
 
 
-def _provider_blocks(dialect: sa.Dialect) -> sa.Select[Any]:
+def _provider_blocks(dialect: Dialect) -> sa.Select[Any]:
     block = resource_providers.c.id.op(">>")(sa.literal_column(str(BLOCK_BITS)))
     return sa.select(block, *fingerprint.provider_sums(dialect)).group_by(block)
 

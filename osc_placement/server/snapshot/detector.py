@@ -1,11 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The check whether anything was committed since the snapshot was read."""
+"""The check whether anything was committed since the snapshot was read.
+
+A *change marker* is a value that changes with every commit, and is read in a fraction of a millisecond at any
+size of the database. It is read before the data it belongs to, and compared with markers of the same
+connection only. If it is *stable*, and the same marker is found later, all that was acknowledged until then
+is in the data. What serves as a marker, and when it is stable, is written in the class of each database
+(`db.dialects`).
+
+A connection that always executes something, of a replica that follows or of the event scheduler, leaves no
+marker of MariaDB stable: each check then reads the fingerprint, as it does while others are busy. The markers
+of PostgreSQL and MariaDB also change when another database of the same server is written to.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Concatenate, Final, ParamSpec, TypeVar
 
-from osc_placement.server.snapshot import marker
+from osc_placement.server.db import dialects
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -59,7 +70,7 @@ class ChangeDetector:
             if present is not None and known == (connection, present):
                 self._pause = 0
                 return known, None
-            stable = present is not None and marker.is_stable(connection)
+            stable = present is not None and dialects.of(connection).is_change_marker_stable(connection)
             if present is not None and (known is not None or not stable):
                 # PERF: under constant writes by others, markers took a twentieth of the time of a claim
                 self._pause = self._left = min(2 * self._pause or 1, _LONGEST_PAUSE)
@@ -72,8 +83,9 @@ class ChangeDetector:
         if self._left:
             self._left -= 1
             return None
+        dialect = dialects.of(connection)
         if self._has_markers is None:
-            self._has_markers = marker.can_be_read(connection)
+            self._has_markers = dialect.has_change_markers(connection)
             # the transaction that reads the data has to begin after the marker is read
             connection.rollback()
-        return marker.read(connection) if self._has_markers else None
+        return dialect.read_change_marker(connection) if self._has_markers else None

@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import sqlalchemy as sa
 
 from osc_placement.server.db import dialects
+from osc_placement.server.db.dialects.base import mask_product, masked_product
 from osc_placement.server.db.own_tables import database_identity, provider_revisions
 from osc_placement.server.db.revision import weigh_consumer
 from osc_placement.server.db.tables import (
@@ -40,6 +41,8 @@ from osc_placement.server.db.tables import (
 
 if TYPE_CHECKING:
     from sqlalchemy.engine import Connection
+
+    from osc_placement.server.db.dialects import Dialect
 
 Numbers = tuple[int, ...]
 
@@ -71,7 +74,7 @@ def take(conn: Connection, *, revisions_kept: bool) -> Fingerprint:
     """The fingerprint of what this connection sees."""
     key = conn.dialect.name, revisions_kept
     if key not in _texts:
-        _texts[key] = to_text(_statement(conn.dialect, revisions_kept), conn.dialect)
+        _texts[key] = to_text(_statement(dialects.of(conn), revisions_kept), conn.dialect)
     row = [int(number) for number in conn.exec_driver_sql(_texts[key]).scalar_one().split()]
     return Fingerprint(
         tuple(row[0:5]),
@@ -93,7 +96,7 @@ def to_text(statement: sa.Select[Any], dialect: sa.Dialect) -> str:
     return str(statement.compile(dialect=dialect, compile_kwargs={"literal_binds": True}))
 
 
-def _statement(dialect: sa.Dialect, revisions_kept: bool) -> sa.Select[Any]:
+def _statement(dialect: Dialect, revisions_kept: bool) -> sa.Select[Any]:
     count: sa.ColumnElement[int] = sa.func.count()
     member = resource_provider_aggregates.c
     names = resource_classes.c
@@ -103,10 +106,10 @@ def _statement(dialect: sa.Dialect, revisions_kept: bool) -> sa.Select[Any]:
         counted = provider_revisions.c
         revisions = sa.select(*revision_sums(), sa.func.sum(counted.consumers))
         identity = sa.select(sa.func.max(database_identity.c.identity))
-    membership_hash = dialects.hash_of(dialect, member.resource_provider_id, member.aggregate_id)
+    membership_hash = dialect.hash_of(member.resource_provider_id, member.aggregate_id)
     # SQLite gives the ids of rows that were deleted to others
-    trait_hash = dialects.hash_of_names(dialect, traits.c.id, traits.c.name)
-    class_hash = dialects.hash_of_names(dialect, names.id, names.name)
+    trait_hash = dialect.hash_of_names(traits.c.id, traits.c.name)
+    class_hash = dialect.hash_of_names(names.id, names.name)
     parts: tuple[Any, ...] = (
         sa.select(*provider_sums(dialect)),
         sa.select(count, sa.func.sum(membership_hash)).select_from(resource_provider_aggregates),
@@ -125,13 +128,13 @@ def _statement(dialect: sa.Dialect, revisions_kept: bool) -> sa.Select[Any]:
     )
 
 
-def _consumer_hash(dialect: sa.Dialect) -> sa.ColumnElement[int]:
+def _consumer_hash(dialect: Dialect) -> sa.ColumnElement[int]:
     columns = consumers.c
     weight = sa.case((columns.generation == 0, weigh_consumer(0)), else_=weigh_consumer(1))
-    return dialects.hash_of(dialect, columns.uuid) * weight
+    return dialect.hash_of(columns.uuid) * weight
 
 
-def provider_sums(dialect: sa.Dialect) -> list[sa.ColumnElement[Any]]:
+def provider_sums(dialect: Dialect) -> list[sa.ColumnElement[Any]]:
     """Return how many providers there are, and the sums of what `provider_numbers` gives for each."""
     columns = resource_providers.c
     hash_ = provider_hash(dialect)
@@ -141,7 +144,7 @@ def provider_sums(dialect: sa.Dialect) -> list[sa.ColumnElement[Any]]:
         sa.func.sum(columns.id),
         sa.func.sum(generation),
         sa.func.sum(hash_),
-        sa.func.sum(dialects.masked_product(generation, hash_)),
+        sa.func.sum(masked_product(generation, hash_)),
     ]
 
 
@@ -166,15 +169,15 @@ def provider_numbers(id_: int, generation: int, hash_: int) -> Numbers:
     The product tells which provider is at which generation: after a restore from a backup, other providers
     may have been changed as often as those whose changes are lost.
     """
-    return id_, generation, hash_, dialects.mask_product(generation, hash_)
+    return id_, generation, hash_, mask_product(generation, hash_)
 
 
-def provider_hash(dialect: sa.Dialect) -> sa.ColumnElement[int]:
+def provider_hash(dialect: Dialect) -> sa.ColumnElement[int]:
     """Return a hash of what a provider's row says beside its generation."""
     columns = resource_providers.c
     place = columns.name, columns.root_provider_id, columns.parent_provider_id
-    if dialects.is_hashing_dear(dialect):
+    if dialect.hashes_slowly:
         # PERF: the other columns were a third of it. With the id, so that a swap of names is noticed
-        return dialects.hash_of_names(dialect, columns.id, *place)
+        return dialect.hash_of_names(columns.id, *place)
     # SQLite gives the id of a provider that was deleted to the next, which may be of the same name
-    return dialects.hash_of_names(dialect, *place, columns.uuid, columns.updated_at, columns.created_at)
+    return dialect.hash_of_names(*place, columns.uuid, columns.updated_at, columns.created_at)

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
     from sqlalchemy.engine import Connection
 
+    from osc_placement.server.db.dialects import Dialect
+
 #: (id of provider, id of resource class) to amount
 Usage = dict[tuple[int, int], int]
 
@@ -85,7 +87,7 @@ def read_rows(conn: Connection, ids: Collection[int] | None, revisions_kept: boo
     """The row of each provider."""
     key = conn.dialect.name, revisions_kept
     if key not in _rows:
-        _rows[key] = _Read(_select_rows(conn.dialect, revisions_kept), resource_providers.c.id)
+        _rows[key] = _Read(_select_rows(dialects.of(conn), revisions_kept), resource_providers.c.id)
     return dict(_row(*fields) for fields in _rows[key].run(conn, ids))
 
 
@@ -94,7 +96,7 @@ _rows: dict[tuple[str, bool], _Read] = {}
 _COUNTED: Final = "revision", "generation_moves", "changed_at", "contents_at"
 
 
-def _select_rows(dialect: sa.Dialect, revisions_kept: bool) -> sa.Select[Any]:
+def _select_rows(dialect: Dialect, revisions_kept: bool) -> sa.Select[Any]:
     columns = resource_providers.c
     counted: list[Any] = [sa.literal(0) for _ in _COUNTED]
     source: sa.FromClause = resource_providers
@@ -105,7 +107,7 @@ def _select_rows(dialect: sa.Dialect, revisions_kept: bool) -> sa.Select[Any]:
     return sa.select(*_row_columns(dialect, *counted)).select_from(source)
 
 
-def _row_columns(dialect: sa.Dialect, *counted: Any) -> tuple[Any, Any]:
+def _row_columns(dialect: Dialect, *counted: Any) -> tuple[Any, Any]:
     """Return the columns that `_row` reads; ``counted`` are those of `_COUNTED`."""
     columns = resource_providers.c
     fields = dialects.packed(
@@ -132,14 +134,14 @@ def read_last_changed(conn: Connection, most: int) -> dict[int, Row]:
     """The rows of the providers that this server changed last, by the clocks of whoever did."""
     key = conn.dialect.name, most
     if key not in _last_changed:
-        _last_changed[key] = _select_last_changed(conn.dialect, most)
+        _last_changed[key] = _select_last_changed(dialects.of(conn), most)
     return dict(_row(*fields) for fields in conn.execute(_last_changed[key]))
 
 
 _last_changed: dict[tuple[str, int], sa.Select[Any]] = {}
 
 
-def _select_last_changed(dialect: sa.Dialect, most: int) -> sa.Select[Any]:
+def _select_last_changed(dialect: Dialect, most: int) -> sa.Select[Any]:
     own = provider_revisions.c
     last = sa.select(provider_revisions).order_by(own.changed_at.desc()).limit(most).subquery()
     columns = _row_columns(dialect, *(last.c[name] for name in _COUNTED))

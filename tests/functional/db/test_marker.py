@@ -9,8 +9,8 @@ from contextlib import contextmanager
 import pytest
 import sqlalchemy as sa
 
+from osc_placement.server.db import dialects
 from osc_placement.server.db.tables import traits
-from osc_placement.server.snapshot import marker
 
 
 @pytest.fixture
@@ -39,11 +39,11 @@ WRITES = {
 
 @pytest.mark.parametrize("write", WRITES)
 def test_every_commit_changes_the_marker(database, watching, name, write):
-    before = marker.read(watching)
+    before = dialects.of(watching).read_change_marker(watching)
     watching.rollback()
     assert before is not None
     database.write(lambda conn: conn.execute(WRITES[write](name)))
-    assert marker.read(watching) != before
+    assert dialects.of(watching).read_change_marker(watching) != before
 
 
 @pytest.mark.parametrize("write", WRITES)
@@ -52,19 +52,19 @@ def test_the_commit_itself_changes_the_marker(database, watching, name, write):
     engine = sa.create_engine(database.url)
     with engine.connect() as writing:
         writing.execute(WRITES[write](name))
-        before = marker.read(watching)
+        before = dialects.of(watching).read_change_marker(watching)
         watching.rollback()
         writing.commit()
-        assert marker.read(watching) != before
+        assert dialects.of(watching).read_change_marker(watching) != before
     engine.dispose()
 
 
 @pytest.mark.parametrize("backend", ["mariadb"], indirect=True)
 def test_marker_is_not_stable_while_another_connection_executes_a_statement(database, watching):
     with _asleep(database.url):
-        assert not marker.is_stable(watching)
+        assert not dialects.of(watching).is_change_marker_stable(watching)
     deadline = time.monotonic() + 30
-    while not marker.is_stable(watching):
+    while not dialects.of(watching).is_change_marker_stable(watching):
         # what other tests do at the same server
         assert time.monotonic() < deadline
 
@@ -95,22 +95,22 @@ def _await_state(url, number, state):
 
 @pytest.mark.parametrize("backend", ["sqlite", "postgresql"], indirect=True)
 def test_marker_of_sqlite_and_postgresql_is_stable(watching):
-    assert marker.is_stable(watching)
+    assert dialects.of(watching).is_change_marker_stable(watching)
 
 
 def test_every_database_has_markers(watching):
-    assert marker.can_be_read(watching)
+    assert dialects.of(watching).has_change_markers(watching)
 
 
 @pytest.mark.parametrize("backend", ["mariadb"], indirect=True)
 def test_no_marker_with_tables_that_are_not_of_innodb(watching):
     watching.exec_driver_sql("CREATE TABLE old_engine (id INTEGER) ENGINE=MyISAM")
-    assert not marker.can_be_read(watching)
+    assert not dialects.of(watching).has_change_markers(watching)
     watching.exec_driver_sql("DROP TABLE old_engine")
-    assert marker.can_be_read(watching)
+    assert dialects.of(watching).has_change_markers(watching)
 
 
 @pytest.mark.parametrize("backend", ["mariadb"], indirect=True)
 def test_no_marker_before_mariadb_10_3(monkeypatch, watching):
     monkeypatch.setattr(watching.dialect, "server_version_info", (10, 2, 44))
-    assert not marker.can_be_read(watching)
+    assert not dialects.of(watching).has_change_markers(watching)

@@ -33,7 +33,7 @@ def on_the_way(request, tmp_path):
 @pytest.fixture
 def impatient(monkeypatch):
     """Time limits that tests can wait for."""
-    monkeypatch.setattr(dialects, "SILENT_SECONDS", {"read": 1, "write": 1})
+    monkeypatch.setattr(dialects.Dialect, "SILENT_SECONDS", {"read": 1, "write": 1})
 
 
 def answer(connection):
@@ -95,7 +95,7 @@ def test_requests_that_wait_for_a_database_end(tmp_path, on_the_way):
     url = url.update_query_dict({"connect_timeout": "2"})
     code = (
         "import sys; from osc_placement.server.db import dialects; from osc_placement.server import main; "
-        "dialects.SILENT_SECONDS.update(read=1, write=1); sys.exit(main.main())"
+        "dialects.Dialect.SILENT_SECONDS.update(read=1, write=1); sys.exit(main.main())"
     )
     arguments = ("--database", url.render_as_string(hide_password=False), "--workers", 1, "--threads", 2)
     with servers.running(tmp_path, *arguments, command=(sys.executable, "-c", code)) as server:

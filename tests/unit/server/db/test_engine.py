@@ -11,7 +11,8 @@ import sqlalchemy as sa
 from oslo_db import exception as db_exc
 
 from osc_placement.server import errors
-from osc_placement.server.db import dialects
+from osc_placement.server.db import dialects, driver_errors
+from osc_placement.server.db.dialects import postgresql, sqlite
 from osc_placement.server.db.engine import Database
 
 metadata = sa.MetaData()
@@ -169,7 +170,7 @@ def test_a_writer_waits_for_another(open_database):
 
 def test_a_writer_that_waited_too_long_is_told_to_try_later(open_database, monkeypatch):
     """A file that stays busy is contention, not a failure of the server."""
-    monkeypatch.setattr(dialects, "SQLITE_BUSY_SECONDS", 0.05)
+    monkeypatch.setattr(sqlite, "BUSY_SECONDS", 0.05)
     database, other = open_database(), open_database()
 
     def write_inside(connection):
@@ -211,7 +212,7 @@ def test_a_database_in_memory_is_one_by_itself():
 @pytest.mark.parametrize("words", ["no such table", "(1146, 'x')", "UndefinedTable", "42P01"])
 def test_a_value_in_an_error_is_not_taken_for_a_missing_table(words):
     """Databases quote the values of clients in what they say."""
-    assert not dialects.is_table_missing(sqlite3.IntegrityError(f"Duplicate entry '{words}'"))
+    assert not driver_errors.is_table_missing(sqlite3.IntegrityError(f"Duplicate entry '{words}'"))
 
 
 def get_raw(connection):
@@ -261,11 +262,11 @@ def test_a_database_that_is_not_there_is_told_as_such(url, driver):
 @pytest.mark.parametrize("installed", ["psycopg2", "psycopg"])
 def test_postgresql_without_a_driver_gets_one_that_is_installed(monkeypatch, installed):
     """Which driver the bare name means depends on the release of SQLAlchemy; only one may be there."""
-    monkeypatch.setattr(dialects, "find_spec", lambda name: name if name == installed else None)
+    monkeypatch.setattr(postgresql, "find_spec", lambda name: name if name == installed else None)
     url = sa.make_url("postgresql://user:secret@host/placement")
-    assert dialects.with_driver(url) == url.set(drivername=f"postgresql+{installed}")
+    assert dialects.for_url(url).with_driver(url) == url.set(drivername=f"postgresql+{installed}")
     named = url.set(drivername="postgresql+asyncpg")
-    assert dialects.with_driver(named) == named
+    assert dialects.for_url(named).with_driver(named) == named
 
 
 @pytest.mark.parametrize(("recycle", "is_replaced"), [(3600, True), (-1, False)])

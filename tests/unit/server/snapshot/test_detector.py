@@ -3,7 +3,7 @@
 
 import pytest
 
-from osc_placement.server.snapshot import marker
+from osc_placement.server.db import dialects
 from osc_placement.server.snapshot.detector import ChangeDetector
 
 
@@ -19,6 +19,20 @@ class Counting:
         """There is no transaction."""
 
 
+class Markers:
+    """The dialect of such a database."""
+
+    def has_change_markers(self, connection):
+        return True
+
+    def read_change_marker(self, connection):
+        connection.questions += 1
+        return connection.counted
+
+    def is_change_marker_stable(self, connection):
+        return not connection.committing
+
+
 class OneConnection:
     """A database with one connection, which may be replaced."""
 
@@ -29,16 +43,10 @@ class OneConnection:
         return operation(self.connection)
 
 
-def read_marker(connection: Counting) -> int:
-    connection.questions += 1
-    return connection.counted
-
-
 @pytest.fixture
 def connection(monkeypatch):
-    monkeypatch.setattr(marker, "can_be_read", lambda connection: True)
-    monkeypatch.setattr(marker, "read", read_marker)
-    monkeypatch.setattr(marker, "is_stable", lambda connection: not connection.committing)
+    markers = Markers()
+    monkeypatch.setattr(dialects, "of", lambda connection: markers)
     return Counting()
 
 
@@ -130,6 +138,6 @@ def test_a_pause_ends_with_its_connection(detector, database, connection):
 
 
 def test_every_check_reads_if_the_database_has_no_markers(monkeypatch, detector):
-    monkeypatch.setattr(marker, "can_be_read", lambda connection: False)
+    monkeypatch.setattr(dialects.of(None), "has_change_markers", lambda connection: False)
     known, _ = check(detector, None)
     assert check(detector, known) == (None, "read")

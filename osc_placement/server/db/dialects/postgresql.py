@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""PostgreSQL, with psycopg2 or psycopg."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, Final
+
+import sqlalchemy as sa
+
+from osc_placement.server.db import silence
+from osc_placement.server.db.dialects.base import (
+    HASH_MASK,
+    IDLE_SECONDS,
+    PROBE_SECONDS,
+    PROBES,
+    TCP_USER_TIMEOUT,
+    Dialect,
+    EngineOptions,
+    Purpose,
+    new_values,
+    to_text,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from sqlalchemy.engine import URL, Connection, Engine
+
+#: the number of the advisory lock on the schema: any that nobody else takes
+_SCHEMA_LOCK: Final = 0x706C6163656D656E
+_LIBPQ_LIVENESS: Final = {
+    "connect_timeout": 10,
+    "keepalives_idle": IDLE_SECONDS,
+    "keepalives_interval": PROBE_SECONDS,
+    "keepalives_count": PROBES,
+    "tcp_user_timeout": TCP_USER_TIMEOUT,
+}
+_SUM_HASHES: Final = sa.text(
+    "SELECT SUM((hashtextextended(t.text, 0) & 4294967295) * t.weight)"
+    " FROM unnest(CAST(:texts AS text[]), CAST(:weights AS bigint[])) AS t(text, weight)"
+)
+
+
+class PostgreSQL(Dialect):
+    """PostgreSQL."""
+
+    def with_driver(self, url: URL) -> URL:
+        """Return the URL with a driver that is installed, if it names none.
+
+        Which one SQLAlchemy takes then depends on its release, and a placement.conf may be older.
+        """
+        if url.drivername != "postgresql":
+            return url
+        drivers = (url.get_driver_name(), "psycopg2", "psycopg")
+        installed = (driver for driver in drivers if find_spec(driver))
+        return url.set(drivername=f"postgresql+{next(installed, drivers[0])}")
+
+    def connect_arguments(self, url: URL, purpose: Purpose) -> dict[str, Any]:
+        if url.get_driver_name() not in ("psycopg2", "psycopg"):
+            return {}
+        return {name: value for name, value in _LIBPQ_LIVENESS.items() if name not in url.query}
+
+    def prepare(self, engine: Engine, purpose: Purpose, options: EngineOptions) -> None:
+        if purpose in self.SILENT_SECONDS:
+            silence.Limit(self.SILENT_SECONDS[purpose]).apply(engine)
+
+    @contextmanager
+    def schema_lock(self, connection: Connection) -> Iterator[None]:
+        connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_SCHEMA_LOCK)))
+        yield
+
+    def upsert(self, table: sa.Table, added: tuple[str, ...], replaced: tuple[str, ...]) -> sa.Insert:
+        # PERF: each of SQLAlchemy's dialects is a hundredth of a second of every start
+        from sqlalchemy.dialects.postgresql import insert
+
+        statement = insert(table)
+        key = [column.name for column in table.primary_key]
+        values = new_values(table, statement.excluded, added, replaced)
+        return statement.on_conflict_do_update(index_elements=key, set_=values)
+
+    def has_change_markers(self, connection: Connection) -> bool:
+        return True
+
+    def read_change_marker(self, connection: Connection) -> object:
+        """Return the snapshot: two equal ones see the same transactions, also of other databases."""
+        return connection.exec_driver_sql("SELECT pg_current_snapshot()::text").scalar()
+
+    def hash_of(self, *columns: sa.ColumnElement[Any]) -> sa.ColumnElement[int]:
+        text = sa.func.concat_ws(":", *map(to_text, columns))
+        return sa.func.hashtextextended(text, 0).bitwise_and(HASH_MASK)
+
+    def hash_of_names(self, *columns: sa.ColumnElement[Any]) -> sa.ColumnElement[int]:
+        return self.hash_of(*columns)
+
+    def sum_hashes(self, conn: Connection, weights: Mapping[str, int]) -> int:
+        """Ask the database, as its hash is its own."""
+        if not weights:
+            return 0
+        parameters = {"texts": list(weights), "weights": list(weights.values())}
+        return int(conn.scalar(_SUM_HASHES, parameters) or 0)
