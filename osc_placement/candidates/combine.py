@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Joining what satisfies each group into candidates that satisfy all of them at one anchor. Pure.
+"""The combination of what satisfies each group into candidates that satisfy all of them at one anchor. Pure.
 
 The groups are decided one after the other (backtracking). A choice is dropped as soon as it breaks a rule:
 
@@ -9,9 +9,9 @@ The groups are decided one after the other (backtracking). A choice is dropped a
    that may yet become the top has to be above all that are decided.
 
 What is left possible depends only on what has been taken so far, not on who took it, nor on which of several
-like devices it was taken from: those that are side by side, with the same left, and good for the same groups.
-A state from which nothing was found is remembered in these terms, so that seventeen groups over sixteen like
-devices are found out after seventeen states and not after all permutations.
+identical devices it was taken from: those side by side, with the same free capacity, and good for the same
+groups. A state from which nothing was found is remembered in these terms, so that seventeen groups over
+sixteen identical devices are rejected after seventeen states and not after all permutations.
 
 Each match tried is a step of `Work`, and what takes long for many groups is charged besides. A search that
 finds nothing for long pauses, so that other anchors have their turn, and the work of a request is bounded:
@@ -50,7 +50,7 @@ class Candidate(NamedTuple):
 
 
 class Work:
-    """How much a search may still do, in steps of some microseconds each."""
+    """The steps that a search may still do, of some microseconds each."""
 
     #: steps without a candidate after which others have their turn
     PAUSE = 500
@@ -65,11 +65,11 @@ class Work:
 
     @property
     def is_over(self) -> bool:
-        """Whether no step is left."""
+        """Return whether no step is left."""
         return self.left <= 0
 
     def step(self) -> bool:
-        """Do one; whether it is time to pause."""
+        """Do one step and return whether it is time to pause."""
         self.left -= 1
         self._until_pause -= 1
         if self._until_pause:
@@ -91,17 +91,17 @@ def combine(
     snapshot: Snapshot,
     request: CandidateRequest,
     matches: Sequence[Iterable[Match | None]],
-    likeness: Mapping[int, object],
+    equivalence: Mapping[int, object],
     work: Work,
 ) -> Iterator[Candidate | None]:
     """Yield the candidates made of one match per group, in the order of the request's groups.
 
     :param matches: for each group the ways to satisfy it, to be gone through any number of times
-    :param likeness: what like devices have in common, by slot
+    :param equivalence: the equivalence class of each device, by slot
     """
     if len(matches) == 1 and not request.same_subtrees:
         return _single(request.groups[0].suffix, matches[0])
-    return _Combination(snapshot, request, matches, likeness, work).extend()
+    return _Combination(snapshot, request, matches, equivalence, work).extend()
 
 
 def _single(suffix: str, matches: Iterable[Match | None]) -> Iterator[Candidate | None]:
@@ -110,7 +110,7 @@ def _single(suffix: str, matches: Iterable[Match | None]) -> Iterator[Candidate 
 
 
 class _Tie:
-    """Groups tied together: who may be the top of what they use."""
+    """Groups tied by ``same_subtree``, and the providers that may be the top of what they use."""
 
     def __init__(self, groups: Sequence[int], tops: frozenset[int]) -> None:
         self.groups = frozenset(groups)
@@ -120,7 +120,7 @@ class _Tie:
         self.used: list[frozenset[int]] = [frozenset()]
 
     def push(self, snapshot: Snapshot, slots: Sequence[int], depth: int) -> bool:
-        """Decide one of the groups; False, and nothing decided, if no top is left."""
+        """Decide one of the groups; return False, with nothing decided, if no top is left."""
         above = self.above[-1]
         for slot in slots:
             above = above & snapshot.lineage(slot)
@@ -146,13 +146,13 @@ class _Combination:
         snapshot: Snapshot,
         request: CandidateRequest,
         matches: Sequence[Iterable[Match | None]],
-        likeness: Mapping[int, object],
+        equivalence: Mapping[int, object],
         work: Work,
     ) -> None:
         self._snapshot = snapshot
         self._groups = request.groups
         self._matches = matches
-        self._likeness = likeness
+        self._equivalence = equivalence
         self._work = work
         self._isolating = [request.isolated and group.one_provider for group in request.groups]
         self._dead: set[object] = set()
@@ -198,7 +198,7 @@ class _Combination:
             self._dead.add(self._state())
 
     def _take(self, match: Match, depth: int) -> bool:
-        """Choose a match for the next group; False, and nothing changed, if a rule is broken."""
+        """Choose a match for the next group; return False, with nothing changed, if it breaks a rule."""
         amounts = self._amounts
         isolating = self._isolating[depth]
         if isolating and match.slots[0] in self._isolated:
@@ -244,19 +244,19 @@ class _Combination:
                 del self._amounts[slot, name]
 
     def _state(self) -> object:
-        """What is left possible, in terms in which like devices are the same."""
+        """Return what decides which candidates are left, in which identical devices are not told apart."""
         self._work.charge((len(self._amounts) + len(self._isolated) + len(self._ties)) // 4)
         taken: dict[int, list[object]] = {}
         for (slot, name), amount in self._amounts.items():
             taken.setdefault(slot, []).append((name, amount))
         for slot in self._isolated:
             taken.setdefault(slot, []).append(None)
-        likeness = self._likeness
+        equivalence = self._equivalence
         counts: dict[object, int] = {}
         for slot, items in taken.items():
-            # ties tell like devices apart
-            alike = slot if self._ties else likeness.get(slot, slot)
-            key = alike, frozenset(items)
+            # with ties, identical devices are told apart
+            device = slot if self._ties else equivalence.get(slot, slot)
+            key = device, frozenset(items)
             counts[key] = counts.get(key, 0) + 1
         ties = tuple(tie.state for tie in self._ties)
         return len(self._chosen), frozenset(counts.items()), ties

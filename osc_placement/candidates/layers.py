@@ -30,7 +30,7 @@ Index = dict[str, list[int]]
 
 
 class Kind:
-    """What providers have in common that no search tells apart: one object for all of them.
+    """An equivalence class of providers, which no search tells apart: one object for all of them.
 
     :ivar place: whether it is the root, and where in the tree its parent is
     """
@@ -41,7 +41,7 @@ class Kind:
 
 
 class Topology:
-    """Which providers there are, and the trees that they form.
+    """The providers by slot, and the trees that they form.
 
     :ivar in_tree: the providers of each tree, ascending, by the slot of its root
     :ivar single: the roots that are all of their tree
@@ -91,7 +91,7 @@ class Topology:
 
 
 class Contents:
-    """What each provider has, with an index by class, by trait and by aggregate."""
+    """The nodes by slot, with an index by class, by trait and by aggregate."""
 
     def __init__(self, nodes: Sequence[Node]) -> None:
         """Index the nodes, which are given by slot."""
@@ -168,7 +168,7 @@ class Contents:
 
 
 class Sharing:
-    """Who shares with whom, which changes only with traits, aggregates and places.
+    """The sharing providers and their trees, which change only with traits, aggregates and places.
 
     :ivar providers: those that share their inventory through their aggregates
     :ivar closed: the roots of the trees that no provider shares with, and that share with none
@@ -188,7 +188,7 @@ class Sharing:
 
 
 class Derived:
-    """What was computed of each provider; a refresh takes over that of the providers that did not change.
+    """Values computed of each provider; a refresh takes over those of the providers that did not change.
 
     :ivar rooms: of each class, the free capacity of each provider; filled by `Snapshot.rooms`
     :ivar plain: of each provider 2 if it takes any amount that fits, 1 if not, 0 if not known yet

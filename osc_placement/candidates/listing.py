@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which providers pass the filters of ``GET /resource_providers``, each judged by itself. Pure."""
+"""The filters of ``GET /resource_providers``, each provider judged by itself. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from osc_placement.candidates.snapshot import Snapshot
 def select(
     snapshot: Snapshot, *, membership: Membership, traits: Traits, resources: Mapping[str, int]
 ) -> Sequence[int]:
-    """The slots of providers that have the traits and aggregates, and room for all of the resources.
+    """Return the slots of providers with the traits and aggregates, and free capacity for all resources.
 
     Sets are intersected first; amounts are compared for what is left, at O(1) each.
     """

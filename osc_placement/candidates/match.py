@@ -27,38 +27,38 @@ class Matcher:
 
 
 class _Choice:
-    """The providers that have room for an amount: those of a tree, and those that lend to it."""
+    """The providers with free capacity for an amount: those of a tree, and those that share with it."""
 
     def __init__(
-        self, snapshot: Snapshot, mask: Mask, lenders: Mask, needs: Sequence[tuple[str, int]], work: Work
+        self, snapshot: Snapshot, mask: Mask, sharing: Mask, needs: Sequence[tuple[str, int]], work: Work
     ) -> None:
         self._snapshot = snapshot
         # PERF: a bit of a long integer costs as much as the integer is long, a character of a text does not
         self._bits = snapshot.bits(mask)
-        self._lenders = mask & lenders
+        self._sharing = mask & sharing
         self._needs = needs
         self._work = work
-        self._lending: dict[frozenset[str], list[int]] = {}
+        self._shared_with: dict[frozenset[str], list[int]] = {}
 
     def at(self, slots: Sequence[int]) -> list[int]:
-        """The slots to choose from at an anchor, in whose tree are these."""
+        """Return the slots to choose from at an anchor whose tree has these slots."""
         bits = self._bits
         found = [slot for slot in slots if bits[slot] == "1" and self._has_room(slot)]
-        if self._lenders:
+        if self._sharing:
             known = set(slots)
-            found += [slot for slot in self._lend_to(slots) if slot not in known]
+            found += [slot for slot in self._sharing_with(slots) if slot not in known]
             found.sort()
         self._work.charge(len(slots) // 8 + len(found))
         return found
 
-    def _lend_to(self, slots: Sequence[int]) -> list[int]:
-        """Who lends to trees that are in the same aggregates as this one, found once for all of them."""
+    def _sharing_with(self, slots: Sequence[int]) -> list[int]:
+        """Return the providers that share with a tree, found once for all trees in the same aggregates."""
         nodes = self._snapshot.nodes
         aggregates = frozenset(uuid for slot in slots for uuid in nodes[slot].aggregates)
-        if aggregates not in self._lending:
-            lenders = self._lenders & self._snapshot.in_any_aggregate(aggregates)
-            self._lending[aggregates] = [slot for slot in slots_in(lenders) if self._has_room(slot)]
-        return self._lending[aggregates]
+        if aggregates not in self._shared_with:
+            sharing = self._sharing & self._snapshot.in_any_aggregate(aggregates)
+            self._shared_with[aggregates] = [slot for slot in slots_in(sharing) if self._has_room(slot)]
+        return self._shared_with[aggregates]
 
     def _has_room(self, slot: int) -> bool:
         stocks = self._snapshot.nodes[slot].stocks
@@ -66,7 +66,7 @@ class _Choice:
 
 
 class NamedMatcher(Matcher):
-    """Of a group that one provider has to satisfy."""
+    """A matcher of a group that one provider has to satisfy."""
 
     def __init__(self, snapshot: Snapshot, plan: Plan, work: Work) -> None:
         super().__init__(snapshot, plan, work)
@@ -81,15 +81,15 @@ class NamedMatcher(Matcher):
 
 
 class UnnamedMatcher(Matcher):
-    """Of the group whose classes may come from several providers."""
+    """A matcher of the group whose classes may come from several providers."""
 
     def __init__(self, snapshot: Snapshot, plan: Plan, work: Work) -> None:
         super().__init__(snapshot, plan, work)
-        lenders = snapshot.sharing & plan.members if plan.group.in_tree is None else 0
+        sharing = snapshot.sharing & plan.members if plan.group.in_tree is None else 0
         self._members = snapshot.bits(plan.members)
         needs = plan.group.resources.items()
         self._choices = [
-            (need, _Choice(snapshot, plan.by_class[need[0]], lenders, (need,), work)) for need in needs
+            (need, _Choice(snapshot, plan.by_class[need[0]], sharing, (need,), work)) for need in needs
         ]
 
     def at(self, root: int) -> _Product:

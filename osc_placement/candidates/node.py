@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A provider as it is searched: its place in a tree, and what it has, offers and belongs to. Pure."""
+"""A provider in the snapshot: its place in a tree, and what it has, offers and belongs to. Pure."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ class Stock:
 
     @property
     def room(self) -> int:
-        """The largest amount that one more allocation may be of, units aside; 0 or less if none."""
+        """Return the largest amount that one more allocation may have, units aside; 0 or less if none."""
         return min(self.inventory.capacity - self.used, self.inventory.max_unit)
 
     @property
     def takes_any_amount(self) -> bool:
-        """Whether every amount up to the room is allowed."""
+        """Return whether every amount up to the free capacity is allowed."""
         return self.inventory.min_unit <= 1 and self.inventory.step_size == 1
 
     def fits(self, amount: int) -> bool:
-        """Whether one more allocation may be of this amount."""
+        """Return whether one more allocation may have this amount."""
         return amount <= self.room and (self.takes_any_amount or self.inventory.fits_unit(amount))
 
 
@@ -52,5 +52,5 @@ class Node:
 
     @property
     def classes_left(self) -> list[str]:
-        """The classes that there is something left of."""
+        """Return the classes with free capacity."""
         return [name for name, stock in self.stocks.items() if stock.room > 0]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who may provide what a group asks for, as sets over the whole snapshot: step 1 of `search`. Pure."""
+"""The sets of providers that may provide what a group asks for: step 1 of `search`. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from osc_placement.candidates.snapshot import Snapshot
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Where one group can be satisfied at all.
+    """The anchors and providers with which one group can be satisfied at all.
 
     :ivar eligible: the providers that may provide all of a named group
     :ivar by_class: the providers that may provide something of each class of the unnamed group
@@ -29,7 +29,7 @@ class Plan:
 
 
 def make_plan(snapshot: Snapshot, group: Group) -> Plan:
-    """The plan of one group."""
+    """Return the plan of one group."""
     tree = _tree_of(snapshot, group.in_tree)
     return (_plan_named if group.one_provider else _plan_unnamed)(snapshot, group, tree)
 
@@ -54,38 +54,38 @@ def _plan_named(snapshot: Snapshot, group: Group, tree: Mask) -> Plan:
 
 
 def _plan_unnamed(snapshot: Snapshot, group: Group, tree: Mask) -> Plan:
-    """The plan of the group whose classes may come from several providers, which have its traits together."""
+    """Return the plan of the group whose classes and traits may come from several providers."""
     members = _members(snapshot, group.membership)
     allowed = tree & ~snapshot.with_any_trait(group.traits.forbidden)
     allowed &= ~snapshot.in_any_aggregate(group.membership.forbidden)
     by_class = {name: allowed & snapshot.with_room(name) for name in group.resources}
     # what is shared from outside a tree does not count as in it
-    lenders = snapshot.sharing & members if group.in_tree is None else 0
+    sharing = snapshot.sharing & members if group.in_tree is None else 0
     anchors = snapshot.roots & ~snapshot.in_any_aggregate(group.membership.forbidden)
     for mask in by_class.values():
-        anchors &= _reach(snapshot, mask, members, lenders)
+        anchors &= _reach(snapshot, mask, members, sharing)
     providers = 0
     for mask in by_class.values():
         providers |= mask
     for any_of in group.traits.required:
         having = providers & snapshot.with_any_trait(any_of)
-        anchors &= _reach(snapshot, having, members, lenders)
+        anchors &= _reach(snapshot, having, members, sharing)
     return Plan(group, anchors, 0, by_class, members)
 
 
-def _reach(snapshot: Snapshot, providers: Mask, members: Mask, lenders: Mask) -> Mask:
-    """The anchors at which some of these providers may be used.
+def _reach(snapshot: Snapshot, providers: Mask, members: Mask, sharing: Mask) -> Mask:
+    """Return the anchors at which some of these providers may be used.
 
-    A provider is as good as in the aggregates required if its root is.
+    A provider is counted as in the required aggregates if its root is.
     """
     anchors = snapshot.roots_of(providers & members) | (snapshot.roots_of(providers) & members)
-    for slot in slots_in(providers & lenders):
+    for slot in slots_in(providers & sharing):
         anchors |= snapshot.anchors_of(slot)
     return anchors
 
 
 def having(snapshot: Snapshot, traits: Traits) -> Mask:
-    """The providers that have all the traits required, each by itself, and none forbidden."""
+    """Return the providers that have all the traits required, each by itself, and none forbidden."""
     mask = snapshot.everything & ~snapshot.with_any_trait(traits.forbidden)
     for any_of in traits.required:
         mask &= snapshot.with_any_trait(any_of)
@@ -93,7 +93,7 @@ def having(snapshot: Snapshot, traits: Traits) -> Mask:
 
 
 def _members(snapshot: Snapshot, membership: Membership) -> Mask:
-    """The providers that are in all the aggregates required; forbidden ones are not looked at."""
+    """Return the providers that are in all the aggregates required, whatever is forbidden."""
     mask = snapshot.everything
     for any_of in membership.required:
         mask &= snapshot.in_any_aggregate(any_of)

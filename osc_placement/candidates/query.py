@@ -47,7 +47,7 @@ class Traits:
 
     @property
     def names(self) -> frozenset[str]:
-        """Every trait named."""
+        """Return every trait named."""
         return self.forbidden.union(*self.required)
 
 

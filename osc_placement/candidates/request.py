@@ -35,7 +35,7 @@ _NAMED_KEY = re.compile(r"^(resources|required|member_of|in_tree)([a-zA-Z0-9_-]{
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """What one group of the request asks for: amounts by class, and conditions on who provides them."""
+    """One group of the request: amounts by class, and conditions on the providers."""
 
     suffix: str
     resources: Mapping[str, int] = field(default_factory=dict)
@@ -45,7 +45,7 @@ class Group:
 
     @property
     def one_provider(self) -> bool:
-        """Whether a single provider has to provide all of it."""
+        """Return whether a single provider has to provide all of it."""
         return self.suffix != UNNAMED
 
 
@@ -69,12 +69,12 @@ class CandidateRequest:
 
     @property
     def classes(self) -> frozenset[str]:
-        """Every resource class that is asked for."""
+        """Return every resource class that is asked for."""
         return frozenset(name for group in self.groups for name in group.resources)
 
     @property
     def totals(self) -> Mapping[str, int]:
-        """What all groups together ask for."""
+        """Return the amounts that all groups together ask for, by class."""
         totals: dict[str, int] = {}
         for group in self.groups:
             for name, amount in group.resources.items():

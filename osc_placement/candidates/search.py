@@ -19,11 +19,11 @@ How it works::
 4. Anchors take turns: each gives its first candidate before any gives its second, so a limit starves no host.
    One that looks for long without finding anything lets others go on as well.
 
-Most clouds are hosts that stand alone: trees of one provider, to which nothing is lent. Such a *lone* host
-has at most one candidate, in which it gives everything, and that is told by comparing a few numbers.
+Most clouds are hosts that stand alone: trees of one provider, with which no provider shares. Such a *lone*
+host has at most one candidate, in which it gives everything, and that is found by comparing a few numbers.
 
 An *anchor* is the root of the tree a candidate belongs to; sharing providers take part in the candidates of
-all the trees they lend to. The rules are those of openstack-placement, ``GET /allocation_candidates``.
+all the trees they share with. The rules are those of openstack-placement, ``GET /allocation_candidates``.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def search(
 
 
 def expand(request: CandidateRequest, found: Found) -> Candidate:
-    """What was found, as a candidate: a lone host gives everything, to every group."""
+    """Return what was found as a candidate: a lone host gives everything, to every group."""
     if isinstance(found, Candidate):
         return found
     if isinstance(found, Placed):
@@ -87,7 +87,7 @@ def expand(request: CandidateRequest, found: Found) -> Candidate:
 def _lone_hosts(
     snapshot: Snapshot, request: CandidateRequest, order: Iterable[int], work: Work
 ) -> Iterator[int]:
-    """The lone hosts of these that have room for all; O(1) for each, and for each of many groups."""
+    """Yield the lone hosts with free capacity for all; O(1) for each, and for each of many groups."""
     needs = [(snapshot.rooms(name), amount) for name, amount in request.totals.items()]
     cost = len(request.groups) // 3
     if request.isolated and sum(group.one_provider for group in request.groups) > 1:
@@ -129,7 +129,7 @@ def _acceptable_roots(snapshot: Snapshot, traits: Traits) -> Mask:
 
 
 def _in_turns(iterators: Iterator[Iterator[Found | None]], work: Work) -> Iterator[Found]:
-    """The first of each, then the second of each, and so on; each is started only when its turn comes."""
+    """Yield the first of each, then the second, and so on; each is started only when its turn comes."""
     waiting: deque[Iterator[Found | None]] = deque()
     for iterator in iterators:
         for item in iterator:
@@ -158,7 +158,7 @@ class _Hosts:
         self._request = request
         self._work = work
         self._needs = [(snapshot.rooms(name), amount) for name, amount in request.totals.items()]
-        # PERF: like groups have like matches, which are looked for once for all of them; eight groups over
+        # PERF: identical groups have identical matches, which are found once for all; eight groups over
         # sixteen devices each took a third of the time
         kinds: dict[object, Matcher] = {}
         self._matchers: list[Matcher] = []
@@ -169,20 +169,20 @@ class _Hosts:
             else:
                 matcher = UnnamedMatcher(snapshot, plan, work)
             self._matchers.append(matcher)
-        # PERF: who found nothing last comes first, and likely finds nothing at the next anchor either; 350
+        # PERF: the matcher that found nothing last is tried first at the next anchor; 350
         # groups over 2,000 hosts, of which the last fits nowhere, took 20 s
         self._by_doubt = list(dict.fromkeys(self._matchers))
         masks = [mask for plan in plans for mask in (plan.eligible, plan.members, *plan.by_class.values())]
         bits = [snapshot.bits(mask) for mask in dict.fromkeys(masks)]
         self._shapes = Shapes(snapshot, request, bits, work)
-        self._likeness = _Likeness(snapshot, bits)
-        # where a request names its tree, others are not alike
+        self._equivalence = _Equivalence(snapshot, bits)
+        # a tree that the request names differs from all others
         named = any(group.in_tree for group in request.groups)
         self._lone = snapshot.bits(snapshot.lone)
         self._closed = snapshot.bits(0 if named else snapshot.closed)
 
     def at(self, root: int) -> Iterator[Found | None]:
-        """The candidates at one anchor."""
+        """Return the candidates at one anchor."""
         if self._lone[root] == "1":
             return _lone_hosts(self._snapshot, self._request, (root,), self._work)
         # whether it is time to pause is asked again soon enough
@@ -197,7 +197,7 @@ class _Hosts:
         return Patterns(slots, self._search(root), self._work, len(self._request.groups))
 
     def _search(self, root: int) -> Iterator[Candidate | None]:
-        """The candidates at one anchor, looked for there."""
+        """Yield the candidates at one anchor, found by a search of its tree."""
         snapshot, request = self._snapshot, self._request
         if not snapshot.sharing and not self._may_fit(root):
             return
@@ -205,12 +205,12 @@ class _Hosts:
         if by_matcher is None:
             return
         matches = [by_matcher[matcher] for matcher in self._matchers]
-        for candidate in combine(snapshot, request, matches, self._likeness, self._work):
+        for candidate in combine(snapshot, request, matches, self._equivalence, self._work):
             if candidate is PAUSED or request.nested or not _takes_twice_from_a_tree(snapshot, candidate):
                 yield candidate
 
     def _match(self, root: int) -> dict[Matcher, Iterable[Match | None]] | None:
-        """What each matcher finds at an anchor; None if one of them finds nothing, or the work is over."""
+        """Return what each matcher finds at an anchor, or None if one finds nothing or the work is over."""
         by_matcher: dict[Matcher, Iterable[Match | None]] = {}
         for place, matcher in enumerate(self._by_doubt):
             found = by_matcher[matcher] = matcher.at(root)
@@ -221,13 +221,13 @@ class _Hosts:
         return by_matcher
 
     def _may_fit(self, root: int) -> bool:
-        """Whether a tree that nobody lends to has as much in all as is asked for in all."""
+        """Return whether a tree has in all as much as is asked for in all, where no provider shares."""
         slots = self._snapshot.slots_of_tree(root)
         return all(sum([rooms[slot] for slot in slots]) >= amount for rooms, amount in self._needs)
 
 
-class _Likeness(dict[int, object]):
-    """What like devices have in common, by slot, found when it is asked for."""
+class _Equivalence(dict[int, object]):
+    """The equivalence class of each device by slot, computed when it is asked for."""
 
     def __init__(self, snapshot: Snapshot, bits: Sequence[str]) -> None:
         super().__init__()

@@ -19,7 +19,7 @@ _BITS_OF_BYTE = tuple(tuple(bit for bit in range(8) if byte >> bit & 1) for byte
 
 
 def slots_in(mask: Mask) -> Iterator[int]:
-    """The slots of a set, ascending and lazily."""
+    """Yield the slots of a set, ascending."""
     for index, byte in enumerate(mask.to_bytes((mask.bit_length() + 7) // 8, "little")):
         if byte:
             base = index * 8
@@ -28,12 +28,15 @@ def slots_in(mask: Mask) -> Iterator[int]:
 
 
 def flags_of(mask: Mask) -> bytes:
-    """A set as a byte for each provider, zero for those that are not in it; missing at the end."""
+    """Return a set as a byte for each provider, zero for those not in it; trailing zeros are left out."""
     return bin(mask)[:1:-1].encode().translate(_DIGITS)
 
 
 def mask_of(slots: Iterable[int], size: int) -> Mask:
-    """The set of these slots. One pass over bytes: setting bits of a long integer one by one is quadratic."""
+    """Return the set of these slots.
+
+    PERF: one pass over bytes; setting bits of a long integer one by one is quadratic.
+    """
     data = bytearray(size // 8 + 1)
     for slot in slots:
         data[slot >> 3] |= 1 << (slot & 7)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Trees that are alike for a request, which are searched once for all of them. Pure.
+"""Equivalence classes of trees: trees identical for a request are searched once. Pure.
 
 A cloud has thousands of hosts and few kinds of host. To a request, trees are of one *shape* if their
 providers, one by one in the order of their slots, have the same place in the tree, are good for the same
@@ -37,7 +37,7 @@ class Placed(NamedTuple):
     slots: Sequence[int]
 
     def expand(self) -> Candidate:
-        """The candidate with slots."""
+        """Return the candidate with slots."""
         return _renumber(self.pattern.candidate, self.slots.__getitem__)
 
 
@@ -49,7 +49,7 @@ def _renumber(candidate: Candidate, number: Callable[[int], int]) -> Candidate:
 
 
 class Patterns:
-    """What is found in the trees of one shape: in the first of them, when any of them wants one more."""
+    """The candidates of the trees of one shape, searched in the first of them when any needs one more."""
 
     def __init__(
         self, slots: Sequence[int], found: Iterator[Candidate | None], work: Work, cost: int
@@ -62,11 +62,11 @@ class Patterns:
         self._cost = cost
 
     def at(self, slots: Sequence[int]) -> Iterator[Placed | None]:
-        """The candidates of the tree with these slots."""
+        """Yield the candidates of the tree with these slots."""
         known, work, cost = self._known, self._work, self._cost
         number = 0
         while True:
-            # there may be more each time: the trees that are alike take turns in finding them
+            # there may be more each time: the trees of the shape take turns in finding them
             while number < len(known):
                 work.left -= cost
                 yield Placed(known[number], slots)
@@ -82,7 +82,7 @@ class Patterns:
 
 
 class Shapes:
-    """The shapes of the trees that one request is about."""
+    """The shapes of the trees that one request may use."""
 
     def __init__(
         self, snapshot: Snapshot, request: CandidateRequest, bits: Sequence[str], work: Work
@@ -96,29 +96,29 @@ class Shapes:
         self._traits = frozenset(
             trait for group in request.groups for any_of in group.traits.required for trait in any_of
         )
-        self._looks: dict[Kind, object] = {}
-        self._by_look: dict[object, Patterns] = {}
+        self._shapes: dict[Kind, object] = {}
+        self._by_shape: dict[object, Patterns] = {}
         self._by_outline: dict[Sequence[Kind], Patterns] = {}
 
     def patterns(self, root: int, make: Callable[[], Patterns]) -> Patterns:
-        """The patterns of a tree that no other lends to, made with ``make`` for the first tree of a shape."""
+        """Return the patterns of a closed tree, made with ``make`` for the first tree of a shape."""
         outline = self._snapshot.outline(root)
         patterns = self._by_outline.get(outline)
         if patterns is None:
             slots = self._snapshot.slots_of_tree(root)
-            look = tuple([self._look(kind, slot) for kind, slot in zip(outline, slots, strict=True)])
-            if look not in self._by_look:
-                self._by_look[look] = make()
-            self._by_outline[outline] = patterns = self._by_look[look]
+            shape = tuple([self._shape_of(kind, slot) for kind, slot in zip(outline, slots, strict=True)])
+            if shape not in self._by_shape:
+                self._by_shape[shape] = make()
+            self._by_outline[outline] = patterns = self._by_shape[shape]
         return patterns
 
-    def _look(self, kind: Kind, slot: int) -> object:
-        if kind not in self._looks:
-            self._looks[kind] = kind.place, self._describe(slot)
-        return self._looks[kind]
+    def _shape_of(self, kind: Kind, slot: int) -> object:
+        if kind not in self._shapes:
+            self._shapes[kind] = kind.place, self._describe(slot)
+        return self._shapes[kind]
 
     def _describe(self, slot: int) -> object:
-        """All that the search sees of a provider; more than enough is enough."""
+        """Return all that the search sees of a provider, where more than enough counts as enough."""
         node = self._snapshot.nodes[slot]
         # what takes any amount fits what there is room for, which is told by itself
         needs = () if self._snapshot.is_plain(slot) else self._needs

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who is calling: the two ways of telling, keystone and noauth2, and the request context made of the answer.
+"""Authentication: keystone and noauth2, and the request context made of the answer.
 
 Some paths are public: the root, because clients read the range of microversions there before they have a
 token, and what those ask who have none, such as load balancers.

@@ -57,7 +57,7 @@ Schema = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """What one application serves from; made by `deploy.loadapp`, shared by its requests."""
+    """The state of one application; made by `deploy.loadapp`, shared by its requests."""
 
     conf: ConfigOpts
     database: Database
@@ -85,7 +85,7 @@ class Request:
 
     @property
     def current(self) -> Current:
-        """What handlers search instead of the database."""
+        """Return the snapshot, which handlers search instead of the database."""
         return self.service.current
 
     def authorize(self, rule: str, target: Mapping[str, object] | None = None) -> None:
@@ -344,7 +344,7 @@ _TAG = re.compile("<.*?>", re.DOTALL)
 
 
 def strip_tags(text: str) -> str:
-    """What WebOb's function of this name returns, which takes as long as the text is, squared."""
+    """Return what WebOb's function of this name does, whose time is quadratic in the length of the text."""
     text = text.replace("\n", " ").replace("\r", "")
     text = _COMMENT.sub("", _replace_closed(_BREAK, "\n", text))
     return _replace_closed(_TAG, "", text)

@@ -152,7 +152,7 @@ for _path, _methods in ROUTES.items():
 
 
 def is_public(methods: Mapping[str, Endpoint]) -> bool:
-    """Whether a path is for everybody."""
+    """Return whether a path needs no authentication."""
     return all(endpoint.is_public for endpoint in methods.values())
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the providers have and what is used of it, for Prometheus: by class, by aggregate, and by provider.
+"""The inventories of the providers and their usage, for Prometheus: by class, by aggregate, and by provider.
 
 It is made of the snapshot, and kept for a second, by all workers together where they share a directory: so
 the database has one question a second of it at most, however many ask how often.
@@ -155,7 +155,7 @@ def _try_to_lock(file: IO[str]) -> bool:
 
 
 class _Sums(NamedTuple):
-    """What there is in all of one class."""
+    """The sums of one resource class."""
 
     inventory: int = 0
     reserved: int = 0

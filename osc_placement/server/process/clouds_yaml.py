@@ -39,7 +39,7 @@ class CannotMerge(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What a file will be."""
+    """The text that a file will have."""
 
     path: Path
     text: str
@@ -100,7 +100,7 @@ def _read_clouds(text: str) -> dict[str, Any]:
 
 
 def _is_ours(cloud: Any, url: str) -> bool:
-    """Whether an entry may be of an earlier server: one of this machine, or of the address of this one."""
+    """Return whether an entry may be of an earlier server: on this machine, or at this address."""
     try:
         host = urlsplit(cloud["auth"]["endpoint"]).hostname or ""
         known = (cloud["auth_type"], cloud["auth"]["token"]) == (AUTH_TYPE, TOKEN)

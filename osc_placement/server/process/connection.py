@@ -51,7 +51,7 @@ _CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 
 class State(enum.Enum):
-    """Who has the connection, and what it waits for."""
+    """The owner of a connection, and what the connection waits for."""
 
     #: the loop has it: nothing of a request has arrived
     IDLE = enum.auto()
@@ -114,7 +114,7 @@ class Connection:
 
     @property
     def has_more(self) -> bool:
-        """Whether bytes of a next request are here already."""
+        """Return whether bytes of a next request are here already."""
         return bool(self._incoming)
 
     def receive(self) -> bool:
@@ -284,7 +284,7 @@ def _expects(request: Any) -> bool:
 
 
 class _Arrived(Unreader):  # type: ignore[misc]  # it has no annotations
-    """What gunicorn reads a request from: bytes that are here."""
+    """The bytes that are received, from which gunicorn reads a request."""
 
     def __init__(self, head: bytes) -> None:
         super().__init__()

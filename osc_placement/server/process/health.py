@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What has to be so before requests can be answered: brought about where possible, and asked about."""
+"""The conditions for answering requests: brought about where possible, and checked."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ READ_ONLY: Final = "The database is read-only: changes are answered with 503, re
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What is not as it has to be: ``database``, ``schema`` or ``snapshot``, and why."""
+    """A condition that does not hold, ``database``, ``schema`` or ``snapshot``, and why."""
 
     check: str
     reason: str
@@ -43,7 +43,7 @@ class Fault:
 
 
 class Health:
-    """Whether the service can answer; one for each application."""
+    """The checks whether an application can answer."""
 
     def __init__(self, database: Database, current: Current) -> None:
         """Look at nothing yet."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the server counts of its own work, in the text format of Prometheus.
+"""The metrics of the server's own work, in the text format of Prometheus.
 
 The worker processes of one service count into files of one directory, so that each of them can tell what all
 did: that is prometheus_client's multiprocess mode. It is on where the environment names the directory, which
@@ -184,7 +184,7 @@ def _forget_the_dead(directory: Path, forget: Callable[[int, str], object]) -> N
 
 
 def _is_ours(pid: int) -> bool:
-    """Whether a process is there; one of somebody else has the id of one that ended."""
+    """Return whether a process exists; that of another user may have the id of one that ended."""
     try:
         os.kill(pid, 0)
     except (ProcessLookupError, PermissionError):

@@ -40,7 +40,7 @@ class Sources:
 
     @property
     def is_configured(self) -> bool:
-        """Whether somebody says where the configuration is."""
+        """Return whether a caller says where the configuration is."""
         return bool(self.config_files or self.config_dirs or configuration.named_config_dir())
 
 
@@ -56,7 +56,7 @@ def read_configuration(sources: Sources) -> cfg.ConfigOpts:
 
 
 def improvise_configuration(sources: Sources) -> cfg.ConfigOpts:
-    """What holds where nothing is configured: a SQLite file made at need, and no authentication.
+    """Return what is used if nothing is configured: a SQLite file made at need, and no authentication.
 
     :raises CannotRun: a variable of the environment has a value that is none
     """
@@ -165,5 +165,5 @@ def _reason(error: BaseException) -> str:
 
 
 def in_one_line(error: BaseException) -> str:
-    """What an error says, without the breaks that libraries put into it."""
+    """Return the message of an error, without the breaks that libraries put into it."""
     return " ".join(str(error).split())

@@ -30,7 +30,7 @@ def format_url(host: str, port: int) -> str:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether an address is one that nobody but this machine reaches."""
+    """Return whether an address is reached from this machine only."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -39,7 +39,7 @@ def is_loopback(host: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Announcement:
-    """What the line says of the server that listens on this address."""
+    """The line that says that the server which listens on this address is ready."""
 
     conf: ConfigOpts
     workers: int

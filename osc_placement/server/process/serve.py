@@ -52,7 +52,7 @@ TRIAL_SECONDS = 10
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What the command line says."""
+    """The options of the command line."""
 
     sources: Sources
     host: str
@@ -224,7 +224,7 @@ def _forget_log_levels(conf: ConfigOpts) -> None:
 
 
 class _Log(Logger):  # type: ignore[misc]  # it has no annotations
-    """What gunicorn has to say, where everything else is logged, and in the same form."""
+    """The log of gunicorn, written where everything else is logged, in the same form."""
 
     def setup(self, cfg: Any) -> None:
         """Leave the handlers to oslo.log."""

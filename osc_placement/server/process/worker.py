@@ -462,7 +462,7 @@ class _Answer:
 
     @property
     def has_begun(self) -> bool:
-        """Whether a part of it may have been sent."""
+        """Return whether a part of it may have been sent."""
         return self._response is not None and self._response.headers_sent
 
     def begin(self) -> None:

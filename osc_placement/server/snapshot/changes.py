@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which providers' rows are others than those that were read before, finding out with as little as possible.
+"""The search for providers whose rows changed since the last snapshot, which reads as little as possible.
 
-1. Those that this server changed last are looked at: if they make up all of the difference between the sums
-   of the fingerprints, they are all there is. How they are found need not be right, then: the time of a
-   change is that of the clock of whoever made it, and a transaction may be committed long after it.
-2. Otherwise providers are compared in blocks of ids, by the same sums, and row by row in the blocks that
-   differ.
+1. Read the rows that this server changed last. If they account for the whole difference between the sums of
+   the fingerprints, nothing else changed. The order need not be right, then: times of changes are those of
+   the clock of the host that made them, and a transaction may be committed long after.
+2. Otherwise compare providers in blocks of ids, by the same sums, and row by row in the blocks that differ.
 
 PERF: with eight clients that claim, the first took 0.6 ms of processor time, where the second took 2.2.
 """
@@ -32,9 +31,9 @@ if TYPE_CHECKING:
 
 #: providers whose ids differ in the last bits only are one block, in which changes are looked for together
 BLOCK_BITS: Final = 5
-#: with more ids than that in question, reading everything is as cheap, and databases limit parameters
+#: with more ids than that, reading everything is as cheap, and databases limit parameters
 MANY: Final = 4000
-#: how many of those that were changed last are looked at
+#: how many of the last changed rows are read
 _RECENT: Final = 8
 
 
@@ -47,7 +46,7 @@ class Rows:
 
     @classmethod
     def of(cls, by_id: Mapping[int, Row]) -> Rows:
-        """The rows with their sums."""
+        """Return the rows with their sums."""
         blocks: dict[int, list[Numbers]] = {}
         for row in by_id.values():
             blocks.setdefault(row.id >> BLOCK_BITS, []).append(_numbers(row))
@@ -56,7 +55,7 @@ class Rows:
 
 @dataclass(frozen=True, slots=True)
 class RowChanges:
-    """The rows as they are now, the ids of those that are new or others, and of those that are gone."""
+    """The rows as they are now, with the ids of those that are new or changed, and of those deleted."""
 
     rows: Rows
     changed: frozenset[int] = frozenset()
@@ -66,7 +65,7 @@ class RowChanges:
 def find_changed_rows(
     conn: Connection, old: Rows, before: Fingerprint, taken: Fingerprint, *, revisions_kept: bool
 ) -> RowChanges:
-    """What is another than in rows that were read under the fingerprint ``before``."""
+    """Find what changed since the rows ``old`` were read together with the fingerprint ``before``."""
     if (taken.providers, taken.revisions) == (before.providers, before.revisions):
         return RowChanges(old)
     recent = _find_recent(conn, old, before, taken) if revisions_kept else None
@@ -74,7 +73,7 @@ def find_changed_rows(
 
 
 def _numbers(row: Row) -> Numbers:
-    """Return what the sums are of: as the fingerprint, the revision, and the time of the last change."""
+    """Return what a row adds to the sums of the fingerprint."""
     of_row = fingerprint.provider_numbers(row.id, row.generation, row.hash)
     return 1, *of_row, *fingerprint.revision_numbers(row.revision, row.changed_at)
 
@@ -84,7 +83,7 @@ def _sum(numbers: Iterable[Numbers]) -> Numbers:
 
 
 def _find_recent(conn: Connection, old: Rows, before: Fingerprint, taken: Fingerprint) -> RowChanges | None:
-    """The changes, if they are all to providers known that this server changed of late; None if not."""
+    """Return the changes if this server made all of them of late to known providers, None otherwise."""
     last = read_last_changed(conn, _RECENT)
     read = {id_: row for id_, row in last.items() if id_ in old.by_id and old.by_id[id_] != row}
     differences = {id_: _difference(old.by_id[id_], row) for id_, row in read.items()}
@@ -126,7 +125,7 @@ def _ids_in(blocks: Iterable[int]) -> list[int]:
 
 
 def _sum_blocks(conn: Connection, revisions_kept: bool) -> dict[int, Numbers]:
-    """The sums of each block of providers."""
+    """Return the sums of each block of providers."""
     key = conn.dialect.name
     if key not in _block_texts:
         queries = _provider_blocks(dialects.of(conn)), _revision_blocks()
@@ -151,6 +150,6 @@ def _provider_blocks(dialect: Dialect) -> sa.Select[Any]:
 def _revision_blocks() -> sa.Select[Any]:
     own = provider_revisions.c
     block = own.provider_id.op(">>")(sa.literal_column(str(BLOCK_BITS)))
-    # those of providers that are gone are not of interest
+    # revisions of deleted providers do not count
     present = provider_revisions.join(resource_providers, resource_providers.c.id == own.provider_id)
     return sa.select(block, *fingerprint.revision_sums()).select_from(present).group_by(block)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A few numbers that differ after anything has changed that a snapshot shows, whoever changed it.
+"""The fingerprint: sums that change with everything a snapshot shows, whichever program changed it.
 
 They are read by one statement, so they are of one moment. Its cost grows with the tables, at about a third of
 a microsecond a row.
@@ -48,7 +48,7 @@ Numbers = tuple[int, ...]
 
 
 class Fingerprint(NamedTuple):
-    """The numbers, by what they tell about.
+    """The sums, by the table that they are about.
 
     :ivar consumers: the sum of the weighted hashes of consumers
     :ivar revisions: the sums over `revision`'s table: of ``revision``, of ``changed_at``, and of
@@ -71,7 +71,7 @@ class Fingerprint(NamedTuple):
 
 
 def take(conn: Connection, *, revisions_kept: bool) -> Fingerprint:
-    """The fingerprint of what this connection sees."""
+    """Return the fingerprint of what this connection sees."""
     key = conn.dialect.name, revisions_kept
     if key not in _texts:
         _texts[key] = to_text(_statement(dialects.of(conn), revisions_kept), conn.dialect)
@@ -92,7 +92,7 @@ _texts: dict[tuple[str, bool], str] = {}
 
 
 def to_text(statement: sa.Select[Any], dialect: sa.Dialect) -> str:
-    """A statement without parameters as the text that the driver sends."""
+    """Return a statement without parameters as the text that the driver sends."""
     return str(statement.compile(dialect=dialect, compile_kwargs={"literal_binds": True}))
 
 

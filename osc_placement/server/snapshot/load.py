@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Loading the view of the cloud that is searched, whole or as far as it changed, from one state.
+"""Reading the snapshot from the database, whole or as far as it changed.
 
-`load` and `refresh` run in one read transaction, whose first statement takes the fingerprint; so a
-fingerprint and the view kept under it are of one moment. A refresh looks only at what can have changed:
+`load` and `refresh` run in one read transaction, whose first statement takes the fingerprint, so the
+fingerprint and the snapshot kept with it belong to one moment. A refresh reads only what can have changed:
 
 1. Inventories, traits, memberships and usage are read for providers whose row or revision differs
    (`changes`), whatever the sums say; usage alone, where the revision says that this server changed
-   nothing else and the generation that nobody else did.
-2. Usage is read for all if somebody else has changed usage: a generation moved further than this server moved
-   it, or consumers came or went that it does not account for (see `revision`). That is when another program
-   writes to the database; it costs a scan of the allocations' index.
+   nothing else, and the generation says that no other program did.
+2. Usage is read for all if another program changed usage: a generation was incremented more often than this
+   server did, or consumers were created or deleted that it does not account for (see `db.revision`). It
+   costs a scan of the allocations' index.
 3. Memberships are read for all if their numbers differ, as other programs change them without a trace in the
    provider's row: a rare change, and cheap to read.
 4. Everything is read again if a class was renamed, and if it is another database.
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """A snapshot, and what has to be known to refresh it; nothing in it is changed once it is made.
+    """A snapshot, and what a refresh has to know of it; nothing in it changes once it is made.
 
     :ivar class_names: the resource classes there are, by id
     :ivar trait_names: the traits there are
@@ -61,7 +61,7 @@ class Loaded:
     memberships: Mapping[int, tuple[str, ...]]
 
     def check_names(self, trait_names: Collection[str], classes: Collection[str]) -> None:
-        """Return if all of these exist.
+        """Check that all of these exist.
 
         :raises errors.TraitNotFound: a trait does not
         :raises errors.ResourceClassNotFound: a class does not
@@ -75,7 +75,7 @@ class Loaded:
 
 
 def load(conn: Connection, *, revisions_kept: bool) -> Loaded:
-    """All providers, with what they have, offer and belong to."""
+    """Return all providers, with what they have, offer and belong to."""
     taken = fingerprint.take(conn, revisions_kept=revisions_kept)
     return _load(conn, taken, revisions_kept)
 
@@ -94,7 +94,7 @@ def _load(conn: Connection, taken: Fingerprint, revisions_kept: bool) -> Loaded:
 
 
 def refresh(conn: Connection, old: Loaded, *, revisions_kept: bool) -> Loaded:
-    """What `load` would give, reading only what can have changed since."""
+    """Return what `load` would return, reading only what can have changed since."""
     taken = fingerprint.take(conn, revisions_kept=revisions_kept)
     if taken == old.fingerprint:
         return old
@@ -116,7 +116,7 @@ def refresh(conn: Connection, old: Loaded, *, revisions_kept: bool) -> Loaded:
 
 @dataclass(frozen=True, slots=True)
 class _Changes:
-    """What differs from what was loaded.
+    """The differences from what was loaded.
 
     :ivar found: of the rows of providers
     :ivar used: ids of providers of which nothing differs but what is used of them
@@ -160,7 +160,7 @@ def _unless_many(ids: Collection[int]) -> list[int] | None:
 def _changed_nodes(
     conn: Connection, old: Loaded, changes: _Changes, class_names: Mapping[int, str]
 ) -> list[Node]:
-    """The nodes that are others now, with what had to be read of them."""
+    """Return the nodes that changed, reading what is needed of them."""
     rows, used = changes.found.rows.by_id, changes.used
     nodes = _reread(conn, changes, changes.found.changed - used, class_names)
     usage: dict[int, dict[str, int]] = {}
@@ -182,7 +182,7 @@ def _changed_nodes(
 def _reread(
     conn: Connection, changes: _Changes, changed: Collection[int], class_names: Mapping[int, str]
 ) -> dict[int, Node]:
-    """The nodes with these ids, all of them anew: one may be another provider, with the id of one deleted."""
+    """Read the nodes with these ids anew: one may be a new provider with the id of a deleted one."""
     if not changed:
         return {}
     ids = _unless_many(changed)
@@ -200,7 +200,7 @@ def _reread(
 
 
 def _by_provider(usage: Usage, class_names: Mapping[int, str]) -> dict[int, dict[str, int]]:
-    """Amounts by name of class, by id of provider."""
+    """Return the amounts by name of class, by id of provider."""
     by_provider: dict[int, dict[str, int]] = {}
     for (id_, class_id), amount in usage.items():
         if class_id in class_names:
@@ -215,7 +215,7 @@ def _with_use(stocks: Mapping[str, Stock], used: Mapping[str, int]) -> dict[str,
 def _apply_usage(
     old: Loaded, changes: _Changes, nodes: dict[int, Node], usage: Mapping[int, Mapping[str, int]]
 ) -> None:
-    """Bring the usage of every node up to date, in ``nodes`` where it is another."""
+    """Put the nodes whose usage changed into ``nodes``."""
     for id_ in changes.found.rows.by_id:
         node = nodes.get(id_) or old.snapshot.node(id_)
         used = usage.get(id_, {})

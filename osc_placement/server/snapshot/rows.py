@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reading what a snapshot is made of, about all providers or some; each function is one statement."""
+"""The statements that read a snapshot, of all providers or of some; one in each function."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ Usage = dict[tuple[int, int], int]
 
 
 class Row(NamedTuple):
-    """A provider's row, and what `revision` counts of it."""
+    """A provider's row, and its row of `db.revision`."""
 
     id: int
     uuid: str
@@ -54,11 +54,11 @@ class Row(NamedTuple):
 
     @property
     def moves_of_others(self) -> int:
-        """How far the generation has moved that this server did not move it."""
+        """Return how often other programs incremented the generation."""
         return self.generation - self.generation_moves
 
     def differs_in_use_only(self, old: Row) -> bool:
-        """Return whether nothing has changed since but what is used of the provider (see `revision`).
+        """Return whether nothing changed since but what is used of the provider (see `db.revision`).
 
         On SQLite, which may give the id to another, and on PostgreSQL the hash is of the time of the change
         too, so that only what moves no generation is such a change.
@@ -72,19 +72,19 @@ class Row(NamedTuple):
 
 
 class _Read:
-    """A statement about all providers, and the same about some of them; made once, as making takes longer."""
+    """A statement about all providers and the same about some, built once as building takes long."""
 
     def __init__(self, query: sa.Select[Any], provider_id: sa.ColumnElement[int]) -> None:
         self._all = query
         self._some = query.where(provider_id.in_(sa.bindparam("ids", expanding=True)))
 
     def run(self, conn: Connection, ids: Collection[int] | None) -> Any:
-        """The rows about the providers with these ids, or about all."""
+        """Return the rows about the providers with these ids, or about all."""
         return conn.execute(self._all) if ids is None else conn.execute(self._some, {"ids": list(ids)})
 
 
 def read_rows(conn: Connection, ids: Collection[int] | None, revisions_kept: bool) -> dict[int, Row]:
-    """The row of each provider."""
+    """Return the row of each provider by id."""
     key = conn.dialect.name, revisions_kept
     if key not in _rows:
         _rows[key] = _Read(_select_rows(dialects.of(conn), revisions_kept), resource_providers.c.id)
@@ -131,7 +131,7 @@ def _row(fields: str, modified: datetime | None) -> tuple[int, Row]:
 
 
 def read_last_changed(conn: Connection, most: int) -> dict[int, Row]:
-    """The rows of the providers that this server changed last, by the clocks of whoever did."""
+    """Return the rows of the providers that this server changed last, by the clocks of its hosts."""
     key = conn.dialect.name, most
     if key not in _last_changed:
         _last_changed[key] = _select_last_changed(dialects.of(conn), most)
@@ -149,18 +149,18 @@ def _select_last_changed(dialect: Dialect, most: int) -> sa.Select[Any]:
 
 
 def read_class_names(conn: Connection) -> dict[int, str]:
-    """Every resource class, by id."""
+    """Return every resource class by id."""
     query = sa.select(resource_classes.c.id, resource_classes.c.name)
     return dict(conn.execute(query).all())
 
 
 def read_trait_names(conn: Connection) -> frozenset[str]:
-    """Every trait."""
+    """Return every trait."""
     return frozenset(conn.scalars(sa.select(traits.c.name)))
 
 
 def _with_ids(provider_id: sa.ColumnElement[int], *values: sa.ColumnElement[Any]) -> sa.Select[Any]:
-    """Each combination of values, and before them, as one text, the ids of the providers that have it.
+    """Select each combination of values, after a text with the ids of the providers that have it.
 
     PERF: providers have much in common, and drivers take microseconds for each row; the snapshot of 10,000
     takes 0.31 s to load, and took 0.56. MySQL cuts such a text off after 1,024 characters: 64 ids are less.
@@ -177,7 +177,7 @@ _USAGE: Final = _Read(
 
 
 def read_usage(conn: Connection, ids: Collection[int] | None = None) -> Usage:
-    """How much is used of each inventory, or of what was one, of these providers or of all."""
+    """Return how much is used of each inventory, or former one, of these providers or of all."""
     found = (map(int, packed.split()) for (packed,) in _USAGE.run(conn, ids))
     return {(id_, class_id): used for id_, class_id, used in found}
 
@@ -190,7 +190,7 @@ _STOCKS: Final = _with_ids(_STOCK_KEY[0], *_STOCK_VALUES).order_by(_STOCK_KEY[1]
 def read_stocks(
     conn: Connection, ids: Collection[int] | None, class_names: Mapping[int, str]
 ) -> dict[int, dict[str, Stock]]:
-    """Each provider's inventories with what is used of them, by name of class."""
+    """Return each provider's inventories with what is used of them, by name of class."""
     # PERF: thousands of hosts have the same inventory; one object for all saves memory
     known: dict[tuple[Any, ...], Inventory] = {}
     stocks: dict[int, dict[str, Stock]] = {}
@@ -227,7 +227,7 @@ _TRAITS: Final = _Read(
 
 
 def read_traits(conn: Connection, ids: Collection[int] | None) -> dict[int, tuple[str, ...]]:
-    """Each provider's traits."""
+    """Return each provider's traits."""
     return _gather(_TRAITS.run(conn, ids))
 
 
@@ -246,7 +246,7 @@ def read_memberships(conn: Connection, ids: Collection[int] | None) -> dict[int,
 
 
 def _gather(rows: Iterable[Any]) -> dict[int, tuple[str, ...]]:
-    """Names by provider; equal lists are one object, as thousands of hosts have the same."""
+    """Return the names by provider; equal lists are one object, as thousands of hosts have the same."""
     names: dict[int, list[str]] = {}
     for listed, _, name in rows:
         for id_ in map(int, listed.split(",")):

@@ -118,7 +118,7 @@ class _Requests:
 
 
 class _Summaries:
-    """What there is to know of the providers that candidates are about."""
+    """The summaries of the providers of candidates."""
 
     def __init__(self, view: Snapshot, wanted: CandidateRequest, version: Version) -> None:
         self._view = view

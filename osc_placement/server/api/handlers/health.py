@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What load balancers and supervisors ask: does it live, and can it answer? Public: they have no token."""
+"""Liveness and readiness for load balancers and supervisors. Public: they have no token."""
 
 from __future__ import annotations
 

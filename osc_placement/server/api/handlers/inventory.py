@@ -48,7 +48,7 @@ def read_inventories(by_class: Mapping[str, Any]) -> dict[str, Inventory]:
 
 
 def may_reserve_all(request: Request) -> bool:
-    """Whether an inventory may leave nothing to allocate."""
+    """Return whether an inventory may leave nothing to allocate."""
     return request.version >= microversion.RESERVED_UP_TO_TOTAL
 
 

@@ -21,7 +21,7 @@ from osc_placement.server.errors import Answer, answering
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """What a change may have in it: who may change that, its schema, and how its errors are answered."""
+    """One part of a change: its policy rule, its schema, and how its errors are answered."""
 
     rule: str
     schema: Schema
