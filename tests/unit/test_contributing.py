@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from osc_placement import microversion
-from osc_placement.migrate import registry
+from osc_placement.migrate.migrations import registry
 from osc_placement.server.api import routes
 
 ROOT = pathlib.Path(__file__).parents[2]
