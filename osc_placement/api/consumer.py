@@ -34,7 +34,7 @@ class Consumer:
     project_id: str | None = None
     user_id: str | None = None
     consumer_type: str | None = None
-    allocations: Allocations = field(default_factory=dict)
+    allocations: Allocations = field(default_factory=dict, hash=False)
 
     @property
     def name(self) -> str:

@@ -13,13 +13,15 @@ from osc_placement.api.concurrency import CONCURRENCY
 
 #: seconds: twelve days, as a socket takes no timeout of more than 24
 _LONGEST_TIMEOUT: Final = 1e6
+#: digits of the largest number that is read; Python refuses to convert some thousand
+_MOST_DIGITS: Final = 19
 
 
 def _make_number_reader(words: str, least: int = 0, most: float = math.inf) -> Callable[[str], int]:
     """Return a reader of whole numbers in a range, which ``words`` describe in the message."""
 
     def read(text: str) -> int:
-        if not text.isdecimal() or not least <= int(text) <= most:
+        if not text.isdecimal() or len(text) > _MOST_DIGITS or not least <= int(text) <= most:
             raise argparse.ArgumentTypeError(f"must be {words}, not {text!r}")
         return int(text)
 

@@ -103,7 +103,7 @@ class Worker:
         last: object = None
         while self._goes_on():
             self._current.get()
-            mark = self._current._mark
+            mark = self._current._marker
             self._count("looks")
             self._count("marks kept", mark is not None and mark == last)
             last = mark

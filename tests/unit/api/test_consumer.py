@@ -92,3 +92,8 @@ def test_other_conflicts_are_for_the_caller(generation, code):
     with pytest.raises(Conflict):
         send_new_consumers(refuse(documents, sent, code=code), documents)
     assert len(sent) == 1
+
+
+def test_consumers_can_be_in_a_set():
+    """As providers can, the other subjects of changes."""
+    assert {CONSUMER, replace(CONSUMER)} == {CONSUMER}
