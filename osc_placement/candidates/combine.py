@@ -8,14 +8,15 @@ The groups are decided one after the other (backtracking). A choice is dropped a
 3. The providers of groups tied by ``same_subtree`` are all below one of them. While some are undecided, one
    that may yet become the top has to be above all that are decided.
 
-What is left possible depends only on what has been taken so far, not on who took it, nor on which of several
-identical devices it was taken from: those side by side, with the same free capacity, and good for the same
-groups. A state from which nothing was found is remembered in these terms, so that seventeen groups over
-sixteen identical devices are rejected after seventeen states and not after all permutations.
+The candidates that remain possible depend only on the amounts taken so far, not on the groups that took them,
+nor on which of several identical devices they were taken from. Devices are identical if they are in the same
+tree, have the same free capacity, traits and aggregates, and satisfy the same groups. A state that gave no
+result is remembered in these terms, so that seventeen groups over sixteen identical devices are rejected
+after seventeen states and not after all permutations.
 
-Each match tried is a step of `Work`, and what takes long for many groups is charged besides. A search that
-finds nothing for long pauses, so that other anchors have their turn, and the work of a request is bounded:
-what a client asks for, it cannot hold a worker with.
+Each match tried is a step of `Work`; operations whose time grows with the number of groups are charged as
+well. A search that finds nothing for long pauses, so that other anchors have their turn, and the work of a
+request is bounded: no request of a client can keep a worker busy for long.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ class Line(NamedTuple):
 
 
 class Match(NamedTuple):
-    """One way to satisfy one group: the providers that do, and what each gives."""
+    """One way to satisfy one group: the providers, and the amounts taken from each."""
 
     slots: tuple[int, ...]
     lines: tuple[Line, ...]
@@ -52,13 +53,13 @@ class Candidate(NamedTuple):
 class Work:
     """The steps that a search may still do, of some microseconds each."""
 
-    #: steps without a candidate after which others have their turn
+    #: number of steps without a candidate after which other anchors have their turn
     PAUSE = 500
-    #: what is charged besides, in parts of a step
+    #: number of parts in a step, the unit of `charge`
     PARTS = 4
 
     def __init__(self, steps: int) -> None:
-        """Allow so many steps."""
+        """Allow this number of steps."""
         self.left = steps
         self._until_pause = self.PAUSE
         self._parts = 0
@@ -78,12 +79,12 @@ class Work:
         return True
 
     def charge(self, parts: int) -> None:
-        """Count what is done besides steps, in parts of one."""
+        """Count other work than steps, in parts of a step."""
         steps, self._parts = divmod(self._parts + parts, self.PARTS)
         self.left -= steps
 
 
-#: what an anchor gives when it wants others to have their turn
+#: the value that an anchor yields to let other anchors have their turn
 PAUSED = None
 
 
@@ -96,7 +97,7 @@ def combine(
 ) -> Iterator[Candidate | None]:
     """Yield the candidates made of one match per group, in the order of the request's groups.
 
-    :param matches: for each group the ways to satisfy it, to be gone through any number of times
+    :param matches: for each group the ways to satisfy it; each is iterated over any number of times
     :param equivalence: the equivalence class of each device, by slot
     """
     if len(matches) == 1 and not request.same_subtrees:
@@ -115,7 +116,7 @@ class _Tie:
     def __init__(self, groups: Sequence[int], tops: frozenset[int]) -> None:
         self.groups = frozenset(groups)
         self.last = max(groups)
-        #: before each group decided so far: those above all decided, and the ones that are used
+        #: before each group decided so far: the providers above all that are decided, and the providers used
         self.above: list[frozenset[int]] = [tops]
         self.used: list[frozenset[int]] = [frozenset()]
 
@@ -174,12 +175,12 @@ class _Combination:
         return ties
 
     def extend(self) -> Iterator[Candidate | None]:
-        """Yield every candidate that begins with what is chosen."""
+        """Yield every candidate that begins with the matches chosen so far."""
         depth = len(self._chosen)
         if depth == len(self._matches):
             yield self._candidate()
             return
-        # PERF: a state is made of what is taken; where nothing has failed yet, none need be
+        # PERF: making a state takes time, and without a failed state there is nothing to compare it with
         if self._dead and self._state() in self._dead:
             return
         found = False
@@ -204,9 +205,9 @@ class _Combination:
         if isolating and match.slots[0] in self._isolated:
             return False
         for slot, name, amount in match.lines:
-            # by itself it fits, or it would not be a match
+            # a match fits by itself, so only the sum of several has to be compared
             before = amounts.get((slot, name))
-            if before is not None and before + amount > self._snapshot.nodes[slot].stocks[name].room:
+            if before is not None and before + amount > self._snapshot.nodes[slot].stocks[name].free_capacity:
                 return False
         if self._ties and not self._tie(match, depth):
             return False
@@ -244,7 +245,7 @@ class _Combination:
                 del self._amounts[slot, name]
 
     def _state(self) -> object:
-        """Return what decides which candidates are left, in which identical devices are not told apart."""
+        """Return a key of the remaining candidates, which is equal for identical devices."""
         self._work.charge((len(self._amounts) + len(self._isolated) + len(self._ties)) // 4)
         taken: dict[int, list[object]] = {}
         for (slot, name), amount in self._amounts.items():
@@ -254,7 +255,7 @@ class _Combination:
         equivalence = self._equivalence
         counts: dict[object, int] = {}
         for slot, items in taken.items():
-            # with ties, identical devices are told apart
+            # ties depend on the provider itself, so identical devices are not equivalent
             device = slot if self._ties else equivalence.get(slot, slot)
             key = device, frozenset(items)
             counts[key] = counts.get(key, 0) + 1
@@ -262,7 +263,7 @@ class _Combination:
         return len(self._chosen), frozenset(counts.items()), ties
 
     def _candidate(self) -> Candidate:
-        # what it takes to put it together, and into an answer, is work as well
+        # assembling and rendering the candidate is work as well
         self._work.left -= len(self._groups)
         lines = tuple([Line(slot, name, amount) for (slot, name), amount in self._amounts.items()])
         mappings = tuple(

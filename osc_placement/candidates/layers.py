@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The layers of a snapshot, each replaced whole by a refresh that changes what it is made of. Pure.
+"""The layers of a snapshot; a refresh replaces a whole layer if its source data changed. Pure.
 
-`Topology` is made of the places of providers, `Contents` of what they have, `Sharing` of their traits and
-aggregates, and `Derived` of all that a provider holds. Each fills its caches as it is asked; what is in them
-stays true for as long as the layer is used.
+`Topology` is computed from the places of providers in trees, `Contents` from their inventories, traits and
+aggregates, `Sharing` from traits and aggregates alone, and `Derived` from everything. Each layer fills its
+caches on demand; their entries are valid for as long as the layer is used.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 #: providers with this trait share their inventory with the members of their aggregates
 SHARING_TRAIT: Final = "MISC_SHARES_VIA_AGGREGATE"
 
-#: how many sets of roots are kept at most, of a few kilobytes each
+#: the largest number of sets of roots to keep, of a few kilobytes each
 _KNOWN_ROOTS: Final = 64
 
 #: an index: slots by the name of a class, a trait or an aggregate
@@ -30,7 +30,7 @@ Index = dict[str, list[int]]
 
 
 class Kind:
-    """An equivalence class of providers, which no search tells apart: one object for all of them.
+    """An equivalence class of providers that are identical for every search.
 
     :ivar place: whether it is the root, and where in the tree its parent is
     """
@@ -44,7 +44,7 @@ class Topology:
     """The providers by slot, and the trees that they form.
 
     :ivar in_tree: the providers of each tree, ascending, by the slot of its root
-    :ivar single: the roots that are all of their tree
+    :ivar single: the roots of trees of one provider
     :ivar lineages: each provider and everything above it, by slot; filled by `Snapshot.lineage`
     """
 
@@ -73,7 +73,7 @@ class Topology:
     def roots_of(self, mask: Mask) -> Mask:
         """Return the roots of the trees that these providers are in.
 
-        PERF: the last ones are kept, for identical groups, and requests after each other, ask for the same.
+        PERF: the last results are kept, because identical groups and consecutive requests ask for the same.
         Eight groups on 1,000 hosts with sixteen devices each took 32 ms without, and take 18.
         """
         roots = mask & self.roots
@@ -109,7 +109,7 @@ class Contents:
                 self._by_aggregate.setdefault(aggregate, []).append(slot)
 
     def replace(self, changed: Mapping[int, Node]) -> Contents:
-        """Return the contents with other nodes in these slots."""
+        """Return contents with the nodes in these slots replaced."""
         new = object.__new__(Contents)
         nodes = list(self.nodes)
         new.nodes = nodes
@@ -127,7 +127,7 @@ class Contents:
     def _move(
         self, kind: str, index: Index, slot: int, before: Collection[str], after: Collection[str]
     ) -> None:
-        """Take a provider out of the sets it was in and put it in those it is in now."""
+        """Move a provider from the sets it was in to the sets it is in now."""
         if before == after:
             return
         masks = self._masks
@@ -141,15 +141,15 @@ class Contents:
 
     def _mask(self, kind: str, name: str, index: Index) -> Mask:
         if name not in index:
-            # clients may ask for any number of names
+            # a result for an unknown name is not cached, as clients may ask for any number of names
             return 0
         key = kind, name
         if key not in self._masks:
             self._masks[key] = mask_of(index[name], len(self.nodes))
         return self._masks[key]
 
-    def with_room(self, resource_class: str) -> Mask:
-        """Return the providers that have some of a class left."""
+    def with_free_capacity(self, resource_class: str) -> Mask:
+        """Return the providers with free capacity of a class."""
         return self._mask("class", resource_class, self.by_class)
 
     def with_any_trait(self, traits: Iterable[str]) -> Mask:
@@ -172,7 +172,7 @@ class Sharing:
 
     :ivar providers: those that share their inventory through their aggregates
     :ivar closed: the roots of the trees that no provider shares with, and that share with none
-    :ivar lone: the roots that are all of their tree, and closed
+    :ivar lone: the closed roots of trees of one provider
     :ivar anchors: the roots of the trees that a provider with these aggregates shares with; filled by
         `Snapshot.anchors_of`
     """
@@ -188,18 +188,18 @@ class Sharing:
 
 
 class Derived:
-    """Values computed of each provider; a refresh takes over those of the providers that did not change.
+    """Values computed for each provider; a refresh keeps those of the providers that did not change.
 
-    :ivar rooms: of each class, the free capacity of each provider; filled by `Snapshot.rooms`
+    :ivar free_capacity: of each class, the free capacity of each provider; filled by `Snapshot.free_capacity`
     :ivar plain: of each provider 2 if it takes any amount that fits, 1 if not, 0 if not known yet
     :ivar memos: by key, a variant and a value for each provider (see `Snapshot.memo`)
-    :ivar outlines: the kinds of the providers of a tree, by root; filled by `Snapshot.outline`
-    :ivar kinds: each stays for as long as a tree is known to have it
+    :ivar outlines: the `Kind` of each provider of a tree, by root; filled by `Snapshot.outline`
+    :ivar kinds: every `Kind` by what it is equal in; an entry lives while a tree in ``outlines`` refers to it
     """
 
     def __init__(self, size: int) -> None:
-        """Know nothing of so many providers."""
-        self.rooms: dict[str, list[int]] = {}
+        """Start without values for this number of providers."""
+        self.free_capacity: dict[str, list[int]] = {}
         self.plain = bytearray(size)
         self.memos: dict[Hashable, tuple[str, list[Any]]] = {}
         self.outlines: dict[int, tuple[Kind, ...]] = {}
@@ -207,17 +207,17 @@ class Derived:
         self._last_modified: tuple[datetime | None] | None = None
 
     def replace(self, changed: Mapping[int, Node], roots: Iterable[int]) -> Derived:
-        """Return the values without those of changed providers, and of the trees with these roots.
+        """Return the values except those of changed providers and of the trees with these roots.
 
-        What is looped over is copied first: requests that still use the snapshot before add to it.
+        A dictionary is copied before iterating, because requests that still use the old snapshot add to it.
         """
         new = object.__new__(Derived)
-        new.rooms = {}
-        for name, column in dict(self.rooms).items():
-            new.rooms[name] = copy = list(column)
+        new.free_capacity = {}
+        for name, column in dict(self.free_capacity).items():
+            new.free_capacity[name] = copy = list(column)
             for slot, node in changed.items():
                 stock = node.stocks.get(name)
-                copy[slot] = 0 if stock is None else max(0, stock.room)
+                copy[slot] = 0 if stock is None else max(0, stock.free_capacity)
         new.plain = bytearray(self.plain)
         for slot in changed:
             new.plain[slot] = 0
@@ -235,12 +235,12 @@ class Derived:
         return new
 
     def last_modified(self, nodes: Iterable[Node]) -> datetime | None:
-        """Return when the last of all providers was modified that was, None if none was."""
+        """Return the time of the latest modification of any provider, or None if none was modified."""
         if self._last_modified is None:
             self._last_modified = (find_last_modified(nodes),)
         return self._last_modified[0]
 
 
 def find_last_modified(nodes: Iterable[Node]) -> datetime | None:
-    """Return when the last of the nodes was modified that was, None if none was."""
+    """Return the time of the latest modification of any of the nodes, or None if none was modified."""
     return max((node.modified for node in nodes if node.modified is not None), default=None)

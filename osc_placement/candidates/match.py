@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The ways to satisfy one group at an anchor: amounts are compared with what is left there. Pure."""
+"""The ways to satisfy one group at an anchor: compares amounts with the free capacity there. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from osc_placement.candidates.snapshot import Snapshot
 
 
 class Matcher:
-    """The ways to satisfy one group at an anchor."""
+    """A search for the ways to satisfy one group at an anchor."""
 
     def __init__(self, snapshot: Snapshot, plan: Plan, work: Work) -> None:
         self._snapshot = snapshot
@@ -33,7 +33,7 @@ class _Choice:
         self, snapshot: Snapshot, mask: Mask, sharing: Mask, needs: Sequence[tuple[str, int]], work: Work
     ) -> None:
         self._snapshot = snapshot
-        # PERF: a bit of a long integer costs as much as the integer is long, a character of a text does not
+        # PERF: reading a bit takes time in proportion to the integer's length; a character of text does not
         self._bits = snapshot.bits(mask)
         self._sharing = mask & sharing
         self._needs = needs
@@ -52,7 +52,7 @@ class _Choice:
         return found
 
     def _sharing_with(self, slots: Sequence[int]) -> list[int]:
-        """Return the providers that share with a tree, found once for all trees in the same aggregates."""
+        """Return the providers that share with a tree, computed once for all trees in the same aggregates."""
         nodes = self._snapshot.nodes
         aggregates = frozenset(uuid for slot in slots for uuid in nodes[slot].aggregates)
         if aggregates not in self._shared_with:
@@ -106,7 +106,7 @@ class UnnamedMatcher(Matcher):
 
 
 class _Product:
-    """Every choice of one line per class whose providers have the traits together; made while it is read."""
+    """All combinations of one line per class whose providers together have the traits, computed lazily."""
 
     def __init__(
         self, snapshot: Snapshot, options: Sequence[Sequence[Line]], traits: Traits, work: Work

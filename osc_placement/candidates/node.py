@@ -21,8 +21,8 @@ class Stock:
     used: int = 0
 
     @property
-    def room(self) -> int:
-        """Return the largest amount that one more allocation may have, units aside; 0 or less if none."""
+    def free_capacity(self) -> int:
+        """Return the largest amount that fits, regardless of units; 0 or less if none does."""
         return min(self.inventory.capacity - self.used, self.inventory.max_unit)
 
     @property
@@ -32,7 +32,7 @@ class Stock:
 
     def fits(self, amount: int) -> bool:
         """Return whether one more allocation may have this amount."""
-        return amount <= self.room and (self.takes_any_amount or self.inventory.fits_unit(amount))
+        return amount <= self.free_capacity and (self.takes_any_amount or self.inventory.fits_unit(amount))
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,4 +53,4 @@ class Node:
     @property
     def classes_left(self) -> list[str]:
         """Return the classes with free capacity."""
-        return [name for name, stock in self.stocks.items() if stock.room > 0]
+        return [name for name, stock in self.stocks.items() if stock.free_capacity > 0]

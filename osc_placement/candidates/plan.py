@@ -46,7 +46,7 @@ def _plan_named(snapshot: Snapshot, group: Group, tree: Mask) -> Plan:
     eligible = tree & members & having(snapshot, group.traits)
     eligible &= ~snapshot.in_any_aggregate(group.membership.forbidden)
     for name in group.resources:
-        eligible &= snapshot.with_room(name)
+        eligible &= snapshot.with_free_capacity(name)
     anchors = snapshot.roots_of(eligible)
     for slot in slots_in(eligible & snapshot.sharing):
         anchors |= snapshot.anchors_of(slot)
@@ -58,8 +58,8 @@ def _plan_unnamed(snapshot: Snapshot, group: Group, tree: Mask) -> Plan:
     members = _members(snapshot, group.membership)
     allowed = tree & ~snapshot.with_any_trait(group.traits.forbidden)
     allowed &= ~snapshot.in_any_aggregate(group.membership.forbidden)
-    by_class = {name: allowed & snapshot.with_room(name) for name in group.resources}
-    # what is shared from outside a tree does not count as in it
+    by_class = {name: allowed & snapshot.with_free_capacity(name) for name in group.resources}
+    # a provider that shares with a tree from outside is not in the tree
     sharing = snapshot.sharing & members if group.in_tree is None else 0
     anchors = snapshot.roots & ~snapshot.in_any_aggregate(group.membership.forbidden)
     for mask in by_class.values():

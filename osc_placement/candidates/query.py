@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Query string parameters that choose providers, as values. Pure: text in, frozen values or `BadQuery` out.
 
-The sentences of `BadQuery` are openstack-placement's, for clients show them to their users.
+The messages of `BadQuery` are those of openstack-placement, because clients show them to their users.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from osc_placement.model import is_uuid
 
 
 class BadQuery(ValueError):
-    """A parameter cannot be understood, or not at this microversion; ``code`` is the API's error code."""
+    """A parameter is malformed or not supported at this microversion; ``code`` is the API's error code."""
 
     def __init__(self, message: str, code: str = codes.UNDEFINED) -> None:
         super().__init__(message)
@@ -121,7 +121,7 @@ def _parse_member_of(value: str) -> tuple[frozenset[str], bool]:
 
 
 def parse_traits(values: Sequence[str], version: Version) -> Traits:
-    """Read every value of ``required``; each must hold. Before 1.39 only the last is looked at."""
+    """Read every value of ``required``; each must hold. Before 1.39 only the last value is used."""
     if version < microversion.ANY_TRAITS:
         values = values[-1:]
     required: list[frozenset[str]] = []

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A query for allocation candidates as a value: its groups, and what applies to all of them. Pure.
 
-The pieces of a query string are read by `query`; here they are put together and judged as a whole.
+`query` parses the parts of a query string; this module assembles them and validates the whole.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from osc_placement.candidates.query import (
 from osc_placement.microversion import Version
 from osc_placement.model import canonical_uuid, is_uuid
 
-#: the group of the parameters without a suffix; alone in being allowed to use several providers
+#: the suffix of the group of parameters without a suffix, the only group that may use several providers
 UNNAMED: Final = ""
 
 ISOLATE: Final = "isolate"
@@ -117,7 +117,7 @@ def _values(items: Iterable[tuple[str, str]], key: str) -> list[str]:
 
 
 def _parse_limit(values: Sequence[str]) -> int | None:
-    """Read the first of several, which counts as in openstack-placement; the schema has judged the last."""
+    """Read the first of several values, as openstack-placement does; the schema has checked the last."""
     if not values:
         return None
     if not _LIMIT.fullmatch(values[0]):
@@ -125,7 +125,7 @@ def _parse_limit(values: Sequence[str]) -> int | None:
             "Invalid query string parameters: Expected 'limit' parameter to be a number from 1 on. "
             f"Got: {values[0]}"
         )
-    # Python reads no more than 4,300 digits, and the first hundred are more than there are candidates
+    # Python parses at most 4,300 digits, and a number of a hundred digits exceeds any number of candidates
     return int(values[0][:100])
 
 
@@ -136,7 +136,7 @@ def _parse_root_required(values: Sequence[str]) -> Traits:
         )
     if not values:
         return Traits()
-    # any-traits are never understood here, forbidden ones always
+    # "in:" is never accepted here, and forbidden traits always are
     traits = parse_traits(values, microversion.CONSUMER_TYPES)
     wanted = frozenset[str]().union(*traits.required)
     if conflicts := sorted(wanted & traits.forbidden):
@@ -167,7 +167,7 @@ def _parse_groups(items: Sequence[tuple[str, str]], version: Version) -> list[Gr
 
 
 def _parse_group(suffix: str, values: Mapping[str, Sequence[str]], version: Version) -> Group:
-    # each of several is judged, and the last counts
+    # each of several values is validated, and the last is used
     resources = [parse_resources(value) for value in values.get("resources", ())]
     trees = [_parse_in_tree(value) for value in values.get("in_tree", ())]
     return Group(
@@ -190,7 +190,7 @@ def _parse_in_tree(value: str) -> str:
 
 
 def _check_resourceless(groups: Sequence[Group], same_subtrees: Sequence[frozenset[str]]) -> None:
-    """From 1.36 groups may ask for no resources, if ``same_subtree`` ties them to groups that do."""
+    """Raise BadQuery if a group without resources is not tied by ``same_subtree`` to one with resources."""
     suffixes = [group.suffix for group in groups]
     resourceless = [group.suffix for group in groups if not group.resources]
     if len(resourceless) == len(groups):
@@ -212,7 +212,7 @@ def _check_resourceless(groups: Sequence[Group], same_subtrees: Sequence[frozens
 
 
 def _check_orphans(groups: Sequence[Group]) -> None:
-    """Before 1.36 every group has to ask for resources."""
+    """Raise BadQuery if a group asks for no resources, as every group has to before 1.36."""
     bare = [group for group in groups if not group.resources]
     if orphans := [f"required{group.suffix}" for group in bare if group.traits.required]:
         raise BadQuery(

@@ -3,24 +3,24 @@
 
 How it works::
 
-    request ──► for each group, who may provide what (sets)
+    request ──► for each group, the providers that qualify (sets)
                         │
                         ▼
-            anchors: roots whose trees, with what is shared with them, have something for every group
+            anchors: roots whose trees, with their sharing providers, have something for every group
                         │  one at a time, in turns
                         ▼
             for each group the matches at this anchor ──► combine ──► candidates
 
-1. Conditions that hold for a provider by itself (traits, aggregates, tree, some room of a class) are
+1. Conditions that hold for a provider by itself (traits, aggregates, tree, free capacity of a class) are
    intersections of sets, computed once for the request.
 2. The anchors are the intersection, over the groups, of the roots those sets reach. Almost all of them lead
    to candidates, so a request with a limit does work in proportion to its limit and not to the cloud.
 3. At an anchor, amounts are compared with what is left, and the groups' matches are combined (`combine`).
 4. Anchors take turns: each gives its first candidate before any gives its second, so a limit starves no host.
-   One that looks for long without finding anything lets others go on as well.
+   An anchor that has searched for long without a result also lets other anchors continue.
 
-Most clouds are hosts that stand alone: trees of one provider, with which no provider shares. Such a *lone*
-host has at most one candidate, in which it gives everything, and that is found by comparing a few numbers.
+Most clouds consist of *lone* hosts: trees of one provider with which no provider shares. A lone host has at
+most one candidate, in which it provides everything, and that is found by comparing a few numbers.
 
 An *anchor* is the root of the tree a candidate belongs to; sharing providers take part in the candidates of
 all the trees they share with. The rules are those of openstack-placement, ``GET /allocation_candidates``.
@@ -41,10 +41,10 @@ from osc_placement.candidates.sets import Mask, slots_in
 from osc_placement.candidates.shape import Patterns, Placed, Shapes
 from osc_placement.candidates.snapshot import Snapshot
 
-#: a candidate, or what `expand` makes one of: that of a tree like others, the slot of a lone host
+#: a candidate, or what `expand` turns into one: a placed pattern of an equivalent tree, or a lone host's slot
 Found = Candidate | Placed | int
 
-#: what one search may do at most: somewhat less than a second
+#: the largest number of steps of one search, which take somewhat less than a second
 STEPS: Final = 100_000
 
 
@@ -57,8 +57,8 @@ def search(
 ) -> Iterator[Found]:
     """Yield every candidate once; stop reading to stop the work.
 
-    The order is the same for equal snapshots and requests: anchors by id, or as ``shuffle`` puts them, in
-    turns. When ``work`` is over, so is the search, which may then have left candidates out.
+    The order is the same for equal snapshots and requests: anchors by id, or in the order that ``shuffle``
+    gives them, in turns. The search ends when ``work`` is over, and then may not have found all candidates.
     """
     work = work or Work(STEPS)
     plans = [make_plan(snapshot, group) for group in request.groups]
@@ -75,7 +75,7 @@ def search(
 
 
 def expand(request: CandidateRequest, found: Found) -> Candidate:
-    """Return what was found as a candidate: a lone host gives everything, to every group."""
+    """Return a result of the search as a candidate; a lone host provides everything, to every group."""
     if isinstance(found, Candidate):
         return found
     if isinstance(found, Placed):
@@ -88,20 +88,20 @@ def _lone_hosts(
     snapshot: Snapshot, request: CandidateRequest, order: Iterable[int], work: Work
 ) -> Iterator[int]:
     """Yield the lone hosts with free capacity for all; O(1) for each, and for each of many groups."""
-    needs = [(snapshot.rooms(name), amount) for name, amount in request.totals.items()]
+    needs = [(snapshot.free_capacity(name), amount) for name, amount in request.totals.items()]
     cost = len(request.groups) // 3
     if request.isolated and sum(group.one_provider for group in request.groups) > 1:
         return
     for slot in order:
-        for rooms, amount in needs:
-            if rooms[slot] < amount:
+        for free, amount in needs:
+            if free[slot] < amount:
                 break
         else:
             if cost:
                 work.charge(cost)
                 if work.is_over:
                     return
-            # PERF: units are looked at last, and at once for hosts that take any amount
+            # PERF: units are checked last, and not at all for hosts that take any amount
             if snapshot.is_plain(slot) or _fits_units(snapshot, request, slot):
                 yield slot
 
@@ -117,7 +117,7 @@ def _all_hosts(snapshot: Snapshot, hosts: _Hosts, order: Iterable[int], work: Wo
     seen: set[Candidate] = set()
     for found in _in_turns((hosts.at(root) for root in order), work):
         if snapshot.sharing and isinstance(found, Candidate) and _is_all_shared(snapshot, found):
-            # the same whichever tree it was found at
+            # a candidate of sharing providers only is found at each of their trees
             if found in seen:
                 continue
             seen.add(found)
@@ -157,15 +157,15 @@ class _Hosts:
         self._snapshot = snapshot
         self._request = request
         self._work = work
-        self._needs = [(snapshot.rooms(name), amount) for name, amount in request.totals.items()]
+        self._needs = [(snapshot.free_capacity(name), amount) for name, amount in request.totals.items()]
         # PERF: identical groups have identical matches, which are found once for all; eight groups over
         # sixteen devices each took a third of the time
-        kinds: dict[object, Matcher] = {}
+        matchers: dict[object, Matcher] = {}
         self._matchers: list[Matcher] = []
         for plan in plans:
             if plan.group.one_provider:
                 kind = (plan.eligible, tuple(plan.group.resources.items()))
-                matcher = kinds.setdefault(kind, NamedMatcher(snapshot, plan, work))
+                matcher = matchers.setdefault(kind, NamedMatcher(snapshot, plan, work))
             else:
                 matcher = UnnamedMatcher(snapshot, plan, work)
             self._matchers.append(matcher)
@@ -176,7 +176,7 @@ class _Hosts:
         bits = [snapshot.bits(mask) for mask in dict.fromkeys(masks)]
         self._shapes = Shapes(snapshot, request, bits, work)
         self._equivalence = _Equivalence(snapshot, bits)
-        # a tree that the request names differs from all others
+        # a tree that the request names is not equivalent to any other
         named = any(group.in_tree for group in request.groups)
         self._lone = snapshot.bits(snapshot.lone)
         self._closed = snapshot.bits(0 if named else snapshot.closed)
@@ -185,7 +185,7 @@ class _Hosts:
         """Return the candidates at one anchor."""
         if self._lone[root] == "1":
             return _lone_hosts(self._snapshot, self._request, (root,), self._work)
-        # whether it is time to pause is asked again soon enough
+        # the result, whether to pause, is ignored because the next step comes soon
         self._work.step()
         if self._closed[root] == "1":
             patterns = self._shapes.patterns(root, lambda: self._patterns(root))
@@ -221,9 +221,9 @@ class _Hosts:
         return by_matcher
 
     def _may_fit(self, root: int) -> bool:
-        """Return whether a tree has in all as much as is asked for in all, where no provider shares."""
+        """Return whether a tree without sharing providers has enough free capacity for the whole request."""
         slots = self._snapshot.slots_of_tree(root)
-        return all(sum([rooms[slot] for slot in slots]) >= amount for rooms, amount in self._needs)
+        return all(sum([free[slot] for slot in slots]) >= amount for free, amount in self._needs)
 
 
 class _Equivalence(dict[int, object]):
@@ -243,7 +243,7 @@ class _Equivalence(dict[int, object]):
         snapshot = self._snapshot
         node = snapshot.nodes[slot]
         stocks = frozenset(
-            (name, stock.room, stock.inventory.min_unit, stock.inventory.step_size)
+            (name, stock.free_capacity, stock.inventory.min_unit, stock.inventory.step_size)
             for name, stock in node.stocks.items()
         )
         roles = tuple([bits[slot] for bits in self._bits])

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sets of providers as integers, whose bit *n* stands for the provider in slot *n*. Pure.
 
-Sets of ten thousand providers are joined and intersected in about a microsecond, and reading one lazily costs
-only what is read.
+A union or intersection of sets of ten thousand providers takes about a microsecond, and iterating over a set
+takes time only for the slots that are read.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 #: a set of providers, by slot
 Mask = int
 
-#: makes numbers of the digits 0 and 1
+#: translates the digits 0 and 1 to bytes of these values
 _DIGITS = bytes.maketrans(b"01", b"\0\1")
 
 _BITS_OF_BYTE = tuple(tuple(bit for bit in range(8) if byte >> bit & 1) for byte in range(256))

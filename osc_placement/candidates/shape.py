@@ -1,15 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """Equivalence classes of trees: trees identical for a request are searched once. Pure.
 
-A cloud has thousands of hosts and few kinds of host. To a request, trees are of one *shape* if their
-providers, one by one in the order of their slots, have the same place in the tree, are good for the same
-groups, and have as much left of what is asked for, or enough. Then their candidates are the same but for the
-providers' UUIDs, so one search serves all of them: what it finds is kept as *patterns*, in which providers
-are told by their place in the tree.
+A cloud has thousands of hosts that differ in few respects. Trees are compared in two steps, each of which
+makes equivalence classes:
 
-PERF: most of a search went into finding out the same again for each tree. A request for all 2,000 candidates
-of 1,000 like trees of seven takes 17 ms instead of 195; for 1,000 of 1,000 hosts, eight of whose sixteen
-devices each has to give, 32 ms instead of 290 (medians).
+* The *outline* of a tree is the same for every request. It is the `Kind` of each of its providers in the
+  order of slots: the place in the tree, free capacity and units of each class, traits and aggregates
+  (`Snapshot.outline`).
+* The *shape* of a tree belongs to one request. Two trees have the same shape if their providers, in the order
+  of slots, have the same place in the tree, satisfy the same groups, and have the same free capacity of the
+  classes requested, where any amount that is enough counts as the same. Trees with the same outline have the
+  same shape.
+
+Trees of the same shape have the same candidates except for the UUIDs of providers, so one search serves all
+of them. Its results are kept as *patterns*: candidates that name a provider by its place in the tree.
+
+PERF: most of the time of a search was spent on repeating it for each tree. A request for all 2,000 candidates
+of 1,000 equivalent trees of seven takes 17 ms instead of 195; for 1,000 of 1,000 hosts, each of which has to
+provide eight of its sixteen devices, 32 ms instead of 290 (medians).
 """
 
 from __future__ import annotations
@@ -23,15 +31,15 @@ from osc_placement.candidates.snapshot import Kind, Snapshot
 
 
 class Pattern:
-    """A candidate of every tree of a shape, with places in the tree instead of slots."""
+    """A candidate of every tree of a shape, with places in the tree in place of slots."""
 
     def __init__(self, candidate: Candidate) -> None:
-        """Take a candidate that has places for slots."""
+        """Take a candidate that has places in place of slots."""
         self.candidate = candidate
 
 
 class Placed(NamedTuple):
-    """A candidate told by its pattern, and the tree that it is of."""
+    """A candidate as a pattern and the slots of the tree that it belongs to."""
 
     pattern: Pattern
     slots: Sequence[int]
@@ -49,7 +57,7 @@ def _renumber(candidate: Candidate, number: Callable[[int], int]) -> Candidate:
 
 
 class Patterns:
-    """The candidates of the trees of one shape, searched in the first of them when any needs one more."""
+    """The candidates of the trees of one shape, searched in the first tree when one of them needs another."""
 
     def __init__(
         self, slots: Sequence[int], found: Iterator[Candidate | None], work: Work, cost: int
@@ -66,7 +74,7 @@ class Patterns:
         known, work, cost = self._known, self._work, self._cost
         number = 0
         while True:
-            # there may be more each time: the trees of the shape take turns in finding them
+            # the list may have grown meanwhile, as the trees of the shape take turns in extending it
             while number < len(known):
                 work.left -= cost
                 yield Placed(known[number], slots)
@@ -82,16 +90,16 @@ class Patterns:
 
 
 class Shapes:
-    """The shapes of the trees that one request may use."""
+    """The shapes of the trees that one request may use, with the patterns of each."""
 
     def __init__(
         self, snapshot: Snapshot, request: CandidateRequest, bits: Sequence[str], work: Work
     ) -> None:
-        """Take the sets of providers that the search tells apart, as :meth:`Snapshot.bits`."""
+        """Take the sets of providers that the search distinguishes, as :meth:`Snapshot.bits` gives them."""
         self._snapshot = snapshot
         self._bits = bits
         self._work = work
-        self._rooms = [(snapshot.rooms(name), amount) for name, amount in request.totals.items()]
+        self._free = [(snapshot.free_capacity(name), amount) for name, amount in request.totals.items()]
         self._needs = {need for group in request.groups for need in group.resources.items()}
         self._traits = frozenset(
             trait for group in request.groups for any_of in group.traits.required for trait in any_of
@@ -118,14 +126,14 @@ class Shapes:
         return self._shapes[kind]
 
     def _describe(self, slot: int) -> object:
-        """Return all that the search sees of a provider, where more than enough counts as enough."""
+        """Return a key of all that the search reads of a provider, with amounts cut to what is enough."""
         node = self._snapshot.nodes[slot]
-        # what takes any amount fits what there is room for, which is told by itself
+        # a provider that takes any amount is described by its free capacity alone
         needs = () if self._snapshot.is_plain(slot) else self._needs
         self._work.charge((len(self._bits) + 2 * len(needs)) // 8)
         return (
             tuple([bits[slot] for bits in self._bits]),
-            tuple([min(rooms[slot], total) for rooms, total in self._rooms]),
+            tuple([min(free[slot], total) for free, total in self._free]),
             tuple([name in node.stocks and node.stocks[name].fits(amount) for name, amount in needs]),
             self._traits.intersection(node.traits),
         )

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The providers that are searched, with what they have, offer and belong to. Pure.
+"""The providers to search, with their inventories, traits and aggregates. Pure.
 
-Every provider has a *slot*, a small number; sets of them are those of `sets`.
+Every provider has a *slot*, a small number; sets of slots are those of `sets`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Snapshot:
     :ivar roots: the providers that are the root of their tree
     :ivar sharing: the providers that share their inventory through their aggregates
     :ivar closed: the roots of the trees that no provider shares with, and that share with none
-    :ivar lone: the roots that are all of their tree, and closed
+    :ivar lone: the closed roots of trees of one provider
     """
 
     def __init__(self, nodes: Iterable[Node]) -> None:
@@ -56,11 +56,11 @@ class Snapshot:
         self.sharing, self.closed, self.lone = sharing.providers, sharing.closed, sharing.lone
 
     def node(self, id_: int) -> Node:
-        """Return the provider with this id of the database's."""
+        """Return the provider with this database id."""
         return self.nodes[self._topology.slot_by_id[id_]]
 
     def replace(self, changed: Collection[Node], *, removed: Collection[int] = ()) -> Snapshot:
-        """Return the snapshot with some nodes added or changed, and those with the ids ``removed`` gone."""
+        """Return a snapshot with some nodes added or changed, and without those with the ids ``removed``."""
         if removed or any(self._is_elsewhere(node) for node in changed):
             nodes = {node.id: node for node in self.nodes}
             nodes.update((node.id, node) for node in changed)
@@ -77,10 +77,10 @@ class Snapshot:
         return (before.uuid, before.parent_id, before.root_id) != (node.uuid, node.parent_id, node.root_id)
 
     def _with_contents(self, changed: Mapping[int, Node]) -> Snapshot:
-        """Return the snapshot with nodes that hold something else, in the same places.
+        """Return a snapshot in which nodes have other contents and the same places.
 
-        PERF: what was computed of the others is taken over; at 10,000 providers this is 1 ms, and making all
-        indexes anew 60 ms.
+        PERF: values computed of the other nodes are kept; at 10,000 providers this takes 1 ms, and making all
+        indexes again 60 ms.
         """
         contents = self._contents.replace(changed)
         sharing = self._sharing
@@ -95,10 +95,10 @@ class Snapshot:
         return new
 
     def memo(self, key: Hashable, variant: str = "") -> list[Any]:
-        """Return a list with an entry per provider for what a caller derives of it, None until it has.
+        """Return a list with an entry per provider for a value that the caller computes, None at first.
 
-        An entry stays for as long as the provider holds the same, in later snapshots too, or until another
-        variant is asked for.
+        An entry is kept until the provider changes, also in later snapshots, or until another variant is
+        requested.
         """
         memos = self._derived.memos
         known = memos.get(key)
@@ -107,14 +107,14 @@ class Snapshot:
         return known[1]
 
     def last_modified(self, slots: Collection[int]) -> datetime | None:
-        """Return when the last of these providers was modified that was, None if none was."""
+        """Return the time of the latest modification of these providers, or None if none was modified."""
         if len(slots) == len(self.nodes):
             return self._derived.last_modified(self.nodes)
         return find_last_modified(self.nodes[slot] for slot in slots)
 
-    def with_room(self, resource_class: str) -> Mask:
-        """Return the providers that have some of a class left."""
-        return self._contents.with_room(resource_class)
+    def with_free_capacity(self, resource_class: str) -> Mask:
+        """Return the providers with free capacity of a class."""
+        return self._contents.with_free_capacity(resource_class)
 
     def with_any_trait(self, traits: Iterable[str]) -> Mask:
         """Return the providers that have at least one of the traits."""
@@ -133,11 +133,11 @@ class Snapshot:
         return self._in_tree[root]
 
     def bits(self, mask: Mask) -> str:
-        """Return a set as a text of as many characters as there are providers, ``1`` for those in it."""
+        """Return a set as a text with a character for each provider, ``1`` for those in the set."""
         return bin(mask)[:1:-1].ljust(len(self.nodes), "0")
 
     def outline(self, root: int) -> tuple[Kind, ...]:
-        """Return the kinds of the providers of a tree; trees with equal kinds are found out at once."""
+        """Return the `Kind` of each provider of a tree (see `shape`)."""
         outlines = self._derived.outlines
         if root not in outlines:
             slots = self._in_tree[root]
@@ -148,29 +148,29 @@ class Snapshot:
     def _kind(self, slot: int, root: int, places: Mapping[int, int]) -> Kind:
         node = self.nodes[slot]
         parent = self.parent_of[slot]
-        # a parent in another tree is like no other's
+        # a parent in another tree makes the provider different from all others
         above = -1 if parent is None else places.get(parent, ("elsewhere", parent))
         place = slot == root, above
         stocks = tuple(
             [
-                (name, stock.room, stock.inventory.min_unit, stock.inventory.step_size)
+                (name, stock.free_capacity, stock.inventory.min_unit, stock.inventory.step_size)
                 for name, stock in node.stocks.items()
             ]
         )
         return self._derived.kinds.setdefault((place, stocks, node.traits, node.aggregates), Kind(place))
 
-    def rooms(self, resource_class: str) -> Sequence[int]:
+    def free_capacity(self, resource_class: str) -> Sequence[int]:
         """Return the largest amount that fits on each provider, by slot; 0 or less if none."""
-        rooms = self._derived.rooms
-        if resource_class not in rooms:
+        free = self._derived.free_capacity
+        if resource_class not in free:
             column = [0] * len(self.nodes)
             for slot in self._contents.by_class.get(resource_class, ()):
-                column[slot] = self.nodes[slot].stocks[resource_class].room
-            rooms[resource_class] = column
-        return rooms[resource_class]
+                column[slot] = self.nodes[slot].stocks[resource_class].free_capacity
+            free[resource_class] = column
+        return free[resource_class]
 
     def is_plain(self, slot: int) -> bool:
-        """Return whether a provider takes any amount, of each class, that there is free capacity for."""
+        """Return whether a provider takes, of each class, any amount up to its free capacity."""
         known = self._derived.plain[slot]
         if not known:
             plain = all(stock.takes_any_amount for stock in self.nodes[slot].stocks.values())

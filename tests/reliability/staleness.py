@@ -80,7 +80,7 @@ def describe(loaded: Loaded) -> dict[object, object]:
         "sharing": view.sharing,
         "parents": list(view.parent_of),
         "trees": [view.tree(root) for root in view.root_of],
-        "with room": {name: view.with_room(name) for name in classes},
+        "with room": {name: view.with_free_capacity(name) for name in classes},
         "with trait": {name: view.with_any_trait([name]) for name in traits},
         "members": {uuid: view.in_any_aggregate([uuid]) for uuid in aggregates},
     }

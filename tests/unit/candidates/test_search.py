@@ -85,7 +85,7 @@ def test_a_changed_snapshot_is_as_one_made_anew(nodes, others, request, data):
     assert list(after.nodes) == list(anew.nodes)
     assert list(search(after, request)) == list(search(anew, request))
     for name in CLASSES:
-        assert list(after.rooms(name)) == list(anew.rooms(name))
+        assert list(after.free_capacity(name)) == list(anew.free_capacity(name))
     assert (after.lone, after.sharing) == (anew.lone, anew.sharing)
 
 
