@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which aggregates a provider is in. An aggregate is a UUID that somebody else gives a meaning to."""
+"""The membership of providers in aggregates. An aggregate is a UUID whose meaning other services define."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def load(conn: Connection, uuid: str) -> tuple[provider.Provider, list[str]]:
-    """A provider and the UUIDs of its aggregates; :raises errors.ProviderNotFound: there is none."""
+    """Return a provider and the UUIDs of its aggregates; :raises errors.ProviderNotFound: there is none."""
     found = provider.load(conn, uuid)
     query = (
         sa.select(placement_aggregates.c.uuid)
@@ -33,11 +33,11 @@ def load(conn: Connection, uuid: str) -> tuple[provider.Provider, list[str]]:
 def replace(conn: Connection, uuid: str, aggregates: Collection[str], *, generation: int | None) -> int:
     """Make a provider a member of these aggregates and of no others; return its generation afterwards.
 
-    :param aggregates: their UUIDs; those that nobody has mentioned before come to exist
-    :param generation: the generation the change is based on, which it then moves on; None for clients older
-        than 1.19, whose changes do not move it
+    :param aggregates: their UUIDs; those that are not in the database yet are created
+    :param generation: the generation the change is based on, which the change increments; None for clients
+        older than 1.19, whose changes do not increment it
     :raises errors.ProviderNotFound: there is no such provider
-    :raises errors.ProviderChanged: its generation is another
+    :raises errors.ProviderChanged: its generation is a different one
     """
     locked = provider.lock(conn, uuid, generation=generation)
     known = names.find_known(conn, {(placement_aggregates, "uuid"): aggregates})

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Allocations: what consumers hold of providers, and replacing it without ever exceeding a capacity.
+"""The allocations of consumers, and their replacement without ever exceeding a capacity.
 
-What `replace` locks: the consumers concerned, by ascending id, then the providers they are to hold something
-of, by ascending id. What it compares: the consumers' generations with those the client knows, and at the end
-those of the providers with what was read under the lock. What it reads after the locks, at READ COMMITTED,
-is what every other claim on these providers has committed; nobody can add to it before this one commits. What
-is retried, and always as a whole, is the transaction (`engine.Database.write`).
+`replace` locks the consumers concerned, by ascending id, then the providers that they will have allocations
+on, by ascending id. It compares the generations of the consumers with those that the client knows and, at the
+end, the generations of the providers with those read under the lock. The data that it reads after locking, at
+READ COMMITTED, include everything that other claims on these providers have committed; no other claim can add
+to them before this one commits. After a conflict the whole transaction is repeated
+(`engine.Database.write`).
 """
 
 from __future__ import annotations
@@ -45,10 +46,10 @@ Key = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """All that a consumer is to hold from now on; nothing at all if ``resources`` is empty.
+    """All that a consumer will hold; nothing if ``resources`` is empty.
 
-    :ivar generation: the consumer's generation as the client knows it, None for a new consumer; looked at
-        only if ``checked``, which clients older than 1.28 cannot ask for
+    :ivar generation: the consumer's generation as the client knows it, None for a new consumer; compared
+        only if ``checked``, which clients older than 1.28 cannot request
     """
 
     consumer_uuid: str
@@ -60,7 +61,7 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """One allocation as it is stored, with what answers about it show; ``modified`` is UTC."""
+    """One allocation as it is stored, with the data that answers show about it; ``modified`` is UTC."""
 
     provider_uuid: str
     provider_generation: int
@@ -103,15 +104,15 @@ _held_of_provider = _held.where(allocations.c.resource_provider_id == sa.bindpar
 
 
 def load_of_consumer(conn: Connection, consumer_uuid: str) -> list[Held]:
-    """What a consumer holds; nothing if there is no such consumer."""
+    """Return the allocations of a consumer; none if there is no such consumer."""
     return [Held(*row) for row in conn.execute(_held_by_consumer, {"uuid": consumer_uuid})]
 
 
 def load_all(conn: Connection) -> Sequence[Any]:
-    """Who holds what, in rows: consumer, generation, project, user, type, provider, class, amount.
+    """Return all allocations, as rows of consumer, generation, project, user, type, provider, class, amount.
 
-    PERF: rows as they come, as there are some for every instance of a cloud; by consumer, so that whoever
-    renders them needs one at a time.
+    PERF: the rows of the driver are returned as they are, because every instance of a cloud has some. They
+    are ordered by consumer, so that a caller can render one consumer at a time.
     """
     columns = (
         consumers.c.uuid,
@@ -127,18 +128,18 @@ def load_all(conn: Connection) -> Sequence[Any]:
 
 
 def load_of_provider(conn: Connection, uuid: str) -> tuple[provider.Provider, list[Held]]:
-    """A provider and what is held of it; :raises errors.ProviderNotFound: there is no such provider."""
+    """Return a provider and the allocations on it; :raises errors.ProviderNotFound: there is none."""
     found = provider.load(conn, uuid)
     return found, [Held(*row) for row in conn.execute(_held_of_provider, {"id": found.id})]
 
 
 def delete(conn: Connection, consumer_uuid: str) -> None:
-    """Take everything from a consumer, and forget it.
+    """Delete a consumer and all its allocations.
 
     :raises errors.AllocationsNotFound: it holds nothing
     """
     locked = consumer.lock(conn, [consumer_uuid])
-    # without a row there was nothing to lock, and what a claim has brought since is not to be touched
+    # without a row nothing was locked, and allocations that another claim has added since must stay
     held = _held_by(conn, locked)
     if not locked or not _delete_of(conn, [consumer_uuid]):
         raise errors.AllocationsNotFound(consumer_uuid)
@@ -159,9 +160,9 @@ def _delete_of(conn: Connection, consumer_uuids: Collection[str]) -> int:
 
 
 def replace(conn: Connection, claims: Sequence[Claim]) -> None:
-    """Make each claim all that its consumer holds: all of them, or, if one cannot be, none.
+    """Replace the allocations of each claim's consumer; if one claim is refused, none is carried out.
 
-    A claim may lower what is used of a provider that is over its capacity already.
+    A claim may reduce the usage of a provider that is over its capacity already.
 
     :raises errors.ConsumerChanged: a consumer is not at the generation the client knows
     :raises errors.ProviderNotFound: a provider does not exist
@@ -191,10 +192,10 @@ def replace(conn: Connection, claims: Sequence[Claim]) -> None:
 
 
 def _find_names(conn: Connection, claims: Sequence[Claim]) -> names.Known:
-    """Look up what claims name, before anything is locked; what is gone by then is found out later.
+    """Look up the names in claims before anything is locked; a name deleted meanwhile is noticed later.
 
-    PERF: but for what other statements find anyway, a single provider by its lock and the owner of a single
-    consumer by its insertion. That leaves nothing to look up for most claims; it took a tenth of their time.
+    PERF: two things are left to other statements: a single provider is found by its lock, and the owner of a
+    single consumer by its insertion. Then most claims look up nothing, which took a tenth of their time.
     """
     classes = {name for claim in claims for amounts in claim.resources.values() for name in amounts}
     wanted: dict[Any, Collection[str]] = {(resource_classes, "name"): classes - names.STANDARD_CLASSES.keys()}
@@ -210,7 +211,7 @@ def _named_providers(claims: Sequence[Claim]) -> list[str]:
 
 
 def _only_provider(claims: Sequence[Claim]) -> str | None:
-    """The provider that all of the claims are on, if it is one and no consumer gives everything back."""
+    """Return the only provider of all claims, or None if there are several or a consumer gives all back."""
     named = _named_providers(claims)
     return named[0] if len(named) == 1 and all(claim.resources for claim in claims) else None
 
@@ -218,7 +219,7 @@ def _only_provider(claims: Sequence[Claim]) -> str | None:
 def _lock_providers(
     conn: Connection, claims: Sequence[Claim], known: names.Known, before: Mapping[str, Counter[Key]]
 ) -> dict[str, provider.Locked]:
-    """Lock what is claimed of, and what consumers give all back of, by UUID."""
+    """Lock the providers that are claimed, or that consumers give everything back of; return them by UUID."""
     only = _only_provider(claims)
     if only is not None:
         return {only: provider.lock(conn, only)}
@@ -230,12 +231,12 @@ def _lock_providers(
 
 
 def find_released(conn: Connection, claims: Sequence[Claim]) -> set[int]:
-    """The ids of the providers of which consumers give back all they hold; the consumers are locked."""
+    """Return the ids of the providers that locked consumers give back all their allocations on."""
     return _released(claims, _held_by(conn, [claim.consumer_uuid for claim in claims]))
 
 
 def _released(claims: Sequence[Claim], before: Mapping[str, Counter[Key]]) -> set[int]:
-    # their generations move although nothing is claimed of them, as openstack-placement's do
+    # their generations are incremented, as by openstack-placement, although nothing is claimed on them
     emptied = {claim.consumer_uuid for claim in claims if not claim.resources}
     return {key[0] for uuid in emptied for key in before.get(uuid, ())}
 
@@ -273,7 +274,7 @@ _used_by = sa.select(
 
 
 def _held_by(conn: Connection, consumer_uuids: Collection[str]) -> dict[str, Counter[Key]]:
-    """What consumers hold now, by consumer."""
+    """Return the present allocations by consumer."""
     held: dict[str, Counter[Key]] = {}
     for uuids in split(sorted(consumer_uuids)):
         for uuid, provider_id, class_id, used in conn.execute(_used_by, {"uuids": uuids}):
@@ -286,7 +287,7 @@ _insert = sa.insert(allocations)
 
 @dataclass(frozen=True, slots=True)
 class _Wanted:
-    """Claims with the ids of what they name: (consumer's UUID, (provider's id, class's id), amount)."""
+    """Claims with ids in place of names: (consumer's UUID, (provider's id, class's id), amount)."""
 
     amounts: Sequence[tuple[str, Key, int]]
     class_names: Mapping[int, str]
@@ -299,7 +300,7 @@ class _Wanted:
         known: names.Known,
         provider_ids: Mapping[str, int],
     ) -> _Wanted:
-        """Put the ids of providers and classes for their names; errors as in `replace`."""
+        """Return the claims with the ids of providers and classes; raise as `replace` does."""
         lines = [
             (claim.consumer_uuid, provider_uuid, resource_class, amount)
             for claim in claims
@@ -338,7 +339,7 @@ def _judge(
     provider_uuids: Mapping[int, str],
     before: Mapping[str, Counter[Key]],
 ) -> None:
-    """Return if every provider can bear what is wanted of it, in place of what the consumers hold now."""
+    """Raise InventoryUnfit if a provider cannot have the wanted allocations in place of the present ones."""
     if not wanted.amounts:
         return
     stock, used = _stock(conn, wanted.keys)
@@ -361,7 +362,7 @@ def _judge(
 def _check_stocked(
     wanted: _Wanted, provider_uuids: Mapping[int, str], stock: Mapping[Key, Inventory]
 ) -> None:
-    """Complain at once of all providers that have inventory of none of the classes."""
+    """Raise one error that names every provider without inventory of any of the classes."""
     bare = wanted.provider_ids - {provider_id for provider_id, _ in stock}
     if bare:
         classes = ", ".join(wanted.class_names[id_] for id_ in sorted(wanted.class_names))
@@ -369,7 +370,7 @@ def _check_stocked(
 
 
 def _stock(conn: Connection, keys: Iterable[Key]) -> tuple[dict[Key, Inventory], dict[Key, int]]:
-    """What these providers have of these classes, and how much of it is used."""
+    """Return the inventories with these keys, and how much of each is used."""
     provider_ids, class_ids = map(sorted, map(set, zip(*keys, strict=True)))
     stock, used = {}, {}
     for portion in split(provider_ids):

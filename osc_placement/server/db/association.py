@@ -34,13 +34,13 @@ class Association:
 
     @classmethod
     def of(cls, table: sa.Table, column: str) -> Association:
-        """The association with its statements, which are made once."""
+        """Return the association with its statements, which are built once."""
         mine, other = table.c.resource_provider_id.in_(_IDS), table.c[column]
         load = sa.select(table.c.resource_provider_id, other).where(mine)
         return cls(table, column, load, sa.delete(table).where(mine, other.in_(_OTHERS)), sa.insert(table))
 
     def load(self, conn: Connection, provider_ids: Collection[int]) -> dict[int, set[int]]:
-        """What each of the providers is associated with, all by their ids."""
+        """Return by provider id the ids of what it is associated with."""
         found: dict[int, set[int]] = {id_: set() for id_ in provider_ids}
         for portion in split(sorted(found)):
             for provider_id, other_id in conn.execute(self._load, {"provider_ids": portion}):
@@ -48,16 +48,16 @@ class Association:
         return found
 
     def replace(self, conn: Connection, wanted: Mapping[int, Collection[int]]) -> set[int]:
-        """Associate locked providers with these and no others; the ids of those for which that was a change.
+        """Associate locked providers with these only; return the ids of those for which this was a change.
 
-        :raises errors.Retry: something was deleted, or an old server associated the same, since it was read
+        :raises errors.Retry: one of them was deleted, or an old server added the same association, meanwhile
         """
         present = self.load(conn, wanted.keys())
         gone: dict[frozenset[int], list[int]] = defaultdict(list)
         for id_, others in present.items():
             if superfluous := frozenset(others.difference(wanted[id_])):
                 gone[superfluous].append(id_)
-        # PERF: providers that lose the same are one statement
+        # PERF: one statement for all providers that lose the same associations
         for superfluous, ids in gone.items():
             for portion in split(sorted(ids)):
                 conn.execute(self._delete, {"provider_ids": portion, "other_ids": sorted(superfluous)})

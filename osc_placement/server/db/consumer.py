@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Consumers: who holds allocations, for which project and user, of which type, at which generation."""
+"""Consumers: the owners of allocations, each with its project, user, type and generation."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """The project and user a consumer belongs to, and its type where it has one, as clients name them."""
+    """The project and user of a consumer, and its type if it has one, as clients name them."""
 
     project: str
     user: str
@@ -34,7 +34,7 @@ class Owner:
 
 @dataclass(frozen=True, slots=True)
 class OwnerIds:
-    """The same, as the database numbers them."""
+    """The project, user and type of a consumer by their ids in the database."""
 
     project_id: int
     user_id: int
@@ -43,7 +43,7 @@ class OwnerIds:
 
 @dataclass(frozen=True, slots=True)
 class Locked:
-    """A consumer that nobody else can change before this transaction ends."""
+    """A consumer that no other transaction can change before this one ends."""
 
     id: int
     generation: int
@@ -69,15 +69,15 @@ _lock_by_ids = _select_locking.where(consumers.c.id.in_(sa.bindparam("ids", expa
 
 
 def lock(conn: Connection, uuids: Collection[str]) -> dict[str, Locked]:
-    """Lock the consumers that exist of these, by ascending id, and return them by UUID."""
+    """Lock those of the consumers that exist, by ascending id, and return them by UUID."""
     wanted = sorted(set(uuids))
     if len(wanted) <= SIZE:
         rows: Iterable[Any] = conn.execute(_lock_named, {"uuids": wanted})
     else:
-        # in portions by UUID they would be locked in another order than others take
+        # locking in portions by UUID would not be in the order of other transactions
         ids = sorted(names.find_ids(conn, consumers, "uuid", wanted).values())
         rows = chain.from_iterable(conn.execute(_lock_by_ids, {"ids": portion}) for portion in split(ids))
-    # other servers may have stored capitals, which to MariaDB are the same
+    # other servers may have stored capital letters, which MariaDB treats as equal
     return {canonical_uuid(uuid): _locked(packed) for uuid, packed in rows}
 
 
@@ -87,7 +87,7 @@ def _locked(packed: str) -> Locked:
 
 
 def names_of(owners: Collection[Owner]) -> names.Wanted:
-    """The projects, users and types of these owners, to be looked up."""
+    """Return the projects, users and types of these owners, for a lookup."""
     return {
         (projects, "external_id"): {owner.project for owner in owners},
         (users, "external_id"): {owner.user for owner in owners},
@@ -96,10 +96,10 @@ def names_of(owners: Collection[Owner]) -> names.Wanted:
 
 
 def number(conn: Connection, owners: Mapping[str, Owner], known: names.Known) -> dict[str, OwnerIds]:
-    """The ids of what owners name, by the same keys; what did not exist comes to exist.
+    """Return the owners as ids, by the same keys; create projects, users and types that do not exist.
 
-    All projects first, then all users, then all types: those who make the same ones wait for each other in
-    one order.
+    All projects come first, then all users, then all types, so that transactions which create the same names
+    wait for each other in one order.
     """
     every = owners.values()
     project_ids = known.ensure(conn, projects, "external_id", {owner.project for owner in every})
@@ -117,11 +117,11 @@ def number(conn: Connection, owners: Mapping[str, Owner], known: names.Known) ->
 
 
 def save(conn: Connection, owners: Mapping[str, OwnerIds], present: Mapping[str, Locked]) -> None:
-    """Record that the allocations of consumers were changed: generations move on, from none to 1.
+    """Increment the generations of consumers whose allocations changed; a new consumer gets generation 1.
 
-    :param owners: to whom the consumers belong now, by UUID; a type one has is kept if none is named
-    :param present: those of them that existed before, by UUID
-    :raises errors.Retry: somebody else created or changed a consumer in spite of the lock
+    :param owners: the new owners, by the consumer's UUID; without a type, a consumer keeps the one it has
+    :param present: those of the consumers that existed before, by UUID
+    :raises errors.Retry: another transaction created or changed a consumer in spite of the lock
     :raises errors.GenerationExhausted: a generation is the largest that the database stores
     """
     _insert(conn, {uuid: owner for uuid, owner in owners.items() if uuid not in present})
@@ -134,7 +134,7 @@ def save(conn: Connection, owners: Mapping[str, OwnerIds], present: Mapping[str,
 
 
 def save_one(conn: Connection, uuid: str, owner: Owner, present: Locked | None) -> None:
-    """The same for one consumer, whose owner nobody has looked for; ``present`` if it existed before."""
+    """Do as `save` for one consumer whose owner was not looked up; ``present`` if it existed before."""
     if present is None and _insert_named(conn, uuid, owner):
         return
     ids = number(conn, {uuid: owner}, names.find_known(conn, names_of([owner])))
@@ -142,10 +142,10 @@ def save_one(conn: Connection, uuid: str, owner: Owner, present: Locked | None) 
 
 
 def _insert_named(conn: Connection, uuid: str, owner: Owner) -> bool:
-    """Insert a consumer if all that its owner names is there; whether it is.
+    """Insert a consumer if its project, user and type exist, and return whether they do.
 
-    MariaDB keeps others from inserting consumers until such a statement ends, where it may wait for whoever
-    inserts the same consumer; nothing but their commit comes after that.
+    MariaDB lets no other transaction insert consumers until such a statement ends. The statement may wait for
+    a transaction that inserts the same consumer, which at that point has only its commit left.
     """
     values = {"uuid": uuid, **asdict(owner)}
     with _retrying_duplicates():
@@ -153,7 +153,7 @@ def _insert_named(conn: Connection, uuid: str, owner: Owner) -> bool:
 
 
 def _insert_with_ids(*, typed: bool) -> sa.Insert:
-    """What inserts a consumer with the ids of the names given, or nothing if one of those is not there."""
+    """Return a statement that inserts a consumer by names, and inserts nothing if one does not exist."""
     looked_up = [
         _id_of(projects, "external_id", "project").label("project_id"),
         _id_of(users, "external_id", "user").label("user_id"),
@@ -166,7 +166,7 @@ def _insert_with_ids(*, typed: bool) -> sa.Insert:
     inserted = sa.insert(consumers).from_select(
         ("uuid", "generation", *found.c.keys()), sa.select(*values).where(*there)
     )
-    # the count of an INSERT is else asked of a cursor that is closed, which psycopg 3 then no longer knows
+    # otherwise the row count would be read from a closed cursor, which psycopg 3 does not allow
     return inserted.execution_options(preserve_rowcount=True)
 
 
@@ -189,7 +189,7 @@ def _insert(conn: Connection, owners: Mapping[str, OwnerIds]) -> None:
 
 @contextmanager
 def _retrying_duplicates() -> Iterator[None]:
-    """Judge the whole again if somebody else created a consumer meanwhile."""
+    """Raise Retry if another transaction created the consumer meanwhile."""
     try:
         yield
     except db_exc.DBDuplicateEntry as error:
@@ -198,7 +198,7 @@ def _retrying_duplicates() -> Iterator[None]:
 
 _advance = (
     sa.update(consumers)
-    # the ids by themselves let SQLite use the primary key, which it does not for pairs
+    # the condition on ids lets SQLite use the primary key, which it does not for pairs
     .where(
         consumers.c.id.in_(sa.bindparam("ids", expanding=True)),
         sa.tuple_(consumers.c.id, consumers.c.generation).in_(sa.bindparam("seen", expanding=True)),
@@ -221,10 +221,10 @@ def _change_owner(conn: Connection, present: Locked, owner: OwnerIds) -> None:
 
 
 def weigh_changes(present: Mapping[str, Locked], *, kept: Collection[str]) -> dict[str, int]:
-    """Return by UUID how much more often consumers count in the fingerprint after their allocations change.
+    """Return by UUID the change of the weight of consumers in the fingerprint when their allocations change.
 
-    :param present: those that exist before
-    :param kept: those that hold something afterwards
+    :param present: the consumers that exist before
+    :param kept: the consumers with allocations afterwards
     """
     changes = {}
     for uuid in {*present, *kept}:
@@ -238,6 +238,6 @@ _delete = sa.delete(consumers).where(consumers.c.id.in_(sa.bindparam("ids", expa
 
 
 def delete(conn: Connection, present: Sequence[Locked]) -> None:
-    """Forget consumers that hold nothing any more."""
+    """Delete consumers that have no allocations any more."""
     for ids in split(sorted(consumer.id for consumer in present)):
         conn.execute(_delete, {"ids": ids})

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The connections to one database, and its two kinds of transaction: `Database.read` and `Database.write`.
 
-These are the only places that begin, commit, roll back or retry. What a transaction does is a function taking
-a connection, passed in by the caller; such functions live beside this file, by noun.
+No other code begins, commits, rolls back or retries a transaction. The caller passes in a function that takes
+a connection and executes the statements; such functions are in the other modules of this package, by noun.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ T = TypeVar("T")
 #: pauses between the attempts of one transaction, in seconds: doubling, capped, each drawn from [0, pause]
 FIRST_PAUSE = 0.002
 LONGEST_PAUSE = 0.2
-#: seconds after which a write is not tried again: whoever waits for locks so long waits for something broken
+#: seconds after which a write is not retried: a transaction that holds locks for so long is probably broken
 PATIENCE = 60
 
 
 @contextmanager
 def _translating() -> Iterator[None]:
-    """Raise what the database complained of as the error that clients are to see."""
+    """Raise errors of the database as the errors that clients receive."""
     try:
         yield
     except errors.DatabaseReadOnly as error:
@@ -55,7 +55,7 @@ def _translating() -> Iterator[None]:
     except sa.exc.OperationalError as error:
         if driver_errors.is_busy(error):
             raise errors.TooMuchContention from error
-        # not with the statement, of which there is nothing to learn here
+        # the statement is left out, as it does not help to find the cause
         LOG.error("the database failed: %s", error.orig)
         raise (errors.DatabaseFull if driver_errors.is_full(error) else errors.DatabaseUnavailable) from error
     except (db_exc.DBConnectionError, db_exc.DBNonExistentDatabase) as error:
@@ -65,7 +65,7 @@ def _translating() -> Iterator[None]:
         LOG.error("every connection to the database is in use: %s", error)
         raise errors.DatabaseUnavailable from error
     except db_exc.DBDeadlock as error:
-        # of a read; `Database.write` tries again by itself
+        # only reads get here, as `Database.write` retries by itself
         raise errors.TooMuchContention from error
     except (db_exc.DBError, sa.exc.ProgrammingError) as error:
         inner = getattr(error, "inner_exception", None) or error
@@ -79,21 +79,21 @@ def _translating() -> Iterator[None]:
 
 
 class _LostBeforeCommit(db_exc.DBConnectionError):  # type: ignore[misc]  # it has no annotations
-    """The connection of a transaction broke before its end, so that it changed nothing."""
+    """The connection of a transaction broke before the commit, so nothing was changed."""
 
 
 def _refuse_if_read_only(context: sa.engine.ExceptionContext) -> None:
-    # raised before oslo.db is asked, which knows no such error and logs a traceback of it
+    # raised before oslo.db's handler, which does not know this error and logs a traceback
     if driver_errors.is_read_only(context.original_exception):
         raise errors.DatabaseReadOnly from context.original_exception
 
 
 @contextmanager
 def _leaving_if_read_only(connection: Connection) -> Iterator[None]:
-    """Keep a connection that refuses changes out of the pool.
+    """Close a connection that refuses changes in place of returning it to the pool.
 
-    Whether a session may write is decided when it begins, or by the server, of which another may have taken
-    over: the next connection may be one that can.
+    The database decides at the start of a session whether it may write, and after a failover a new connection
+    may reach another server, so the next connection may accept changes.
     """
     try:
         yield
@@ -112,7 +112,7 @@ def _refuses_changes(connection: Connection) -> bool:
 
 
 def _once_more(lost: type[db_exc.DBConnectionError], operation: Callable[[], T]) -> T:
-    """Do what changed nothing again, on another connection, if the first turns out to be dead."""
+    """Run the operation once more, on another connection, if the first was dead and nothing was changed."""
     try:
         return operation()
     except lost:
@@ -129,9 +129,9 @@ class _Kept:
 
 
 class Database:
-    """One database, through a pool of connections for reading and one for writing.
+    """A database with one pool of connections for reading and one for writing.
 
-    Safe to share between threads; after a fork the child forgets the parent's connections by itself.
+    Threads may share it; after a fork, the child drops the connections of its parent.
     """
 
     def __init__(
@@ -142,9 +142,9 @@ class Database:
         attempts: int = 10,
         **pool: object,
     ) -> None:
-        """Prepare the pools; no connection is made before the first transaction.
+        """Prepare the pools; the first transaction opens the first connection.
 
-        :param attempts: how often at most one write is tried while it loses to others
+        :param attempts: the largest number of attempts of a write that loses races
         :param pool: arguments for SQLAlchemy's pool, such as ``pool_size``
         """
         given = sa.make_url(url)
@@ -161,22 +161,22 @@ class Database:
         options = options or dialects.EngineOptions()
         self._reader = self._make_engine("read", options, pool)
         in_memory = self.dialect.is_memory(self.url)
-        # a database in memory is its one connection: everybody takes turns on it
+        # a database in memory exists in one connection, which readers and writers use in turns
         self._writer = self._reader if in_memory else self._make_engine("write", options, pool)
-        # SQLite has no server that could hang, and the writer's BEGIN is what keeps others out
+        # SQLite has no server that could hang, and the BEGIN of the writer keeps other writers out
         self._schema_changer = (
             self._writer
             if not self.dialect.is_server
             else self._make_engine("schema", options, {"poolclass": sa.NullPool})
         )
-        # SQLite admits one writer at a time. Those of this process queue here, where waiting costs nothing;
-        # in SQLite they would sleep and look again, ever more rarely, and be overtaken.
+        # SQLite admits one writer at a time. The writers of this process queue for this lock, because SQLite
+        # lets them poll at growing intervals, so that newer writers overtake them.
         turn = nullcontext() if self.dialect.admits_many_writers else threading.RLock()
         self._turns: dict[Engine, AbstractContextManager[object]] = {self._writer: turn}
 
     @classmethod
     def from_conf(cls, conf: ConfigOpts) -> Database:
-        """The database of ``[placement_database]`` in an operator's configuration."""
+        """Return the database of ``[placement_database]`` in an operator's configuration."""
         group = conf.placement_database
         url = sa.make_url(group.connection)
         if group.connection_parameters:
@@ -199,7 +199,8 @@ class Database:
         engine = sa.create_engine(self.url, **self.dialect.engine_arguments(self.url, purpose), **pool)
         self.dialect.prepare(engine, purpose, options)
         event.listen(engine, "handle_error", _refuse_if_read_only)
-        # one name for the drivers' errors: duplicate, deadlock (Galera's lost certification), disconnection
+        # the filters map the drivers' errors to common classes: duplicate, deadlock (also a lost
+        # certification of Galera), disconnection
         exc_filters.register_engine(engine)
         return engine
 
@@ -211,17 +212,17 @@ class Database:
             pools.watch(self._writer, "write", observer)
 
     def keep_revisions(self, kept: bool = True) -> None:
-        """Let writes count their changes (see `revision`), now that the table is there, or no longer."""
+        """Set whether writes count their changes (see `revision`), which needs the table."""
         self._writer.update_execution_options(**{KEPT: kept})
 
     @property
     def revisions_kept(self) -> bool:
-        """Whether writes count their changes."""
+        """Return whether writes count their changes."""
         return bool(self._writer.get_execution_options().get(KEPT))
 
     @property
     def engine(self) -> Engine:
-        """The engine for schema changes, which are no concern of `read` and `write`; without a time limit."""
+        """Return the engine for schema changes; it has no time limit; `read` and `write` do not use it."""
         self._forget_old_connections()
         return self._schema_changer
 
@@ -230,10 +231,10 @@ class Database:
     ) -> T:
         """Run ``operation(connection, ...)`` on one consistent state of the database.
 
-        A connection that turns out to be dead is replaced once, since nothing was changed.
+        A dead connection is replaced once, since nothing was changed.
 
-        :raises errors.DatabaseUnavailable: there is no connection to be had
-        :raises errors.Unstorable: a value is not of a kind that the database knows
+        :raises errors.DatabaseUnavailable: no connection can be opened
+        :raises errors.Unstorable: the database cannot represent a value
         """
         self._forget_old_connections()
         with _translating():
@@ -242,24 +243,24 @@ class Database:
     def _look(
         self, operation: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs
     ) -> T:
-        # ends with a rollback: there is nothing to commit
+        # the transaction ends with a rollback, as there is nothing to commit
         with self._turns.get(self._reader, nullcontext()), self._reader.connect() as connection:
             return operation(connection, *args, **kwargs)
 
     def is_read_only(self) -> bool:
-        """Tell whether the database refuses changes while it can be read.
+        """Return whether the database refuses changes while it can be read.
 
-        :raises errors.DatabaseUnavailable: there is no connection to be had
+        :raises errors.DatabaseUnavailable: no connection can be opened
         """
         return self.read(_refuses_changes)
 
     def read_on_kept_connection(self, operation: Callable[[Connection], T]) -> T:
         """Run ``operation(connection)`` as `read` does, on the same connection each time while it lives.
 
-        The connection is replaced after an error, when it is as old as those of the pool may become, and when
-        the file of a SQLite database was replaced. Not for several threads at once.
+        The connection is replaced after an error, at the maximum age of connections in the pool, and when the
+        file of a SQLite database was replaced. Only one thread may call this at a time.
 
-        :raises errors.DatabaseUnavailable: there is no connection to be had
+        :raises errors.DatabaseUnavailable: no connection can be opened
         """
         self._forget_old_connections()
         with _translating(), self._turns.get(self._reader, nullcontext()):
@@ -269,13 +270,13 @@ class Database:
         # another thread may set the attribute to None at any time, when the file was replaced
         kept = self._kept
         if kept is not None and 0 <= self._recycle_seconds < time.monotonic() - kept.opened_at:
-            # as the pool does, to get to the node and the settings that other connections have
+            # recycled as in the pool, so that it follows changes of the cluster node and of settings
             kept.connection.close()
             kept = None
         if kept is None:
             connection = self._reader.connect()
             if not self.dialect.is_memory(self.url):
-                # it is not given back, so it must not count as one of the pool
+                # the connection is never returned to the pool, so it must not count as one of the pool's
                 connection.detach()
             kept = _Kept(connection, time.monotonic())
         self._kept = kept
@@ -294,16 +295,16 @@ class Database:
     ) -> T:
         """Run ``operation(connection, ...)`` in one transaction and commit it.
 
-        The operation locks what it judges before it reads it, so races end as waits. What can still happen,
-        a deadlock or a lost Galera certification, undoes the whole transaction and runs the whole of it
-        again, after a short random pause; the operation must therefore change nothing but the database.
+        The operation locks the rows that it checks before it reads them, so races become waits. A deadlock or
+        a lost Galera certification is still possible; it rolls back the whole transaction, which is then
+        repeated after a short random pause. The operation must therefore change nothing but the database.
         A connection that breaks before the commit is replaced once, since nothing was changed: it may have
-        been dead all along. One that breaks during the commit is not: nobody knows what came of it.
+        been dead from the start. One that breaks during the commit is not: the outcome is unknown.
 
-        :raises errors.DatabaseUnavailable: there is no connection to be had, or it broke
-        :raises errors.DatabaseReadOnly: the database takes no changes, at present or for this account
-        :raises errors.TooMuchContention: the transaction lost against others ``attempts`` times
-        :raises errors.Unstorable: a value is not of a kind that the database knows
+        :raises errors.DatabaseUnavailable: no connection can be opened, or the connection broke
+        :raises errors.DatabaseReadOnly: the database accepts no changes, at present or from this account
+        :raises errors.TooMuchContention: the transaction lost ``attempts`` races
+        :raises errors.Unstorable: the database cannot represent a value
         """
         self._forget_old_connections()
         with _translating():
@@ -334,7 +335,7 @@ class Database:
         try:
             connection.commit()
         except BaseException:
-            # whether the transaction is over nobody knows, and pools of connections to servers do not ask
+            # the state of the transaction is unknown, and the pool does not reset connections to servers
             if self.dialect.is_server:
                 connection.invalidate()
             raise
@@ -349,10 +350,10 @@ class Database:
             longest = min(longest * 2, LONGEST_PAUSE)
 
     def _forget_old_connections(self) -> None:
-        """Leave connections that a parent process made, and those to a SQLite file that was replaced.
+        """Drop connections that a parent process opened, and those to a SQLite file that was replaced.
 
-        The latter show the file of before, which has no name any more, and would write to it. A thread that
-        is in the midst of something with one ends that first.
+        The latter would read and write the old, deleted file. A thread that uses such a connection finishes
+        its transaction first.
         """
         self._forget_parent()
         file = self.dialect.identify_file(self.url)
@@ -363,7 +364,7 @@ class Database:
                 return
             if self._file is not None:
                 LOG.warning("the file of the database was replaced; connecting anew")
-            # also if there was none: connections that were made then may be to a third one
+            # also if there was no file before, because connections opened meanwhile may be to a third file
             self._kept = None
             for engine in {self._reader, self._writer}:
                 engine.dispose()
@@ -372,14 +373,14 @@ class Database:
     def _forget_parent(self) -> None:
         if self._pid != os.getpid():
             self._pid = os.getpid()
-            # closing it would end the parent's session, so it is kept and never touched
+            # closing it would end the parent's session, so a reference is kept and never used
             self._inherited.append(self._kept)
             self._kept = None
             for engine in {self._reader, self._writer}:
                 engine.dispose(close=False)
 
     def dispose(self) -> None:
-        """Close the connections that are idle; later transactions make new ones."""
+        """Close the idle connections; later transactions open new ones."""
         if self._kept is not None:
             self._kept.connection.close()
             self._kept = None

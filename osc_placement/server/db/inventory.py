@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Inventories of providers: what is there, what is used of it, and replacing it.
+"""The inventories of providers, their usage, and their replacement.
 
-Every change of one provider here moves its generation on by one; rows are read and written in
-inventory_rows.py.
+Every change of one provider increments its generation by one; `inventory_rows` reads and writes the rows.
 """
 
 from __future__ import annotations
@@ -53,19 +52,19 @@ _load = (
 
 
 def load(conn: Connection, provider_id: int) -> list[Stored]:
-    """A provider's inventories, in the order of the ids of their classes."""
+    """Return a provider's inventories, in the order of the ids of their classes."""
     stored = conn.execute(_load, {"provider_id": provider_id})
     return [Stored(name, Inventory(*fields), modified) for name, modified, *fields in stored]
 
 
 def load_of(conn: Connection, uuid: str) -> tuple[provider.Provider, list[Stored]]:
-    """A provider and its inventories; :raises errors.ProviderNotFound: there is no such provider."""
+    """Return a provider and its inventories; :raises errors.ProviderNotFound: there is no such provider."""
     found = provider.load(conn, uuid)
     return found, load(conn, found.id)
 
 
 def usages(conn: Connection, uuid: str) -> tuple[provider.Provider, dict[str, int]]:
-    """A provider, and the amount used of each class that it has inventory of.
+    """Return a provider, and the amount used of each class that it has inventory of.
 
     :raises errors.ProviderNotFound: there is no such provider
     """
@@ -89,9 +88,9 @@ def usages(conn: Connection, uuid: str) -> tuple[provider.Provider, dict[str, in
 
 @dataclass(frozen=True, slots=True)
 class Replacement:
-    """What is to be all the inventory of locked providers: judged, and ready to be written.
+    """A checked replacement of all inventories of locked providers, ready to be written.
 
-    :ivar refused: by provider, why its inventories have to stay as they are
+    :ivar refused: by provider, the error that prevents the replacement
     """
 
     present: Mapping[rows.Key, rows.Row]
@@ -100,7 +99,7 @@ class Replacement:
     refused: Mapping[provider.Locked, errors.PlacementError]
 
     def write(self, conn: Connection, providers: Collection[provider.Locked]) -> None:
-        """Write those of some of the providers, none of which is refused; their generations do not move."""
+        """Write the inventories of some providers, none of them refused, without changing generations."""
         ids = {locked.id for locked in providers}
         present = {key: row for key, row in self.present.items() if key[0] in ids}
         wanted = {key: new for key, new in self.wanted.items() if key[0] in ids}
@@ -117,12 +116,12 @@ def judge(
     may_reserve_all: bool | None = None,
     keeping: bool = False,
 ) -> Replacement:
-    """Find out which of these providers may have these inventories and no others.
+    """Check which of these providers may have these inventories and no others.
 
     :param found: the ids of the classes that exist, by name
-    :param keeping: whether they keep what they have of other classes
-    :param may_reserve_all: whether an inventory may leave nothing to allocate; None, and it may even reserve
-        more than there is, as in openstack-placement's reshaper
+    :param keeping: whether the providers keep their inventories of other classes
+    :param may_reserve_all: whether an inventory may reserve its total; with None it may even reserve more, as
+        in openstack-placement's reshaper
     """
     refused: dict[provider.Locked, errors.PlacementError] = {}
     for locked, new in wanted.items():
@@ -154,9 +153,9 @@ def judge(
 
 
 def _shrinking(present: Mapping[rows.Key, rows.Row], wanted: Mapping[rows.Key, Inventory]) -> list[rows.Key]:
-    """What goes, or becomes less: only there it matters how much is used.
+    """Return the inventories that are removed or shrink, which are the only ones whose usage matters.
 
-    PERF: a ratio raised does without reading the use, which is a round trip to the database.
+    PERF: raising a ratio does not read the usage, which takes a round trip to the database.
     """
     return [
         key
@@ -174,7 +173,7 @@ def _check_reserved(locked: provider.Locked, wanted: Inventories, may_reserve_al
 def _warn_of_use(
     uuids: Mapping[int, str], changed: Mapping[rows.Key, Inventory], used: Mapping[rows.Key, rows.Use]
 ) -> None:
-    """Inventories may shrink below what is used of them, which is logged."""
+    """Log a warning for each inventory that shrinks below its usage, which is allowed."""
     for key, use in used.items():
         if key in changed and not changed[key].has_room(0, used=use.used):
             name = use.resource_class
@@ -189,9 +188,9 @@ def replace(
     generation: int | None = None,
     may_reserve_all: bool | None = None,
 ) -> int:
-    """Make ``wanted`` all the inventory a provider has, and return the provider's new generation.
+    """Replace all inventories of a provider by ``wanted``, and return the provider's new generation.
 
-    The provider is locked first, so allocations cannot appear on what is being removed.
+    The provider is locked first, so that nothing can be allocated from an inventory that is removed.
 
     :param generation: the generation the change is based on, if the client said one
     :param may_reserve_all: as in `judge`
@@ -212,10 +211,10 @@ def replace(
 
 
 def replace_many(conn: Connection, wanted: Mapping[int, Inventories], *, keeping: bool = False) -> None:
-    """Make these all the inventories of providers, by the ids of the providers, which are locked already.
+    """Replace all inventories of locked providers, given by the ids of the providers.
 
-    :param keeping: whether they keep what they have of other classes
-    :raises errors.Retry: a provider is not there
+    :param keeping: whether the providers keep their inventories of other classes
+    :raises errors.Retry: a provider does not exist
     :raises errors.ResourceClassNotFound: a class does not exist
     :raises errors.InventoryInUse: consumers hold allocations of a class that would go
     """
@@ -234,7 +233,7 @@ def replace_many(conn: Connection, wanted: Mapping[int, Inventories], *, keeping
 def add(
     conn: Connection, uuid: str, resource_class: str, inventory: Inventory, *, may_reserve_all: bool = True
 ) -> int:
-    """Give a provider inventory of one more class, and return the provider's new generation.
+    """Add inventory of one class to a provider, and return the provider's new generation.
 
     :param may_reserve_all: whether the inventory may leave nothing to allocate
     :raises errors.ProviderNotFound: there is no such provider
@@ -284,7 +283,7 @@ def update(
 
 
 def delete(conn: Connection, uuid: str, resource_class: str) -> None:
-    """Take one class of inventory from a provider.
+    """Delete a provider's inventory of one class.
 
     :raises errors.ProviderNotFound: there is no such provider
     :raises errors.ResourceClassNotFound: the class does not exist

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rows of inventories of any number of locked providers: reading, comparing and writing them as sets.
+"""Statements that read, compare and write the inventory rows of any number of locked providers as sets.
 
-What may be written is for the caller to judge. Statements are counted by what there is to do and not by
-provider: a ratio raised on 500 providers is one update, and what it costs is mostly one round trip.
+The caller decides what may be written. The number of statements depends on the number of different changes
+and not of providers: raising a ratio on 500 providers is one update, whose cost is mostly one round trip.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from osc_placement.server.db.tables import allocations, inventories, resource_cl
 if TYPE_CHECKING:
     from sqlalchemy.engine import Connection
 
-#: the id of a provider and that of a class
+#: (id of a provider, id of a resource class)
 Key = tuple[int, int]
 
 
@@ -36,7 +36,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """How much consumers hold of an inventory, and the name of its class."""
+    """The amount that consumers hold of an inventory, and the name of its class."""
 
     resource_class: str
     used: int
@@ -59,7 +59,7 @@ _stocks = (
             sa.func.coalesce(_use, 0),
             *_COUNTS,
         ),
-        # by itself, as databases write such numbers in ways of their own
+        # not packed with the others, because databases differ in the text of such numbers
         inventories.c.allocation_ratio,
     )
     .where(inventories.c.resource_provider_id.in_(sa.bindparam("ids", expanding=True)))
@@ -73,7 +73,7 @@ _stocks_of_classes = _stocks.where(
 def read_stocks(
     conn: Connection, ids: Collection[int], class_ids: Collection[int] | None = None
 ) -> Iterator[tuple[Key, tuple[Any, ...], int]]:
-    """What these providers have of these classes, or of all: the fields of each inventory, and its use."""
+    """Yield the key, fields and usage of each inventory of these providers, of these classes or of all."""
     statement: sa.Select[Any] = _stocks
     parameters = {"ids": list(ids)}
     if class_ids is not None:
@@ -92,7 +92,7 @@ _load = sa.select(
 
 
 def load(conn: Connection, provider_ids: Collection[int]) -> dict[Key, Row]:
-    """What the providers have."""
+    """Return the inventories of the providers."""
     return {
         (provider_id, class_id): Row(id_, Inventory(*fields))
         for portion in split(sorted(provider_ids))
@@ -117,7 +117,7 @@ _used = (
 
 
 def find_used(conn: Connection, keys: Collection[Key]) -> dict[Key, Use]:
-    """Of these inventories those that consumers hold something of, by ascending id of class."""
+    """Return the usage of those of the inventories that consumers hold, by ascending id of class."""
     wanted = frozenset(keys)
     if not wanted:
         return {}
@@ -131,7 +131,7 @@ def find_used(conn: Connection, keys: Collection[Key]) -> dict[Key, Use]:
 
 
 def replace(conn: Connection, present: Mapping[Key, Row], wanted: Mapping[Key, Inventory]) -> None:
-    """Make ``wanted`` all that there is in place of ``present``."""
+    """Replace the inventories ``present`` by ``wanted``."""
     _remove(conn, [row.id for key, row in present.items() if key not in wanted])
     overwrite(conn, present, {key: new for key, new in wanted.items() if key in present})
     _add(conn, {key: new for key, new in wanted.items() if key not in present})
@@ -152,7 +152,7 @@ _delete_one = sa.delete(inventories).where(
 
 
 def remove_one(conn: Connection, key: Key) -> bool:
-    """Delete one inventory; whether it was there."""
+    """Delete one inventory; return whether it existed."""
     return conn.execute(_delete_one, {"provider_id": key[0], "class_id": key[1]}).rowcount > 0
 
 
@@ -169,11 +169,11 @@ def _add(conn: Connection, new: Mapping[Key, Inventory]) -> None:
 
 
 def overwrite(conn: Connection, present: Mapping[Key, Row], wanted: Mapping[Key, Inventory]) -> None:
-    """Replace inventories that are there.
+    """Update existing inventories.
 
-    PERF: rows that are to become alike in what changes are written together, as drivers send a statement for
-    each set of values; 500 ratios of one class are one statement instead of 500. Rows that stay as they are
-    get none, unless all of a provider do: then they were modified all the same, and say when.
+    PERF: rows that get the same new values are updated together, as drivers send a statement for each set of
+    values; 500 ratios of one class are one statement instead of 500. Unchanged rows are not written, unless
+    all rows of a provider are unchanged: then the time of modification is set.
     """
     alike: dict[tuple[tuple[str, Any], ...], list[int]] = defaultdict(list)
     changed: set[int] = set()
@@ -197,6 +197,6 @@ _touch = sa.update(inventories).where(inventories.c.id.in_(sa.bindparam("ids", e
 
 
 def _update(conn: Connection, row_ids: Iterable[int], values: Mapping[str, Any]) -> None:
-    """Set some fields of rows; without any, only when they were modified."""
+    """Set some fields of rows and the time of modification; without fields, only that time."""
     for portion in split(sorted(row_ids)):
         conn.execute(_touch, {"ids": portion, **values})

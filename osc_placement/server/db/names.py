@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows that are little more than a name: traits, classes, projects, users, consumer types, aggregates.
+"""Tables of names: traits, classes, projects, users, consumer types, aggregates.
 
-Finding their ids, creating them on first mention, and keeping the standard ones in the database. Ids are
-looked up where they are used and not remembered: any worker may delete a name and give its id to another. The
-ids of the standard classes are the same everywhere.
+The functions find the ids of names, create names on first use, and keep the standard names in the database.
+Ids are looked up for each use and not cached: any worker may delete a name, and its id may be used for
+another. Only the ids of the standard classes are the same everywhere.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ if TYPE_CHECKING:
 
 #: custom resource classes have this id or a greater one; lower ids are the standard classes, by their order
 FIRST_CUSTOM_CLASS_ID = 10000
-#: the ids of the standard classes that this installation knows, by name; nothing ever changes or deletes them
+#: the ids of the standard classes of this installation, by name; they are never changed or deleted
 STANDARD_CLASSES: Final = {name: id_ for id_, name in enumerate(os_resource_classes.STANDARDS)}
 
 
 def synchronize(database: Database) -> None:
     """Bring the standard traits and resource classes of this installation into the database.
 
-    What is there stays, also if this installation is too old to know it. Workers that start together may all
-    try: whoever finds the names inserted meanwhile looks again and has less to do.
+    Existing names stay, also those that are newer than this installation. Workers that start together may
+    all do this: a worker that finds names inserted meanwhile reads again and inserts the rest.
     """
     if not database.read(_is_complete):
         database.write(_add_standard_names)
@@ -72,7 +72,7 @@ def _add_standard_names(conn: Connection) -> None:
 
 
 def check_classes(names: Iterable[str], found: Mapping[str, int]) -> dict[str, int]:
-    """The ids of some of the classes found; :raises errors.ResourceClassNotFound: for one that was not."""
+    """Return the ids of these classes; :raises errors.ResourceClassNotFound: one was not found."""
     for name in names:
         if name not in found:
             raise errors.ResourceClassNotFound(name)
@@ -80,9 +80,9 @@ def check_classes(names: Iterable[str], found: Mapping[str, int]) -> dict[str, i
 
 
 def keep_class_ids(conn: Connection, names: Collection[str]) -> dict[str, int]:
-    """The ids of classes that nobody can delete or rename until the transaction ends.
+    """Lock classes against deletion and renaming until the transaction ends, and return their ids.
 
-    :raises errors.ResourceClassNotFound: for one that is none
+    :raises errors.ResourceClassNotFound: one does not exist
     """
     return keep_classes(conn, names, find_ids(conn, tables.resource_classes, "name", names))
 
@@ -96,10 +96,10 @@ _keep = (
 
 
 def keep_classes(conn: Connection, names: Collection[str], found: Mapping[str, int]) -> dict[str, int]:
-    """Keep classes that were looked for before, and return their ids.
+    """Lock classes that were looked up before, and return their ids.
 
-    :raises errors.ResourceClassNotFound: for one that was not found
-    :raises errors.Retry: one of them is another by now
+    :raises errors.ResourceClassNotFound: one was not found
+    :raises errors.Retry: one of them was deleted or renamed meanwhile
     """
     ids = check_classes(names, found)
     customs = {name: id_ for name, id_ in ids.items() if id_ >= FIRST_CUSTOM_CLASS_ID}
@@ -108,41 +108,41 @@ def keep_classes(conn: Connection, names: Collection[str], found: Mapping[str, i
     return ids
 
 
-#: values to look for in a column, by the table and the column
+#: the values to find in a column, by table and column
 Wanted = Mapping[tuple[sa.Table, str], Collection[str]]
 
 
 def find_ids(conn: Connection, table: sa.Table, column: str, values: Collection[str]) -> dict[str, int]:
-    """The ids of the rows of a table that have one of the values in a column, by value."""
+    """Return by value the ids of the rows of a table that have one of the values in a column."""
     return dict(find_known(conn, {(table, column): values}).of(table))
 
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """Names that were found to exist, with their ids, by table; the others are made when they are needed.
+    """Names that exist, with their ids, by table; missing names are created by `ensure`.
 
-    A transaction looks before it locks anything, or as late as it can, and makes what is missing last: one
-    that is refused then leaves no names behind, and those who mention a new name wait for each other's
-    commit at most, not for the locks that come before.
+    A transaction looks up names before it locks anything, or as late as possible, and creates missing ones
+    last. A transaction that is refused then leaves no names behind, and transactions that use the same new
+    name wait for each other's commit only, not for the locks that come before.
     """
 
     ids: Mapping[str, Mapping[str, int]]
 
     def of(self, table: sa.Table) -> Mapping[str, int]:
-        """The names of one table."""
+        """Return the known names of one table."""
         return self.ids.get(table.name, {})
 
     def ensure(
         self, conn: Connection, table: sa.Table, column: str, values: Collection[str]
     ) -> dict[str, int]:
-        """The ids of names, by name; :raises errors.Retry: somebody else makes one of them right now."""
+        """Return ids by name, creating missing names; :raises errors.Retry: others create one now."""
         found = self.of(table)
         missing = set(values) - found.keys()
         return {**found, **_ensure_each(conn, table, column, missing)}
 
 
 def find_known(conn: Connection, wanted: Wanted) -> Known:
-    """Look for names in several tables, each with the column that has them, portion by portion."""
+    """Look up names in several tables and columns, portion by portion."""
     portions = {key: split(sorted(set(values))) for key, values in wanted.items()}
     ids: dict[str, dict[str, int]] = {}
     while values := {key: portion for key, rest in portions.items() if (portion := next(rest, None))}:
@@ -165,9 +165,9 @@ def _look_up(columns: tuple[tuple[sa.Table, str], ...]) -> sa.CompoundSelect[Any
 
 
 def ensure(database: Database, table: sa.Table, column: str, values: Collection[str]) -> dict[str, int]:
-    """The ids of such rows, creating what is missing in a short transaction of its own.
+    """Return the ids of these rows, creating missing ones in a short separate transaction.
 
-    For those who need the ids outside of a transaction; within one, see `Known`.
+    This is for callers outside of a transaction; within one, use `Known`.
     """
     wanted = set(values)
     found = database.read(find_ids, table, column, wanted)
@@ -180,7 +180,7 @@ def _ensure_each(conn: Connection, table: sa.Table, column: str, values: Collect
 
 
 def _ensure_one(conn: Connection, table: sa.Table, column: str, value: str) -> int:
-    # one at a time: what is equal is for the database to say, and to MariaDB "Blue" is "blue"
+    # one at a time, as the database decides which names are equal; in MariaDB, "Blue" equals "blue"
     id_ = conn.scalar(sa.select(table.c.id).where(table.c[column] == value))
     if id_ is not None:
         return int(id_)

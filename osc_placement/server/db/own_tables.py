@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables of our own, beside openstack-placement's: their names begin with ``oscp_``, and it ignores them."""
+"""Our own tables, which openstack-placement ignores; their names begin with ``oscp_``."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sqlalchemy as sa
 
 metadata = sa.MetaData()
 
-#: see `revision`; rows outlive their providers, so that what they add up to never goes back
+#: see `revision`; rows outlive their providers, so that their sums never decrease
 provider_revisions = sa.Table(
     "oscp_provider_revisions",
     metadata,
@@ -20,8 +20,8 @@ provider_revisions = sa.Table(
     sa.Index("oscp_provider_revisions_changed_at", "changed_at"),
 )
 
-#: one row with a random number, stored when the table is made: a database that was dropped and made again has
-#: another one
+#: one row with a random number, stored when the table is created: a database that is dropped and created
+#: again has a different number
 database_identity = sa.Table(
     "oscp_database_identity",
     metadata,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How many connections a pool has open, and how many of them are in use."""
+"""The count of open connections of a pool, and of those in use."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 
 def watch(engine: Engine, pool: str, observer: Observer) -> None:
-    """Tell an observer of every connection of an engine that comes and goes.
+    """Tell an observer of every connection that an engine opens, closes, takes or gives back.
 
-    One that is detached is no longer the pool's, whatever becomes of it.
+    A detached connection does not count as one of the pool any more.
     """
 
     def listen(name: str, *, opened: int = 0, taken: int = 0) -> None:
@@ -27,7 +27,7 @@ def watch(engine: Engine, pool: str, observer: Observer) -> None:
         event.listen(engine, name, tell)
 
     if isinstance(engine.pool, QueuePool):
-        # those from before, such as of a change to the schema; other pools keep one, and close it at the end
+        # connections opened before, such as for a change to the schema; other pools keep one until the end
         observer.pool_changed(pool, opened=engine.pool.checkedin())
     listen("connect", opened=1)
     listen("close", opened=-1)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Long lists of values in portions that every database takes in one statement."""
+"""The division of long lists of values into portions that every database accepts in one statement."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import TypeVar
 
 Value = TypeVar("Value")
 
-#: SQLite takes some 32,000 values in a statement; MariaDB plans more than 1,000 in a list as a join
+#: values in a portion; SQLite accepts some 32,000 per statement, and MariaDB plans lists over 1,000 as a join
 SIZE = 500
 
 
 def split(values: Sequence[Value]) -> Iterator[Sequence[Value]]:
-    """The values in their order, so many at a time; none for none."""
+    """Yield the values in order, `SIZE` at a time; nothing if there are none."""
     return (values[begin : begin + SIZE] for begin in range(0, len(values), SIZE))

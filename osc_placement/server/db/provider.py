@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Resource providers: finding, creating, moving, renaming and deleting them, and locking them for a change.
+"""Statements that find, lock, create, move, rename and delete resource providers.
 
-Locks that are taken together are taken by ascending id, those of a claim on several providers as those of a
-move, which locks all of the trees concerned. A new child locks its parent and root, so that changes to one
-tree wait for each other.
+Several locks are always taken by ascending id, by a claim on several providers as well as by a move, which
+locks all providers of the trees concerned. A new child locks its parent and root, so that changes to one tree
+wait for each other.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Provider:
 
 @dataclass(frozen=True, slots=True)
 class Locked:
-    """A provider that nobody else can change before this transaction ends."""
+    """A provider that no other transaction can change before this one ends."""
 
     id: int
     uuid: str
@@ -56,12 +56,12 @@ class Locked:
     root_id: int
 
 
-# a row from before trees has no root yet, and then is one
+# rows of releases without trees have no root, and are roots themselves
 _root_id = sa.func.coalesce(resource_providers.c.root_provider_id, resource_providers.c.id)
 _parent = resource_providers.alias("parent")
 _root = resource_providers.alias("root")
 
-#: the columns of `Provider`; callers add their conditions
+#: a query for the columns of `Provider`, to which callers add conditions
 select_providers = (
     sa.select(
         resource_providers.c.id,
@@ -81,7 +81,7 @@ _load = select_providers.where(resource_providers.c.uuid == sa.bindparam("uuid")
 
 
 def load(conn: Connection, uuid: str) -> Provider:
-    """The provider with this UUID; :raises errors.ProviderNotFound: if there is none."""
+    """Return the provider with this UUID; :raises errors.ProviderNotFound: there is none."""
     row = conn.execute(_load, {"uuid": uuid}).one_or_none()
     if row is None:
         raise errors.ProviderNotFound(uuid)
@@ -123,7 +123,7 @@ def lock(conn: Connection, uuid: str, *, generation: int | None = None) -> Locke
 def lock_ids(conn: Connection, ids: Collection[int]) -> dict[str, Locked]:
     """Lock several providers, by ascending id, and return them by UUID.
 
-    :raises errors.Retry: one of them is gone
+    :raises errors.Retry: one of them was deleted
     """
     found: dict[str, Locked] = {}
     for portion in split(sorted(set(ids))):
@@ -143,7 +143,7 @@ def _locked(rows: Iterable[Any]) -> dict[str, Locked]:
 
 _advance = (
     sa.update(resource_providers)
-    # the ids by themselves let SQLite use the primary key, which it does not for pairs
+    # the condition on ids lets SQLite use the primary key, which it does not for pairs
     .where(
         resource_providers.c.id.in_(sa.bindparam("ids", expanding=True)),
         sa.tuple_(resource_providers.c.id, resource_providers.c.generation).in_(
@@ -162,15 +162,15 @@ def advance_generations(
     consumers: Mapping[str, int] = revision.NO_CONSUMERS,
     of_use_only: bool = False,
 ) -> None:
-    """Move the generation of each provider on by one: what tells clients that their view is old.
+    """Increment the generation of each provider by one, which tells clients that their data are old.
 
-    The lock already keeps others out; comparing as well makes two Galera nodes, whose locks do not reach each
-    other, touch the same row, so that the second to commit loses.
+    The lock keeps other transactions out already. The comparison makes two Galera nodes, whose locks are
+    separate, write the same row, so that the second to commit loses.
 
-    :param touched: ids of further providers of which more or less is used now
-    :param consumers: what `revision.record` takes
-    :param of_use_only: whether nothing of the providers changes but what is used of them
-    :raises errors.Retry: a generation moved in spite of the lock
+    :param touched: ids of further providers whose usage changes
+    :param consumers: as for `revision.record`
+    :param of_use_only: whether nothing but the usage of the providers changes
+    :raises errors.Retry: a generation changed in spite of the lock
     :raises errors.GenerationExhausted: a generation is the largest that the database stores
     """
     for provider in providers:
@@ -202,9 +202,9 @@ def create(conn: Connection, *, uuid: str, name: str, parent_uuid: str | None = 
     if parent is not None:
         _record_shape(conn, [parent.root_id, id_])
     else:
-        # SQLite may give it the id of one that was deleted
+        # SQLite may use the id of a deleted provider again
         revision.record(conn, touched=[id_])
-        # that it is its own root belongs to its creation: no update that clients should see
+        # the root belongs to the creation of the provider and is not a modification that clients should see
         _set_root(conn, [id_], id_, updated_at=None)
     return load(conn, uuid)
 
@@ -216,16 +216,16 @@ def _insert(conn: Connection, uuid: str, name: str, parent: Locked | None) -> in
     try:
         result = conn.execute(sa.insert(resource_providers).values(values))
     except db_exc.DBDuplicateEntry as error:
-        # somebody took it between the check and here: looking again says what exactly
+        # another transaction took the UUID or name after the check; the retry finds out which
         raise errors.Retry from error
     return int(result.inserted_primary_key[0])  # type: ignore[index]  # an INSERT of one row has it
 
 
 def _record_shape(conn: Connection, ids: Collection[int]) -> None:
-    """Count the change of trees whose shape changes: of their roots, and of the providers that move.
+    """Count a change of the tree structure for the roots of the trees and for the providers that move.
 
-    On Galera, where locks do not reach other nodes, two changes of one tree then write the row of the same
-    root, so that the second to commit loses and is judged again: no two moves can close a loop.
+    On Galera, whose nodes have separate locks, two changes of one tree then write the row of the same root,
+    so that the second to commit loses and is repeated: no two moves can create a loop.
     """
     revision.record(conn, touched=ids)
 
@@ -238,7 +238,7 @@ def _check_unused(conn: Connection, *, uuid: str, name: str) -> None:
 
 
 def _lock_parent(conn: Connection, uuid: str) -> Locked:
-    """Lock a provider that gets a child, and the root of its tree, in which the child will be."""
+    """Lock a provider that gets a child, and the root of its tree."""
     columns = resource_providers.c
     query = sa.select(columns.id, _root_id)
     ids = conn.execute(query.where(columns.uuid == uuid)).one_or_none()
@@ -256,12 +256,11 @@ def _set_root(conn: Connection, ids: Collection[int], root_id: int, **more: obje
 
 
 def update(conn: Connection, uuid: str, changes: Mapping[str, Any], *, reparenting_allowed: bool) -> Provider:
-    """Rename a provider, or give it another place in a tree; its whole subtree goes with it.
+    """Rename a provider, or move it with its subtree to another place in a tree.
 
-    :param changes: ``name``, and ``parent_provider_uuid`` if the place is spoken of at all; None ends being
-        a child
+    :param changes: ``name``, and ``parent_provider_uuid`` if the request has it; None makes it a root
     :raises errors.ProviderNotFound: there is no such provider
-    :raises errors.TreeRefused: the move is not allowed, or would make a loop
+    :raises errors.TreeRefused: the move is not allowed, or would create a loop
     :raises errors.DuplicateProvider: another provider has the name
     """
     provider = load(conn, uuid)
@@ -303,32 +302,32 @@ def _move(conn: Connection, uuid: str, parent_uuid: str | None, *, reparenting_a
 
 
 def _lock_trees(conn: Connection, uuid: str, parent_uuid: str | None) -> dict[str, Locked]:
-    """Lock every provider of the tree to leave and of the tree to join; return them by UUID."""
+    """Lock every provider of the old and of the new tree; return them by UUID."""
     columns = resource_providers.c
     uuids = [uuid] if parent_uuid is None else [uuid, parent_uuid]
     query = sa.select(columns.uuid, _root_id).where(columns.uuid.in_(uuids))
     roots = dict(conn.execute(query).all())
     if uuid not in roots:
-        # deleted since it was looked at
+        # the provider was deleted after it was read
         raise errors.Retry
     if parent_uuid is not None and parent_uuid not in roots:
-        # a move says "create" here in the reference too, and clients have seen it
+        # the reference says "create" for a move too, and clients may match on it
         raise errors.TreeRefused("create", "parent provider UUID does not exist.")
     root_ids = sorted(set(roots.values()))
     members = sa.select(columns.id).where(columns.root_provider_id.in_(root_ids) | columns.id.in_(root_ids))
     ids = set(conn.scalars(members))
-    # by their ids: the index of roots would have them locked in another order than claims lock them
+    # locked by ids, because the index of roots would lock them in another order than claims do
     tree = lock_ids(conn, ids)
     if any(uuid not in tree or tree[uuid].root_id != root_id for uuid, root_id in roots.items()):
         raise errors.Retry
     if set(conn.scalars(members)) != ids:
-        # a child came before its parent was locked
+        # a child was created before its parent was locked
         raise errors.Retry
     return tree
 
 
 def _subtree(tree: Mapping[str, Locked], top: int) -> set[int]:
-    """The ids of a provider and all below it."""
+    """Return the ids of a provider and of all providers below it."""
     children: dict[int | None, list[int]] = {}
     for provider in tree.values():
         children.setdefault(provider.parent_id, []).append(provider.id)
@@ -346,7 +345,7 @@ def delete(conn: Connection, uuid: str) -> None:
     """Delete a provider with its inventories and its associations with traits and aggregates.
 
     :raises errors.ProviderNotFound: there is no such provider
-    :raises errors.ProviderHasChildren: others have it as their parent
+    :raises errors.ProviderHasChildren: other providers have it as their parent
     :raises errors.ProviderInUse: consumers hold allocations on it
     """
     provider = lock(conn, uuid)
@@ -354,7 +353,7 @@ def delete(conn: Connection, uuid: str) -> None:
     for table in (inventories, resource_provider_aggregates, resource_provider_traits):
         conn.execute(sa.delete(table).where(table.c.resource_provider_id == provider.id))
     itself = resource_providers.c.id == provider.id
-    # a root refers to itself, which some databases count as being referred to
+    # a root refers to itself, which some databases treat as a reference that forbids the deletion
     conn.execute(sa.update(resource_providers).where(itself).values(root_provider_id=None))
     try:
         conn.execute(sa.delete(resource_providers).where(itself))

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Changes of many providers in one transaction, each of them done whole or refused whole.
+"""Changes of many providers in one transaction, each of them made completely or refused completely.
 
-Each change is judged as the requests that replace the inventories, traits and aggregates of one provider are,
-but what is read and written is read and written for all providers together. A change that is refused leaves
-the others alone.
+Each change is checked as by the requests that replace the inventories, traits and aggregates of one provider,
+but reading and writing is done for all providers together. A refused change does not affect the others.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """All that a provider is to have, None for what stays as it is, and the generation it is based on."""
+    """The wanted parts of a provider, None for those that stay, and the generation they are based on."""
 
     uuid: str
     generation: int
@@ -31,20 +30,20 @@ class Wanted:
     aggregates: Collection[str] | None = None
 
 
-#: by UUID the generation of the provider afterwards, or why it was not changed
+#: by UUID, the new generation of the provider, or the error because of which it was not changed
 Verdicts = dict[str, int | errors.PlacementError]
 
 
 def apply(conn: Connection, changes: Sequence[Wanted], *, may_reserve_all: bool) -> Verdicts:
-    """Make each of the changes that can be made, of providers that are all different.
+    """Make each of the changes that can be made; all are of different providers.
 
-    The generation of a provider moves on by one, whatever is changed of it; if nothing but traits is spoken
-    of, and it has them already, it stays.
+    The generation of a provider is incremented by one for all its changes together. If a change has traits
+    only, and the provider has them already, it stays.
 
-    Names are looked up first, then providers are locked by ascending id, then custom classes, as by whoever
-    changes one provider; new aggregates come last.
+    Names are looked up first, then providers are locked by ascending id, then custom classes, as for a change
+    of one provider; new aggregates are created last.
 
-    :param may_reserve_all: whether an inventory may leave nothing to allocate
+    :param may_reserve_all: whether an inventory may reserve its total
     """
     known = names.find_known(conn, _mentioned(changes))
     locked = provider.lock_ids(conn, known.of(resource_providers).values())
@@ -92,7 +91,7 @@ def _judge_traits(changes: Iterable[Wanted], ids: Mapping[str, int]) -> Verdicts
 def _associate(
     conn: Connection, changes: Mapping[provider.Locked, Wanted], known: names.Known
 ) -> set[provider.Locked]:
-    """Write traits and aggregates; the providers whose generation has to move, for whatever reason."""
+    """Write traits and aggregates; return the providers whose generation has to be incremented."""
     trait_ids = known.of(traits)
     having = {
         each.id: [trait_ids[name] for name in change.traits]

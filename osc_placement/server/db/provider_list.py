@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`GET /resource_providers`: the filters of a list of providers, and those of them that are SQL."""
+"""The filters of ``GET /resource_providers``, and the query for those that are evaluated in SQL."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Filters:
-    """What a provider has to satisfy to be listed; all of it."""
+    """The conditions of a list of providers, all of which a provider has to satisfy."""
 
     name: str | None = None
     uuid: str | None = None
@@ -29,12 +29,12 @@ class Filters:
 
     @property
     def names_anything(self) -> bool:
-        """Whether there are traits or classes among them, which have to exist."""
+        """Return whether the filters name traits or classes, which then have to exist."""
         return bool(self.traits.names or self.resources)
 
 
 def find_ids(conn: Connection, filters: Filters) -> set[int]:
-    """The ids of the providers with this name, this UUID, in this provider's tree; all that is given."""
+    """Return the ids of the providers that satisfy the filters on name, UUID and tree."""
     columns = resource_providers.c
     query = sa.select(columns.id)
     if filters.name:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Statements about rows that old releases of placement wrote: how many there are, and their repair.
+"""Statements that count and repair rows written by old releases of placement.
 
-Providers from before there were trees have no root; allocations from before there were consumers have none.
-They are read from a schema of any revision, so nothing here touches a column that came later.
+Providers of releases without trees have no root; allocations of releases without consumers have no consumer.
+The schema may be at any revision, so no statement uses a column that was added later.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
 
 def is_root_missing(conn: Connection) -> bool:
-    """Whether a provider has no root."""
+    """Return whether a provider without a root exists."""
     rootless = resource_providers.c.root_provider_id.is_(None)
     return conn.execute(sa.select(resource_providers.c.id).where(rootless).limit(1)).first() is not None
 
 
 def set_roots(conn: Connection, limit: int) -> int:
-    """Make at most so many providers that have no root the roots they are; how many."""
+    """Set the root of at most ``limit`` providers without one to themselves; return how many were set."""
     columns = resource_providers.c
     query = sa.select(columns.id).where(columns.root_provider_id.is_(None)).order_by(columns.id)
     ids = conn.scalars(query.limit(limit).with_for_update()).all()
@@ -42,13 +42,13 @@ def _select_missing_consumers() -> sa.Select[tuple[str]]:
 
 
 def count_missing_consumers(conn: Connection) -> int:
-    """How many consumers have allocations and no row of their own."""
+    """Return the number of consumers that have allocations but no row."""
     missing = _select_missing_consumers().subquery()
     return conn.execute(sa.select(sa.func.count()).select_from(missing)).scalar_one()
 
 
 def create_consumers(conn: Connection, project_id: int, user_id: int, limit: int) -> int:
-    """Create at most so many of the missing consumers, owned by this project and user; how many."""
+    """Create at most ``limit`` missing consumers, owned by this project and user; return how many."""
     query = _select_missing_consumers().order_by(allocations.c.consumer_id).limit(limit)
     rows = [{"uuid": uuid, "project_id": project_id, "user_id": user_id} for uuid in conn.scalars(query)]
     try:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Moving inventory between providers together with the allocations on it, in one transaction."""
+"""The move of inventories between providers together with the allocations on them, in one transaction."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class NewInventories:
-    """All that a provider is to have, and the generation of the provider that this is based on."""
+    """All inventories that a provider will have, and the generation that they are based on."""
 
     generation: int
     inventories: inventory.Inventories
 
 
 class InventoriesOfUnknown(errors.Invalid):
-    """Inventories are given for a provider that does not exist."""
+    """An error: inventories are given for a provider that does not exist."""
 
 
 class Outdated(errors.ConcurrentUpdate):
-    """Inventories are based on a generation that a provider has left."""
+    """An error: inventories are based on an old generation of a provider."""
 
     def __init__(self, uuid: str, actual: int, given: int) -> None:
         super().__init__(
@@ -39,15 +39,15 @@ class Outdated(errors.ConcurrentUpdate):
 def reshape(
     conn: Connection, wanted: Mapping[str, NewInventories], claims: Sequence[allocation.Claim]
 ) -> None:
-    """Give providers, by UUID, new inventories and consumers new allocations; all of it or nothing.
+    """Replace inventories of providers, by UUID, and allocations of consumers; all of them or none.
 
-    Inventory that goes must be there until the allocations have left it, and inventory that comes before they
-    arrive. So providers first get both, then the allocations move, then what is no longer wanted goes. All
-    consumers and providers are locked before, by ascending id, as any other change would.
+    Old inventory has to exist until the allocations have left it, and new inventory before they arrive. So
+    providers first get both, then the allocations move, then the unwanted inventory is removed. All consumers
+    and providers are locked before, by ascending id, as by any other change.
 
-    :raises InventoriesOfUnknown: a provider to be given inventories does not exist
-    :raises Outdated: such a provider is at another generation
-    :raises errors.InventoryInUse: allocations that were not moved hold inventory that would go
+    :raises InventoriesOfUnknown: a provider in ``inventories`` does not exist
+    :raises Outdated: such a provider has a different generation
+    :raises errors.InventoryInUse: allocations that were not moved hold inventory to be removed
     :raises errors.PlacementError: as `allocation.replace` and `inventory.replace` do
     """
     consumer.lock(conn, [claim.consumer_uuid for claim in claims])
@@ -61,10 +61,10 @@ def reshape(
 def _lock(
     conn: Connection, wanted: Mapping[str, NewInventories], claims: Sequence[allocation.Claim]
 ) -> dict[str, int]:
-    """Lock all that is concerned; the ids of the providers by their UUIDs."""
+    """Lock all consumers and providers concerned; return the ids of the providers by UUID."""
     claimed = {uuid for claim in claims for uuid in claim.resources}
     ids = names.find_ids(conn, resource_providers, "uuid", claimed | wanted.keys())
-    # all at once, or two who take the same in two portions wait for each other
+    # in one step, because two transactions that lock the same rows in two steps can deadlock
     every = {*ids.values(), *allocation.find_released(conn, claims)}
     for uuid in wanted:
         if uuid not in ids:

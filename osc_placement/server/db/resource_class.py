@@ -32,17 +32,17 @@ _columns = resource_classes.c
 _select = sa.select(_columns.id, _columns.name, sa.func.coalesce(_columns.updated_at, _columns.created_at))
 
 
-#: a class that is always there, and that nobody else locks
+#: the id of a standard class, whose row serves as the lock for choosing ids: it always exists
 _TURN = 0
 
 
 def load_all(conn: Connection) -> list[ResourceClass]:
-    """Every resource class, by id."""
+    """Return every resource class, by id."""
     return [ResourceClass(*row) for row in conn.execute(_select.order_by(_columns.id))]
 
 
 def load(conn: Connection, name: str) -> ResourceClass:
-    """The class of this name; :raises errors.ResourceClassNotFound: there is none."""
+    """Return the class of this name; :raises errors.ResourceClassNotFound: there is none."""
     row = conn.execute(_select.where(_columns.name == name)).one_or_none()
     if row is None:
         raise errors.ResourceClassNotFound(name)
@@ -52,8 +52,8 @@ def load(conn: Connection, name: str) -> ResourceClass:
 def create(conn: Connection, name: str) -> None:
     """Store a new custom class.
 
-    Its id is chosen here, one above the greatest; so those who choose take turns. Two nodes of a cluster,
-    whose locks do not reach each other, find out by the primary key.
+    Its id is chosen here, one above the greatest, so transactions that choose one take turns. Two nodes of a
+    cluster, whose locks are separate, find a conflict by the primary key.
 
     :raises errors.ResourceClassExists: there is one of this name
     """

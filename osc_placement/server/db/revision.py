@@ -1,32 +1,32 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What this server changed of each provider, counted in the transaction that changes it.
+"""The count of this server's changes of each provider, updated in the transaction that makes a change.
 
-A provider's generation does not move when allocations on it are given back, or move to another provider. A
-worker that keeps a snapshot (`server.snapshot`) has to know of which providers the usage changed
-nevertheless, and whether another program changed something, for openstack-placement keeps no such count. A
-row per provider says
+A provider's generation is not incremented when allocations on it are given back, or move to another provider.
+A worker that keeps a snapshot (`server.snapshot`) has to know nevertheless for which providers the usage
+changed, and whether another program changed something, which openstack-placement does not record. The columns
+of the table, which has a row per provider, are
 
 ``revision``
-    how often this server changed anything of the provider: its row, what it has and belongs to, or what is
-    used of it; `OF_USE` for each change of nothing but its use, 1 for any other. Servers of before count 1
+    the number of changes of the provider by this server: of its row, inventories, traits, aggregates
+    or usage; a change of the usage only counts `OF_USE`, any other 1. Servers of earlier releases count 1
     for claims too, and nothing for new names and for memberships below microversion 1.19;
 ``generation_moves``
-    how many of the moves of its generation are this server's: what the generation has moved beyond is
-    somebody else's doing;
+    the number of increments of its generation by this server: the rest were made by other programs;
 ``consumers``
-    by how much this server changed the sum of the weighted hashes of consumers (see `fingerprint`), each
-    counted at one of the providers it holds something of: what the sum has changed beyond is somebody else's
-    doing. Servers of before count consumers here, which looks like somebody else's doing;
+    the change that this server made to the sum of the weighted hashes of consumers (see `fingerprint`), each
+    counted at one of the providers it has allocations on: the rest was made by other programs. Servers of
+    earlier releases count consumers here, which looks like changes by other programs;
 ``changed_at``
-    when this server changed it last, in microseconds of the clock of whoever made the change: a hint where to
-    look first. After a restore from a backup, a provider whose changes are lost and that was changed as often
-    again has another time;
+    the time of the last change by this server, in microseconds of the clock of the host that made it: a hint
+    where to search for changes first. After a restore from a backup, a provider whose changes are lost
+    and that was changed as often again has a different time;
 ``contents_at``
-    the same of the last change that was not of its use only, so that the snapshot need not read again what
-    claims leave as it is.
+    the time of the last change that was not of its usage only, so that the snapshot need not read again what
+    claims do not change.
 
-A row per provider, not one for all: writers that claim on different hosts must not wait for each other. Rows
-are written last and by ascending id, below the locks on consumers and providers, so no circle can close.
+There is a row per provider, not one for all, because claims on different hosts must not wait for each other.
+Rows are written last and by ascending id, after the locks on consumers and providers, so no deadlock can
+occur.
 """
 
 from __future__ import annotations
@@ -41,19 +41,19 @@ from osc_placement.server.db.own_tables import provider_revisions
 if TYPE_CHECKING:
     from sqlalchemy.engine import Connection
 
-#: the option of an engine that says that the table is there; without it this server is as any other program
+#: the option of an engine that says that the table exists; without it this server counts nothing
 KEPT: Final = "oscp_revisions_kept"
 _ADDED: Final = "revision", "generation_moves", "consumers"
 NO_CONSUMERS: Final[Mapping[str, int]] = {}
 
-#: what a change of use adds to the revision
+#: the amount that a change of usage adds to the revision
 OF_USE: Final = 1 << 20
 
 
 def weigh_consumer(generation: int | None) -> int:
-    """Return how often the fingerprint counts the hash of a consumer at this generation, None if it is gone.
+    """Return the weight of the hash of a consumer at this generation in the fingerprint; None means deleted.
 
-    A consumer that holds nothing yet, as openstack-placement creates it, counts twice.
+    A consumer without allocations yet, as openstack-placement creates it, counts twice.
     """
     if generation is None:
         return 0
@@ -70,10 +70,10 @@ def record(
 ) -> None:
     """Count a change of providers, by id.
 
-    :param moved: the providers whose generation moves on by one
-    :param touched: others of which something changes
-    :param consumers: by UUID, how much more often than before a consumer counts in the fingerprint
-    :param of_use_only: whether no provider has anything else than before but what is used of it
+    :param moved: the providers whose generation is incremented by one
+    :param touched: other providers that change
+    :param consumers: by UUID, the change of the weight of a consumer in the fingerprint
+    :param of_use_only: whether nothing but the usage of the providers changes
     """
     ids = sorted({*moved, *touched})
     if not ids or not conn.get_execution_options().get(KEPT):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A time limit for drivers that have none: they wait for a database that hangs as long as it does.
+"""A time limit for drivers without one, which otherwise wait forever for a database that hangs.
 
-libpq, below every driver for PostgreSQL, notices a server that is gone, but waits without end for one whose
-host still acknowledges what it is sent, such as a process that is stopped or a proxy that forwards nothing.
+libpq, which every driver for PostgreSQL uses, notices a server that is gone, but waits forever for one whose
+host still acknowledges packets, such as a stopped process or a proxy that forwards nothing.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ if TYPE_CHECKING:
 
     from sqlalchemy.engine import Engine
 
-#: seconds between two searches for calls that take too long
+#: seconds between two checks for calls that take too long
 _TICK: Final = 1.0
-#: the calls of a driver that wait for the database, and how each names its connection
+#: the events of calls that wait for the database, by the object that has the connection
 _ON_CURSORS: Final = ("do_execute", "do_execute_no_params", "do_executemany")
 _ON_CONNECTIONS: Final = ("do_commit", "do_rollback", "do_ping")
 
 
 class Limit:
-    """Shuts the socket of a connection down when a call on it has waited for too long.
+    """A watcher that shuts the socket of a connection down when a call on it has waited for too long.
 
-    The lock guards the calls under way and the thread that watches them. A call is taken out of them before
-    the driver can close its connection, so the socket that is shut down is still that of the call.
+    The lock guards the calls in progress and the thread that watches them. A call is removed before the
+    driver can close its connection, so the socket that is shut down still belongs to the call.
     """
 
     def __init__(self, seconds: float) -> None:
@@ -41,7 +41,7 @@ class Limit:
         self._pid = os.getpid()
 
     def apply(self, engine: Engine) -> None:
-        """Limit every call that connections of an engine make from now on."""
+        """Limit every later call on connections of an engine."""
         dialect: Any = engine.dialect
         for name in _ON_CURSORS:
             setattr(dialect, name, self._limited(getattr(dialect, name), lambda cursor: cursor.connection))
@@ -60,7 +60,7 @@ class Limit:
         call = object()
         with self._lock:
             if self._pid != os.getpid():
-                # the calls of the parent are none of this process
+                # after a fork, the calls of the parent do not belong to this process
                 self._pid, self._watcher = os.getpid(), None
                 self._calls.clear()
             self._calls[call] = time.monotonic() + self._seconds, connection
@@ -74,7 +74,7 @@ class Limit:
                 self._calls.pop(call, None)
 
     def _watch(self) -> None:
-        """End calls that are overdue, until there are none to watch."""
+        """End overdue calls, until there are no calls to watch."""
         while True:
             time.sleep(min(_TICK, self._seconds))
             with self._lock:
@@ -89,10 +89,10 @@ class Limit:
 
 
 def _shut_down(connection: Any) -> None:
-    """Have whoever waits for an answer on a connection see its end."""
+    """Shut the socket of a connection down, so that a thread that waits for an answer gets an error."""
     try:
         descriptor = os.dup(getattr(connection, "driver_connection", connection).fileno())
-    except Exception:  # each driver has its own for a connection that is closed
+    except Exception:  # each driver has its own error for a closed connection
         return
     with contextlib.closing(socket.socket(fileno=descriptor)) as sock, contextlib.suppress(OSError):
         sock.shutdown(socket.SHUT_RDWR)

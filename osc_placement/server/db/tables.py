@@ -2,10 +2,10 @@
 """The tables of openstack-placement's schema at revision a082b8bb98d0, as SQLAlchemy Core.
 
 Names, types, constraints and indexes are a contract: either server can be pointed at the other's database.
-How a database gets to this state is in `upgrade`; tables of our own (prefix ``oscp_``) do not belong here.
+`upgrade` brings a database to this state; tables of our own (prefix ``oscp_``) are in `own_tables`.
 
-PERF: the statements of the request paths are constants of their modules, with bound parameters where values
-go: SQLAlchemy then makes a statement, and the key by which it finds the text of one, once and not each time.
+PERF: the statements of the request paths are constants of their modules, with bound parameters for values:
+SQLAlchemy then builds a statement, and the key by which it finds the compiled text, once and not each time.
 That took half of the processor time of PUT /allocations. To measure it again: ``tools/bench claims``.
 """
 
@@ -20,7 +20,7 @@ metadata = sa.MetaData()
 
 
 def utcnow() -> datetime:
-    """The current time in UTC without a zone, as the schema's DATETIME columns store it."""
+    """Return the current time in UTC without a zone, as the schema's DATETIME columns store it."""
     return datetime.now(UTC).replace(tzinfo=None)
 
 
@@ -41,7 +41,7 @@ resource_providers = sa.Table(
     sa.Column("generation", sa.Integer, default=0),
     sa.Column("root_provider_id", sa.Integer),
     sa.Column("parent_provider_id", sa.Integer),
-    # the order matters: MySQL names the keys after it
+    # the order matters, because MySQL numbers the names of keys by it
     sa.ForeignKeyConstraint(["parent_provider_id"], ["resource_providers.id"]),
     sa.ForeignKeyConstraint(["root_provider_id"], ["resource_providers.id"]),
     sa.UniqueConstraint("name", name="uniq_resource_providers0name"),
@@ -86,7 +86,7 @@ allocations = sa.Table(
     *_timestamps(),
     sa.Column("id", sa.Integer, primary_key=True),
     sa.Column("resource_provider_id", sa.Integer, nullable=False),
-    # the consumer's uuid, not its id
+    # this column has the UUID of the consumer, not its id
     sa.Column("consumer_id", sa.String(36), nullable=False),
     sa.Column("resource_class_id", sa.Integer, nullable=False),
     sa.Column("used", sa.Integer, nullable=False),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Traits, and which providers have them."""
+"""Traits, and their associations with providers."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ def load_all(
     prefix: str | None = None,
     associated: bool | None = None,
 ) -> list[Trait]:
-    """The traits that pass every filter given, by id.
+    """Return the traits that pass every filter given, by id.
 
-    :param associated: whether some provider has the trait
+    :param associated: whether a provider has the trait
     """
     query = _select.order_by(traits.c.id)
     if names is not None:
@@ -57,7 +57,7 @@ def load_all(
 
 
 def load(conn: Connection, name: str) -> Trait:
-    """The trait of this name; :raises errors.TraitNotFound: there is none."""
+    """Return the trait of this name; :raises errors.TraitNotFound: there is none."""
     row = conn.execute(_select.where(traits.c.name == name)).one_or_none()
     if row is None:
         raise errors.TraitNotFound(name)
@@ -65,7 +65,7 @@ def load(conn: Connection, name: str) -> Trait:
 
 
 def ensure(conn: Connection, name: str) -> tuple[Trait, bool]:
-    """The trait of this name, and whether it had to be created."""
+    """Return the trait of this name, and whether it had to be created."""
     try:
         return load(conn, name), False
     except errors.TraitNotFound:
@@ -82,7 +82,7 @@ def delete(conn: Connection, name: str) -> None:
 
     :raises errors.TraitNotFound: there is no such trait
     :raises errors.StandardIsFixed: it is not a custom one
-    :raises errors.TraitInUse: some provider has it
+    :raises errors.TraitInUse: a provider has it
     """
     id_ = conn.scalar(sa.select(traits.c.id).where(traits.c.name == name).with_for_update())
     if id_ is None:
@@ -107,7 +107,7 @@ _select_of = (
 
 
 def load_of(conn: Connection, uuid: str) -> tuple[provider.Provider, list[Trait]]:
-    """A provider and its traits; :raises errors.ProviderNotFound: there is no such provider."""
+    """Return a provider and its traits; :raises errors.ProviderNotFound: there is no such provider."""
     found = provider.load(conn, uuid)
     return found, [Trait(*row) for row in conn.execute(_select_of, {"provider_id": found.id})]
 
@@ -118,14 +118,15 @@ _select_named = _select.where(traits.c.name.in_(sa.bindparam("names", expanding=
 def replace(
     conn: Connection, uuid: str, names: Collection[str], *, generation: int | None = None
 ) -> tuple[int, list[Trait]]:
-    """Give a provider these traits and no others; return its generation afterwards, and the traits.
+    """Replace the traits of a provider; return its new generation and the traits.
 
-    The generation moves only if something changes.
+    The generation is incremented only if the traits change.
 
     :param generation: the generation the change is based on, if the client said one
     :raises errors.ProviderNotFound: there is no such provider
     :raises errors.ProviderChanged: its generation is another
-    :raises errors.TraitNotFound: some names are no traits; its ``name`` lists them
+    :raises errors.TraitNotFound: some names are no traits; :raises errors.TraitNotFound: some of the traits
+        do not exist; its ``name`` lists them
     """
     locked = provider.lock(conn, uuid, generation=generation)
     wanted = [

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The schema over time: making it, bringing it up to date, and saying where it stands.
+"""The creation, upgrade and check of the schema.
 
-The revisions are openstack-placement's, by their ids, so that a database made by either server is at home
-with the other. An empty database gets the newest schema in one step, as it would have after all revisions.
+The revisions have the ids of openstack-placement's, so that either server can use a database that the other
+made. An empty database gets the newest schema in one step, as it would have after all revisions.
 Tables of our own (prefix ``oscp_``) are a `History` beside openstack-placement's, with a directory and a
 version table of their own.
 """
@@ -33,15 +33,15 @@ LOG = logging.getLogger(__name__)
 
 
 class SchemaError(Exception):
-    """The schema is not what it must be, or cannot become it; the text says what to do."""
+    """The schema is not as required or cannot be upgraded; the text says what to do."""
 
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """A line of revisions: where alembic finds their scripts, and how the last one taken is recorded."""
+    """A sequence of revisions: the directory of their scripts, and the table that records the current one."""
 
     directory: str
-    #: oldest first
+    #: the ids of the revisions, oldest first
     revisions: tuple[str, ...]
     #: the tables at the newest revision
     metadata: sa.MetaData
@@ -49,12 +49,12 @@ class History:
 
     @property
     def head(self) -> str:
-        """The newest revision."""
+        """Return the newest revision."""
         return self.revisions[-1]
 
 
 def _describe_version_table(name: str) -> sa.Table:
-    """A table as alembic makes it."""
+    """Return the version table as alembic creates it."""
     column = sa.Column("version_num", sa.String(32), nullable=False)
     return sa.Table(name, sa.MetaData(), column, sa.PrimaryKeyConstraint("version_num", name=f"{name}_pkc"))
 
@@ -75,12 +75,12 @@ OWN: Final = History(
     versions=_describe_version_table("oscp_alembic_version"),
 )
 
-#: what has to be done first, when a revision finds rows that it would not know what to make of
+#: the advice when a revision finds rows that it cannot convert
 REPAIR_FIRST: Final = 'Run the "placement-server db online_data_migrations" command.'
 
 
 def version(database: Database) -> str | None:
-    """The revision the schema is at; None if none is recorded."""
+    """Return the recorded revision of the schema, or None."""
     return database.read(_read_version)
 
 
@@ -93,7 +93,7 @@ def _read_version(connection: Connection, history: History = PLACEMENT) -> str |
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What tells that a database is not the one it was, or lacks what was there.
+    """Values that differ if a database was replaced, or lost standard names.
 
     :ivar identity: of `own_tables.database_identity`; None without that table
     :ivar classes: how many standard resource classes there are
@@ -105,7 +105,7 @@ class State:
     traits: int
 
     def is_of_the_same_database(self, before: State) -> bool:
-        """Return whether nothing has gone since; names that came do no harm."""
+        """Return whether this is the same database without a loss; added names are allowed."""
         gone = self.classes < before.classes or self.traits < before.traits
         return self.identity == before.identity and not gone
 
@@ -126,12 +126,12 @@ def read_state(connection: Connection, *, own_tables: bool) -> State:
 
 
 def upgrade(database: Database, revision: str = "head") -> None:
-    """Bring the schema to a revision; does nothing if it is there already.
+    """Upgrade the schema to a revision; do nothing if it is there already.
 
-    One transaction, where the database has transactions for schemas; MariaDB has none, and an upgrade that is
-    interrupted there may have to be finished by hand. Processes that start together take turns.
+    This is one transaction if the database has transactions for schemas. MariaDB has none, so an interrupted
+    upgrade may have to be finished by hand. Processes that start together take turns.
 
-    :raises SchemaError: there is no such revision, or what is there is in the way
+    :raises SchemaError: there is no such revision, or the present tables prevent the upgrade
     """
     wants_head = revision in ("head", HEAD)
     if not (wants_head and version(database) == HEAD):
@@ -141,10 +141,10 @@ def upgrade(database: Database, revision: str = "head") -> None:
 
 
 def upgrade_own(database: Database) -> None:
-    """Bring the tables of our own up to date, and let writes use them.
+    """Upgrade the tables of our own, and let writes use them.
 
-    :raises SchemaError: what is there is in the way, or it is not allowed
-    :raises errors.DatabaseUnavailable: the connection was lost on the way
+    :raises SchemaError: the present tables prevent it, or the account has no privilege
+    :raises errors.DatabaseUnavailable: the connection was lost
     """
     if database.read(_read_version, OWN) != OWN.head:
         try:
@@ -153,7 +153,7 @@ def upgrade_own(database: Database) -> None:
         except (db_exc.DBConnectionError, db_exc.DBDeadlock) as error:
             raise errors.DatabaseUnavailable from error
         except (db_exc.DBError, sa.exc.OperationalError, errors.DatabaseReadOnly) as error:
-            # the driver of MariaDB tells of a privilege that is missing as it does of a server in trouble
+            # the driver of MariaDB raises the same class for a missing privilege as for a failing server
             reason = getattr(error, "inner_exception", None) or getattr(error, "orig", None) or error
             raise SchemaError(" ".join(str(reason).split())) from error
     database.keep_revisions()
@@ -172,7 +172,7 @@ def _make_own(connection: Connection) -> None:
 
 def _upgrade_placement(database: Database, revision: str, *, wants_head: bool) -> None:
     with database.engine.begin() as connection, dialects.of(connection).schema_lock(connection):
-        # again: another process may have been faster
+        # read again, as another process may have upgraded it meanwhile
         current = _read_version(connection)
         if wants_head and current == HEAD:
             return
@@ -199,7 +199,7 @@ def stamp(database: Database, revision: str) -> None:
 
 
 def check(database: Database) -> None:
-    """Return if the schema can be worked with; a version newer than ours is trusted, and logged.
+    """Raise SchemaError if the schema cannot be used; a version newer than ours is accepted, and logged.
 
     :raises SchemaError: it is absent or too old
     """
@@ -211,7 +211,7 @@ def check(database: Database) -> None:
 
 
 def find_fault(database: Database) -> str | None:
-    """Why the schema cannot be worked with, if that is so, and what to do."""
+    """Return why the schema cannot be used, and what to do, or None if it can."""
     current = version(database)
     if current in PLACEMENT.revisions[:-1]:
         return f"The schema is at version {current}, and {HEAD} is needed: run 'placement-server db sync'"
@@ -225,14 +225,14 @@ def _has_tables(connection: Connection) -> bool:
 
 
 def _create(connection: Connection, history: History) -> None:
-    # tables of our own may be there without a version, where their making was interrupted
+    # tables of our own exist without a version if their creation was interrupted
     history.metadata.create_all(connection, checkfirst=history is OWN)
     history.versions.create(connection, checkfirst=True)
     connection.execute(sa.insert(history.versions).values(version_num=history.head))
 
 
 def _run(connection: Connection, command: str, revision: str, history: History = PLACEMENT) -> None:
-    # takes a tenth of a second, and most starts have nothing to do
+    # imported late: it takes a tenth of a second, and most starts have nothing to upgrade
     import alembic.command
     from alembic.util import CommandError
 
@@ -243,11 +243,11 @@ def _run(connection: Connection, command: str, revision: str, history: History =
 
 
 def _configure_alembic(connection: Connection, history: History) -> Config:
-    """Set up alembic in code: there is no ini file that could be lost or disagree."""
+    """Configure alembic without an ini file, which could be lost or inconsistent."""
     from alembic.config import Config
 
     config = Config(attributes={"connection": connection, "history": history})
     scripts = str(Path(__file__).with_name(history.directory))
-    # ConfigParser reads it, which takes % for the beginning of something
+    # ConfigParser reads the value and would interpolate %
     config.set_main_option("script_location", scripts.replace("%", "%%"))
     return config

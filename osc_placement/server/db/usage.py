@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What projects and users hold in all, by resource class and by consumer type."""
+"""The total usage of projects and users, by resource class and by consumer type."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from osc_placement.server.db.tables import (
 if TYPE_CHECKING:
     from sqlalchemy.engine import Connection
 
-#: the query for all consumers together, whatever their type
+#: the value that asks for all consumers together, regardless of their type
 ALL_TYPES = "all"
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What the consumers of one type hold in all, and how many of them hold something."""
+    """The total usage of the consumers of one type, and their number."""
 
     resources: dict[str, int]
     consumer_count: int
 
 
 def _held_by(project_id: str, user_id: str | None) -> sa.FromClause:
-    """The allocations of a project's consumers, or of those of one of its users."""
+    """Return the allocations of the consumers of a project, or of one of its users, joined."""
     query = (
         sa.select(
             allocations.c.consumer_id,
@@ -53,7 +53,7 @@ def _held_by(project_id: str, user_id: str | None) -> sa.FromClause:
 
 
 def by_class(conn: Connection, project_id: str, user_id: str | None) -> dict[str, int]:
-    """What a project, or one of its users, holds of each resource class."""
+    """Return the usage of a project, or of one of its users, by resource class."""
     held = _held_by(project_id, user_id)
     return _sum_by_class(conn, held, sa.true())
 
@@ -72,7 +72,7 @@ def _sum_by_class(conn: Connection, held: sa.FromClause, condition: sa.ColumnEle
 def by_consumer_type(
     conn: Connection, project_id: str, user_id: str | None, consumer_type: str | None
 ) -> dict[str, Usage]:
-    """The same by consumer type: each type that holds something, or the one asked for.
+    """Return the usage by consumer type: of each type with allocations, or of the one requested.
 
     :param consumer_type: a type's name, `UNKNOWN_TYPE`, `ALL_TYPES`, or None for each by itself
     """

@@ -25,7 +25,7 @@ _BY_NAME: dict[str, Dialect] = {
     "mariadb": _MYSQL,
     "postgresql": PostgreSQL(),
 }
-#: SQLAlchemy refuses a database that it does not know, with a message of its own
+#: for any other database, which SQLAlchemy refuses with its own message
 _UNKNOWN = Dialect()
 
 

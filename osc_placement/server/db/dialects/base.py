@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the databases have in common, and what each of them may do in another way."""
+"""The common behaviour of the databases, with a method for each difference."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
     from sqlalchemy.engine import URL, Connection, Engine
 
-#: what connections are for: `Database.read`, `Database.write`, and changes to the schema
+#: the use of a connection: `Database.read`, `Database.write`, or changes to the schema
 Purpose = Literal["read", "write", "schema"]
 
-#: seconds until TCP probes a database server that says nothing, between two probes, and how many go
-#: unanswered: a server that is gone is noticed after half a minute, where TCP alone waits minutes or hours
+#: seconds until TCP probes a silent database server, seconds between two probes, and the number of unanswered
+#: probes: a server that is gone is noticed after half a minute, where TCP alone waits minutes or hours
 IDLE_SECONDS, PROBE_SECONDS, PROBES = 15, 5, 3
 TCP_USER_TIMEOUT: Final = 1000 * (IDLE_SECONDS + PROBE_SECONDS * PROBES)
 
@@ -45,8 +45,8 @@ class EngineOptions:
 class Dialect:
     """One kind of database, with the defaults of a database server.
 
-    :cvar is_server: whether sessions of a server are used, which may hang or be lost
-    :cvar admits_many_writers: whether transactions that write run at the same time
+    :cvar is_server: whether the database is a server, whose sessions may hang or be lost
+    :cvar admits_many_writers: whether several transactions can write at the same time
     :cvar limits_integers: whether a generation cannot exceed the largest integer of SQL
     :cvar hashes_slowly: whether `hash_of` takes long for each column
     """
@@ -56,8 +56,8 @@ class Dialect:
     limits_integers = True
     hashes_slowly = False
 
-    #: seconds of silence after which a database server that is there is taken to hang. Writes wait for the
-    #: locks of others, on MariaDB for 50 seconds by default; changes to the schema are not limited.
+    #: seconds of silence after which a database server is considered to hang. Writes wait for the locks of
+    #: other transactions, on MariaDB for 50 seconds by default; changes to the schema are not limited.
     SILENT_SECONDS: dict[Purpose, int] = {"read": 30, "write": 60}
 
     def with_driver(self, url: URL) -> URL:
@@ -73,7 +73,7 @@ class Dialect:
         return None
 
     def identify_file(self, url: URL) -> tuple[int, int] | None:
-        """Return what tells the file of the database from one that replaced it, or None if there is none."""
+        """Return device and inode of the database file, which a new file changes; None without a file."""
         path = self.find_file(url)
         try:
             status = path.stat() if path is not None else None
@@ -85,13 +85,14 @@ class Dialect:
         """Return the arguments of ``create_engine`` for connections of one purpose.
 
         Reads run at REPEATABLE READ, so that the statements of one answer see one state. Writes run at READ
-        COMMITTED and lock what they judge: under REPEATABLE READ, MariaDB answers the reads after a lock from
-        the snapshot taken before it, so a claim would be judged against stale usage.
+        COMMITTED and lock what they read: under REPEATABLE READ, MariaDB answers the reads after a lock from
+        the snapshot taken before it, so a claim would be checked against stale usage.
         """
         return {
             "isolation_level": "REPEATABLE READ" if purpose == "read" else "READ COMMITTED",
-            # PERF: two round trips less. Whoever takes a connection ends its transaction, so the pool need
-            # not; a dead connection fails at the first statement, and the whole is done again (see `engine`).
+            # PERF: two round trips less. Every user of a connection ends its transaction, so the pool need
+            # not; a dead connection fails at the first statement, and the operation is repeated (see
+            # `engine`).
             "pool_reset_on_return": None,
             "connect_args": self.connect_arguments(url, purpose),
         }
@@ -101,14 +102,14 @@ class Dialect:
         return {}
 
     def prepare(self, engine: Engine, purpose: Purpose, options: EngineOptions) -> None:
-        """Attach what each new connection and transaction of an engine needs."""
+        """Attach the listeners that prepare each new connection and transaction of an engine."""
 
     def accept_id_zero(self, connection: Connection) -> None:
         """Let the next inserts store an explicit id 0, which is VCPU's."""
 
     @contextmanager
     def schema_lock(self, connection: Connection) -> Iterator[None]:
-        """Keep out others who would change the schema too, until the transaction ends."""
+        """Keep other processes from changing the schema until the transaction ends."""
         yield
 
     def check_generation(self, table: sa.Table, uuid: str, generation: int) -> None:
@@ -117,15 +118,15 @@ class Dialect:
             raise errors.GenerationExhausted(table.name, uuid, generation)
 
     def try_to_write(self, connection: Connection, table: sa.Table) -> None:
-        """Delete no row: the database refuses that where it refuses changes, and otherwise locks nothing.
+        """Execute a DELETE of no row, which locks nothing and fails if the database refuses changes.
 
-        Settings such as ``read_only`` do not tell: privileges of the account, or a state of the server,
-        overrule them.
+        Settings such as ``read_only`` are not sufficient: privileges of the account, or the state of the
+        server, take precedence over them.
         """
         connection.execute(sa.delete(table).where(sa.false()))
 
     def adding_up(self, table: sa.Table, *, added: tuple[str, ...], replaced: tuple[str, ...]) -> sa.Insert:
-        """Return an INSERT that changes the row instead, where there is one with the same primary key.
+        """Return an INSERT that updates the row if there is one with the same primary key.
 
         :param added: the columns whose numbers are added to those of the present row
         :param replaced: the columns whose numbers replace those of the present row
@@ -133,7 +134,7 @@ class Dialect:
         return _adding_up(self, table, added, replaced)
 
     def upsert(self, table: sa.Table, added: tuple[str, ...], replaced: tuple[str, ...]) -> sa.Insert:
-        """Return what `adding_up` does, made anew."""
+        """Return a new statement for `adding_up`."""
         raise NotImplementedError
 
     def has_change_markers(self, connection: Connection) -> bool:
@@ -145,25 +146,25 @@ class Dialect:
         raise NotImplementedError
 
     def is_change_marker_stable(self, connection: Connection) -> bool:
-        """Return whether data read from now on show all that the marker counts, which was just read."""
+        """Return whether data read from now on show all commits that the marker just read counts."""
         return True
 
     def hash_of(self, *columns: sa.ColumnElement[Any]) -> sa.ColumnElement[int]:
         """Return a hash of numbers or UUIDs, from 0 to 2^32 - 1.
 
         Sums of hashes collide with probability 2^-32. CRC32 alone must not be summed: it is linear, so the
-        sum of the hashes of some rows often stays when they exchange values. CRC32 of its decimal digits is
-        not linear.
+        sum of the hashes of some rows is often the same after they exchange values. CRC32 of its decimal
+        digits is not linear.
         """
         raise NotImplementedError
 
     def hash_of_names(self, *columns: sa.ColumnElement[Any]) -> sa.ColumnElement[int]:
-        """Return what `hash_of` does for text that people choose, who may choose texts of equal CRC32."""
+        """Return a hash, as `hash_of`, of text that users choose, possibly with equal CRC32."""
         raise NotImplementedError
 
     def sum_hashes(self, conn: Connection, weights: Mapping[str, int]) -> int:
-        """Return the sum of what `hash_of` gives for each text, times its weight."""
-        # PERF: by SQL it would be one more round trip of a claim
+        """Return the sum, over the texts, of `hash_of` times the weight."""
+        # PERF: in SQL this would cost a claim one more round trip
         return sum(weight * _hash(text) for text, weight in weights.items())
 
 
@@ -177,15 +178,15 @@ def _adding_up(
 def new_values(
     table: sa.Table, new: Any, added: tuple[str, ...], replaced: tuple[str, ...]
 ) -> dict[str, sa.ColumnElement[Any]]:
-    """Return what an upsert sets each column to; ``new`` are the columns of the row to insert."""
+    """Return the value that an upsert sets each column to; ``new`` are the columns of the row to insert."""
     return {name: table.c[name] + new[name] for name in added} | {name: new[name] for name in replaced}
 
 
 class packed(FunctionElement[str]):  # noqa: N801  # it is written where functions are
-    """Values, none of which may be NULL, as one text with blanks between them.
+    """Several values, none of which may be NULL, as one text with blanks between them.
 
-    PERF: PyMySQL takes as long for each column of a result as for twenty rows of it, and each field takes
-    longer than to split a text and to read a number; of all that Python did for a claim it was a fifth.
+    PERF: PyMySQL takes as long for each column of a result as for twenty rows of it, and longer for a field
+    than Python for splitting a text and parsing a number; this was a fifth of Python's time for a claim.
     """
 
     name = "packed"
@@ -210,10 +211,10 @@ def masked_product(column: sa.ColumnElement[int], hash_: sa.ColumnElement[int]) 
 
 
 def mask_product(number: int, hash_: int) -> int:
-    """Return what `masked_product` gives for these numbers."""
+    """Compute `masked_product` in Python."""
     return (number * hash_) & HASH_MASK
 
 
 def _hash(text: str) -> int:
-    """Return what `hash_of` gives on SQLite and MariaDB for a text."""
+    """Compute `hash_of` in Python, as SQLite and MariaDB do, for a text."""
     return zlib.crc32(str(zlib.crc32(text.encode())).encode())

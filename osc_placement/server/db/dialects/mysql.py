@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from sqlalchemy.engine import URL, Connection, Engine
     from sqlalchemy.engine.interfaces import DBAPIConnection
 
-#: seconds a process waits for another one that changes the schema
+#: seconds that a process waits for another process that changes the schema
 SCHEMA_LOCK_SECONDS = 600
-#: the drivers that limit the time of silence themselves, by these names
+#: the drivers with read and write timeouts of their own
 _LIMITING_DRIVERS: Final = ("pymysql", "mysqldb")
 #: the first release of MariaDB whose InnoDB assigns an id to every commit
 _OLDEST_WITH_MARKERS: Final = (10, 3)
@@ -44,7 +44,7 @@ _WHO_IS_BUSY: Final = (
 
 
 class MySQL(Dialect):
-    """MySQL or MariaDB, which never give an id again."""
+    """MySQL or MariaDB, neither of which uses an id twice."""
 
     hashes_slowly = True
 
@@ -65,22 +65,22 @@ class MySQL(Dialect):
 
     @contextmanager
     def schema_lock(self, connection: Connection) -> Iterator[None]:
-        """Keep out others who would change the schema too, until the transaction ends.
+        """Keep other processes from changing the schema until the transaction ends.
 
-        On a Galera cluster that is others on the same node: the lock is not replicated.
+        On a Galera cluster this holds for processes on the same node only: the lock is not replicated.
         """
-        # the lock is the server's, hence the name; it would outlive the transaction in the pool
+        # the lock is shared by all databases of the server, hence the name; it outlives the transaction
         name = sa.func.left(sa.func.concat("placement schema ", sa.func.database()), 64)
         connection.execute(sa.select(sa.func.get_lock(name, SCHEMA_LOCK_SECONDS)))
         try:
             yield
-            # what was written has to be there for whoever gets the lock next
+            # the next holder of the lock has to see what was written
             connection.exec_driver_sql("COMMIT")
         finally:
             connection.execute(sa.select(sa.func.release_lock(name)))
 
     def upsert(self, table: sa.Table, added: tuple[str, ...], replaced: tuple[str, ...]) -> sa.Insert:
-        # PERF: each of SQLAlchemy's dialects is a hundredth of a second of every start
+        # PERF: importing a dialect of SQLAlchemy takes a hundredth of a second of every start
         from sqlalchemy.dialects.mysql import insert
 
         statement = insert(table)
@@ -89,8 +89,8 @@ class MySQL(Dialect):
     def has_change_markers(self, connection: Connection) -> bool:
         """Return whether it is MariaDB 10.3 or newer, with tables of InnoDB only.
 
-        Before, a transaction that only inserts is assigned no second id (see `read_change_marker`). MySQL
-        does not show its ids in this way.
+        In older releases, a transaction that only inserts is assigned no second id (see
+        `read_change_marker`). MySQL does not show its ids in this way.
         """
         dialect: Any = connection.dialect
         if not dialect.is_mariadb or dialect.server_version_info < _OLDEST_WITH_MARKERS:
@@ -114,13 +114,13 @@ class MySQL(Dialect):
         show what they do, so with them no marker is stable.
         """
         status = {row[0]: row[1] for row in connection.exec_driver_sql(_WHO_IS_BUSY)}
-        # the one thread is this connection, which asks
+        # the one running thread is this connection's
         alone = status.get("Threads_running") == "1"
         return alone and status.get("Slaves_running") == "0" and status.get("wsrep_connected", "OFF") == "OFF"
 
     def hash_of(self, *columns: sa.ColumnElement[Any]) -> sa.ColumnElement[int]:
-        # PERF: concat_ws casts by itself and leaves NULL out. Writing '' for it costs three milliseconds more
-        # for 10,000 rows; columns that may be NULL are last, and of types that cannot be confused
+        # PERF: concat_ws casts by itself and leaves NULL out; replacing NULL with '' takes three milliseconds
+        # more for 10,000 rows. Columns that may be NULL are last, and of types that cannot be confused
         return sa.func.crc32(sa.func.crc32(sa.func.concat_ws(":", *columns)))
 
     def hash_of_names(self, *columns: sa.ColumnElement[Any]) -> sa.ColumnElement[int]:
@@ -128,7 +128,7 @@ class MySQL(Dialect):
 
 
 def _watch_socket(connection: DBAPIConnection, record: object) -> None:
-    """Have TCP find out that the server is gone; drivers without such an option show their socket at most."""
+    """Turn on TCP keepalive on the socket of a connection, for drivers that have no option for it."""
     sock = getattr(connection, "_sock", None)
     if not isinstance(sock, socket.socket) or sock.family == socket.AF_UNIX:
         return

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy.engine import URL, Connection, Engine
 
-#: the number of the advisory lock on the schema: any that nobody else takes
+#: the number of the advisory lock on the schema: any number that no other program uses
 _SCHEMA_LOCK: Final = 0x706C6163656D656E
 _LIBPQ_LIVENESS: Final = {
     "connect_timeout": 10,
@@ -44,12 +44,12 @@ _SUM_HASHES: Final = sa.text(
 
 
 class PostgreSQL(Dialect):
-    """PostgreSQL."""
+    """The PostgreSQL database."""
 
     def with_driver(self, url: URL) -> URL:
         """Return the URL with a driver that is installed, if it names none.
 
-        Which one SQLAlchemy takes then depends on its release, and a placement.conf may be older.
+        Without it, the driver depends on SQLAlchemy's release, which may be newer than placement.conf.
         """
         if url.drivername != "postgresql":
             return url
@@ -72,7 +72,7 @@ class PostgreSQL(Dialect):
         yield
 
     def upsert(self, table: sa.Table, added: tuple[str, ...], replaced: tuple[str, ...]) -> sa.Insert:
-        # PERF: each of SQLAlchemy's dialects is a hundredth of a second of every start
+        # PERF: importing a dialect of SQLAlchemy takes a hundredth of a second of every start
         from sqlalchemy.dialects.postgresql import insert
 
         statement = insert(table)
@@ -84,7 +84,7 @@ class PostgreSQL(Dialect):
         return True
 
     def read_change_marker(self, connection: Connection) -> object:
-        """Return the snapshot: two equal ones see the same transactions, also of other databases."""
+        """Return the snapshot ID; equal ones see the same transactions, also those of other databases."""
         return connection.exec_driver_sql("SELECT pg_current_snapshot()::text").scalar()
 
     def hash_of(self, *columns: sa.ColumnElement[Any]) -> sa.ColumnElement[int]:
@@ -95,7 +95,7 @@ class PostgreSQL(Dialect):
         return self.hash_of(*columns)
 
     def sum_hashes(self, conn: Connection, weights: Mapping[str, int]) -> int:
-        """Ask the database, as its hash is its own."""
+        """Compute the sum in the database, because its hash function is not available in Python."""
         if not weights:
             return 0
         parameters = {"texts": list(weights), "weights": list(weights.values())}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SQLite: a library in this process, and a file that admits one writer at a time."""
+"""SQLite, whose file admits one writer at a time."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from sqlalchemy.engine import URL, Connection, Engine
     from sqlalchemy.engine.interfaces import DBAPIConnection
 
-#: seconds a connection waits for another writer before it gives up
+#: seconds that a connection waits for another writer
 BUSY_SECONDS = 30
 
 
@@ -63,25 +63,25 @@ class SQLite(Dialect):
 
         @event.listens_for(engine, "connect")
         def configure(connection: DBAPIConnection, record: object) -> None:
-            # the driver would otherwise open and commit transactions on its own
+            # otherwise the driver would begin and commit transactions by itself
             connection.isolation_level = None
             cursor = connection.cursor()
             _switch_to_wal(cursor)
-            # FULL keeps acknowledged commits through a power cut
+            # with FULL, acknowledged commits survive a power failure
             cursor.execute(f"PRAGMA synchronous = {'FULL' if options.sqlite_synchronous else 'OFF'}")
             cursor.close()
-            # it has no function that hashes; of bytes, as a Python function that takes text is five times
-            # slower
+            # SQLite has no hash function; this one takes bytes, as a Python function that takes text is five
+            # times slower
             cast(Any, connection).create_function("crc32", 1, zlib.crc32, deterministic=True)
             cast(Any, connection).create_function("sha1_32", 1, _sha1_32, deterministic=True)
 
         @event.listens_for(engine, "begin")
         def start_transaction(connection: Connection) -> None:
-            # IMMEDIATE takes the write lock before the first read, so what a writer judged cannot change
+            # IMMEDIATE takes the write lock before the first read, so data that a writer read cannot change
             connection.exec_driver_sql(begin)
 
     def try_to_write(self, connection: Connection, table: sa.Table) -> None:
-        """Delete no row, without waiting: another connection that writes shows that changes are accepted."""
+        """Execute a DELETE of no row without waiting: if another connection writes, changes are accepted."""
         connection.exec_driver_sql("PRAGMA busy_timeout = 0")
         try:
             super().try_to_write(connection, table)
@@ -89,11 +89,11 @@ class SQLite(Dialect):
             if not is_busy(error):
                 raise
         finally:
-            # in milliseconds
+            # the unit is milliseconds
             connection.exec_driver_sql(f"PRAGMA busy_timeout = {BUSY_SECONDS}000")
 
     def upsert(self, table: sa.Table, added: tuple[str, ...], replaced: tuple[str, ...]) -> sa.Insert:
-        # PERF: each of SQLAlchemy's dialects is a hundredth of a second of every start
+        # PERF: importing a dialect of SQLAlchemy takes a hundredth of a second of every start
         from sqlalchemy.dialects.sqlite import insert
 
         statement = insert(table)
@@ -105,7 +105,7 @@ class SQLite(Dialect):
         return True
 
     def read_change_marker(self, connection: Connection) -> object:
-        """Return ``data_version``, which exists for this purpose.
+        """Return ``data_version``, which SQLite has for this purpose.
 
         A database in memory has one connection, which counts its changes.
         """
@@ -121,12 +121,12 @@ class SQLite(Dialect):
 
 
 def _switch_to_wal(cursor: Any) -> None:
-    """Have readers not block the writer, nor it them.
+    """Switch to the write-ahead log, with which readers and the writer do not block each other.
 
-    The first connection to a new file changes it, for which SQLite does not wait its turn as it does
-    otherwise.
+    The first connection to a new file switches it. For this statement SQLite does not wait for other
+    connections as it does for others.
     """
-    import sqlite3  # PERF: other databases start without it
+    import sqlite3  # PERF: a server with another database starts without it
 
     end = time.monotonic() + BUSY_SECONDS
     while True:
@@ -134,7 +134,7 @@ def _switch_to_wal(cursor: Any) -> None:
             cursor.execute("PRAGMA journal_mode = WAL")
         except sqlite3.OperationalError as error:
             if is_read_only(error):
-                # whoever can write to the file is free to switch it
+                # another connection that can write to the file may switch it
                 return
             if not is_busy(error) or time.monotonic() > end:
                 raise
@@ -148,7 +148,7 @@ def _sha1_32(text: str) -> int:
 
 
 def _join(columns: Sequence[sa.ColumnElement[Any]]) -> sa.ColumnElement[str]:
-    # concat_ws came with SQLite 3.44
+    # SQLite has concat_ws since 3.44 only
     text, *rest = map(to_text, columns)
     for part in rest:
         text = text + ":" + part
@@ -161,6 +161,6 @@ def _to_bytes(value: sa.ColumnElement[Any]) -> sa.ColumnElement[bytes]:
 
 @compiles(packed, "sqlite")
 def _pack(element: packed, compiler: Any, **settings: Any) -> str:
-    # concat_ws came with SQLite 3.44
+    # SQLite has concat_ws since 3.44 only
     values = (f"({compiler.process(value, **settings)})" for value in element.clauses)
     return "(" + " || ' ' || ".join(values) + ")"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs revisions on the connection, and in the transaction, that `upgrade` gives."""
+"""The alembic environment: runs revisions on the connection and in the transaction that `upgrade` gives."""
 
 from alembic import context
 

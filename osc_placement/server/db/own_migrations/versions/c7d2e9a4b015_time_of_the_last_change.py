@@ -9,7 +9,7 @@ down_revision = "a1c0f4d2e6b8"
 
 
 def upgrade() -> None:
-    # servers of the release before go on without it
+    # servers of the previous release do not write this column
     op.add_column(
         "oscp_provider_revisions",
         sa.Column("changed_at", sa.BigInteger, nullable=False, server_default="0"),

@@ -9,7 +9,7 @@ down_revision = "c7d2e9a4b015"
 
 
 def upgrade() -> None:
-    # servers of the release before go on without it
+    # servers of the previous release do not write this column
     op.add_column(
         "oscp_provider_revisions",
         sa.Column("contents_at", sa.BigInteger, nullable=False, server_default="0"),
