@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The search for providers whose rows changed since the last snapshot, which reads as little as possible.
+"""The search for providers whose rows changed since the last snapshot, reading as little as possible.
 
 1. Read the rows that this server changed last. If they account for the whole difference between the sums of
-   the fingerprints, nothing else changed. The order need not be right, then: times of changes are those of
-   the clock of the host that made them, and a transaction may be committed long after.
+   the fingerprints, nothing else changed, and it does not matter if the order by time is wrong: each host
+   uses its own clock, and a transaction may be committed long after the time it records.
 2. Otherwise compare providers in blocks of ids, by the same sums, and row by row in the blocks that differ.
 
-PERF: with eight clients that claim, the first took 0.6 ms of processor time, where the second took 2.2.
+PERF: with eight clients that claim, the first step took 0.6 ms of processor time, and the second 2.2.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
     from osc_placement.server.db.dialects import Dialect
     from osc_placement.server.snapshot.fingerprint import Fingerprint, Numbers
 
-#: providers whose ids differ in the last bits only are one block, in which changes are looked for together
+#: the number of low bits of an id that distinguish the providers of a block, whose sums are compared together
 BLOCK_BITS: Final = 5
-#: with more ids than that, reading everything is as cheap, and databases limit parameters
+#: with more ids than this, reading everything costs as much, and databases limit the number of parameters
 MANY: Final = 4000
-#: how many of the last changed rows are read
+#: the number of rows to read, those that were changed last
 _RECENT: Final = 8
 
 
@@ -73,7 +73,7 @@ def find_changed_rows(
 
 
 def _numbers(row: Row) -> Numbers:
-    """Return what a row adds to the sums of the fingerprint."""
+    """Return the values that a row adds to the sums of the fingerprint."""
     of_row = fingerprint.provider_numbers(row.id, row.generation, row.hash)
     return 1, *of_row, *fingerprint.revision_numbers(row.revision, row.changed_at)
 
@@ -83,7 +83,7 @@ def _sum(numbers: Iterable[Numbers]) -> Numbers:
 
 
 def _find_recent(conn: Connection, old: Rows, before: Fingerprint, taken: Fingerprint) -> RowChanges | None:
-    """Return the changes if this server made all of them of late to known providers, None otherwise."""
+    """Return the changes if this server made all of them, recently and to known providers; otherwise None."""
     last = read_last_changed(conn, _RECENT)
     read = {id_: row for id_, row in last.items() if id_ in old.by_id and old.by_id[id_] != row}
     differences = {id_: _difference(old.by_id[id_], row) for id_, row in read.items()}
@@ -101,7 +101,7 @@ def _difference(old: Row, new: Row) -> Numbers:
 
 
 def _between(before: Fingerprint, taken: Fingerprint) -> Numbers:
-    """Return by how much the sums of all rows have increased, in the order of `_numbers`."""
+    """Return the increase of the sums of all rows, in the order of `_numbers`."""
     old, new = ((*taken_.providers, *taken_.revisions[:2]) for taken_ in (before, taken))
     return tuple(b - a for a, b in zip(old, new, strict=True))
 
@@ -138,7 +138,7 @@ def _sum_blocks(conn: Connection, revisions_kept: bool) -> dict[int, Numbers]:
     return {block: (*numbers, *revisions.get(block, (0, 0))) for block, numbers in sums.items()}
 
 
-# PERF: a millisecond and a half of each refresh was the making of these
+# PERF: building these texts took a millisecond and a half of each refresh
 _block_texts: dict[str, list[str]] = {}
 
 

@@ -29,22 +29,22 @@ class Current:
     """
 
     def __init__(self, database: Database) -> None:
-        """Load nothing yet."""
+        """Create it without a snapshot; the first `get` loads one."""
         self._database = database
         self._detector = ChangeDetector(database)
         self.observer = Observer()
         self._change = threading.Condition()
         self._running = False
-        # the number of the last check that was started, and of the last that succeeded
+        # the number of the last check that started, and of the last that succeeded
         self._started = 0
         self._done = 0
         self._loaded: Loaded | None = None
         self._marker: object = None
 
     def get(self) -> Loaded:
-        """Return what the database holds at some moment after this call.
+        """Return the content of the database at some moment after the start of this call.
 
-        :raises errors.DatabaseUnavailable: it cannot be reached
+        :raises errors.DatabaseUnavailable: the database cannot be reached
         """
         with self._change:
             wanted = self._started + 1

@@ -3,13 +3,13 @@
 
 A *change marker* is a value that changes with every commit, and is read in a fraction of a millisecond at any
 size of the database. It is read before the data it belongs to, and compared with markers of the same
-connection only. If it is *stable*, and the same marker is found later, all that was acknowledged until then
-is in the data. What serves as a marker, and when it is stable, is written in the class of each database
-(`db.dialects`).
+connection only. If it is *stable*, and the same marker is found later, the data include everything that was
+acknowledged until then. The class of each database (`db.dialects`) documents its marker and when it is
+stable.
 
-A connection that always executes something, of a replica that follows or of the event scheduler, leaves no
-marker of MariaDB stable: each check then reads the fingerprint, as it does while others are busy. The markers
-of PostgreSQL and MariaDB also change when another database of the same server is written to.
+A connection that always executes something, such as that of a replica or of the event scheduler, leaves no
+marker of MariaDB stable: each check then reads the fingerprint, as it does while other clients are busy. The
+markers of PostgreSQL and MariaDB also change when another database of the same server is written to.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 T = TypeVar("T")
 
-#: the most checks in a row that read without asking for a marker, after markers that saved nothing
+#: the largest number of checks in a row that do not read a marker, after markers that saved nothing
 _LONGEST_PAUSE: Final = 32
 
 
 class ChangeDetector:
-    """The check for changes of one database, and what it remembers between two checks.
+    """A checker for changes of one database, with the state that it keeps between checks.
 
-    Not for several threads at once.
+    Only one thread may use it at a time.
     """
 
     def __init__(self, database: Database) -> None:
         self._database = database
         self._connection: Connection | None = None
-        # None until the first check on the connection
+        # whether the database has markers; None until the first check on the connection
         self._has_markers: bool | None = None
         # the length of the current pause, and how many checks of it are left
         self._pause = 0
@@ -57,7 +57,7 @@ class ChangeDetector:
         """Run ``operation(connection, ...)`` as `Database.read` does, unless nothing was committed meanwhile.
 
         :param known: the marker that an earlier check returned, or None
-        :return: the marker to keep with what was read, or None if it proves nothing; and the result of the
+        :return: the marker to keep with the result, or None if it is not stable; and the result of the
             operation, or None if the marker is still the known one. The marker may also change when nothing
             was committed, and always differs on a new connection.
         :raises errors.DatabaseUnavailable: no connection can be opened
@@ -72,7 +72,8 @@ class ChangeDetector:
                 return known, None
             stable = present is not None and dialects.of(connection).is_change_marker_stable(connection)
             if present is not None and (known is not None or not stable):
-                # PERF: under constant writes by others, markers took a twentieth of the time of a claim
+                # PERF: under constant writes by other clients, markers took a twentieth of the time of a
+                # claim
                 self._pause = self._left = min(2 * self._pause or 1, _LONGEST_PAUSE)
             return (connection, present) if stable else None, operation(connection, *args, **kwargs)
 

@@ -1,21 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """The fingerprint: sums that change with everything a snapshot shows, whichever program changed it.
 
-They are read by one statement, so they are of one moment. Its cost grows with the tables, at about a third of
-a microsecond a row.
+One statement reads them, so they belong to one moment. Its cost grows with the tables, at about a third of a
+microsecond per row.
 
 Changes by this server are counted per provider (see `revision`): no two changes cancel out, and after a
 restore from a backup the times of the last changes differ. For changes by other programs the fingerprint
 relies on what every placement does, openstack-placement included:
 
 * A change of inventory, traits, or allocations *on* a provider increments its generation. Renaming and moving
-  change what is hashed of the row itself.
-* Changes of aggregates, which increment no generation below microversion 1.19, change what is hashed of them.
-* Allocations are given back with their consumer, which is then deleted, or by a consumer that turns to other
-  providers, whose generations are incremented. So usage that goes where no generation is incremented shows
-  in what is hashed of consumers, or as a generation that was incremented elsewhere. A consumer without
-  allocations is at generation 0 and counts twice, as openstack-placement makes a consumer in a transaction
-  before the one with its allocations: one may be deleted and made again between two checks.
+  a provider change the hash of its row.
+* Changes of aggregates, which increment no generation below microversion 1.19, change the hashes of
+  memberships.
+* Allocations are removed together with their consumer, which is then deleted, or by a consumer that gets
+  allocations on other providers, whose generations are incremented. So usage that is removed without
+  incrementing a generation shows in the hashes of consumers, or as a generation that was incremented
+  elsewhere. A consumer without allocations is at generation 0 and counts twice, as openstack-placement makes
+  a consumer in a transaction before the one with its allocations: a consumer may be deleted and created
+  again between two checks.
 
 Hashes are summed over rows, so neither the order of commits nor the gaps in the ids of a Galera cluster
 matter. Two changes by other programs that increment no generation cancel out with probability 2^-32.
@@ -53,7 +55,7 @@ class Fingerprint(NamedTuple):
     :ivar consumers: the sum of the weighted hashes of consumers
     :ivar revisions: the sums over `revision`'s table: of ``revision``, of ``changed_at``, and of
         ``consumers``; zeroes where there is no table
-    :ivar identity: the random number that was stored when the tables of our own were made; zero without them
+    :ivar identity: the random number that was stored when our own tables were created; zero without them
     """
 
     providers: Numbers
@@ -71,7 +73,7 @@ class Fingerprint(NamedTuple):
 
 
 def take(conn: Connection, *, revisions_kept: bool) -> Fingerprint:
-    """Return the fingerprint of what this connection sees."""
+    """Return the fingerprint of the data that this connection sees."""
     key = conn.dialect.name, revisions_kept
     if key not in _texts:
         _texts[key] = to_text(_statement(dialects.of(conn), revisions_kept), conn.dialect)
@@ -87,7 +89,7 @@ def take(conn: Connection, *, revisions_kept: bool) -> Fingerprint:
     )
 
 
-# PERF: five milliseconds to build and compile, for a statement that never changes
+# PERF: building and compiling takes five milliseconds, and the statement never changes
 _texts: dict[tuple[str, bool], str] = {}
 
 
@@ -107,7 +109,7 @@ def _statement(dialect: Dialect, revisions_kept: bool) -> sa.Select[Any]:
         revisions = sa.select(*revision_sums(), sa.func.sum(counted.consumers))
         identity = sa.select(sa.func.max(database_identity.c.identity))
     membership_hash = dialect.hash_of(member.resource_provider_id, member.aggregate_id)
-    # SQLite gives the ids of rows that were deleted to others
+    # SQLite uses the ids of deleted rows again
     trait_hash = dialect.hash_of_names(traits.c.id, traits.c.name)
     class_hash = dialect.hash_of_names(names.id, names.name)
     parts: tuple[Any, ...] = (
@@ -135,7 +137,7 @@ def _consumer_hash(dialect: Dialect) -> sa.ColumnElement[int]:
 
 
 def provider_sums(dialect: Dialect) -> list[sa.ColumnElement[Any]]:
-    """Return how many providers there are, and the sums of what `provider_numbers` gives for each."""
+    """Return columns with the number of providers and the sums of `provider_numbers` over them."""
     columns = resource_providers.c
     hash_ = provider_hash(dialect)
     generation = sa.func.coalesce(columns.generation, 0)
@@ -153,31 +155,31 @@ _TIME_MASK = (1 << 40) - 1
 
 
 def revision_sums() -> list[sa.ColumnElement[int]]:
-    """Return the sums of what `revision_numbers` gives for each row of the revisions."""
+    """Return columns with the sums of `revision_numbers` over the rows of the revisions."""
     columns = provider_revisions.c
     return [sa.func.sum(columns.revision), sa.func.sum(columns.changed_at.bitwise_and(_TIME_MASK))]
 
 
 def revision_numbers(revision: int, changed_at: int) -> Numbers:
-    """Return what a row of the revisions adds to the sums of `revision_sums`."""
+    """Return the values that a row of the revisions adds to `revision_sums`."""
     return revision, changed_at & _TIME_MASK
 
 
 def provider_numbers(id_: int, generation: int, hash_: int) -> Numbers:
-    """Return what a provider adds to the sums of `provider_sums`, beside the count.
+    """Return the values that a provider adds to `provider_sums`, without the count.
 
-    The product tells which provider is at which generation: after a restore from a backup, other providers
+    The product depends on which provider has which generation: after a restore from a backup, other providers
     may have been changed as often as those whose changes are lost.
     """
     return id_, generation, hash_, mask_product(generation, hash_)
 
 
 def provider_hash(dialect: Dialect) -> sa.ColumnElement[int]:
-    """Return a hash of what a provider's row says beside its generation."""
+    """Return a hash of the columns of a provider's row except its generation."""
     columns = resource_providers.c
     place = columns.name, columns.root_provider_id, columns.parent_provider_id
     if dialect.hashes_slowly:
-        # PERF: the other columns were a third of it. With the id, so that a swap of names is noticed
+        # PERF: the other columns took a third of the time. The id is included to notice a swap of names
         return dialect.hash_of_names(columns.id, *place)
-    # SQLite gives the id of a provider that was deleted to the next, which may be of the same name
+    # SQLite uses the id of a deleted provider for the next one, which may have the same name
     return dialect.hash_of_names(*place, columns.uuid, columns.updated_at, columns.created_at)

@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reading the snapshot from the database, whole or as far as it changed.
+"""The functions that read the snapshot from the database, completely or as far as it changed.
 
 `load` and `refresh` run in one read transaction, whose first statement takes the fingerprint, so the
 fingerprint and the snapshot kept with it belong to one moment. A refresh reads only what can have changed:
 
 1. Inventories, traits, memberships and usage are read for providers whose row or revision differs
-   (`changes`), whatever the sums say; usage alone, where the revision says that this server changed
-   nothing else, and the generation says that no other program did.
+   (`changes`), regardless of the sums; only usage, if the revision shows that this server changed nothing
+   else, and the generation shows that no other program did.
 2. Usage is read for all if another program changed usage: a generation was incremented more often than this
-   server did, or consumers were created or deleted that it does not account for (see `db.revision`). It
-   costs a scan of the allocations' index.
-3. Memberships are read for all if their numbers differ, as other programs change them without a trace in the
-   provider's row: a rare change, and cheap to read.
-4. Everything is read again if a class was renamed, and if it is another database.
+   server did, or the sum of consumers changed by more than this server's changes (see `db.revision`). This
+   takes a scan of the allocations' index.
+3. Memberships are read for all providers if their sums differ, because other programs change them without
+   changing the provider's row. Such a change is rare, and reading is cheap.
+4. Everything is read again if a class was renamed, or if the database was replaced.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """A snapshot, and what a refresh has to know of it; nothing in it changes once it is made.
+    """A snapshot with the data that a refresh needs; it is immutable.
 
-    :ivar class_names: the resource classes there are, by id
-    :ivar trait_names: the traits there are
-    :ivar memberships: by provider's id, the aggregates it is in
+    :ivar class_names: the existing resource classes, by id
+    :ivar trait_names: the existing traits
+    :ivar memberships: the aggregates of each provider, by provider's id
     """
 
     fingerprint: Fingerprint
@@ -61,10 +61,10 @@ class Loaded:
     memberships: Mapping[int, tuple[str, ...]]
 
     def check_names(self, trait_names: Collection[str], classes: Collection[str]) -> None:
-        """Check that all of these exist.
+        """Raise an error if one of these traits and classes does not exist.
 
-        :raises errors.TraitNotFound: a trait does not
-        :raises errors.ResourceClassNotFound: a class does not
+        :raises errors.TraitNotFound: a trait does not exist
+        :raises errors.ResourceClassNotFound: a class does not exist
         """
         for name in sorted(set(trait_names) - self.trait_names):
             raise errors.TraitNotFound(name)
@@ -75,7 +75,7 @@ class Loaded:
 
 
 def load(conn: Connection, *, revisions_kept: bool) -> Loaded:
-    """Return all providers, with what they have, offer and belong to."""
+    """Return all providers, with their inventories, traits and aggregates."""
     taken = fingerprint.take(conn, revisions_kept=revisions_kept)
     return _load(conn, taken, revisions_kept)
 
@@ -94,7 +94,7 @@ def _load(conn: Connection, taken: Fingerprint, revisions_kept: bool) -> Loaded:
 
 
 def refresh(conn: Connection, old: Loaded, *, revisions_kept: bool) -> Loaded:
-    """Return what `load` would return, reading only what can have changed since."""
+    """Return the same as `load`, reading only the data that can have changed since."""
     taken = fingerprint.take(conn, revisions_kept=revisions_kept)
     if taken == old.fingerprint:
         return old
@@ -116,10 +116,10 @@ def refresh(conn: Connection, old: Loaded, *, revisions_kept: bool) -> Loaded:
 
 @dataclass(frozen=True, slots=True)
 class _Changes:
-    """The differences from what was loaded.
+    """The differences from the loaded snapshot.
 
-    :ivar found: of the rows of providers
-    :ivar used: ids of providers of which nothing differs but what is used of them
+    :ivar found: the changes of the rows of providers
+    :ivar used: ids of providers of which only the usage differs
     :ivar moved: ids of providers whose memberships differ
     :ivar all_usage: whether usage may have changed anywhere
     """
@@ -153,14 +153,14 @@ class _Changes:
 
 
 def _unless_many(ids: Collection[int]) -> list[int] | None:
-    """Return the ids in order; None, for all there are, if reading all is as cheap."""
+    """Return the ids in order, or None, which stands for all providers, if reading all costs as much."""
     return None if len(ids) > MANY else sorted(ids)
 
 
 def _changed_nodes(
     conn: Connection, old: Loaded, changes: _Changes, class_names: Mapping[int, str]
 ) -> list[Node]:
-    """Return the nodes that changed, reading what is needed of them."""
+    """Return the nodes that changed, reading only the parts that may differ."""
     rows, used = changes.found.rows.by_id, changes.used
     nodes = _reread(conn, changes, changes.found.changed - used, class_names)
     usage: dict[int, dict[str, int]] = {}
@@ -182,7 +182,7 @@ def _changed_nodes(
 def _reread(
     conn: Connection, changes: _Changes, changed: Collection[int], class_names: Mapping[int, str]
 ) -> dict[int, Node]:
-    """Read the nodes with these ids anew: one may be a new provider with the id of a deleted one."""
+    """Read the nodes with these ids again; an id may belong to a new provider, if one was deleted."""
     if not changed:
         return {}
     ids = _unless_many(changed)
@@ -215,7 +215,7 @@ def _with_use(stocks: Mapping[str, Stock], used: Mapping[str, int]) -> dict[str,
 def _apply_usage(
     old: Loaded, changes: _Changes, nodes: dict[int, Node], usage: Mapping[int, Mapping[str, int]]
 ) -> None:
-    """Put the nodes whose usage changed into ``nodes``."""
+    """Add the nodes whose usage changed to ``nodes``."""
     for id_ in changes.found.rows.by_id:
         node = nodes.get(id_) or old.snapshot.node(id_)
         used = usage.get(id_, {})

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The statements that read a snapshot, of all providers or of some; one in each function."""
+"""The statements that read a snapshot, of all providers or of some; each function executes one."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ if TYPE_CHECKING:
 
     from osc_placement.server.db.dialects import Dialect
 
-#: (id of provider, id of resource class) to amount
+#: the amount used, by (id of provider, id of resource class)
 Usage = dict[tuple[int, int], int]
 
 
 class Row(NamedTuple):
-    """A provider's row, and its row of `db.revision`."""
+    """A provider's row together with its row of `db.revision`."""
 
     id: int
     uuid: str
@@ -58,21 +58,21 @@ class Row(NamedTuple):
         return self.generation - self.generation_moves
 
     def differs_in_use_only(self, old: Row) -> bool:
-        """Return whether nothing changed since but what is used of the provider (see `db.revision`).
+        """Return whether only the usage of the provider changed since (see `db.revision`).
 
-        On SQLite, which may give the id to another, and on PostgreSQL the hash is of the time of the change
-        too, so that only what moves no generation is such a change.
+        On SQLite, which may use an id again, and on PostgreSQL the hash includes the time of the change, so
+        that only a change that increments no generation counts as one of usage.
         """
         return old._beside_use == self._beside_use
 
     @property
     def _beside_use(self) -> tuple[Any, ...]:
-        # servers of before do not write the time
+        # servers of earlier releases do not write the time
         return self.uuid, self.hash, self.moves_of_others, self.contents_at, self.revision % OF_USE
 
 
 class _Read:
-    """A statement about all providers and the same about some, built once as building takes long."""
+    """A statement for all providers and the same for some, both built once because building takes long."""
 
     def __init__(self, query: sa.Select[Any], provider_id: sa.ColumnElement[int]) -> None:
         self._all = query
@@ -92,7 +92,7 @@ def read_rows(conn: Connection, ids: Collection[int] | None, revisions_kept: boo
 
 
 _rows: dict[tuple[str, bool], _Read] = {}
-#: the columns of `revision` that a `Row` ends with
+#: the columns of `revision` that are the last fields of a `Row`
 _COUNTED: Final = "revision", "generation_moves", "changed_at", "contents_at"
 
 
@@ -118,7 +118,7 @@ def _row_columns(dialect: Dialect, *counted: Any) -> tuple[Any, Any]:
         fingerprint.provider_hash(dialect),
         *counted,
         columns.uuid,
-        # at the end, as there may be blanks in it
+        # the name is the last field, as it may contain blanks
         sa.func.coalesce(columns.name, ""),
     )
     return fields, sa.func.coalesce(columns.updated_at, columns.created_at)
@@ -160,10 +160,11 @@ def read_trait_names(conn: Connection) -> frozenset[str]:
 
 
 def _with_ids(provider_id: sa.ColumnElement[int], *values: sa.ColumnElement[Any]) -> sa.Select[Any]:
-    """Select each combination of values, after a text with the ids of the providers that have it.
+    """Select each combination of values, preceded by a text with the ids of the providers that have it.
 
-    PERF: providers have much in common, and drivers take microseconds for each row; the snapshot of 10,000
-    takes 0.31 s to load, and took 0.56. MySQL cuts such a text off after 1,024 characters: 64 ids are less.
+    PERF: many providers have the same values, and drivers take microseconds for each row; loading the
+    snapshot of 10,000 providers takes 0.31 s, and took 0.56. MySQL cuts such a text off after 1,024
+    characters, which 64 ids do not reach.
     """
     ids = sa.func.aggregate_strings(sa.cast(provider_id, sa.String(12)), ",")
     return sa.select(ids, *values).group_by(*values, provider_id.op(">>")(sa.literal_column("6")))
@@ -177,7 +178,7 @@ _USAGE: Final = _Read(
 
 
 def read_usage(conn: Connection, ids: Collection[int] | None = None) -> Usage:
-    """Return how much is used of each inventory, or former one, of these providers or of all."""
+    """Return the usage of each inventory, existing or deleted, of these providers or of all."""
     found = (map(int, packed.split()) for (packed,) in _USAGE.run(conn, ids))
     return {(id_, class_id): used for id_, class_id, used in found}
 
@@ -190,13 +191,13 @@ _STOCKS: Final = _with_ids(_STOCK_KEY[0], *_STOCK_VALUES).order_by(_STOCK_KEY[1]
 def read_stocks(
     conn: Connection, ids: Collection[int] | None, class_names: Mapping[int, str]
 ) -> dict[int, dict[str, Stock]]:
-    """Return each provider's inventories with what is used of them, by name of class."""
-    # PERF: thousands of hosts have the same inventory; one object for all saves memory
+    """Return each provider's inventories with their usage, by name of class."""
+    # PERF: thousands of hosts have the same inventory, and sharing one object saves memory
     known: dict[tuple[Any, ...], Inventory] = {}
     stocks: dict[int, dict[str, Stock]] = {}
     for (id_, class_id), values, used in _read_stocks(conn, ids):
         if class_id not in class_names:
-            # no key keeps a class that is deleted elsewhere at this moment; nobody can ask for it any more
+            # no foreign key prevents the deletion of a class; a deleted class cannot be requested any more
             continue
         inventory = known.get(values) or known.setdefault(values, Inventory(*values))
         stocks.setdefault(id_, {})[class_names[class_id]] = Stock(inventory, used)
@@ -209,7 +210,7 @@ def _read_stocks(
     if ids is not None:
         yield from inventory_rows.read_stocks(conn, ids)
         return
-    # for all of them, the index of allocations is gone through once
+    # for all providers, one scan of the index of allocations is enough
     usage = read_usage(conn)
     for listed, class_id, *fields in conn.execute(_STOCKS):
         values = tuple(fields)
@@ -246,7 +247,7 @@ def read_memberships(conn: Connection, ids: Collection[int] | None) -> dict[int,
 
 
 def _gather(rows: Iterable[Any]) -> dict[int, tuple[str, ...]]:
-    """Return the names by provider; equal lists are one object, as thousands of hosts have the same."""
+    """Return the names by provider; equal lists share one object, as thousands of hosts have the same."""
     names: dict[int, list[str]] = {}
     for listed, _, name in rows:
         for id_ in map(int, listed.split(",")):
