@@ -125,8 +125,7 @@ def replace(
     :param generation: the generation the change is based on, if the client said one
     :raises errors.ProviderNotFound: there is no such provider
     :raises errors.ProviderChanged: its generation is another
-    :raises errors.TraitNotFound: some names are no traits; :raises errors.TraitNotFound: some of the traits
-        do not exist; its ``name`` lists them
+    :raises errors.TraitNotFound: some of the traits do not exist; its ``name`` lists them
     """
     locked = provider.lock(conn, uuid, generation=generation)
     wanted = [

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The inventories of the providers and their usage, for Prometheus: by class, by aggregate, and by provider.
+"""The metrics of inventories and usage for Prometheus: by class, by aggregate, and by provider.
 
-It is made of the snapshot, and kept for a second, by all workers together where they share a directory: so
-the database has one question a second of it at most, however many ask how often.
+The text is made from the snapshot and kept for a second, for all workers if they share a directory. So the
+database is asked at most once a second, regardless of the number and frequency of scrapes.
 """
 
 from __future__ import annotations
@@ -27,26 +27,26 @@ if TYPE_CHECKING:
 
 LOG = logging.getLogger(__name__)
 
-#: seconds that what was told once is told again
+#: seconds for which a text is returned again
 FRESH: Final = 1.0
-#: seconds that a scrape waits for another, which waits for the database; Prometheus itself waits for ten
+#: seconds that a scrape waits for another one that waits for the database; Prometheus itself waits for ten
 PATIENCE: Final = 5.0
-#: seconds between two looks whether a worker has let go of the lock
+#: seconds between two attempts to take the lock of another worker
 PAUSE: Final = 0.02
 TEXT_FILE: Final = "cloud.txt"
 LOCK_FILE: Final = "cloud.lock"
 
 
 class CloudMetrics:
-    """The text about one cloud, made anew at most once a second."""
+    """The metrics text of one cloud, made at most once a second."""
 
     def __init__(
         self, read_nodes: Callable[[], Sequence[Node]], directory: Path | None, *, by_provider: bool
     ) -> None:
-        """Make nothing yet.
+        """Create it without a text; the first `get` makes one.
 
-        :param read_nodes: gives the providers of now, or raises `errors.Unavailable`
-        :param directory: what all workers share, if there are several
+        :param read_nodes: returns the present providers, or raises `errors.Unavailable`
+        :param directory: the directory that the workers share, if there are several
         """
         self._read_nodes = read_nodes
         self._directory = directory
@@ -55,9 +55,9 @@ class CloudMetrics:
         self._made: tuple[float, bytes] | None = None
 
     def get(self) -> bytes:
-        """The text, of a second ago at the oldest; without the database, that it is not there.
+        """Return the text, at most a second old, or one that says that the database is not available.
 
-        One thread of all workers waits for the database for as long as it takes; others for `PATIENCE`.
+        Among all workers, one thread waits for the database without a limit; the others wait for `PATIENCE`.
         """
         deadline = time.monotonic() + PATIENCE
         if not self._turn.acquire(timeout=PATIENCE):
@@ -73,9 +73,9 @@ class CloudMetrics:
             self._turn.release()
 
     def _share(self, directory: Path, deadline: float) -> tuple[float, bytes]:
-        """The text that another worker has just made, or made for all, if there is room for it.
+        """Return the text that another worker made just now, or make it and store it, if there is space.
 
-        :raises _TookTooLong: another worker is at it
+        :raises _TookTooLong: another worker is making it and takes too long
         """
         path = directory / TEXT_FILE
         made = None
@@ -99,7 +99,7 @@ class CloudMetrics:
 
 
 class _TookTooLong(Exception):
-    """Whoever holds a lock does not let go of it."""
+    """The holder of a lock does not release it in time."""
 
 
 def _read(path: Path) -> tuple[float, bytes] | None:
@@ -111,9 +111,9 @@ def _read(path: Path) -> tuple[float, bytes] | None:
 
 
 def _write(path: Path, moment: float, text: bytes) -> None:
-    """Put a text where others find it; :raises OSError: there is no room for it."""
+    """Store a text for the other workers; :raises OSError: there is no space for it."""
     draft = path.with_suffix(".new")
-    # only who holds the lock reads it, so there is no need for room for two
+    # only the holder of the lock reads it, so the old text is deleted first to save space
     for old in (path, draft):
         old.unlink(missing_ok=True)
     _check_room(path.parent, len(text))
@@ -127,9 +127,10 @@ def _write(path: Path, moment: float, text: bytes) -> None:
 
 
 def _check_room(directory: Path, size: int) -> None:
-    """Leave half of the room to the counters.
+    """Raise OSError if the text would take more than half of the free space, which the counters need.
 
-    A process that counts into a file for which the memory has no page left is killed by the system.
+    A process that writes to a mapped file of counters for which the memory has no page left is killed by the
+    system.
     """
     room = os.statvfs(directory)
     if 2 * size > room.f_bavail * room.f_frsize:
@@ -174,7 +175,7 @@ class _Sums(NamedTuple):
 
 _DATABASE_UP: Final = "Whether the database answers."
 _TEXTS: Final[Mapping[str, str]] = {
-    # its total; but names that end with _total are those of counters
+    # this is the total; names that end with _total are reserved for counters
     "inventory": "What there is of a resource class",
     "reserved": "What is kept from allocations",
     "capacity": "What may be allocated, by what is not reserved and the allocation ratio,",
@@ -233,7 +234,7 @@ def _sums(prefix: str, where: str, sums: Sequence[tuple[Mapping[str, str], _Sums
 
 
 def _family(name: str, text: str, samples: Iterable[tuple[Mapping[str, str], int]]) -> Iterator[str]:
-    """A gauge as Prometheus reads it; the text of one that has no samples says what there could be."""
+    """Yield the lines of a gauge; without samples, its help text still shows that it exists."""
     yield f"# HELP placement_{name} {text}\n# TYPE placement_{name} gauge\n"
     for labels, value in samples:
         inner = ",".join([f'{key}="{_escape(label)}"' for key, label in labels.items()])
@@ -249,7 +250,7 @@ def _escape(label: str) -> str:
 
 
 def _format(value: int) -> str:
-    """A number; ratios may be so large that a capacity is beyond what Prometheus can hold."""
+    """Format a number, as infinite if a large ratio makes a capacity exceed the range of Prometheus."""
     if abs(value) > sys.float_info.max:
         return "+Inf" if value > 0 else "-Inf"
     return str(value)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The entry for a server in a clouds.yaml, so that ``openstack --os-cloud placement`` finds it.
 
-What else the file says, its comments included, stays as it is.
+Everything else in the file, including comments, is left unchanged.
 """
 
 from __future__ import annotations
@@ -34,20 +34,20 @@ _ENTRY = """\
 
 
 class CannotMerge(Exception):
-    """The text has no place for the entry."""
+    """An error: the entry cannot be added to the text."""
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """The text that a file will have."""
+    """A file and the text that it will have."""
 
     path: Path
     text: str
 
     def write(self) -> None:
-        """Replace the file, as a whole or not at all; :raises CannotRun: it cannot be written.
+        """Replace the file atomically; :raises CannotRun: it cannot be written.
 
-        It stays as private as it was, and where it was if a link leads there; a new one is its owner's only.
+        Its permissions stay, and a symbolic link to it stays a link; only its owner can read a new file.
         """
         try:
             write_whole(self.path, [self.text], _OWNER_ONLY)
@@ -56,9 +56,9 @@ class Change:
 
 
 def prepare(path: Path, url: str) -> Change:
-    """Find out what the file will be, and write nothing yet.
+    """Return the change of the file without writing it.
 
-    :raises CannotRun: it cannot be read or written, or `merge` is refused
+    :raises CannotRun: the file cannot be read or written, or `merge` is refused
     """
     directory = Path(os.path.realpath(path)).parent
     if not os.access(directory, os.W_OK | os.X_OK):
@@ -73,11 +73,12 @@ def prepare(path: Path, url: str) -> Change:
 
 
 def merge(text: str, url: str) -> str:
-    """The text of a clouds.yaml with the entry in it.
+    """Return the text of a clouds.yaml with the entry added.
 
-    Written into the text, which keeps comments, and then read, which proves that nothing else has changed.
+    The entry is inserted into the text, which keeps comments; then the text is parsed to check that nothing
+    else has changed.
 
-    :raises CannotMerge: it is no clouds.yaml, or has a cloud of this name that is not a server of ours
+    :raises CannotMerge: it is not a clouds.yaml, or has a cloud of this name that is another server
     """
     clouds = _read_clouds(text)
     ours = {"auth_type": AUTH_TYPE, "auth": {"endpoint": url, "token": TOKEN}}
@@ -100,7 +101,7 @@ def _read_clouds(text: str) -> dict[str, Any]:
 
 
 def _is_ours(cloud: Any, url: str) -> bool:
-    """Return whether an entry may be of an earlier server: on this machine, or at this address."""
+    """Return whether an entry may belong to an earlier server: on this machine, or at this address."""
     try:
         host = urlsplit(cloud["auth"]["endpoint"]).hostname or ""
         known = (cloud["auth_type"], cloud["auth"]["token"]) == (AUTH_TYPE, TOKEN)
@@ -110,7 +111,7 @@ def _is_ours(cloud: Any, url: str) -> bool:
 
 
 def _insert(text: str, url: str) -> str:
-    """Write the entry below the line ``clouds:``, in place of the one that is there."""
+    """Insert the entry below the line ``clouds:``, in place of an existing one."""
     text = re.sub(rf"(?m)^( +){CLOUD_NAME}:\n(?:\1 .*\n?)+", "", text)
     head = re.search(r"(?m)^clouds:[ \t]*(?:\{\}|null|~)?[ \t]*$\n?", text)
     if head is None:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One connection of a client: the bytes that have arrived and those that wait to be sent.
+"""A connection of a client: the bytes that have arrived and those that wait to be sent.
 
-Nothing here waits for a socket. gunicorn parses the requests and formats the answers; this module only finds
-out when a request is complete, so that parsing and reading it never wait.
+No function here waits for a socket. gunicorn parses the requests and formats the answers; this module only
+detects when a request is complete, so that parsing and reading it never wait.
 """
 
 from __future__ import annotations
@@ -28,23 +28,23 @@ from osc_placement.server.process import limits
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-#: bytes that are read from a socket at once
+#: bytes to read from a socket at once
 _READ_SIZE: Final = 64 << 10
-#: bytes of a body that are given to gunicorn at once; it copies the rest of a piece each time it takes a part
+#: bytes of a body to pass to gunicorn at once; it copies the rest of a piece each time it takes a part
 _PIECE: Final = 16 << 10
-#: pieces of an answer that are sent at once; systems allow 1024 at most
+#: pieces of an answer to send at once; systems allow 1024 at most
 _VECTOR: Final = 64
-#: bytes of the line with the size of a chunk, and of the headers after the last one
+#: the limit, in bytes, on the line with the size of a chunk, and on the headers after the last chunk
 _LONGEST_CHUNK_LINE: Final = 4 << 10
 _LARGEST_TRAILER: Final = 32 << 10
-#: chunks of a body that may be smaller than so many bytes; clients send some KiB at once
+#: the number of chunks of a body that may be smaller than this many bytes; clients send some KiB at once
 _MOST_SMALL_CHUNKS: Final = 1000
 _SMALL_CHUNK: Final = 256
-#: bytes of a body in chunks, whose sizes and line ends come on top of what is said in it
+#: the limit, in bytes, on a body in chunks, including their sizes and line ends
 _LARGEST_CHUNKED: Final = limits.LARGEST_BODY + (1 << 20)
 
 _CHUNK_SIZE: Final = re.compile(rb"([0-9a-fA-F]{1,16})[ \t]*(?:;[^\r\n]*)?")
-#: for SO_LINGER: throw away at once what the system has not sent yet
+#: the value of SO_LINGER that discards unsent bytes at once
 _RESET: Final = struct.pack("ii", 1, 0)
 _HTTP_1_1: Final = (1, 1)
 _CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
@@ -53,23 +53,23 @@ _CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 class State(enum.Enum):
     """The owner of a connection, and what the connection waits for."""
 
-    #: the loop has it: nothing of a request has arrived
+    #: the loop owns it: no part of a request has arrived
     IDLE = enum.auto()
-    #: the loop has it: a part of a request has arrived
+    #: the loop owns it: a part of a request has arrived
     ARRIVING = enum.auto()
-    #: a thread has it, or will as soon as one is free
+    #: a thread owns it, or will as soon as one is free
     SERVED = enum.auto()
-    #: the loop has it, and sends what the client has not read yet
+    #: the loop owns it, and sends the bytes that the client has not read yet
     SENDING = enum.auto()
-    #: the loop has it: all is sent, and what the client may still send is thrown away
+    #: the loop owns it: all is sent, and further bytes of the client are discarded
     CLOSING = enum.auto()
 
 
 class Connection:
-    """A connection, which at any time belongs either to the loop or to one thread, as its state says.
+    """A connection, which at any time is owned by either the loop or one thread, depending on its state.
 
-    The lock guards the state and `watched` where loop and thread might both want to change them. All else is
-    for the owner only.
+    The lock guards the state and `watched` where the loop and a thread may both change them. Only the owner
+    uses the other attributes.
     """
 
     def __init__(self, sock: socket.socket, client: Any, server: Any, now: float) -> None:
@@ -77,28 +77,28 @@ class Connection:
         self.sock = sock
         self.client = client
         self.server = server
-        #: the address of the client, and what counts as one: see `split_address`
+        #: the address and the origin of the client: see `split_address`
         self.address, self.origin = split_address(client)
         self.lock = threading.Lock()
         self.state = State.IDLE
-        #: when the state began, or something was sent in it
+        #: the time when the state began, or when bytes were last sent in it
         self.since = now
-        #: what the loop's selector looks at; only the loop changes it
+        #: the events that the loop's selector waits for; only the loop changes them
         self.events = 0
-        #: whether the loop looks for requests; false once something came while a thread had the connection
+        #: whether the loop waits for input; false once bytes arrived while a thread owned the connection
         self.watched = True
         self.requests = 0
         self.request: Any = None
-        #: the reader of the body of that request, if it is in chunks
+        #: the reader of the body of the request, if the body is in chunks
         self.reader: _Watched | None = None
-        #: the rest of an answer: a function that sends a part of it and tells whether that was the last
+        #: the rest of an answer: a function that sends a part of it and returns whether that was the last
         self.unfinished: Any = None
-        #: whether the connection ends with this answer
+        #: whether the connection is closed after this answer
         self.last = False
-        #: since when an answer waits for the client, and the bytes sent since then
+        #: the time since which an answer waits for the client, and the bytes sent since then
         self.waits_since = 0.0
         self.sent = 0
-        #: bytes that are kept for the connection, as the loop has counted them
+        #: the bytes kept for the connection, as the loop has counted them
         self.counted = 0
         self._incoming = bytearray()
         self._searched = 0
@@ -109,16 +109,16 @@ class Connection:
 
     @property
     def kept(self) -> int:
-        """The bytes that are kept in memory for the connection."""
+        """Return the number of bytes that are kept in memory for the connection."""
         return len(self._incoming) + self._body_kept + self.unsent
 
     @property
     def has_more(self) -> bool:
-        """Return whether bytes of a next request are here already."""
+        """Return whether bytes of the next request have arrived already."""
         return bool(self._incoming)
 
     def receive(self) -> bool:
-        """Take what has arrived; false if the client has gone or will send nothing more."""
+        """Read the bytes that have arrived; return False if the client has closed its side."""
         try:
             data = self.sock.recv(_READ_SIZE)
         except BlockingIOError:
@@ -130,13 +130,13 @@ class Connection:
         return bool(data)
 
     def find_request(self, cfg: Any) -> bool:
-        """Look for a request in what has arrived; true if it is complete, and then is `request`.
+        """Parse the bytes that have arrived; return True if `request` is now a complete request.
 
-        A body of a length that is not allowed makes a request that is complete without it: the application
-        refuses it by its length. So does one in chunks that is too long or malformed, which the application
-        finds out when it reads it. Such a request is the last of its connection.
+        A request with a body of a forbidden length is complete without its body: the application refuses it
+        because of the length. So is one with a body in chunks that is too long or malformed, which the
+        application notices when it reads the body. Such a request is the last of its connection.
 
-        :raises Exception: what gunicorn makes of a request that is none
+        :raises Exception: gunicorn's error for malformed requests
         """
         if self.request is None and not self._parse_head(cfg):
             return False
@@ -149,9 +149,10 @@ class Connection:
         return True
 
     def end_body(self) -> bool:
-        """Complete a request whose client will send nothing more; false if not even its head has arrived.
+        """Complete a request whose client has closed its side; return False if its head has not arrived.
 
-        The application refuses it, as its body is shorter than announced. It is the last of its connection.
+        The application refuses the request, as its body is shorter than announced. It is the last of its
+        connection.
         """
         if self.request is None:
             return False
@@ -169,7 +170,7 @@ class Connection:
     def _parse_head(self, cfg: Any) -> bool:
         incoming = self._incoming
         while incoming.startswith(b"\r\n"):
-            # after a body some clients send one more than belongs to it
+            # some clients send an extra line end after a body
             del incoming[:2]
         end = incoming.find(b"\r\n\r\n", max(0, self._searched - 3))
         line_end = incoming.find(b"\n", 0, limits.LARGEST_REQUEST_LINE + 2)
@@ -180,7 +181,7 @@ class Connection:
         if end < 0 and (line_end < 0 or incoming[line_end - 1 : line_end] == b"\r"):
             self._searched = len(incoming)
             return False
-        # without the empty line gunicorn says what is wrong with the first
+        # without the empty line, gunicorn reports the error in the first line
         head_end = end + 4 if end >= 0 else len(incoming)
         self._searched = 0
         self.requests += 1
@@ -195,7 +196,7 @@ class Connection:
         else:
             length = reader.length if isinstance(reader, LengthReader) else 0
             if not isinstance(reader, LengthReader):
-                # nothing says that there is a body, and gunicorn would read to the end of the connection
+                # no header announces a body, and gunicorn would read to the end of the connection
                 request.body = Body(LengthReader(source, 0))
             self._body = _Length(length)
         if (
@@ -215,7 +216,7 @@ class Connection:
             self.unsent += len(data)
 
     def send(self) -> bool:
-        """Send as much as the client takes; false if it has gone."""
+        """Send as much as the client accepts; return False if it has gone."""
         while self._outgoing:
             try:
                 count = self.sock.sendmsg(islice(self._outgoing, _VECTOR))
@@ -235,16 +236,16 @@ class Connection:
         return True
 
     def end_request(self) -> None:
-        """Forget a request that was answered; `last` is true afterwards if its end is not known for sure."""
+        """Drop the answered request; set `last` if the end of its body is not certain."""
         self.request = None
         if self.reader is not None:
-            # where gunicorn and this module do not agree the end of the body is not known for sure
+            # if gunicorn and this module disagree, the end of the body is not certain
             self.last = self.last or self.reader.failed
             self.reader = None
         self._body_kept = 0
 
     def close(self) -> None:
-        """Close the socket and let go of all bytes; the system does too, if the answer was not read."""
+        """Close the socket and drop all bytes; the system drops its own if the answer was not read."""
         if self.unsent:
             with contextlib.suppress(OSError):
                 self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
@@ -256,10 +257,10 @@ class Connection:
 
 
 def split_address(client: Any) -> tuple[str, str]:
-    """Return the address of a client and its origin, which is what one client is taken to have in all.
+    """Return the address of a client and its origin, by which the connections of one client are counted.
 
-    That is the address, or the network of 64 bits of an IPv6 address, since everybody has such a network;
-    both are empty for a Unix socket.
+    The origin is the address, or the 64-bit network of an IPv6 address, since every client has such a
+    network; both are empty for a Unix socket.
     """
     if not isinstance(client, tuple):
         return "", ""
@@ -284,24 +285,24 @@ def _expects(request: Any) -> bool:
 
 
 class _Arrived(Unreader):  # type: ignore[misc]  # it has no annotations
-    """The bytes that are received, from which gunicorn reads a request."""
+    """A source of received bytes, from which gunicorn reads a request."""
 
     def __init__(self, head: bytes) -> None:
         super().__init__()
         self._pieces: Iterator[bytes] = iter((head,))
 
     def feed(self, body: bytes) -> None:
-        """Add the body; the head has been read."""
+        """Add the body after the head has been read."""
         view = memoryview(body)
         self._pieces = (bytes(view[start : start + _PIECE]) for start in range(0, len(body), _PIECE))
 
     def chunk(self, size_hint: int | None = None) -> bytes:
-        """Return the next piece; nothing at the end."""
+        """Return the next piece, empty at the end."""
         return next(self._pieces, b"")
 
 
 class _Watched:
-    """gunicorn's reader of chunks, which remembers whether they were malformed."""
+    """A wrapper of gunicorn's reader of chunks that records whether they were malformed."""
 
     def __init__(self, reader: Any) -> None:
         self.failed = False
@@ -318,14 +319,14 @@ class _Watched:
 
 
 class _Length:
-    """A body whose length was said before."""
+    """A body whose length a header announces."""
 
     def __init__(self, length: int) -> None:
         self.is_cut = length > limits.LARGEST_BODY
         self._length = length
 
     def find_end(self, data: bytearray) -> int | None:
-        """Return where the body ends; None if that has not arrived."""
+        """Return the position of the end of the body, or None if it has not arrived."""
         if self.is_cut:
             return 0
         return self._length if len(data) >= self._length else None
@@ -335,14 +336,14 @@ class _Chunks:
     """A body in chunks."""
 
     def __init__(self) -> None:
-        #: whether what is given as its end is none, because it is malformed or too long
+        #: whether the position given as its end is not the end, because the body is malformed or too long
         self.is_cut = False
         self._position = 0
         self._number = 0
         self._in_trailer = False
 
     def find_end(self, data: bytearray) -> int | None:
-        """Return where the body ends, or where there is no sense in waiting for more; None to wait."""
+        """Return the position of the end, or of an error that makes waiting pointless, or None to wait."""
         try:
             return self._find_end(data)
         except ValueError:
@@ -362,7 +363,7 @@ class _Chunks:
             size = int(match[1], 16)
             self._number += 1
             if self._number > _MOST_SMALL_CHUNKS + self._position // _SMALL_CHUNK:
-                # the loop takes as long for each as for thousands of bytes
+                # the loop takes as long for each chunk as for thousands of bytes
                 raise ValueError("the chunks are too small")
             self._in_trailer = size == 0
             self._position = end + 2 + (size + 2 if size else 0)
@@ -386,21 +387,21 @@ _Framing = _Length | _Chunks
 
 
 class Output:
-    """A connection as gunicorn's answers see it: a socket that takes everything at once."""
+    """A stand-in for the socket that gunicorn writes answers to; it accepts everything at once."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
     def sendall(self, data: bytes) -> None:
-        """Keep the bytes; who asked gunicorn for them sends them."""
+        """Keep the bytes, which the caller of gunicorn sends later."""
         self._connection.put(data)
 
     def send(self, data: bytes) -> int:
-        """Keep the bytes, but for the permission to go on, which the client has been given already."""
+        """Keep the bytes, except for "100 Continue", which the client has received already."""
         if data != _CONTINUE:
             self._connection.put(data)
         return len(data)
 
     def gettimeout(self) -> float:
-        """Return 0, as of a socket that does not block."""
+        """Return 0, as a non-blocking socket does."""
         return 0.0

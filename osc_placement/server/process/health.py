@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The conditions for answering requests: brought about where possible, and checked."""
+"""The conditions for answering requests, which are established if possible, and checked."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ LOG = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-#: seconds that a start waits for the database, and whoever asks for readiness for the probe that finds out
+#: seconds that a start waits for the database, and that a request for readiness waits for the probe
 PATIENCE: Final = 2
-#: seconds for which counts what was found out of the database
+#: seconds for which the result of a probe of the database is kept
 KEPT: Final = 1
 
 READ_ONLY: Final = "The database is read-only: changes are answered with 503, reads go on."
@@ -34,19 +34,19 @@ READ_ONLY: Final = "The database is read-only: changes are answered with 503, re
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A condition that does not hold, ``database``, ``schema`` or ``snapshot``, and why."""
+    """A condition that does not hold, ``database``, ``schema`` or ``snapshot``, with the reason."""
 
     check: str
     reason: str
-    #: whether what only reads is answered all the same
+    #: whether requests that only read are answered nevertheless
     reads_go_on: bool = False
 
 
 class Health:
-    """The checks whether an application can answer."""
+    """A checker of the conditions for an application to answer."""
 
     def __init__(self, database: Database, current: Current) -> None:
-        """Look at nothing yet."""
+        """Create it without checking anything."""
         self._database = database
         self._current = current
         self._starting = threading.Lock()
@@ -58,7 +58,7 @@ class Health:
         self._probe_result: Future[Fault | None] | None = None
 
     def start(self) -> None:
-        """Get ready; if the database does not answer, go on with it beside what can be answered without."""
+        """Get ready, in the background if the database does not answer in time."""
         done: Future[None] = Future()
         threading.Thread(target=_complete, args=(done, self._try_to_get_ready), daemon=True).start()
         if wait([done], PATIENCE).done:
@@ -75,14 +75,15 @@ class Health:
             LOG.warning("the database cannot be reached; answering 503 until it can")
 
     def get_ready(self) -> None:
-        """Bring what every request relies on into the database, as soon as it can be reached.
+        """Write to the database what every request relies on, as soon as the database can be reached.
 
-        Once, and again if the database was dropped and made again, or restored from a backup: what was
-        brought there is compared once a second. One thread does so; others go on meanwhile, but for the first
+        This is done once, and again if the database was dropped and created again, or restored from a backup,
+        which is checked once a second. One thread does so; the others continue meanwhile, except the first
+        time.
         time.
 
         :raises errors.DatabaseUnavailable: it cannot be reached
-        :raises errors.SchemaUnfit: its tables are not those that are needed
+        :raises errors.SchemaUnfit: its tables are not as required
         """
         if self._ready and time.monotonic() < self._checked_at + KEPT:
             return
@@ -115,11 +116,11 @@ class Health:
         self._state = self._database.read(upgrade.read_state, own_tables=self._database.revisions_kept)
 
     def find_fault(self) -> Fault | None:
-        """Return what stands in the way of answering, or None; it was found out in the last second.
+        """Return the fault that prevents answering, at most a second old, or None.
 
-        There is one probe at a time, in a thread of its own, and all who ask meanwhile wait for it, so that
-        neither many who ask nor a database that hangs take the threads and connections of others. The lock
-        is held to find or start the probe only. Nobody waits longer than `PATIENCE` after its start.
+        There is one probe at a time, in a separate thread, and all callers wait for it meanwhile, so that
+        neither many callers nor a database that hangs use up threads and connections. The lock is held only
+        to find or start the probe. No caller waits longer than `PATIENCE` after its start.
         """
         with self._probing:
             now = time.monotonic()
@@ -159,7 +160,7 @@ class Health:
 
 
 def _complete(done: Future[T], operation: Callable[[], T]) -> None:
-    """Let whoever waits know how it went."""
+    """Run the operation and set its result or exception on the future."""
     try:
         result = operation()
     except Exception as error:
@@ -169,9 +170,9 @@ def _complete(done: Future[T], operation: Callable[[], T]) -> None:
 
 
 def _keep_revisions(database: Database) -> None:
-    """Make the tables of our own where they are not there yet, if that is allowed.
+    """Create our own tables if they do not exist and the account may create them.
 
-    Speed depends on them and, on a cluster, that no moves of providers on two nodes make a loop.
+    Speed depends on them and, on a cluster, the protection against loops by moves of providers on two nodes.
     """
     try:
         upgrade.upgrade_own(database)

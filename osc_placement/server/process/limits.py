@@ -3,21 +3,21 @@
 
 #: bytes of a request body: a reshape of a hundred thousand allocations is a third of it
 LARGEST_BODY = 64 << 20
-#: bytes of a request line and headers together: two thousand aggregates in one query are less
+#: bytes of request line and headers together: a query with two thousand aggregates is smaller
 LARGEST_HEAD = 128 << 10
 #: bytes of a request line, most of which is a query
 LARGEST_REQUEST_LINE = 64 << 10
 
-#: seconds in which a request has to arrive as a whole, counted from its first byte or from the connection
+#: seconds within which a request has to arrive completely, counted from its first byte or from the connection
 REQUEST_SECONDS = 30
-#: seconds in which a client has to read something of an answer that waits for it
+#: seconds within which a client has to read some bytes of an answer that waits for it
 STALL_SECONDS = 30
 #: bytes per second at which an answer has to be read on average, after the first `STALL_SECONDS`
 SLOWEST_READING = 16 << 10
 
 #: connections to one process
 CONNECTIONS = 1000
-#: connections of one client address to one process; addresses of proxies are not counted
+#: connections of one client address to one process; the addresses of proxies are exempt
 CONNECTIONS_PER_ADDRESS = 256
 #: bytes that all connections of a process may have waiting: requests that arrive, answers that are not read
 BUFFERED = 256 << 20

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The metrics of the server's own work, in the text format of Prometheus.
+"""The metrics of the server's work, in the text format of Prometheus.
 
-The worker processes of one service count into files of one directory, so that each of them can tell what all
-did: that is prometheus_client's multiprocess mode. It is on where the environment names the directory, which
-``placement-server serve`` does by itself; a process that serves alone keeps its numbers in memory.
+The worker processes of one service count in files of one directory, so that each of them can report the
+numbers of all: this is prometheus_client's multiprocess mode. It is on if the environment names the
+directory, which ``placement-server serve`` does by itself; a process that serves alone keeps its numbers in
+memory.
 
-PERF: a request costs 4 µs here, or 8 where numbers are shared, for the children of metrics are found in a
+PERF: counting a request takes 4 µs, or 8 with shared numbers, because the children of metrics are found in a
 dictionary of our own. To measure it again: ``tests/functional/server/test_metrics.py``, which allows 20.
 """
 
@@ -23,30 +24,30 @@ from osc_placement.server.observer import Observer
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
-#: where prometheus_client looks for the directory, when it is imported for the first time
+#: the variable in which prometheus_client finds the directory when it is first imported
 DIRECTORY_VARIABLE: Final = "PROMETHEUS_MULTIPROC_DIR"
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
-#: seconds, as upper ends of the buckets of requests: from what a snapshot answers to what clients give up on
+#: the upper bounds of the buckets of requests, in seconds: from an answer of a snapshot to a client's timeout
 LATENCIES: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
-#: how many candidates one search gave
+#: the upper bounds of the buckets of searches, in candidates
 CANDIDATES: Final = (0, 1, 10, 100, 1000, 10_000, 50_000)
-#: methods by their name; a client may invent others, each of which would be a series
+#: the methods counted by name; a client may invent others, each of which would be a series
 METHODS: Final = frozenset(("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"))
 OTHER: Final = "other"
 
 
 class CannotCount(Exception):
-    """The directory for the numbers of all processes is none; the text says so."""
+    """An error: the directory for the numbers of all processes cannot be used; the text says why."""
 
 
 class Metrics(Observer):
-    """The numbers of one application, which any thread may add to."""
+    """The metrics of one application; any thread may add to them."""
 
     def __init__(self) -> None:
-        """Begin at nothing; :raises CannotCount: what the environment names as directory cannot be used."""
+        """Start all metrics at zero; :raises CannotCount: the directory in the environment cannot be used."""
         self.directory = find_directory()
-        # it decides when it is imported where numbers are kept, and serve names the directory first
+        # it chooses the place of numbers at import, so `serve` has to name the directory before
         import prometheus_client
 
         self._registry = prometheus_client.CollectorRegistry(auto_describe=False)
@@ -111,18 +112,18 @@ class Metrics(Observer):
             self._bounded.inc()
 
     def lost_race(self) -> None:
-        """Count a transaction that was undone."""
+        """Count a transaction that was rolled back."""
         self._races.inc()
 
     def gave_up(self) -> None:
-        """Count a transaction that is not tried again."""
+        """Count a transaction that is not retried."""
         self._given_up.inc()
 
     def looked(self) -> None:
-        """Count a look, and remember when it was."""
+        """Count a check for changes and record its time."""
         self._looks.inc()
         if self._true_at is None:
-            # not before: it would begin with 0, and a worker that is asked nothing with a snapshot of 1970
+            # not defined before the first check, because an idle worker would report a snapshot of 1970
             self._true_at = self._define_true_at()
         self._true_at.set(time.time())
 
@@ -131,14 +132,14 @@ class Metrics(Observer):
         self._child(self._refreshes, "whole" if whole else "changes").observe(seconds)
 
     def pool_changed(self, pool: str, *, opened: int = 0, taken: int = 0) -> None:
-        """Keep account of the connections."""
+        """Update the numbers of connections."""
         if opened:
             self._child(self._pools, pool, "open").inc(opened)
         if taken:
             self._child(self._pools, pool, "in_use").inc(taken)
 
     def render(self) -> bytes:
-        """All numbers, of all processes that share a directory, as text."""
+        """Return the metrics of all processes that share a directory, as text."""
         import prometheus_client
         from prometheus_client import multiprocess
 
@@ -152,9 +153,9 @@ class Metrics(Observer):
 
 
 def find_directory() -> Path | None:
-    """The directory that processes share, made if it is not there; None for a process by itself.
+    """Return the directory that processes share, created if it does not exist; None for a single process.
 
-    :raises CannotCount: it cannot be made or written to
+    :raises CannotCount: it cannot be created or written to
     """
     name = os.environ.get(DIRECTORY_VARIABLE)
     if not name:
@@ -174,17 +175,17 @@ def find_directory() -> Path | None:
 
 
 def _forget_the_dead(directory: Path, forget: Callable[[int, str], object]) -> None:
-    """Leave out what is true of living processes only, such as their connections, of those that ended."""
+    """Remove the numbers of ended processes that hold for living ones only, such as connections."""
     for path in directory.glob("gauge_live*_*.db"):
         pid = int(path.stem.rpartition("_")[2])
         if not _is_ours(pid):
-            # another worker may be at it
+            # another worker may remove the same file
             with contextlib.suppress(FileNotFoundError):
                 forget(pid, str(directory))
 
 
 def _is_ours(pid: int) -> bool:
-    """Return whether a process exists; that of another user may have the id of one that ended."""
+    """Return whether a process of ours exists; another user's may have the id of one that ended."""
     try:
         os.kill(pid, 0)
     except (ProcessLookupError, PermissionError):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The directory in which the workers of ``placement-server serve`` keep their numbers for each other.
+"""The directory in which the workers of ``placement-server serve`` share their numbers.
 
-It is in memory, and goes when the server does. A server that was killed leaves its own behind, which the next
-one takes away: all processes of a server hold a lock on theirs, and the last to end lets go of it.
+It is in memory and is removed when the server ends. If a server was killed, the next one removes its
+directory: all processes of a server hold a lock on theirs, which the last to end releases.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
 PREFIX: Final = "placement-metrics-"
 SHARED_MEMORY: Final = "/dev/shm"
-#: directories that may be lost to servers that start at the same moment
+#: attempts to create a directory that servers starting at the same moment may remove
 TRIES: Final = 10
 
 
 @contextlib.contextmanager
 def provided(variable: str) -> Iterator[Path]:
-    """A directory, named in the environment for as long as this lasts; what somebody else named stays."""
+    """Provide a directory named in the environment variable; a directory that is set already is used."""
     if os.environ.get(variable):
         yield Path(os.environ[variable])
         return
@@ -39,7 +39,7 @@ def provided(variable: str) -> Iterator[Path]:
     try:
         yield directory
     finally:
-        # where a worker ends, the others go on
+        # only the end of the first process removes it, not that of a worker
         if os.getpid() == owner:
             del os.environ[variable]
             shutil.rmtree(directory, ignore_errors=True)
@@ -48,9 +48,9 @@ def provided(variable: str) -> Iterator[Path]:
 
 
 def _make(parent: str) -> tuple[Path, int | None]:
-    """A directory, and the descriptor that holds its lock; None where a file system has no locks.
+    """Create a directory; return it with the descriptor that holds its lock, or None without locks.
 
-    Before it is locked, a server that starts at the same moment may take it for one that was left behind.
+    Until it is locked, a server that starts at the same moment may remove it as the directory of a dead one.
     """
     for _ in range(TRIES):
         directory = Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent))
@@ -60,7 +60,7 @@ def _make(parent: str) -> tuple[Path, int | None]:
                 return directory, held
             os.close(held)
         shutil.rmtree(directory, ignore_errors=True)
-    # then the others have none either, and remove nothing
+    # the file system has no locks, so other servers have none either, and remove nothing
     return Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent)), None
 
 
@@ -72,18 +72,18 @@ def _is_at(path: Path, descriptor: int) -> bool:
 
 
 def find_memory() -> str | None:
-    """A directory in memory, where this system has one that can be written to."""
+    """Return a writable directory in memory, or None if the system has none."""
     return SHARED_MEMORY if os.access(SHARED_MEMORY, os.W_OK | os.X_OK) else None
 
 
 def forget_this_process(directory: Path) -> None:
-    """Forget what this process has counted so far; its children count on by themselves."""
+    """Remove the numbers of this process, whose children count for themselves."""
     for path in directory.glob(f"*_{os.getpid()}.db"):
         path.unlink(missing_ok=True)
 
 
 def _try_to_lock(directory: Path) -> int | None:
-    """A descriptor that holds the lock of a directory; None if it is held, or the directory is no longer."""
+    """Return a descriptor that holds the lock of a directory; None if it is locked or does not exist."""
     try:
         descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     except OSError:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From what the command line says to a configuration and a database, or to one line that says why not."""
+"""The configuration and database of a command line, or one line that explains why they cannot be used."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ if TYPE_CHECKING:
 
 LOG = logging.getLogger(__name__)
 
-#: the file made in the working directory when nothing names a database
+#: the file to create in the working directory if no database is named
 DEFAULT_DATABASE = "sqlite:///placement.db"
 
 
 class CannotRun(Exception):
-    """Something about the machine or the command line is in the way; the text says what, and what to do."""
+    """An error of the machine or the command line; the text says what is wrong, and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """Where a command takes its configuration from; a database named here replaces the configured one."""
+    """The sources of a command's configuration; a database named here replaces the configured one."""
 
     config_files: Sequence[str] | None = None
     config_dirs: Sequence[str] | None = None
@@ -40,12 +40,12 @@ class Sources:
 
     @property
     def is_configured(self) -> bool:
-        """Return whether a caller says where the configuration is."""
+        """Return whether the caller names a configuration."""
         return bool(self.config_files or self.config_dirs or configuration.named_config_dir())
 
 
 def read_configuration(sources: Sources) -> cfg.ConfigOpts:
-    """The operator's configuration, in which the database must be named, if not on the command line.
+    """Return the operator's configuration; it or the command line has to name the database.
 
     :raises CannotRun: it cannot be read, or names no database
     """
@@ -56,9 +56,9 @@ def read_configuration(sources: Sources) -> cfg.ConfigOpts:
 
 
 def improvise_configuration(sources: Sources) -> cfg.ConfigOpts:
-    """Return what is used if nothing is configured: a SQLite file made at need, and no authentication.
+    """Return the configuration without a file: a SQLite file, created if needed, and no authentication.
 
-    :raises CannotRun: a variable of the environment has a value that is none
+    :raises CannotRun: a variable of the environment has an invalid value
     """
     conf = _prepare(sources)
     conf.set_default("connection", DEFAULT_DATABASE, group="placement_database")
@@ -80,7 +80,7 @@ def _parsing() -> Iterator[None]:
         ) from error
     except cfg.Error as error:
         raise CannotRun(in_one_line(error)) from error
-    except Exception as error:  # such as that of a file that is no text
+    except Exception as error:  # such as the error for a file that is not text
         raise CannotRun(f"The configuration cannot be read: {in_one_line(error)}") from error
 
 
@@ -93,10 +93,10 @@ def _prepare(sources: Sources) -> cfg.ConfigOpts:
 
 
 def open_database(conf: cfg.ConfigOpts, *, create: bool = True) -> Database:
-    """The configured database; no connection is made yet.
+    """Return the configured database without connecting to it.
 
-    :param create: whether a SQLite file that is not there will be made
-    :raises CannotRun: its URL is malformed, or names a database, driver or file that is not there
+    :param create: whether a missing SQLite file will be created
+    :raises CannotRun: its URL is malformed, or names a database, driver or file that does not exist
     """
     database = _make_database(conf)
     path = database.dialect.find_file(database.url)
@@ -126,15 +126,15 @@ _URLS = (
 
 
 def describe(url: sa.URL) -> str:
-    """A database URL without its password."""
+    """Return a database URL without its password."""
     return url.render_as_string(hide_password=True)
 
 
 @contextmanager
 def using(database: Database) -> Iterator[None]:
-    """Make one line of what goes wrong with a database, and let go of it at the end.
+    """Convert errors of a database to one line, and dispose of the database at the end.
 
-    :raises CannotRun: something did; the traceback is logged at level DEBUG
+    :raises CannotRun: an error occurred; its traceback is logged at level DEBUG
     """
     try:
         yield
@@ -149,7 +149,7 @@ def using(database: Database) -> Iterator[None]:
 
 @contextmanager
 def muted() -> Iterator[None]:
-    """Keep the log from saying first, and at length, what `CannotRun` says in one line."""
+    """Suppress the log messages about an error that `CannotRun` reports in one line."""
     logging.disable()
     try:
         yield
@@ -158,12 +158,12 @@ def muted() -> Iterator[None]:
 
 
 def _reason(error: BaseException) -> str:
-    """The innermost cause, in one line."""
+    """Return the innermost cause, in one line."""
     while error.__cause__ is not None:
         error = error.__cause__
     return in_one_line(error) or type(error).__name__
 
 
 def in_one_line(error: BaseException) -> str:
-    """Return the message of an error, without the breaks that libraries put into it."""
+    """Return the message of an error without line breaks."""
     return " ".join(str(error).split())

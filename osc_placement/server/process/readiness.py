@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The line that says that a server is ready, for people and for scripts that wait for it."""
+"""The line that announces that a server is ready, for people and for scripts that wait for it."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ if TYPE_CHECKING:
 
 LOG = logging.getLogger(__name__)
 
-#: the addresses that mean "all of mine", and where this machine can reach itself then
+#: the addresses that mean all addresses of this machine, and the one at which it reaches itself then
 _WILDCARDS = {"0.0.0.0": "127.0.0.1", "": "127.0.0.1", "::": "::1"}
 
 
 def format_url(host: str, port: int) -> str:
-    """Where clients on this machine reach a server that listens on an address."""
+    """Return the URL at which clients on this machine reach a server that listens on an address."""
     host = _WILDCARDS.get(host, host)
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether an address is reached from this machine only."""
+    """Return whether an address can be reached from this machine only."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -39,7 +39,7 @@ def is_loopback(host: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Announcement:
-    """The line that says that the server which listens on this address is ready."""
+    """The announcement that the server which listens on this address is ready."""
 
     conf: ConfigOpts
     workers: int
@@ -53,7 +53,7 @@ class Announcement:
         except (OSError, http.client.HTTPException) as error:
             LOG.error("the server does not answer: %s", error)
         else:
-            # whoever read stdout may have gone
+            # the reader of stdout may have ended
             with contextlib.suppress(BrokenPipeError):
                 print(f"placement-server: ready at {self.url} ({self._describe()})", flush=True)
 

@@ -8,7 +8,7 @@ import logging
 #: the entry points of our options and rules, for oslo-config-generator and oslopolicy-sample-generator too
 NAMESPACE = "osc_placement.server"
 
-#: where an operator's placement.conf gets its options from
+#: the entry points of all options of placement.conf
 CONFIG_NAMESPACES = (
     NAMESPACE,
     "keystonemiddleware.auth_token",

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 LOG = logging.getLogger(__name__)
 
-#: seconds an idle connection stays open; longer than clients take between two requests
+#: seconds that an idle connection stays open; more than clients pause between two requests
 KEEP_ALIVE = 65
 #: seconds that requests under way get when the server is told to stop
 GRACE = 30
@@ -70,7 +70,7 @@ class Options:
 def serve(options: Options) -> None:
     """Serve until told to stop.
 
-    :raises CannotRun: it cannot begin
+    :raises CannotRun: the server cannot start
     """
     conf = _read(options)
     _set_up_logging(conf, options)
@@ -87,12 +87,13 @@ def serve(options: Options) -> None:
         if cloud is not None:
             cloud.write()
         announcement = readiness.Announcement(conf, options.workers, address, url)
-        # gunicorn closes the descriptor; whoever else thinks it his own would close one that came later
+        # gunicorn closes the descriptor, so it is detached: the socket object would close a later one with
+        # its number
         _run(_Gunicorn(conf, options, listener.detach(), directory, announcement))
 
 
 def _read(options: Options) -> ConfigOpts:
-    """The configuration, which may be served with; :raises CannotRun: there is none such."""
+    """Return the configuration after checking it; :raises CannotRun: the server cannot run with it."""
     read = read_configuration if options.sources.is_configured else improvise_configuration
     conf = read(options.sources)
     _check_exposure(conf, options)
@@ -100,17 +101,17 @@ def _read(options: Options) -> ConfigOpts:
 
 
 def _set_up_logging(conf: ConfigOpts, options: Options) -> None:
-    """Log as configured; :raises CannotRun: that cannot be done."""
+    """Set up logging as configured; :raises CannotRun: it cannot be set up."""
     try:
         _log_as_configured(conf, options)
-    except Exception as error:  # whatever oslo.log makes of a value, or the system of a file
+    except Exception as error:  # any error of oslo.log about a value, or of the system about a file
         raise CannotRun(f"The log cannot be set up as configured: {in_one_line(error)}") from error
 
 
 def _log_as_configured(conf: ConfigOpts, options: Options) -> None:
-    """Where nothing is configured, log nothing but what went wrong, and what was asked for."""
+    """Set up logging; without a configuration, log errors and what the options request only."""
     if not (conf.log_file or conf.log_dir or conf.use_syslog or conf.use_journal):
-        # it would be stdout, which is for the line that says that the server is ready
+        # otherwise the log would go to stdout, which is for the line that announces readiness
         conf.set_default("use_stderr", True)
     oslo_log.setup(conf, configuration.PROJECT)
     own = logging.getLogger("osc_placement")
@@ -133,9 +134,9 @@ def _check_exposure(conf: ConfigOpts, options: Options) -> None:
 
 
 def _listen(host: str, port: int) -> socket.socket:
-    """Open the socket before all else: an address in use is known at once, and which port 0 stands for.
+    """Open the socket, first of all, so that an address in use and the number for port 0 are known early.
 
-    Who connects before there are workers waits for them, and is not refused.
+    A client that connects before there are workers waits for them and is not refused.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
@@ -160,7 +161,7 @@ def _check_metrics_directory() -> None:
 
 
 def _prepare_database(conf: ConfigOpts) -> None:
-    """Bring schema and standard names up to date once, before there are workers to do it side by side."""
+    """Upgrade the schema and the standard names once, before several workers would do so."""
     database = open_database(conf)
     with using(database):
         if conf.placement_database.sync_on_startup:
@@ -172,10 +173,10 @@ def _prepare_database(conf: ConfigOpts) -> None:
 
 
 def _try_to_load(conf: ConfigOpts, directory: Path) -> None:
-    """Make the application and forget it: what its workers would fail at, one after another, is said once."""
+    """Create the application and discard it, so that an error is reported once and not by every worker."""
     try:
         Policy(conf).load()
-    except Exception as error:  # whatever oslo.policy makes of a text
+    except Exception as error:  # any error of oslo.policy about a text
         name = conf.oslo_policy.policy_file
         raise CannotRun(f"The policy, {name}, cannot be read: {in_one_line(error)}") from error
     try:
@@ -183,7 +184,7 @@ def _try_to_load(conf: ConfigOpts, directory: Path) -> None:
     except Exception as error:
         LOG.debug("failed", exc_info=True)
         raise CannotRun(f"The service cannot be set up as configured: {in_one_line(error)}") from error
-    # its connections must be closed before there are workers that would inherit them
+    # its connections must be closed before workers could inherit them
     gc.collect()
     metrics_directory.forget_this_process(directory)
 
@@ -201,7 +202,7 @@ def _run(server: _Gunicorn) -> None:
     try:
         server.run()
     except SystemExit as end:
-        # every process ends here; gunicorn reads what its workers end with, so theirs stays as it is
+        # every process ends here; gunicorn reads the exit statuses of workers, so those stay unchanged
         if os.getpid() != master:
             raise
         _close_file(server.conf)
@@ -210,7 +211,7 @@ def _run(server: _Gunicorn) -> None:
 
 
 def _close_file(conf: ConfigOpts) -> None:
-    """Be the last to close a SQLite file: its log is then folded into it, and one can copy the file."""
+    """Close a SQLite file last, which merges the write-ahead log into it, so that it can be copied."""
     database = open_database(conf)
     if database.dialect.find_file(database.url) is not None:
         with contextlib.suppress(CannotRun), using(database):
@@ -218,13 +219,13 @@ def _close_file(conf: ConfigOpts) -> None:
 
 
 def _forget_log_levels(conf: ConfigOpts) -> None:
-    """Take back what a configuration says of single loggers: the next may say nothing of them."""
+    """Reset the levels of single loggers, which the next configuration may not mention."""
     for pair in conf.default_log_levels:
         logging.getLogger(pair.partition("=")[0]).setLevel(logging.NOTSET)
 
 
 class _Log(Logger):  # type: ignore[misc]  # it has no annotations
-    """The log of gunicorn, written where everything else is logged, in the same form."""
+    """The log of gunicorn, written to the same place and in the same form as other messages."""
 
     def setup(self, cfg: Any) -> None:
         """Leave the handlers to oslo.log."""
@@ -234,7 +235,7 @@ class _Log(Logger):  # type: ignore[misc]  # it has no annotations
 
 
 class _Arbiter(Arbiter):  # type: ignore[misc]  # it has no annotations
-    """The process that starts the workers, and stops each, however young it is."""
+    """The process that starts and stops the workers, including one that has only just started."""
 
     def spawn_worker(self) -> Any:
         """Start a worker."""
@@ -243,7 +244,7 @@ class _Arbiter(Arbiter):  # type: ignore[misc]  # it has no annotations
 
 
 class _Gunicorn(BaseApplication):  # type: ignore[misc]  # it has no annotations
-    """gunicorn, with its settings made here and an application of its own in every worker."""
+    """gunicorn with the settings of this server and an application in every worker."""
 
     def __init__(
         self,
@@ -261,11 +262,11 @@ class _Gunicorn(BaseApplication):  # type: ignore[misc]  # it has no annotations
         super().__init__()
 
     def run(self) -> None:
-        """Serve until told to stop, and leave with :exc:`SystemExit`, as each worker does."""
+        """Serve until told to stop, then raise :exc:`SystemExit`, as each worker does."""
         _Arbiter(self).run()
 
     def load_config(self) -> None:
-        """Make the settings; releases of gunicorn differ in which there are."""
+        """Set those settings that this release of gunicorn has."""
         for name, value in self._make_settings().items():
             if name in self.cfg.settings:
                 self.cfg.set(name, value)
@@ -279,11 +280,11 @@ class _Gunicorn(BaseApplication):  # type: ignore[misc]  # it has no annotations
             "worker_connections": limits.CONNECTIONS,
             "keepalive": KEEP_ALIVE,
             "graceful_timeout": GRACE,
-            # the worker has its own limit; 8,190 bytes would be the most that can be said here
+            # the worker has its own limit; the setting allows at most 8,190 bytes
             "limit_request_line": 0,
-            # a client may not say where the service is mounted; gunicorn believes those on this machine
+            # a client must not set the mount point of the service; gunicorn trusts clients on this machine
             "forwarder_headers": "",
-            # a heartbeat that waits for a slow disk is taken for a worker that hangs
+            # if a heartbeat waited for a slow disk, the worker would seem to hang
             "worker_tmp_dir": metrics_directory.find_memory(),
             "logger_class": _Log,
             "loglevel": "info" if self._options.verbose else "error",
@@ -295,9 +296,9 @@ class _Gunicorn(BaseApplication):  # type: ignore[misc]  # it has no annotations
         }
 
     def reload(self) -> None:
-        """Read the configuration again, for the workers that SIGHUP starts in place of the old ones.
+        """Read the configuration again for the workers that SIGHUP starts in place of the old ones.
 
-        One that cannot be served with is refused as at the start, but the server goes on with the one it has.
+        An invalid configuration is refused as at the start, but the server continues with the present one.
         """
         refusal = None
         try:
@@ -305,7 +306,7 @@ class _Gunicorn(BaseApplication):  # type: ignore[misc]  # it has no annotations
         except CannotRun as error:
             refusal = str(error)
         if refusal is not None:
-            # here, and not above, where oslo.log would add what it was raised for
+            # logged outside of the handler, in which oslo.log would add the exception
             LOG.error("the configuration has not been read again: %s", refusal)
         super().reload()
 
@@ -314,7 +315,7 @@ class _Gunicorn(BaseApplication):  # type: ignore[misc]  # it has no annotations
         failure = trial.find_failure(lambda: self._check(conf), TRIAL_SECONDS)
         if failure is not None:
             raise CannotRun(failure)
-        # that has been done
+        # the synchronization has been done before
         conf.set_override("sync_on_startup", False, group="placement_database")
         _forget_log_levels(self.conf)
         try:
@@ -332,11 +333,11 @@ class _Gunicorn(BaseApplication):  # type: ignore[misc]  # it has no annotations
             _try_to_load(conf, self._directory)
 
     def load(self) -> WSGIApplication:
-        """Make the application of a worker, which inherits modules but no connection."""
+        """Create the application of a worker, which inherits modules but no connection."""
         return deploy.loadapp(self.conf)
 
     def _share_memory(self, arbiter: Any) -> None:
-        # else the garbage collector of each worker would write to, and so copy, what they share
+        # otherwise the garbage collector of each worker would write to, and so copy, the shared memory
         gc.collect()
         gc.freeze()
 
@@ -346,5 +347,5 @@ class _Gunicorn(BaseApplication):  # type: ignore[misc]  # it has no annotations
 
     def _announce(self, worker: Any) -> None:
         if worker.age == 1 and worker.alive:
-            # the worker begins to answer when this function has returned
+            # the worker starts answering when this function has returned
             threading.Thread(target=self._announcement.make, daemon=True).start()

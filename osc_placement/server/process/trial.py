@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Trying something in a child of this process, which goes on if a database hangs."""
+"""The trial of an operation in a child process, so that this process continues if a database hangs."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _SUCCESS: Final = b"+"
-#: what ends the child as it would end any program, whatever this process does at it
+#: the signals that end the child by default, although this process handles them
 _ENDING: Final = (signal.SIGALRM, signal.SIGTERM, signal.SIGINT, signal.SIGQUIT, signal.SIGHUP)
 
 
 def find_failure(operation: Callable[[], object], seconds: int) -> str | None:
-    """Why an operation fails, None if it does not; what it changes in memory is lost.
+    """Return why an operation fails, or None; its changes in memory are lost.
 
-    :param seconds: when it is taken to hang, and ended
+    :param seconds: the time after which it is considered to hang, and ended
     """
     reader, writer = os.pipe()
     child = os.fork()
@@ -28,7 +28,7 @@ def find_failure(operation: Callable[[], object], seconds: int) -> str | None:
     os.close(writer)
     with open(reader, "rb") as answer:
         said = answer.read()
-    # whoever takes notice of all children may have been first
+    # a handler for all children may have collected the child before
     with contextlib.suppress(ChildProcessError):
         os.waitpid(child, 0)
     if said == _SUCCESS:
@@ -37,11 +37,11 @@ def find_failure(operation: Callable[[], object], seconds: int) -> str | None:
 
 
 def _try(operation: Callable[[], object], seconds: int, writer: int) -> None:
-    """Be the child: say how it went, and end without what this process does at its end."""
+    """Run in the child: write the result, and exit without the handlers of this process."""
     try:
         for number in _ENDING:
             signal.signal(number, signal.SIG_DFL)
-        # the system itself ends what hangs, also if this process is no longer
+        # the system ends a child that hangs, also if the parent does not exist any more
         signal.alarm(seconds)
         os.write(writer, _run(operation))
     finally:

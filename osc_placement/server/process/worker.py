@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """gunicorn's worker for placement: one loop reads and sends for all connections, threads only answer.
 
-A thread gets a request that has arrived as a whole, and what it answers is sent as fast as the client reads
-it, by the loop if that takes longer. So a client that is slow in either direction holds memory, for which
-there are limits (`limits`), but no thread. What is asked of every server from outside, whether it is there
-and whether it is ready, has threads of its own, and is answered while all others wait for a database.
+A thread gets a request that has arrived completely, and its answer is sent as fast as the client reads it, by
+the loop if that takes longer. So a client that is slow in either direction uses memory, for which there are
+limits (`limits`), but no thread. The requests that check whether a server is alive and whether it is ready
+have threads of their own, and are answered while all other threads wait for a database.
 """
 
 from __future__ import annotations
@@ -34,36 +34,36 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from types import FrameType
 
-#: what a worker handles otherwise than the process it is forked from
+#: the signals that a worker handles differently from the process it is forked from
 SIGNALS: Final = frozenset(BaseWorker.SIGNALS)
-#: paths that have a thread of their own, which answers nothing else
+#: sets of paths with a thread of their own, which answers no other requests
 RESERVED: Final = (frozenset(("/-/healthz",)), frozenset(("/", "/-/readyz")))
-#: the addresses of proxies, which have connections of many clients
+#: the addresses of proxies, which forward connections of many clients
 PROXIES: Final = frozenset(("", "127.0.0.1", "::1"))
 
-#: bytes of an answer beyond which no more of it is made before the client has read some
+#: unsent bytes of an answer above which no more of it is produced
 _MOST_UNSENT: Final = 256 << 10
-#: bytes that are not worth counting
+#: the bytes of a connection that are not counted
 _FEW: Final = 64 << 10
-#: seconds between two searches for connections whose time is over, and between two signs of life
+#: seconds between two checks for overdue connections, and between two heartbeats
 _TICK: Final = 1.0
-#: seconds in which a client may still send what nobody reads, so that it gets the answer and not a reset
+#: seconds for which a client may send ignored bytes, so that it receives the answer and not a reset
 _CLOSING_SECONDS: Final = 2.0
-#: seconds that idle connections stay open when the worker stops: a request may be on its way
+#: seconds that idle connections stay open when the worker stops, as a request may be on its way
 _STOPPING_SECONDS: Final = 2.0
-#: seconds by which what a client sent ahead gives way to those who come later
+#: seconds by which requests that a client sent ahead are delayed in favour of later clients
 _LAST_SECONDS: Final = 2.0
-#: file descriptors that are not for connections of clients
+#: file descriptors reserved for other uses than connections of clients
 _OTHER_FILES: Final = 128
 
 
 @contextlib.contextmanager
 def until_handled() -> Iterator[None]:
-    """Keep signals back while a worker is forked, and in it until it handles them itself.
+    """Block signals while a worker is forked, and in the worker until it handles them itself.
 
-    Until then it has the handlers of the arbiter, which remember a signal for a loop that the worker does not
-    run. gunicorn tells a worker only once to stop: one that was just being started lost that, and was killed
-    when all its grace was over.
+    Until then it has the handlers of the arbiter, which store a signal for a loop that the worker does not
+    run. gunicorn tells a worker only once to stop: a worker that was just being started lost the signal, and
+    was killed at the end of the grace period.
     """
     before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
     try:
@@ -73,33 +73,33 @@ def until_handled() -> Iterator[None]:
 
 
 class Worker(BaseWorker):  # type: ignore[misc]  # it has no annotations
-    """A process that serves; its settings beside gunicorn's are attributes, for ``post_fork`` to set."""
+    """A process that serves requests; it has settings beside gunicorn's, which ``post_fork`` may set."""
 
     alive: bool
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        #: connections that one address may have; 0 for any number
+        #: the largest number of connections of one address; 0 means no limit
         self.connections_per_address = limits.CONNECTIONS_PER_ADDRESS
-        #: addresses to which that does not apply
+        #: the addresses without that limit
         self.proxies: frozenset[str] = PROXIES
         self._connections: set[Connection] = set()
         self._by_origin: defaultdict[str, set[Connection]] = defaultdict(set)
         self._most = self.cfg.worker_connections
         self._kept = 0
-        #: connections with a request, for most threads, and for each of those that are reserved
+        #: the connections with a request, for the common threads and for each of the reserved threads
         self._queues = [_Queue() for _ in (None, *RESERVED)]
-        #: connections that threads have given back
+        #: the connections that threads have returned to the loop
         self._returned: queue.SimpleQueue[Connection] = queue.SimpleQueue()
 
     @classmethod
     def check_config(cls, cfg: Any, log: Any) -> None:
-        """Refuse what gunicorn offers and this worker does not; :raises RuntimeError: with the reason."""
+        """Refuse settings that this worker does not support; :raises RuntimeError: with the reason."""
         if cfg.is_ssl:
             raise RuntimeError("This worker does not speak TLS; put a proxy in front of it that does")
 
     def init_signals(self) -> None:
-        """Take over the signals, beginning with those that came since :func:`until_handled` let none pass."""
+        """Install the handlers of signals, including those blocked since :func:`until_handled`."""
         super().init_signals()
         signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
 
@@ -108,13 +108,13 @@ class Worker(BaseWorker):  # type: ignore[misc]  # it has no annotations
         self.handle_exit(sig, frame)
 
     def run(self) -> None:
-        """Serve until told to stop, and then until what has begun is answered, or the grace is over."""
+        """Serve until told to stop, then finish requests in progress until the grace period is over."""
         self._most = min(self._most, _allow_files(self._most + _OTHER_FILES) - _OTHER_FILES)
         for served, count in zip(self._queues, (self.cfg.threads, *(1 for _ in RESERVED)), strict=True):
             for _ in range(count):
                 threading.Thread(target=self._serve_all, args=(served,), daemon=True).start()
         self._selector = selectors.DefaultSelector()
-        # gunicorn has signals write to this pipe, and threads do too
+        # signal handlers of gunicorn and threads write to this pipe
         self._selector.register(self.PIPE[0], selectors.EVENT_READ)
         for listener in self.sockets:
             listener.setblocking(False)
@@ -140,7 +140,7 @@ class Worker(BaseWorker):  # type: ignore[misc]  # it has no annotations
                     self.alive = False
                 self._end_overdue(now, stop)
 
-    # the loop
+    # methods of the loop
 
     def _handle(self, key: selectors.SelectorKey, events: int) -> None:
         if isinstance(key.data, Connection):
@@ -152,9 +152,9 @@ class Worker(BaseWorker):  # type: ignore[misc]  # it has no annotations
             self._accept(key.fileobj, key.data)
 
     def _handle_client(self, connection: Connection, events: int) -> None:
-        """Read or send; a fault that one client causes ends its connection and not the worker."""
+        """Read or send; an error caused by one client ends its connection and not the worker."""
         if connection not in self._connections:
-            # it was ended for another one since the system told what there is to do
+            # it was closed in favour of another connection after the selector returned
             return
         try:
             if events & selectors.EVENT_WRITE:
@@ -170,7 +170,7 @@ class Worker(BaseWorker):  # type: ignore[misc]  # it has no annotations
         try:
             sock, client = listener.accept()
         except OSError as error:
-            # else another worker was faster, or the client has gone
+            # otherwise another worker was faster, or the client has gone
             if error.errno in (errno.EMFILE, errno.ENFILE):
                 self._end_idlest(self._connections)
             return
@@ -183,7 +183,7 @@ class Worker(BaseWorker):  # type: ignore[misc]  # it has no annotations
         self._watch(connection, selectors.EVENT_READ)
 
     def _make_room(self, newcomer: Connection) -> bool:
-        """End a connection if there are too many for one more; false if there is none that could be ended."""
+        """Close a connection if there are too many for one more; return False if none can be closed."""
         siblings = self._by_origin.get(newcomer.origin, set())
         if 0 < self.connections_per_address <= len(siblings) and newcomer.address not in self.proxies:
             return self._end_idlest(siblings)
@@ -193,7 +193,7 @@ class Worker(BaseWorker):  # type: ignore[misc]  # it has no annotations
         return self._end_idlest(greediest) or self._end_idlest(self._connections)
 
     def _end_idlest(self, connections: Iterable[Connection]) -> bool:
-        """End a kept-alive connection, the longest idle, or else the newest that waits for its client."""
+        """Close the connection that is idle for longest, or else the newest that waits for its client."""
         idle = [one for one in connections if one.state is State.IDLE and one.requests]
         if idle:
             self._end(min(idle, key=lambda one: one.since))
@@ -217,7 +217,8 @@ class Worker(BaseWorker):  # type: ignore[misc]  # it has no annotations
     def _receive(self, connection: Connection) -> None:
         with connection.lock:
             if connection.state is State.SERVED:
-                # not before the answer; the thread will see that it has to give the connection back
+                # unregistered until the answer is sent; the thread will see that it has to return the
+                # connection
                 connection.watched = False
                 self._watch(connection, 0)
                 return
@@ -231,10 +232,10 @@ class Worker(BaseWorker):  # type: ignore[misc]  # it has no annotations
             self._look_for_request(connection)
 
     def _look_for_request(self, connection: Connection, *, was_waiting: bool = False) -> None:
-        """Have the next request served, if it is complete.
+        """Pass the next request to a thread, if it is complete.
 
-        :param was_waiting: whether the client sent it before it had the answer to the one before; it is then
-            served after those of clients that waited for theirs
+        :param was_waiting: whether the client sent it before it had the previous answer; it is then served
+            after those of clients that waited for theirs
         """
         if connection.state is State.IDLE and connection.has_more:
             connection.state = State.ARRIVING
@@ -247,7 +248,7 @@ class Worker(BaseWorker):  # type: ignore[misc]  # it has no annotations
             self._begin_to_send(connection)
             return
         if is_complete:
-            # before the bytes are counted, for which a connection may be ended, but none that is served
+            # set before the bytes are counted, which may close a connection, but none in this state
             connection.state = State.SERVED
         elif connection.request is None and not connection.has_more:
             connection.state = State.IDLE
@@ -256,13 +257,13 @@ class Worker(BaseWorker):  # type: ignore[misc]  # it has no annotations
             self._give(connection, is_last=was_waiting)
 
     def _give(self, connection: Connection, *, is_last: bool = False) -> None:
-        """Have a thread serve a connection; ``is_last``: after all others that wait for one."""
+        """Queue a connection for a thread; with ``is_last``, after all others that wait for one."""
         path = connection.request.path
         reserved = (number for number, paths in enumerate(RESERVED, 1) if path in paths)
         self._queues[next(reserved, 0)].put(connection, is_last=is_last)
 
     def _take_back(self) -> None:
-        """Go on with the connections that threads have given back."""
+        """Continue with the connections that threads have returned."""
         with contextlib.suppress(queue.Empty):
             while True:
                 self._begin_to_send(self._returned.get_nowait())
@@ -276,7 +277,7 @@ class Worker(BaseWorker):  # type: ignore[misc]  # it has no annotations
         self._send(connection)
 
     def _send(self, connection: Connection) -> None:
-        """Send what a client takes, and if that is all, go on to what comes then."""
+        """Send as much as a client accepts and, when all is sent, continue with the connection."""
         before = connection.unsent
         if not connection.send():
             self._end(connection)
@@ -290,7 +291,7 @@ class Worker(BaseWorker):  # type: ignore[misc]  # it has no annotations
             self._watch(connection, 0)
             connection.watched = False
             connection.state = State.SERVED
-            # the client does not answer for the time that it waits for a thread
+            # the time spent waiting for a thread is not the client's fault
             connection.waits_since = 0.0
             self._give(connection, is_last=True)
         else:
@@ -298,7 +299,7 @@ class Worker(BaseWorker):  # type: ignore[misc]  # it has no annotations
             self._go_on(connection)
 
     def _go_on(self, connection: Connection) -> None:
-        """Go on to the next request of a connection, or to its end."""
+        """Continue with the next request of a connection, or close it."""
         connection.end_request()
         connection.since = time.monotonic()
         if connection.last:
@@ -318,7 +319,7 @@ class Worker(BaseWorker):  # type: ignore[misc]  # it has no annotations
             self._count(connection)
 
     def _count(self, connection: Connection) -> None:
-        """Keep account of the bytes that wait; if there are too many, end a connection that has many."""
+        """Count the bytes that wait; if there are too many in all, close a connection that has many."""
         kept = connection.kept
         if kept < _FEW:
             kept = 0
@@ -334,7 +335,7 @@ class Worker(BaseWorker):  # type: ignore[misc]  # it has no annotations
             self._end(max(waiting, key=lambda one: one.counted))
 
     def _end_overdue(self, now: float, stop: float) -> None:
-        """End the connections whose clients take too long."""
+        """Close the connections whose clients take too long."""
         for connection in [one for one in self._connections if self._is_overdue(one, now, stop)]:
             self._end(connection)
 
@@ -354,7 +355,7 @@ class Worker(BaseWorker):  # type: ignore[misc]  # it has no annotations
         return False
 
     def _end(self, connection: Connection) -> None:
-        """Close a connection that no thread has, unless that was done."""
+        """Close a connection that no thread owns, unless it is closed."""
         if connection not in self._connections:
             return
         self._watch(connection, 0)
@@ -370,14 +371,14 @@ class Worker(BaseWorker):  # type: ignore[misc]  # it has no annotations
         if unfinished is not None:
             unfinished.close()
 
-    # the threads
+    # methods of the threads
 
     def _serve_all(self, served: _Queue) -> None:
         while True:
             self._serve(served.get())
 
     def _serve(self, connection: Connection) -> None:
-        """Answer a request, or go on with an answer, as far as the client reads it."""
+        """Answer a request, or continue an answer, as far as the client reads it."""
         try:
             if connection.unfinished is None:
                 connection.unfinished = _Answer(self, connection)
@@ -397,7 +398,7 @@ class Worker(BaseWorker):  # type: ignore[misc]  # it has no annotations
         self._give_back(connection)
 
     def _give_back(self, connection: Connection) -> None:
-        """Send what the client takes; unless that is all, leave the rest to the loop."""
+        """Send as much as the client accepts, and leave the rest to the loop."""
         is_open = connection.send()
         with connection.lock:
             if (
@@ -410,27 +411,27 @@ class Worker(BaseWorker):  # type: ignore[misc]  # it has no annotations
                 and not connection.has_more
                 and connection.unfinished is None
             ):
-                # PERF: the loop looks at the connection already, and need not be woken
+                # PERF: the loop watches the connection already, so it need not be woken
                 connection.end_request()
                 connection.waits_since = 0.0
                 connection.since = time.monotonic()
                 connection.state = State.IDLE
                 return
         self._returned.put(connection)
-        # if the pipe is full the loop is about to wake up
+        # if the pipe is full, the loop is about to wake up
         with contextlib.suppress(BlockingIOError):
             os.write(self.PIPE[1], b".")
 
 
 def _that_wait(connections: Iterable[Connection]) -> list[Connection]:
-    """Return the connections that have bytes which count, and that no thread has."""
+    """Return the connections that no thread owns and that have counted bytes."""
     return [one for one in connections if one.counted and one.state is not State.SERVED]
 
 
 class _Queue:
-    """Connections that wait for a thread, in the order in which they came.
+    """A queue of connections that wait for a thread, in the order of arrival.
 
-    Those that are last come after all others of the next seconds, but not after all that will ever come.
+    Those added as last come after all others of the next seconds, but not after all later ones.
     """
 
     def __init__(self) -> None:
@@ -438,7 +439,7 @@ class _Queue:
         self._number = itertools.count()
 
     def put(self, connection: Connection, *, is_last: bool) -> None:
-        """Add a connection; for the loop only."""
+        """Add a connection; only the loop calls this."""
         turn = time.monotonic() + (_LAST_SECONDS if is_last else 0)
         self._entries.put((turn, next(self._number), connection))
 
@@ -448,7 +449,7 @@ class _Queue:
 
 
 class _Answer:
-    """An answer that is being made, by one thread at a time."""
+    """An answer that one thread at a time produces."""
 
     def __init__(self, worker: Worker, connection: Connection) -> None:
         self._worker = worker
@@ -462,7 +463,7 @@ class _Answer:
 
     @property
     def has_begun(self) -> bool:
-        """Return whether a part of it may have been sent."""
+        """Return whether a part of the answer may have been sent."""
         return self._response is not None and self._response.headers_sent
 
     def begin(self) -> None:
@@ -483,7 +484,7 @@ class _Answer:
         self._pieces = iter(self._body)
 
     def go_on(self) -> bool:
-        """Make as much of the answer as the client reads; true if that is all of it."""
+        """Produce as much of the answer as the client reads; return True if it is complete."""
         connection = self._connection
         for piece in self._pieces:
             self._response.write(piece)
@@ -496,7 +497,7 @@ class _Answer:
         return True
 
     def close(self) -> None:
-        """Tell the application and gunicorn's log that the answer has ended, be it before its end."""
+        """Tell the application and gunicorn's log that the answer has ended, complete or not."""
         worker = self._worker
         try:
             if hasattr(self._body, "close"):
@@ -509,7 +510,7 @@ class _Answer:
 
 
 def _allow_files(wanted: int) -> int:
-    """Have the system allow so many open files, if it does; how many it allows."""
+    """Raise the limit on open files, as far as the system permits; return the limit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard != resource.RLIM_INFINITY:
         wanted = min(wanted, hard)
