@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Authentication: keystone and noauth2, and the request context made of the answer.
+"""Authentication by keystone or noauth2, and the request context made from its result.
 
 Some paths are public: the root, because clients read the range of microversions there before they have a
-token, and what those ask who have none, such as load balancers.
+token, and the paths for clients without a token, such as load balancers.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
     from oslo_config.cfg import ConfigOpts
 
-#: what brings the modules that speak to memcached; with a password or TLS it is the second
+#: the distributions of the modules that connect to memcached; the second is used with a password or TLS
 _MEMCACHED_LIBRARIES = {"memcache": "python-memcached", "bmemcached": "python-binary-memcached"}
 
 
 class NoAuth:
-    """Believes what the token says: ``USER[:PROJECT]``, where the user ``admin`` is an administrator.
+    """Middleware that trusts the token: ``USER[:PROJECT]``, where the user ``admin`` is an administrator.
 
-    For tests and for trying things out; roles may also be given in ``X-Roles``, as keystone would.
+    It is for tests and trials; ``X-Roles`` may give roles, as from keystone.
     """
 
     def __init__(self, application: WSGIApplication, public: Collection[str]) -> None:
@@ -53,7 +53,7 @@ class NoAuth:
 
 
 class Context:
-    """Makes the request context of oslo.context, which policy and logging read, from the identity headers."""
+    """Middleware that makes the request context, for policy and logging, from the identity headers."""
 
     def __init__(self, application: WSGIApplication, public: Collection[str]) -> None:
         self._application = application
@@ -73,11 +73,11 @@ def _unauthorized(environ: WSGIEnvironment, start_response: StartResponse) -> It
 
 
 def keystone(application: WSGIApplication, conf: ConfigOpts, public: Collection[str]) -> WSGIApplication:
-    """Keystone's middleware in front of the application, its public paths excepted.
+    """Return the application behind Keystone's middleware, except for public paths.
 
-    :raises ImportError: its cache is to be in memcached, and the library for that is not installed
+    :raises ImportError: the cache is in memcached, and the library for that is not installed
     """
-    # importing it takes as long as the rest of the server, and noauth2 does without
+    # imported late: it takes as long as the rest of the server, and noauth2 does not need it
     from keystonemiddleware import auth_token
 
     guarded = auth_token.AuthProtocol(application, {"oslo_config_config": conf})
@@ -92,21 +92,21 @@ def keystone(application: WSGIApplication, conf: ConfigOpts, public: Collection[
 
 
 def _load_cache(conf: ConfigOpts) -> None:
-    """Import now what the middleware would import at the first token.
+    """Import the libraries that the middleware would import at the first token.
 
-    A library that is not there would fail every request. And oslo.cache imports eventlet where it is
-    installed, which makes a thread never end if it is not the main one, so no worker would stop.
+    A missing library would fail every request. oslo.cache also imports eventlet if it is installed, which
+    prevents a thread other than the main one from ending, so no worker would stop.
     """
     options = conf.keystone_authtoken
     if not options.memcached_servers:
         return
-    # the oldest middleware that we run with does not know the second
+    # the oldest supported middleware does not have the second option
     secured = any(
         options[name] for name in ("memcache_sasl_enabled", "memcache_tls_enabled") if name in options
     )
     try:
         with warnings.catch_warnings():
-            # eventlet says that it is deprecated, to whoever uses it
+            # eventlet warns at import that it is deprecated
             warnings.simplefilter("ignore")
             import_module(f"oslo_cache.{'_bmemcache_pool' if secured else '_memcache_pool'}")
     except ModuleNotFoundError as error:

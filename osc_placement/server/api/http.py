@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Requests in and responses out: everything about HTTP that more than one handler needs.
+"""Requests and responses: the parts of HTTP that several handlers need.
 
-A handler takes a `Request` and returns a WebOb response made by one of the functions here, such as `reply` or
-`no_content`, which know the headers; it adds no more than where something new is, or when something changed.
+A handler takes a `Request` and returns a WebOb response made by a function of this module, such as `reply` or
+`no_content`, which set the headers; the handler adds only the location of a new object, or a time of
+modification.
 """
 
 from __future__ import annotations
@@ -43,12 +44,12 @@ SERVICE_TYPE = "placement"
 ENV_MICROVERSION = "placement.microversion"
 ENV_REQUEST_ID = "openstack.request_id"
 ENV_CONTEXT = "placement.context"
-#: the path of the endpoint that a request was for, as the url table has it
+#: the path of the requested endpoint, as in the url table
 ENV_ROUTE = "placement.route"
 
 JSON = "application/json"
 
-#: characters of an error's message, and of what jsonschema says before it shows schema and data
+#: the limit, in characters, on an error's message, and on jsonschema's text before schema and data
 LONGEST_MESSAGE: Final = 4000
 _LONGEST_FAULT: Final = 1000
 
@@ -70,7 +71,7 @@ class Service:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One request: its microversion, its path parameters, who sent it, and the service it is sent to."""
+    """A request with its microversion, path parameters, caller, and the service it is sent to."""
 
     web: webob.Request
     version: Version
@@ -80,27 +81,27 @@ class Request:
 
     @property
     def database(self) -> Database:
-        """Where the handler reads and writes."""
+        """Return the database that the handler reads and writes."""
         return self.service.database
 
     @property
     def current(self) -> Current:
-        """Return the snapshot, which handlers search instead of the database."""
+        """Return the holder of the snapshot, which handlers search in place of the database."""
         return self.service.current
 
     def authorize(self, rule: str, target: Mapping[str, object] | None = None) -> None:
-        """Return if policy lets the caller do this; :raises errors.Forbidden: if not."""
+        """Check the policy; :raises errors.Forbidden: the caller may not do this."""
         self.service.policy.authorize(self.context, rule, target)
 
     def pick(self, schemas: Sequence[tuple[Version, Schema]]) -> Schema:
-        """The schema for the request's microversion, from pairs of the first version and it; newest first."""
+        """Return the schema for the microversion, from pairs of first version and schema, newest first."""
         return next(schema for since, schema in schemas if self.version >= since)
 
     def json(self, schema: Schema, *, of: Callable[[], object] | None = None) -> Any:
         """Read the body, which has to match the schema.
 
-        :param of: loads what the body is about; called for a bad body only, because when that thing does not
-            exist either, its absence is the answer
+        :param of: loads the object of the body; called for an invalid body only, because a missing object is
+            reported first
         :raises errors.HTTPError: 400 if the body is not JSON or does not match
         """
         try:
@@ -122,9 +123,9 @@ class Request:
 
     @property
     def parameters(self) -> dict[str, str]:
-        """The query string, not checked; of a repeated key the last value counts.
+        """Return the parameters of the query string, unchecked; of a repeated key the last value counts.
 
-        :raises errors.HTTPError: 400 if it is not text
+        :raises errors.HTTPError: 400 if the query string is not text
         """
         try:
             for pair in self.web.GET.items():
@@ -142,18 +143,18 @@ class Request:
         return parameters
 
     def values(self, key: str) -> list[str]:
-        """Every value a key has in the query string, in order."""
+        """Return every value of a key in the query string, in order."""
         return list(self.web.GET.getall(key))
 
     def link(self, *parts: str) -> str:
-        """The path of something here, as clients see it: below where the service is mounted."""
+        """Return the path of an object as clients see it, below the mount point of the service."""
         return "/".join((self.web.environ.get("SCRIPT_NAME", ""), *parts))
 
 
 def _parse(text: str) -> Any:
     data = json.loads(text, parse_int=_parse_int, parse_float=_parse_float, parse_constant=_parse_float)
     if "\\u" in text:
-        # nothing but an escape can bring in what is no text
+        # only an escape can contain characters that are not text
         _check_texts(data)
     return data
 
@@ -171,28 +172,28 @@ def _check_texts(data: object) -> None:
 def _parse_float(text: str) -> float:
     number = float(text)
     if not math.isfinite(number):
-        # arithmetic with it, down to the database's, would fail or lie
+        # calculations with it, also in the database, would fail or be wrong
         raise ValueError(f"{text} is not a number that can be worked with")
     return number
 
 
 def _parse_int(text: str) -> int:
     if len(text) > sys.float_info.max_10_exp:
-        # nor can it be multiplied by one that is not whole, or stored as such
+        # the number must also fit a float, for multiplication with a ratio and for storage
         _parse_float(text)
     return int(text)
 
 
 def require_json(web: webob.Request) -> None:
-    """Return if the body is declared as JSON; :raises errors.HTTPError: 415 if not."""
+    """Check the content type of the body; :raises errors.HTTPError: 415 if it is not JSON."""
     if web.content_type != JSON:
-        # WebOb puts the header, which need not be there, into its sentence about it
+        # WebOb quotes the header, which may be absent, in its message
         web.content_type = given = web.content_type or "None"
         raise errors.HTTPError(415, f"The media type {given} is not supported, use {JSON}")
 
 
 class _Key:
-    """A schema as a cache key: schemas are module constants, so identity is equality."""
+    """A schema as a cache key, compared by identity, because schemas are module constants."""
 
     def __init__(self, schema: Schema) -> None:
         self.schema = schema
@@ -209,18 +210,18 @@ _BODY_FORMATS = jsonschema.FormatChecker(formats=())
 
 @_BODY_FORMATS.checks("uuid")
 def _is_uuid(value: object) -> bool:
-    # bodies may spell a UUID without dashes or in capitals; query strings may not (see `query`)
+    # bodies may have a UUID without dashes or in capitals; query strings may not (see `query`)
     return not isinstance(value, str) or is_uuid(value)
 
 
 def _check_pattern(validator: Any, pattern: str, instance: object, schema: Schema) -> Iterator[Any]:
-    # JSON Schema's "$" is the end of the text; Python's also lets a newline follow
+    # in JSON Schema, "$" matches the end of the text; in Python, also before a final newline
     if isinstance(instance, str) and not re.search(pattern.replace("$", r"\Z"), instance):
         yield jsonschema.ValidationError(f"{instance!r} does not match {pattern!r}")
 
 
 def _check_unique(validator: Any, unique: bool, instance: object, schema: Schema) -> Iterator[Any]:
-    # jsonschema compares each item with each other, where it cannot sort them
+    # jsonschema compares each item with all others if it cannot sort them
     if isinstance(instance, list):
         texts = {json.dumps(item, sort_keys=True) for item in instance}
         if unique and len(texts) < len(instance):
@@ -239,7 +240,7 @@ def _validator(key: _Key, *, strict_uuid: bool) -> Any:
 
 
 def check(data: object, schema: Schema) -> None:
-    """Return if the data match the schema; :raises errors.HTTPError: 400 in jsonschema's words if not."""
+    """Validate data; :raises errors.HTTPError: 400, with jsonschema's message, if they do not match."""
     try:
         problem = best_match(_validator(_Key(schema), strict_uuid=False).iter_errors(data))
         if problem is not None:
@@ -249,13 +250,13 @@ def check(data: object, schema: Schema) -> None:
 
 
 def _describe(problem: jsonschema.ValidationError) -> str:
-    # what is wrong stands behind the value that it is wrong with
+    # the message begins with the invalid value, followed by the reason
     fault, rule, place = str(problem).partition("\n\n")
     return f"{shorten(fault, _LONGEST_FAULT)}{rule}{place}"
 
 
 def shorten(text: str, most: int = LONGEST_MESSAGE) -> str:
-    """Text without its middle, if that is more than anybody reads."""
+    """Return the text, without its middle if it is longer than ``most``."""
     half = most // 2
     return text if len(text) <= most else f"{text[:half]} ... {text[-half:]}"
 
@@ -266,7 +267,7 @@ def reply(request: Request, body: object, *, status: int = 200, modified: dateti
 
 
 def reply_bytes(request: Request, body: bytes, *, status: int = 200, modified: datetime | None = None) -> Any:
-    """The same, with JSON that has been encoded already."""
+    """Answer with JSON that is encoded already; otherwise as `reply`."""
     response = webob.Response(
         status=status,
         body=body,
@@ -287,7 +288,7 @@ def reply_text(request: Request, body: bytes, content_type: str) -> Any:
 
 
 def stream(request: Request, pieces: Iterator[bytes]) -> Any:
-    """Answer with JSON that is encoded piece by piece, as the client takes it."""
+    """Answer with JSON that is encoded in pieces, as fast as the client reads it."""
     response = webob.Response(app_iter=pieces, content_type=JSON, charset=None, conditional_response=False)
     stamp(request, response, None)
     return response
@@ -319,7 +320,7 @@ def stamp(request: Request, response: Any, modified: datetime | None) -> None:
 
 
 def error_response(error: errors.PlacementError) -> webob.exc.HTTPException:
-    """The WebOb exception that answers a domain error in whatever format the client accepts."""
+    """Return the WebOb exception that answers an error in the format that the client accepts."""
     status = error.status
     message = error.message if isinstance(error, errors.HTTPError) else str(error)
     headers = list(error.headers.items()) if isinstance(error, errors.HTTPError) else []
@@ -331,7 +332,7 @@ def error_response(error: errors.PlacementError) -> webob.exc.HTTPException:
 
 
 def describe_error(request: Request, error: errors.PlacementError) -> dict[str, Any]:
-    """The document that would answer a request with this error, as a part of another answer."""
+    """Return the document that would answer a request with this error, as a part of another answer."""
     environ = {**request.web.environ, "HTTP_ACCEPT": JSON}
     body = error_response(error)(environ, lambda *_given: None)
     document: dict[str, Any] = json.loads(b"".join(body))
@@ -344,14 +345,14 @@ _TAG = re.compile("<.*?>", re.DOTALL)
 
 
 def strip_tags(text: str) -> str:
-    """Return what WebOb's function of this name does, whose time is quadratic in the length of the text."""
+    """Do the same as WebOb's function, whose time is quadratic in the length of the text."""
     text = text.replace("\n", " ").replace("\r", "")
     text = _COMMENT.sub("", _replace_closed(_BREAK, "\n", text))
     return _replace_closed(_TAG, "", text)
 
 
 def _replace_closed(tag: re.Pattern[str], replacement: str, text: str) -> str:
-    # behind the last ">" no tag can end, so none is looked for
+    # no tag can end after the last ">", so the rest is not searched
     head, closing, rest = text.rpartition(">")
     return tag.sub(replacement, head + closing) + rest
 
@@ -359,10 +360,10 @@ def _replace_closed(tag: re.Pattern[str], replacement: str, text: str) -> str:
 def error_document(
     *, body: str, status: str, title: str, environ: Mapping[str, Any], code: str = codes.UNDEFINED
 ) -> dict[str, Any]:
-    """The JSON body of an error, in the shape of the API working group's guideline.
+    """Return the JSON body of an error, in the format of the API working group's guideline.
 
-    The signature is that of WebOb's ``json_formatter``. Before the microversion is known, a 406 says which
-    versions there are.
+    The signature is that of WebOb's ``json_formatter``. Before the microversion is known, a 406 lists the
+    supported versions.
     """
     number = int(status.split(None, 1)[0])
     entry: dict[str, Any] = {"status": number, "title": title, "detail": strip_tags(body)}

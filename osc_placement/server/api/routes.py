@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The url table: path, method, handler, first microversion. The one list of what the API offers."""
+"""The url table: path, method, handler, first microversion. No other place lists the API."""
 
 from __future__ import annotations
 
@@ -33,21 +33,21 @@ Handler = Callable[[Request], Any]
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """A handler, and what a request has to bring before it is called."""
+    """A handler with the requirements on requests for it."""
 
     handler: Handler
     since: Version = microversion.MIN
-    #: the status answered to older microversions
+    #: the status of answers to older microversions
     below: int = 404
-    #: the request body has to be declared as JSON
+    #: whether the request body has to be declared as JSON
     takes_json: bool = False
-    #: the client has to accept JSON
+    #: whether the client has to accept JSON
     gives_json: bool = False
-    #: no request is answered before the standard names are in the database, but by those who do not ask it
+    #: whether the handler reads the database, so that the standard names have to be in it before
     needs_database: bool = True
-    #: asked without a token
+    #: whether requests need no token
     is_public: bool = False
-    #: its own place in the table
+    #: the path of the endpoint in the table
     path: str = ""
 
 
@@ -114,11 +114,11 @@ _TABLE: Mapping[str, Mapping[str, Endpoint]] = {
     "/allocation_candidates": {
         "GET": _get(allocation_candidate.list_candidates, microversion.ALLOCATION_CANDIDATES),
     },
-    # beyond the reference, whose paths never begin like this
+    # our own routes; paths of the reference never begin like this
     "/-/allocations": {"GET": _get(allocation.read_allocations)},
     "/-/providers": {
         "GET": _get(resource_provider.read_providers),
-        # the changes of aggregates, without a generation before, would be none that can be refused
+        # before this version, changes of aggregates have no generation and could not be refused
         "POST": Endpoint(
             provider_changes.change_providers,
             microversion.AGGREGATES_WITH_GENERATION,
@@ -144,7 +144,7 @@ ROUTES: Mapping[str, Mapping[str, Endpoint]] = {
     for path, methods in _TABLE.items()
 }
 
-# the table by the segments of its paths, so that a request is matched in a few dictionary look-ups
+# the table by the number of segments of its paths, so that few paths are compared with a request
 _BY_LENGTH: dict[int, list[tuple[tuple[str, ...], Mapping[str, Endpoint]]]] = {}
 for _path, _methods in ROUTES.items():
     _segments = tuple(_path.strip("/").split("/"))
@@ -157,10 +157,10 @@ def is_public(methods: Mapping[str, Endpoint]) -> bool:
 
 
 def find(path: str, method: str) -> tuple[Endpoint, dict[str, str]]:
-    """The endpoint for a request, with the values of its path's parameters.
+    """Return the endpoint for a request, with the values of the parameters in its path.
 
     :raises errors.PathNotFound: there is no such path
-    :raises errors.HTTPError: 405, with ``allow``, for a method the path lacks
+    :raises errors.HTTPError: 405, with ``allow``, if the path does not have the method
     """
     segments = path[1:].split("/")
     for template, methods in _BY_LENGTH.get(len(segments), ()):

@@ -28,7 +28,7 @@ def list_aggregates(request: Request) -> Any:
     return _reply(request, aggregates, provider.generation)
 
 
-#: how the errors of a replacement are answered
+#: the answers to errors of a replacement
 SET_ANSWERS = (
     Answer(
         errors.ProviderChanged,

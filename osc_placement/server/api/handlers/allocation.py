@@ -18,7 +18,7 @@ from osc_placement.server.db import allocation as db
 from osc_placement.server.db.consumer import Owner
 from osc_placement.server.errors import Answer, answering
 
-#: consumers that the bulk read encodes at a time
+#: number of consumers that the bulk read encodes at a time
 _PIECE: Final = 500
 _CHANGED = Answer(
     errors.ConcurrentUpdate,
@@ -96,7 +96,7 @@ def read_allocations(request: Request) -> Any:
 
 
 def _render_consumers(rows: Sequence[Any]) -> Iterator[bytes]:
-    """The body of the bulk read, piece by piece: a line for each consumer."""
+    """Yield the body of the bulk read in pieces, with a line for each consumer."""
     texts = (_render_consumer(facts, held) for facts, held in groupby(rows, key=itemgetter(0, 1, 2, 3, 4)))
     yield b'{"consumers": ['
     separator = "\n"
@@ -155,7 +155,7 @@ def delete_allocations(request: Request) -> Any:
 
 
 def read_claims(request: Request, by_consumer: Mapping[str, Any]) -> list[db.Claim]:
-    """Claims from the checked body of a request, by consumer."""
+    """Return the claims in the validated body of a request."""
     return [
         db.Claim(
             consumer_uuid=consumer_uuid,
@@ -169,14 +169,14 @@ def read_claims(request: Request, by_consumer: Mapping[str, Any]) -> list[db.Cla
 
 
 def _read_resources(allocations: Any) -> db.Resources:
-    """Amounts by class by provider, from the list of before 1.12 or the object of since."""
+    """Return amounts by class by provider, from a list (before 1.12) or an object (since)."""
     if isinstance(allocations, list):
         return {canonical_uuid(item["resource_provider"]["uuid"]): item["resources"] for item in allocations}
     return {uuid: item["resources"] for uuid, item in by_canonical_uuid(allocations).items()}
 
 
 def by_canonical_uuid(items: Mapping[str, Any]) -> dict[str, Any]:
-    """The same with one spelling of each UUID, so that nothing exists twice, or is named twice here."""
+    """Return the items with UUIDs in canonical form; raise if a UUID occurs twice."""
     canonical = {canonical_uuid(uuid): item for uuid, item in items.items()}
     if len(canonical) < len(items):
         raise errors.HTTPError(400, "JSON does not validate: a UUID appears more than once, in two spellings")
@@ -184,7 +184,7 @@ def by_canonical_uuid(items: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _read_owner(request: Request, data: Mapping[str, Any]) -> Owner:
-    """The owner a body names. Clients older than 1.8 need name none, and get the configured one."""
+    """Return the owner in a body, or the configured one for clients older than 1.8 that name none."""
     default = request.service.conf.placement
     return Owner(
         data.get("project_id") or default.incomplete_consumer_project_id,

@@ -22,7 +22,7 @@ from osc_placement.server.errors import Answer, answering
 
 LOG = logging.getLogger(__name__)
 
-#: candidates of one answer where neither client nor operator set a bound: less than a second's work
+#: the limit on candidates if neither client nor operator sets one: less than a second of work
 MOST_CANDIDATES: Final = 50_000
 
 _SCHEMAS = (
@@ -72,7 +72,7 @@ def _parse(request: Request) -> CandidateRequest:
 
 
 def _bound(request: Request, wanted: CandidateRequest) -> tuple[int, bool]:
-    """How many candidates are looked for, and whether that is the operator's bound and not the client's."""
+    """Return the limit on candidates, and whether it is the operator's and not the client's."""
     configured = request.service.conf.placement.max_allocation_candidates
     most = configured if configured >= 0 else MOST_CANDIDATES
     if wanted.limit is not None and wanted.limit <= most:
@@ -81,7 +81,7 @@ def _bound(request: Request, wanted: CandidateRequest) -> tuple[int, bool]:
 
 
 def _find_view(request: Request, wanted: CandidateRequest) -> Snapshot:
-    """The snapshot to search; :raises errors.NotFound: the request names a class or trait there is not."""
+    """Return the snapshot to search; :raises errors.NotFound: a class or trait does not exist."""
     loaded = request.current.get()
     traits = wanted.root.names.union(*(group.traits.names for group in wanted.groups))
     loaded.check_names(traits, wanted.classes)

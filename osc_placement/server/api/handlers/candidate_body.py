@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Allocation candidates as the JSON of one microversion, put together from pieces of text.
+"""The rendering of allocation candidates as JSON of one microversion, assembled from pieces of text.
 
-PERF: encoding 10,000 candidates as one document took 150 ms. What is said of a provider is encoded once and
-kept with the snapshot for as long as the provider holds the same; what is said of a candidate is the same for
-all lone hosts, and for all trees of one shape, but for the UUIDs.
+PERF: encoding 10,000 candidates as one document took 150 ms. The text about a provider is encoded once and
+kept with the snapshot until the provider changes; the text about a candidate is the same for all lone hosts,
+and for all trees of one shape, except for the UUIDs.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from osc_placement.candidates.shape import Pattern, Placed
 from osc_placement.candidates.snapshot import Snapshot
 from osc_placement.microversion import Version
 
-#: the text of a pattern, and what picks of a tree's slots those whose UUIDs it is to be filled with
+#: the text of a pattern, and a function that selects the slots of a tree whose UUIDs the text needs
 _Form = tuple[str, Callable[[Sequence[int]], Iterable[int]]]
 
-#: stands where a UUID will; no text of a request can be that
+#: the placeholder for a UUID; it cannot occur in a text of a request
 _HOLE = "\x00"
 
 
 def render(view: Snapshot, wanted: CandidateRequest, version: Version, found: Sequence[Found]) -> bytes:
-    """The body of an answer."""
+    """Return the body of an answer."""
     requests = _Requests(view, wanted, version)
     summaries = _Summaries(view, wanted, version)
     return "".join(
@@ -45,14 +45,14 @@ def render(view: Snapshot, wanted: CandidateRequest, version: Version, found: Se
 
 
 class _Requests:
-    """Candidates as the bodies of claims."""
+    """A renderer of candidates as bodies of claims."""
 
     def __init__(self, view: Snapshot, wanted: CandidateRequest, version: Version) -> None:
         self._uuids = view.uuids
         self._wanted = wanted
         self._version = version
         self._has_mappings = version >= microversion.MAPPINGS
-        # the pieces of text between the UUIDs of a lone host, once there is one
+        # the pieces of text between the UUIDs of a lone host, made for the first one
         self._pieces: list[str] | None = None
         self._forms: dict[Pattern, _Form] = {}
         self._quoted: dict[str, str] = {}
@@ -79,9 +79,9 @@ class _Requests:
 
     def _make_form(self, pattern: Pattern) -> _Form:
         text = self._text(pattern.candidate, lambda place: f"{_HOLE}{place}{_HOLE}")
-        # every other piece is a place
+        # every second piece is a place
         pieces = text.replace("%", "%%").split(_HOLE)
-        # the first twice: of one place alone there would be no tuple
+        # the first place twice, because itemgetter returns no tuple for a single one
         places = [int(piece) for piece in pieces[1::2]]
         form = "%.0s" + "%s".join(pieces[::2]), itemgetter(places[0], *places)
         self._forms[pattern] = form
@@ -118,7 +118,7 @@ class _Requests:
 
 
 class _Summaries:
-    """The summaries of the providers of candidates."""
+    """A renderer of the summaries of the providers of candidates."""
 
     def __init__(self, view: Snapshot, wanted: CandidateRequest, version: Version) -> None:
         self._view = view
@@ -126,7 +126,7 @@ class _Summaries:
         self._every_class = version >= microversion.SUMMARIES_OF_ALL_CLASSES
         self._with_traits = version >= microversion.CANDIDATES_TRAITS
         self._with_tree = version >= microversion.NESTED_CANDIDATES
-        # what is said of the classes asked for only is said once
+        # only texts without a restriction to the requested classes are kept with the snapshot
         key = ("summaries", self._with_traits, self._with_tree)
         self._memo: list[str | None] = view.memo(key) if self._every_class else [None] * len(view.nodes)
 
@@ -140,7 +140,7 @@ class _Summaries:
         if self._wanted.nested:
             trees = {view.root_of[slot] for slot in slots}
             slots.update(*(view.slots_of_tree(root) for root in trees))
-        # a lone host is all of its tree
+        # a lone host is the only provider of its tree
         slots.update(item for item in found if isinstance(item, int))
         placed = [item for item in found if isinstance(item, Placed)]
         if self._wanted.nested:

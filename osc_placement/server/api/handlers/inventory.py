@@ -27,7 +27,7 @@ _GENERATION_CONFLICT = Answer(
 
 
 def _body(request: Request, schema: Schema) -> Any:
-    """The body; a provider that does not exist is the answer even where the body is bad too."""
+    """Return the body; a missing provider is reported even if the body is invalid too."""
     return request.json(schema, of=lambda: _find_subject(request))
 
 
@@ -36,10 +36,10 @@ def _find_subject(request: Request) -> provider_db.Provider:
 
 
 def read_inventories(by_class: Mapping[str, Any]) -> dict[str, Inventory]:
-    """Inventories by class from a body that matches its schema.
+    """Return the inventories by class from a body that matches its schema.
 
-    The schema says nothing of names that no class can have; they turn out to be unknown later, and what they
-    name has to be an inventory until then.
+    The schema does not restrict names to valid ones. Invalid names turn out to be unknown classes later;
+    until then their values have to be inventories.
     """
     for name, fields in by_class.items():
         if not _NAME.search(name):
@@ -48,7 +48,7 @@ def read_inventories(by_class: Mapping[str, Any]) -> dict[str, Inventory]:
 
 
 def may_reserve_all(request: Request) -> bool:
-    """Return whether an inventory may leave nothing to allocate."""
+    """Return whether an inventory may reserve its total."""
     return request.version >= microversion.RESERVED_UP_TO_TOTAL
 
 
@@ -111,7 +111,7 @@ def create_inventory(request: Request) -> Any:
     return response
 
 
-#: how the errors of a replacement are answered
+#: the answers to errors of a replacement
 SET_ANSWERS = (
     _GENERATION_CONFLICT,
     Answer(errors.ConcurrentUpdate, 409, "update conflict: {error}", codes.CONCURRENT_UPDATE),
@@ -199,7 +199,7 @@ def delete_inventory(request: Request) -> Any:
     unable = "Unable to delete inventory of class {resource_class}: {error}"
     missing = "No inventory of class {resource_class} found for delete"
     answers = (
-        # the code is the reference's, odd as it is for inventory in use
+        # the reference has this code, although it does not fit inventory in use
         Answer(errors.InventoryInUse, 409, unable, codes.CONCURRENT_UPDATE),
         Answer(errors.ConcurrentUpdate, 409, unable, codes.CONCURRENT_UPDATE),
         Answer(errors.ResourceClassNotFound, 404, f"{missing}: {{error}}"),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The numbers of the server and of its cloud, for Prometheus."""
+"""The metrics of the server and of its cloud, for Prometheus."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from osc_placement.server import errors, policies
 from osc_placement.server.api.http import Request, reply_text
 from osc_placement.server.process.metrics import CONTENT_TYPE, DIRECTORY_VARIABLE
 
-#: the rules of the requests that would tell the same
+#: the rules of the requests that return the same data
 _RULES: Final = (
     policies.PROVIDER_LIST,
     policies.INVENTORY_LIST,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Changes of many providers over HTTP: what as many PUTs would do, each with its own answer."""
+"""Changes of many providers over HTTP, each like a PUT request with its own answer."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from osc_placement.server.errors import Answer, answering
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """One part of a change: its policy rule, its schema, and how its errors are answered."""
+    """A part of a change: its policy rule, its schema, and the answers to its errors."""
 
     rule: str
     schema: Schema
@@ -61,9 +61,9 @@ def change_providers(request: Request) -> Any:
 
 
 def _authorize_any(request: Request) -> None:
-    """Return if the caller may change something; which, is known when the body is read.
+    """Raise Forbidden if the caller may not change any part; single parts are checked with the body.
 
-    :raises errors.Forbidden: if not
+    :raises errors.Forbidden: the caller may change nothing
     """
     for part in _PARTS.values():
         try:
@@ -74,7 +74,7 @@ def _authorize_any(request: Request) -> None:
 
 
 def _read(uuid: str, change: Mapping[str, Any]) -> db.Wanted:
-    """The change, if each part of it could be the body of a PUT; :raises errors.HTTPError: 400 if not."""
+    """Return the change; :raises errors.HTTPError: 400 if a part of it could not be the body of a PUT."""
     generation = change["resource_provider_generation"]
     for name, part in _PARTS.items():
         if name in change:

@@ -20,7 +20,7 @@ from osc_placement.server.db import provider as db
 from osc_placement.server.db import provider_list
 from osc_placement.server.errors import Answer, answering
 
-#: what the bulk read tells of a provider, and the rule of the request that would tell it by itself
+#: the parts of a provider that the bulk read returns, and the policy rule of the request for each
 _PART_RULES: Mapping[Part, str] = {
     "inventories": policies.INVENTORY_LIST,
     "usages": policies.PROVIDER_USAGES,
@@ -77,17 +77,17 @@ def _parse_want(request: Request) -> tuple[Part, ...]:
 
 
 def _find(request: Request, filters: provider_list.Filters) -> tuple[Snapshot, Sequence[int]]:
-    """The snapshot, and the slots of the providers in it that pass the filters."""
+    """Return the snapshot, and the slots of the providers in it that pass the filters."""
     unknown = (
         Answer(errors.ResourceClassNotFound, 400, "Invalid resource class in resources parameter: {error}"),
         Answer(errors.TraitNotFound, 400, 'Invalid trait(s) in "required" parameter: {error}'),
     )
     ids = None
     if filters.name or filters.uuid or filters.in_tree:
-        # what is an equal name or UUID is for the database to say: to MariaDB "Blue" is "blue"
+        # the database decides which names or UUIDs are equal; in MariaDB, "Blue" equals "blue"
         ids = request.database.read(provider_list.find_ids, filters)
         if not ids and not filters.names_anything:
-            # PERF: a worker that has just started need not load all the others
+            # PERF: a worker that has just started need not load the snapshot for this
             return Snapshot(()), ()
     loaded = request.current.get()
     with answering(*unknown):

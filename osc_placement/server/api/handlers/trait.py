@@ -94,7 +94,7 @@ def list_provider_traits(request: Request) -> Any:
     return _reply(request, traits, resource_provider_generation=provider.generation)
 
 
-#: how the errors of a replacement are answered
+#: the answers to errors of a replacement
 SET_ANSWERS = (
     Answer(
         errors.ProviderChanged,

@@ -26,7 +26,7 @@ def show_provider_usages(request: Request) -> Any:
 
 def show_total_usages(request: Request) -> Any:
     """GET /usages: what a project holds; from 1.38 by consumer type."""
-    # who may see it depends on the project, and that is decided before the query is judged
+    # the policy depends on the project, and is enforced before the query is validated
     request.authorize(policies.TOTAL_USAGES, {"project_id": request.parameters.get("project_id")})
     if request.version < microversion.CONSUMER_TYPES:
         parameters = request.query(schemas.LIST_1_9)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Bodies about allocations, a constant per range of microversions.
 
-``PUT_*`` is what one consumer is to hold, ``POST_*`` the same for several consumers by UUID.
+``PUT_*`` describe the allocations of one consumer, ``POST_*`` those of several consumers by UUID.
 """
 
 from osc_placement.server.api.schemas.fragments import (
@@ -25,7 +25,7 @@ _OWNER: Schema = {"project_id": EXTERNAL_ID, "user_id": EXTERNAL_ID}
 
 
 def _closed(properties: Schema, required: tuple[str, ...]) -> Schema:
-    """A record that complains of what is too much before what is missing, where the reference's do."""
+    """Return a record that, as the reference's, reports additional properties before missing ones."""
     return {
         "type": "object",
         "properties": properties,
@@ -71,7 +71,7 @@ PUT_1_28 = extend(
     {"consumer_generation": {"type": ["integer", "null"], "additionalProperties": False}},
     required=("consumer_generation",),
 )
-#: which request group was satisfied by which providers: accepted, and ignored
+#: the providers that satisfied each request group: accepted and ignored
 _MAPPINGS: Schema = {
     "type": "object",
     "minProperties": 1,

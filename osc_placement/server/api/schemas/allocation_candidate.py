@@ -17,7 +17,7 @@ LIST_1_21 = extend(LIST_1_17, {"member_of": TEXT})
 
 
 def _with_groups(suffix: str, *parameters: str) -> Schema:
-    """Parameters that may be given once for each request group, with the group's suffix."""
+    """Return the schema of parameters that may occur once per request group, with the group's suffix."""
     patterns = {f"^{parameter}({suffix})?$": TEXT for parameter in parameters}
     policy = {"type": "string", "enum": ["none", "isolate"]}
     return record({"limit": _LIMIT, "group_policy": policy}, patternProperties=patterns)
@@ -26,7 +26,7 @@ def _with_groups(suffix: str, *parameters: str) -> Schema:
 LIST_1_25 = _with_groups("[1-9][0-9]*", "resources", "required", "member_of")
 LIST_1_31 = _with_groups("[1-9][0-9]*", "resources", "required", "member_of", "in_tree")
 LIST_1_33 = _with_groups("[a-zA-Z0-9_-]{1,64}", "resources", "required", "member_of", "in_tree")
-#: the same as the other texts, in the words that complaints quote
+#: equivalent to other text schemas, but written as error messages quote it
 _TEXT: Schema = {"type": ["string"]}
 LIST_1_35 = extend(LIST_1_33, {"root_required": _TEXT})
 LIST_1_36 = extend(LIST_1_35, {"same_subtree": _TEXT})

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pieces that the schemas of several nouns are made of, and two ways of making one schema from another.
+"""Parts of several schemas, and two functions that make schemas.
 
-Clients see jsonschema's complaints, which quote the schema and, of several faults, tell the first: so the
-order of keywords in a schema is part of the API, like their values.
+Clients see jsonschema's messages, which quote the schema and report the first of several errors. So the order
+of keywords in a schema is part of the API, like their values.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ UUID_PATTERN = "^[0-9a-fA-F-]{36}$"
 UUID: Schema = {"type": "string", "format": "uuid"}
 GENERATION: Schema = {"type": "integer"}
 TEXT: Schema = {"type": "string"}
-#: keystone's ids of projects and users; not always UUIDs
+#: a keystone id of a project or user, which is not always a UUID
 EXTERNAL_ID: Schema = {"type": "string", "minLength": 1, "maxLength": 255}
 
 
 def record(properties: Schema, *, required: tuple[str, ...] = (), **keywords: Any) -> Schema:
-    """A JSON object with these properties and no others."""
+    """Return the schema of a JSON object with these properties and no others."""
     schema: Schema = {"type": "object", "properties": properties}
     if required:
         schema["required"] = list(required)
@@ -32,7 +32,7 @@ def record(properties: Schema, *, required: tuple[str, ...] = (), **keywords: An
 
 
 def extend(schema: Schema, properties: Schema, *, required: tuple[str, ...] = ()) -> Schema:
-    """A copy of a record that has more properties."""
+    """Return a copy of a record with more properties."""
     extended = copy.deepcopy(schema)
     extended["properties"] |= properties
     if required:

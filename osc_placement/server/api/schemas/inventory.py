@@ -24,10 +24,10 @@ POST = record(
     required=("total", "resource_class"),
 )
 PUT_ONE = record(_WITH_GENERATION, required=("total", "resource_provider_generation"))
-#: one of several
+#: one inventory among several
 RECORD = record(_WITH_GENERATION, required=("total",))
-#: inventories by resource class, as PUT replaces them and the reshaper takes them; complaints quote the
-#: schema, so what a name has that is none of a class is not described here, but checked as a `RECORD` beside
+#: inventories by resource class, for PUT and the reshaper; error messages quote the schema, so values of
+#: names that are not classes are not described here, but validated as a `RECORD` separately
 PUT_ALL = record(
     {
         "resource_provider_generation": GENERATION,

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The body of changes of many providers; what a change has in it is checked as in the body of its own PUT."""
+"""The body of changes of many providers; the parts of a change are validated as the bodies of their PUTs."""
 
 from osc_placement.server.api.schemas.fragments import GENERATION, UUID, Schema, record
 
-#: changes of one request: what it locks, it locks until all of them are done
+#: the limit on the changes of a request, which holds its locks until all of them are done
 MOST = 1000
 
 _ANYTHING: Schema = {}

@@ -13,7 +13,7 @@ _INVENTORIES: Schema = {
 
 
 def _with(allocations: Schema) -> Schema:
-    # unlike POST /allocations, the reshaper may move inventory that nobody uses
+    # unlike POST /allocations, the reshaper may move inventory without allocations
     any_number = {**allocations, "minProperties": 0}
     return record(
         {"inventories": _INVENTORIES, "allocations": any_number}, required=("inventories", "allocations")

@@ -3,7 +3,7 @@
 
 from osc_placement.server.api.schemas.fragments import CUSTOM_NAME_PATTERN, record
 
-#: what POST takes, what PUT took to rename a class, and what a name in a path has to be like
+#: the body of POST, the body of the old PUT that renamed a class, and the schema of a name in a path
 CUSTOM_CLASS = record(
     {"name": {"type": "string", "pattern": CUSTOM_NAME_PATTERN, "maxLength": 255}}, required=("name",)
 )

@@ -17,5 +17,5 @@ LIST_1_4 = extend(LIST_1_3, {"resources": TEXT})
 LIST_1_14 = extend(LIST_1_4, {"in_tree": UUID})
 LIST_1_18 = extend(LIST_1_14, {"required": TEXT})
 
-#: of the bulk read, at any microversion
+#: the query of the bulk read, at any microversion
 READ = extend(LIST_1_18, {"want": {"type": "string"}})
