@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The options of ``placement.conf``: groups, names, types and defaults are openstack-placement's.
 
-What it does not have is in groups that it does not have, and does not mind.
+Options of our own are in groups of our own, which openstack-placement ignores.
 
-`register_opts` puts them on a ConfigOpts of the caller's, `load` makes one as a WSGI container or a command
-needs it. There is no configuration that is global to the process: a conf is an argument everywhere.
+`register_opts` adds the options to a ConfigOpts of the caller, and `load` makes one as a WSGI container or a
+command needs it. No configuration is global to the process: a conf is an argument everywhere.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ PROJECT: Final = "placement"
 CONFIG_FILE: Final = "placement.conf"
 CONFIG_DIR_VARIABLE: Final = "OS_PLACEMENT_CONFIG_DIR"
 
-#: project and user of allocations that were made before microversion 1.8, which did not ask for any
+#: the project and user of allocations made below microversion 1.8, which has neither
 UNKNOWN_OWNER: Final = "00000000-0000-0000-0000-000000000000"
 
 PLACEMENT_DATABASE = cfg.OptGroup(
@@ -192,7 +192,7 @@ _OWN_OPTS: Mapping[cfg.OptGroup, Sequence[cfg.Opt]] = {
     WORKAROUNDS: WORKAROUND_OPTS,
 }
 
-#: headers that a browser's script may send and read, where [cors] allows it at all
+#: the headers that a browser's script may send and read, if [cors] allows it at all
 _CORS_DEFAULTS: Mapping[str, list[str]] = {
     "allow_headers": [
         "X-Auth-Token",
@@ -230,16 +230,17 @@ WITHOUT_EFFECT: Final = (
 
 
 def register_opts(conf: cfg.ConfigOpts) -> None:
-    """Register every option on a configuration; a second time changes nothing.
+    """Register every option on a configuration; a second call changes nothing.
 
-    Those of ``[keystone_authtoken]`` are registered by keystonemiddleware itself, when it is put in front.
+    keystonemiddleware registers those of ``[keystone_authtoken]`` itself when it is created.
     """
     conf.register_opts(DEFAULT_OPTS)
     for group, opts in _OWN_OPTS.items():
-        # by name: a group given as an object shares its options, overrides included, with every other conf
+        # by name, because a group object shares its options and overrides with every other conf
         conf.register_opts(opts, group=group.name)
     if "log_file" not in conf:
-        # options of the command line, which oslo.config refuses when it has parsed one, also if it has them
+        # oslo.config refuses options of the command line after parsing one, also if they are registered
+        # already
         oslo_log.register_options(conf)
     policy_opts.set_defaults(conf)
     conf.set_default("policy_file", "policy.yaml", group="oslo_policy")
@@ -250,14 +251,14 @@ def register_opts(conf: cfg.ConfigOpts) -> None:
 
 
 def list_opts() -> list[tuple[cfg.OptGroup | str, list[cfg.Opt]]]:
-    """The options of our own, for oslo-config-generator; those of libraries have namespaces of their own."""
+    """Return our own options for oslo-config-generator; libraries have their own namespaces."""
     return [("DEFAULT", list(DEFAULT_OPTS)), *((group, list(opts)) for group, opts in _OWN_OPTS.items())]
 
 
 def set_library_defaults() -> None:
-    """Let oslo-config-generator print what `register_opts` makes of the options of libraries.
+    """Set the defaults of libraries' options as `register_opts` does, for oslo-config-generator.
 
-    Changes the libraries' own options, so it is for the process of the generator only.
+    This changes the libraries' own options, so only the process of the generator may call it.
     """
     cors.set_defaults(**_CORS_DEFAULTS)
 
@@ -265,7 +266,7 @@ def set_library_defaults() -> None:
 def load(
     *, config_files: Sequence[str] | None = None, config_dirs: Sequence[str] | None = None
 ) -> cfg.ConfigOpts:
-    """A configuration read from the files given, or found as `parse` finds it."""
+    """Return a configuration read from the files given, or found as by `parse`."""
     conf = cfg.ConfigOpts()
     register_opts(conf)
     parse(conf, config_files=config_files, config_dirs=config_dirs)
@@ -285,7 +286,7 @@ def parse(
 
     :param config_files: read these instead
     :param config_dirs: then read every ``*.conf`` in these; by default in the ``placement.conf.d`` there is
-    :raises cfg.Error: a file or value is not as it must be, or a required option is missing
+    :raises cfg.Error: a file or value is invalid, or a required option is missing
     """
     directory = named_config_dir()
     if config_files is None and directory:
@@ -293,7 +294,7 @@ def parse(
     conf(
         [f"--config-dir={path}" for path in config_dirs or ()],
         project=PROJECT,
-        # would be the name of the WSGI container, and a configuration file of its own be taken for ours
+        # the default is the name of the WSGI container, whose own configuration file would be read
         prog="placement-server",
         default_config_files=None if config_files is None else list(config_files),
         default_config_dirs=None if config_dirs is None else list(config_dirs),
@@ -302,19 +303,19 @@ def parse(
 
 
 def named_config_dir() -> str:
-    """The directory that the environment names as the place of ``placement.conf``; empty if it names none."""
+    """Return the directory of ``placement.conf`` in the environment, or an empty string."""
     return os.environ.get(CONFIG_DIR_VARIABLE, "").strip()
 
 
 def _check_values(conf: cfg.ConfigOpts) -> None:
-    """Read each value once: oslo.config looks at a value when it is asked for, which may be in a request."""
+    """Read each value once, because oslo.config validates a value only when it is read."""
     for group, opts in _OWN_OPTS.items():
         for opt in opts:
             conf[group.name][opt.dest]
 
 
 def log_options(conf: cfg.ConfigOpts) -> None:
-    """Log, once at start, what has been set in vain, and every value if ``log_options`` and DEBUG are on."""
+    """Log, at start, options set without effect, and all values if ``log_options`` and DEBUG are on."""
     if in_vain := find_without_effect(conf):
         LOG.warning("without effect here: %s", ", ".join(in_vain))
     if conf.log_options and LOG.isEnabledFor(logging.DEBUG):
@@ -322,11 +323,11 @@ def log_options(conf: cfg.ConfigOpts) -> None:
 
 
 def find_without_effect(conf: cfg.ConfigOpts) -> list[str]:
-    """The options that somebody set although they have no effect here, as ``[group] name``."""
+    """Return the options that are set although they have no effect, as ``[group] name``."""
     return [f"[{group}] {name}" for group, name in WITHOUT_EFFECT if _is_set(conf, group, name)]
 
 
 def _is_set(conf: cfg.ConfigOpts, group: str, name: str) -> bool:
     found = conf.get_location(name, None if group == "DEFAULT" else group)
-    # an option without default and value is nowhere
+    # an option without default and value has no location
     return found is not None and bool(found.location.is_user_controlled)

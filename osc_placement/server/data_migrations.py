@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """``placement-server db online_data_migrations``: repairs of old rows, in batches, while the service runs.
 
-What is printed, and the exit statuses, are those of ``placement-manage``: deployment tools read them.
+The output and the exit statuses are those of ``placement-manage``, because deployment tools read them.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
 LOG = logging.getLogger(__name__)
 
-#: rows repaired at a time when no count is given
+#: number of rows to repair at a time if no count is given
 BATCH: Final = 50
 
-#: repairs at most so many rows; returns how many it did, which is how many it found
+#: a function that repairs at most this number of rows, and returns how many it found and repaired
 Migration = Callable[[int], int]
 
 
@@ -62,7 +62,7 @@ def _parse_count(text: str) -> int:
 
 
 def _list_migrations(conf: ConfigOpts, database: Database) -> dict[str, Migration]:
-    """Every repair, in order, by the name that placement-manage prints."""
+    """Return every repair, in order, by the name that placement-manage prints."""
     return {
         "set_root_provider_ids": lambda limit: database.write(repair.set_roots, limit),
         "create_incomplete_consumers": partial(_create_incomplete_consumers, conf, database),
@@ -70,7 +70,7 @@ def _list_migrations(conf: ConfigOpts, database: Database) -> dict[str, Migratio
 
 
 def _create_incomplete_consumers(conf: ConfigOpts, database: Database, limit: int) -> int:
-    """Create consumers that are missing; the project and user they get are created if any are."""
+    """Create missing consumers and, if there are any, the project and user they get."""
     if not database.read(repair.count_missing_consumers):
         return 0
     project = conf.placement.incomplete_consumer_project_id
@@ -81,13 +81,13 @@ def _create_incomplete_consumers(conf: ConfigOpts, database: Database, limit: in
 
 
 def _run_batch(migrations: dict[str, Migration], totals: dict[str, int], limit: int) -> tuple[int, bool]:
-    """Repair at most ``limit`` rows in all, adding to the totals; how many, and whether a repair failed."""
+    """Repair at most ``limit`` rows and add to the totals; return the number and whether a repair failed."""
     repaired, failed = 0, False
     for name, migrate in migrations.items():
         try:
             count = migrate(limit - repaired)
         except Exception as error:
-            # one failure must not keep the others from their work
+            # after a failure the other repairs still run
             print(f"Error attempting to run {name}: {' '.join(str(error).split())}")
             LOG.debug("failed", exc_info=True)
             count, failed = 0, True

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`loadapp`: the WSGI application for a configuration: the middleware, in order, around the url table.
 
-Nothing here or below is global to the process: engines, rules and caches belong to the application made.
+No engine, rule or cache is global to the process: each belongs to one application.
 """
 
 from __future__ import annotations
@@ -42,15 +42,15 @@ if TYPE_CHECKING:
 
 LOG = logging.getLogger(__name__)
 
-#: where oslo.context looks for the id that the caller gave
+#: the key of the WSGI environment from which oslo.context reads the id given by the caller
 ENV_GLOBAL_REQUEST_ID = "openstack.global_request_id"
 _REQUEST_ID = re.compile("req-[a-f0-9]{8}-[a-f0-9]{4}-[a-f0-9]{4}-[a-f0-9]{4}-[a-f0-9]{12}")
 
 
 def loadapp(conf: ConfigOpts, project_name: str | None = None) -> WSGIApplication:
-    """The application for a configuration whose options `conf.register_opts` has registered.
+    """Return the application for a configuration whose options `conf.register_opts` has registered.
 
-    May be called any number of times in one process, with different configurations.
+    It may be called any number of times in one process, with different configurations.
 
     :param project_name: accepted because openstack-placement's ``loadapp`` does, and ignored as there
     """
@@ -61,7 +61,7 @@ def loadapp(conf: ConfigOpts, project_name: str | None = None) -> WSGIApplicatio
 
 
 def make_application(conf: ConfigOpts, database: Database) -> WSGIApplication:
-    """The application on a database that the caller has opened, and will close."""
+    """Return the application for a database that the caller has opened, and will close."""
     metrics = Metrics()
     database.tell(metrics)
     current = Current(database)
@@ -77,10 +77,10 @@ def make_application(conf: ConfigOpts, database: Database) -> WSGIApplication:
 
 
 def _pipeline(service: http.Service) -> WSGIApplication:
-    """The middleware, innermost first; a request passes it from the end of this function to its start.
+    """Return the service with its middleware, added innermost first, so a request passes it in reverse order.
 
-    The order matters: the address of the caller is settled before it is logged; the request has its id
-    before anything can fail; CORS answers preflights, which carry no token, before authentication; an
+    The order matters: the address of the caller is determined before it is logged; the request gets its id
+    before an error is possible; CORS answers preflights, which carry no token, before authentication; an
     unexpected error is answered with the microversion's headers already decided.
     """
     conf = service.conf
@@ -98,8 +98,8 @@ def _pipeline(service: http.Service) -> WSGIApplication:
         from oslo_middleware import CORS
 
         application = CORS(application, conf)
-    # what Keystone's middleware stumbles over, such as a catalog without Keystone, is no more of the client's
-    # business than what the handlers do
+    # errors in Keystone's middleware, such as for a catalog without Keystone, must not be shown to the client
+    # either
     application = FaultWrapper(application)
     application = RequestLog(application, service.metrics)
     if conf.oslo_middleware.enable_proxy_headers_parsing:
@@ -110,7 +110,7 @@ def _pipeline(service: http.Service) -> WSGIApplication:
 
 
 def _list_public_paths(conf: ConfigOpts) -> frozenset[str]:
-    """The paths that are answered without a token; the root may be spelled without its slash."""
+    """Return the paths that need no token; the root may be written without its slash."""
     public = {"", *(path for path, methods in routes.ROUTES.items() if routes.is_public(methods))}
     return frozenset(public | {"/-/metrics"} if conf.metrics.public else public)
 
@@ -120,7 +120,7 @@ def _format_negotiation_error(**parts: Any) -> dict[str, Any]:
 
 
 class Negotiation(MicroversionMiddleware):
-    """Finds the microversion of a request; its errors quote the header, so that may not be too long."""
+    """Middleware that finds the microversion; it limits the header's length, as errors quote it."""
 
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         application: WSGIApplication = super().__call__
@@ -131,7 +131,7 @@ class Negotiation(MicroversionMiddleware):
 
 
 class Dispatcher:
-    """Finds the endpoint of a request, checks what every endpoint asks for, and calls its handler."""
+    """The innermost application: finds the endpoint of a request, checks it, and calls the handler."""
 
     def __init__(self, service: http.Service) -> None:
         self._service = service
@@ -145,7 +145,7 @@ class Dispatcher:
                 self._service.metrics.conflicted(error.code)
             response = http.error_response(error)
             if not error.varies:
-                # raised through the microversion middleware, which then leaves out "vary"
+                # the microversion middleware adds no "vary" header to an answer that is raised
                 raise response from error
         body: Iterable[bytes] = response(environ, start_response)
         return body
@@ -181,23 +181,23 @@ def _check_size(length: int) -> None:
 
 
 class BoundedInput:
-    """A body that comes in chunks, without its length said before; it is read up to the largest size."""
+    """A reader for a body in chunks, without a known length, up to the largest size."""
 
     def __init__(self, source: InputStream) -> None:
         self._source = source
         self._length = 0
 
     def read(self, size: int) -> bytes:
-        """The next bytes, no more than ``size``.
+        """Return the next bytes, no more than ``size``.
 
-        :raises OSError: they do not come
-        :raises errors.HTTPError: 413 if they are too many, 400 if the chunks are malformed
+        :raises OSError: the bytes do not arrive
+        :raises errors.HTTPError: 413 if the body is too long, 400 if the chunks are malformed
         """
         try:
             data = self._source.read(size)
         except OSError:
             raise
-        except Exception as error:  # each server has its own for chunks that are none
+        except Exception as error:  # each server has its own error for malformed chunks
             LOG.debug("failed", exc_info=True)
             raise errors.HTTPError(400, "The request body is not in well-formed chunks.") from error
         self._length += len(data)
@@ -206,7 +206,7 @@ class BoundedInput:
 
 
 def _path(environ: WSGIEnvironment) -> str:
-    """The path as text. Servers pass its bytes as latin-1; callers in the process may pass text as it is."""
+    """Return the path as text. Servers pass its bytes as latin-1, callers in the process may pass text."""
     path: str = environ.get("PATH_INFO", "") or "/"
     with contextlib.suppress(UnicodeEncodeError):
         path = path.encode("latin-1").decode("utf-8", "replace")
@@ -227,7 +227,7 @@ def _check_endpoint(endpoint: routes.Endpoint, web: webob.Request, version: Vers
 
 
 class FaultWrapper:
-    """Answers what nobody expected with a 500 that names the request and tells nothing of the inside."""
+    """Middleware that answers unexpected errors with a 500 that has the request's id and no internals."""
 
     def __init__(self, application: WSGIApplication) -> None:
         self._application = application
@@ -243,10 +243,10 @@ class FaultWrapper:
 
 
 class RequestLog:
-    """Gives each request its id, and counts it and logs one line when it is answered.
+    """Middleware that gives each request an id, and counts and logs it when it is answered.
 
-    A caller that is itself a service sends the id of what it was asked to do, so that the logs of all that
-    had a part in it can be brought together; it is the "global" id of the context, and of log lines.
+    A caller that is itself a service sends the id of the request it serves, so that the logs of all services
+    involved can be matched; this is the "global" id of the context, and of log lines.
     """
 
     def __init__(self, application: WSGIApplication, observer: Observer) -> None:
@@ -256,10 +256,10 @@ class RequestLog:
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         if _REQUEST_ID.fullmatch(inbound := environ.get("HTTP_X_OPENSTACK_REQUEST_ID", "")):
             environ[ENV_GLOBAL_REQUEST_ID] = inbound
-        # log lines take the ids from the newest context of the thread: this one, until the caller is known
+        # log lines take the ids from the newest context of the thread, which is this one until authentication
         request_id = RequestContext.from_environ(environ).request_id
         environ[http.ENV_REQUEST_ID] = request_id
-        # without a preference, or with any, errors are JSON
+        # errors are JSON if the client accepts anything
         if environ.get("HTTP_ACCEPT", "") in ("", "*/*"):
             environ["HTTP_ACCEPT"] = http.JSON
         started = time.monotonic()
@@ -279,7 +279,7 @@ def _count_request(observer: Observer, environ: WSGIEnvironment, status: str, se
     version = environ.get(http.ENV_MICROVERSION)
     observer.answered(
         environ["REQUEST_METHOD"],
-        # what was refused before, such as for want of a token, was for no endpoint
+        # a request that was refused earlier, such as without a token, has no endpoint
         environ.get(http.ENV_ROUTE, ""),
         status[:3],
         "" if version is None else str(version),
@@ -288,7 +288,7 @@ def _count_request(observer: Observer, environ: WSGIEnvironment, status: str, se
 
 
 def _quote(text: str, safe: str = "") -> str:
-    """A path or query for the log: what came decoded is as it was sent, so that no line can be forged."""
+    """Return a path or query for the log, quoted again as it was sent, so that no line can be forged."""
     return quote(text, f"/:@!$&'()*+,;={safe}", encoding="latin-1", errors="backslashreplace")
 
 
@@ -297,7 +297,7 @@ def _log_request(
 ) -> None:
     uri = _quote(environ.get("SCRIPT_NAME", "") + environ.get("PATH_INFO", ""))
     if environ.get("QUERY_STRING"):
-        # what is quoted already stays as it is
+        # existing quotes are kept
         uri += "?" + _quote(environ["QUERY_STRING"], "%?")
     length = next((value for name, value in headers if name.lower() == "content-length"), "-")
     facts = {
@@ -310,5 +310,5 @@ def _log_request(
         "seconds": round(seconds, 6),
     }
     text = '%s "%s %s" status: %s len: %s microversion: %s time: %.6f'
-    # where oslo.log writes JSON, the facts are there by their names as well
+    # if oslo.log writes JSON, the facts are also included by name
     LOG.info(text, *facts.values(), extra={"extra": facts})

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What can go wrong in the server, and how it is answered.
+"""The errors of the server, and how they are answered.
 
 ::
 
@@ -40,8 +40,8 @@
     │   └── WrongScope
     └── HTTPError                       as it says
 
-The sentences are those of openstack-placement where clients are known to match on them or show them. A
-handler that must answer differently from this table says so with `answering`.
+The messages are those of openstack-placement if clients are known to match on them or show them. A handler
+that answers an error differently uses `answering`.
 """
 
 from __future__ import annotations
@@ -57,20 +57,20 @@ if TYPE_CHECKING:
 
 
 class Retry(Exception):
-    """The transaction lost a race that the whole of it may win next time; stays in the database layer."""
+    """The transaction lost a race and is to be repeated; this never leaves the database layer."""
 
 
 class PlacementError(Exception):
-    """Base of all that is answered with an error on purpose."""
+    """Base of all errors that are answered intentionally."""
 
     status = 500
     code = codes.UNDEFINED
-    #: whether the answer's "vary" names the microversion header; openstack-placement leaves it out of some
+    #: whether the answer's "vary" names the microversion header, which openstack-placement omits from some
     varies = True
 
 
 class NotFound(PlacementError):
-    """Something named in the request does not exist."""
+    """An object named in the request does not exist."""
 
     status = 404
     varies = False
@@ -125,7 +125,7 @@ class Conflict(PlacementError):
 
 
 class ConcurrentUpdate(Conflict):
-    """Somebody changed what the request was based on; reading again and retrying may succeed."""
+    """The data that the request was based on were changed; reading again and retrying may succeed."""
 
     code = codes.CONCURRENT_UPDATE
 
@@ -219,7 +219,7 @@ class TraitInUse(Conflict):
 
 
 class InventoryUnfit(Conflict):
-    """An allocation does not go with the inventory, here because there is none."""
+    """An allocation does not fit the inventory, here because there is none."""
 
     problem = ""
     subject = "Inventory for"
@@ -241,7 +241,7 @@ class CapacityExceeded(InventoryUnfit):
 
 
 class ConstraintsViolated(InventoryUnfit):
-    """The amount is not one that min_unit, max_unit and step_size allow."""
+    """The amount violates min_unit, max_unit or step_size."""
 
     subject = "Unable to create allocation for"
     problem = "."
@@ -255,7 +255,7 @@ class Invalid(PlacementError):
 
 
 class BadContentHeaders(Invalid):
-    """Content-length and content-type do not say what the body is."""
+    """The headers content-length and content-type do not describe the body."""
 
     varies = False
 
@@ -283,14 +283,14 @@ class StandardIsFixed(Invalid):
 
 
 class Unstorable(Invalid):
-    """The database, as its owner set it up, has no place for a value; for a character, for instance."""
+    """The database, as it is configured, cannot represent a value, such as a character."""
 
     def __init__(self) -> None:
         super().__init__("The request contains a value that the database cannot store.")
 
 
 class Forbidden(PlacementError):
-    """Policy does not let this caller do this."""
+    """The policy does not permit the caller to do this."""
 
     status = 403
     varies = False
@@ -300,14 +300,14 @@ class Forbidden(PlacementError):
 
 
 class WrongScope(Forbidden):
-    """The caller's token is not for a project; answered with nothing but the rule."""
+    """The caller's token is not for a project; the answer names only the rule."""
 
     def __init__(self, action: str) -> None:
         PlacementError.__init__(self, action)
 
 
 class Unavailable(PlacementError):
-    """Nothing is wrong with the request; it may be sent again, after a moment."""
+    """The request is valid, but cannot be answered now; it may be sent again later."""
 
     status = 503
 
@@ -320,35 +320,35 @@ class DatabaseUnavailable(Unavailable):
 
 
 class DatabaseFull(Unavailable):
-    """The database has no room on its disk for a change; it answers what only reads."""
+    """The database has no space on its disk for a change; reading is possible."""
 
     def __init__(self) -> None:
         super().__init__("The database has no room left; nothing was changed. Tell the operator.")
 
 
 class DatabaseReadOnly(Unavailable):
-    """The database takes no changes, as a standby does; it answers what only reads."""
+    """The database accepts no changes, as on a standby; reading is possible."""
 
     def __init__(self) -> None:
         super().__init__("The database is read-only; nothing was changed. Tell the operator.")
 
 
 class SchemaUnfit(Unavailable):
-    """The tables are not those that are needed; the operator has been told what to do."""
+    """The tables are not as required; the operator has been told what to do."""
 
     def __init__(self, fault: str) -> None:
         super().__init__(f"The service cannot be used yet. {fault}.")
 
 
 class TooMuchContention(Unavailable):
-    """Other writers were faster each time."""
+    """The transaction lost a race at each attempt."""
 
     def __init__(self) -> None:
         super().__init__("Too many requests change the same data at once. Please retry your request.")
 
 
 class HTTPError(PlacementError):
-    """An answer that is decided where it is raised."""
+    """An answer with a status that is set where it is raised."""
 
     def __init__(
         self,
@@ -367,7 +367,7 @@ class HTTPError(PlacementError):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """How errors of one class are answered: ``template`` may use ``{error}`` and the facts given."""
+    """The answer to errors of one class; ``template`` may use ``{error}`` and the facts given."""
 
     error: type[PlacementError]
     status: int
@@ -377,7 +377,7 @@ class Answer:
 
 @contextmanager
 def answering(*answers: Answer, **facts: object) -> Iterator[None]:
-    """Answer the errors raised inside by the first of ``answers`` that names their class or a base of it."""
+    """Answer errors raised in the block by the first of ``answers`` for their class or a base of it."""
     try:
         yield
     except HTTPError:

@@ -32,15 +32,15 @@ class PlacementFixture(fixtures.Fixture):
 
     @property
     def endpoint(self) -> str:
-        """The URL of the server."""
+        """Return the URL of the server."""
         return self.server.url
 
     @property
     def session(self) -> Session:
-        """A new session, as `testing.PlacementServer.session`."""
+        """Return a new session, as `testing.PlacementServer.session`."""
         return self.server.session
 
     @property
     def client(self) -> Adapter:
-        """A new adapter, as `testing.PlacementServer.client`."""
+        """Return a new adapter, as `testing.PlacementServer.client`."""
         return self.server.client

@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
     Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
 
-# Each command imports what it needs when it is called: `serve` is to answer within a second, and the help of
-# all of them at once.
+# Each command imports its modules when it is called, so that `serve` answers within a second and the help
+# immediately.
 
-#: requests a worker serves at once: enough to go on while some wait for the database
+#: requests that a worker serves at once: enough to continue while some wait for the database
 THREADS = 8
-#: the exit status of an upgrade check that could not be made: 1 and 2 are results of one
+#: the exit status if an upgrade check fails to run; 1 and 2 are results of a check
 CHECK_FAILED = 255
 
 

@@ -1,32 +1,32 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What happens in the server that somebody may want to count; `metrics` does."""
+"""The events of the server that can be counted, as `metrics` does."""
 
 from __future__ import annotations
 
 
 class Observer:
-    """Told of what happens, from any thread; by itself it takes no notice."""
+    """A receiver of events, from any thread; this base class ignores them."""
 
     def answered(self, method: str, route: str, status: str, version: str, seconds: float) -> None:
-        """A request was answered."""
+        """Note that a request was answered."""
 
     def conflicted(self, code: str) -> None:
-        """A write found something else than its sender knew."""
+        """Note that a write was refused because the data had changed."""
 
     def searched(self, found: int, *, whole: bool) -> None:
-        """Allocation candidates were searched: how many were found, and whether those are all."""
+        """Note a search of allocation candidates: the number found, and whether those are all."""
 
     def lost_race(self) -> None:
-        """A transaction was undone by others, and is tried again up to a bound."""
+        """Note that a transaction lost a race; it is repeated up to a limit."""
 
     def gave_up(self) -> None:
-        """A transaction lost as many races as it may."""
+        """Note that a transaction reached the limit on races."""
 
     def looked(self) -> None:
-        """The snapshot was found to be true, or made so."""
+        """Note that the snapshot was found to be up to date, or was refreshed."""
 
     def refreshed(self, seconds: float, *, whole: bool) -> None:
-        """The snapshot was read from the database: all of it, or what had changed."""
+        """Note that the snapshot was read from the database: all of it, or the changes."""
 
     def pool_changed(self, pool: str, *, opened: int = 0, taken: int = 0) -> None:
-        """Connections of a pool were opened or taken; closed or given back, if negative."""
+        """Note connections of a pool that were opened or taken; if negative, closed or returned."""

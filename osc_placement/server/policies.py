@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The policy rules: names, defaults and what each governs. Nothing here decides; `policy` does.
+"""The policy rules with their names, defaults and operations; `policy` enforces them.
 
-Names, check strings and scopes are openstack-placement's, so an operator's ``policy.yaml`` goes on working.
+Names, check strings and scopes are openstack-placement's, so an operator's ``policy.yaml`` keeps working.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ PROVIDER_ALLOCATION_LIST: Final = f"{_RESOURCE_PROVIDERS}:allocations:list"
 CANDIDATE_LIST: Final = "placement:allocation_candidates:list"
 RESHAPE: Final = "placement:reshaper:reshape"
 
-# rule, what it lets one do, the operations it governs
+# each item is a rule, its description, and its operations
 _OPERATIONS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     (PROVIDER_LIST, "List resource providers.", ("GET /resource_providers",)),
     (PROVIDER_CREATE, "Create a resource provider.", ("POST /resource_providers",)),
@@ -148,7 +148,7 @@ def _documented(
 
 
 def list_rules() -> list[policy.RuleDefault]:
-    """Every rule with its default, in a stable order, for the enforcer and for oslopolicy's generators."""
+    """Return every rule with its default, in a stable order, for the enforcer and oslopolicy's generators."""
     return [
         *_ROLES,
         *(_documented(*operation) for operation in _OPERATIONS),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""May this caller do this? One `Policy` per application; the rules themselves are in `policies`."""
+"""The enforcement of policy, by one `Policy` per application; the rules themselves are in `policies`."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ if TYPE_CHECKING:
     from oslo_context.context import RequestContext
 
 LOG = logging.getLogger(__name__)
-#: how long at most the rules of before are in force when a file of them changes
+#: seconds after the change of a policy file until which the old rules may be in force
 LOOK_SECONDS: Final = 1.0
 
 
 class Policy:
-    """The rules in force: the defaults, and the operator's overrides, read again when their files change.
+    """The rules in force: the defaults and the operator's overrides, read again when their files change.
 
-    oslo.policy empties its rules and fills them again, one by one: what other threads ask meanwhile it
-    refuses, and where a file turns out to be bad it goes on with those it had come to. It also takes a file
-    for the same that has an older time. So files are read into an enforcer of their own, by one thread at a
-    time, which takes the place of the one before once it has all of them.
+    oslo.policy clears its rules and adds them again one by one: requests of other threads are refused
+    meanwhile, and after an error in a file only the rules before it are in force. It also regards a file with
+    an older time as unchanged. So one thread at a time reads the files into a new enforcer, which replaces
+    the old one once it has all rules.
     """
 
     def __init__(self, conf: ConfigOpts) -> None:
@@ -43,16 +43,16 @@ class Policy:
         self._seen: object = None
 
     def load(self) -> None:
-        """Read the rules now and not when they are first asked for; raises whatever hinders that."""
+        """Read the rules now and not at their first use; raise the error if they cannot be read."""
         self._present()
 
     def authorize(
         self, context: RequestContext, rule: str, target: Mapping[str, object] | None = None
     ) -> None:
-        """Return if the rule lets the caller act on the target, by default the caller's own project.
+        """Check that the rule permits the caller to act on the target, by default the caller's own project.
 
-        :raises errors.Forbidden: it does not
-        :raises errors.WrongScope: it is for callers with another kind of token
+        :raises errors.Forbidden: the rule does not permit it
+        :raises errors.WrongScope: the rule requires another kind of token
         """
         if target is None:
             target = {"project_id": context.project_id, "user_id": context.user_id}
@@ -65,13 +65,13 @@ class Policy:
             raise errors.Forbidden(rule) from error
 
     def _present(self) -> oslo_policy.Enforcer:
-        """The rules of now, or of a second ago.
+        """Return the present rules, at most a second old.
 
-        PERF: a look is a dozen system calls, a tenth of a request for candidates.
+        PERF: checking the files takes a dozen system calls, a tenth of a request for candidates.
         """
         if time.monotonic() >= self._next_look:
             with self._turn:
-                # whoever had the turn before may have looked just now
+                # the previous holder of the lock may have checked just now
                 if time.monotonic() >= self._next_look:
                     self._look()
                     self._next_look = time.monotonic() + LOOK_SECONDS
@@ -84,7 +84,7 @@ class Policy:
             return
         try:
             self._enforcer = _load(self._conf)
-        except Exception as error:  # whatever oslo.policy makes of a text
+        except Exception as error:  # any error of oslo.policy about a text
             if self._enforcer is None:
                 raise
             LOG.error("The policy stays as it was: %s", error)
@@ -92,18 +92,18 @@ class Policy:
 
 
 def _load(conf: ConfigOpts) -> oslo_policy.Enforcer:
-    """All rules there are now, which stay as they are."""
+    """Return an enforcer with the present rules, which do not change later."""
     enforcer = _make_enforcer(conf)
     enforcer.load_rules()
-    # from now on it looks at no files by itself
+    # from now on the enforcer reads no files by itself
     enforcer.set_rules(dict(enforcer.rules), use_conf=False)
     return enforcer
 
 
 def _describe_files(conf: ConfigOpts) -> list[tuple[object, ...]]:
-    """What is another when one of the files of the policy is."""
+    """Return a description of the policy files that differs if one of them changes."""
     options = conf.oslo_policy
-    # the last is what oslo.policy turns to where there is no policy.yaml
+    # oslo.policy falls back to the last one if there is no policy.yaml
     paths = [conf.find_file(name) for name in (options.policy_file, *options.policy_dirs, "policy.json")]
     files = [path for path in paths if path]
     for directory in filter(os.path.isdir, tuple(files)):
@@ -115,14 +115,14 @@ def _describe_file(path: str) -> tuple[object, ...] | None:
     try:
         status = os.stat(path)
     except OSError:
-        # it has just gone
+        # the file was just deleted
         return None
     return path, status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino
 
 
 def _make_enforcer(conf: ConfigOpts) -> oslo_policy.Enforcer:
     enforcer = oslo_policy.Enforcer(conf)
-    # the defaults moved to new roles years ago; warning of each at every start helps nobody
+    # the defaults moved to new roles years ago, so a warning for each rule at every start is useless
     enforcer.suppress_default_change_warnings = True
     enforcer.suppress_deprecation_warnings = True
     enforcer.register_defaults(policies.list_rules())
@@ -130,10 +130,10 @@ def _make_enforcer(conf: ConfigOpts) -> oslo_policy.Enforcer:
 
 
 def get_enforcer() -> oslo_policy.Enforcer:
-    """The enforcer for oslopolicy's tools, which find it by an entry point and hand over no configuration.
+    """Return the enforcer for oslopolicy's tools, which find it by an entry point and pass no configuration.
 
-    They have parsed their command line into the one that is global to their process, so it is used here; if
-    it names no file, the policy is that of the ``placement.conf`` where oslo.config looks for one.
+    They have parsed their command line into the global configuration of the process, so that is used here; if
+    it names no file, the policy is that of the ``placement.conf`` where oslo.config searches for one.
     """
     if not cfg.CONF.config_file:
         cfg.CONF([], project="placement")

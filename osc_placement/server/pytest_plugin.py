@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def placement_server() -> Iterator[PlacementServer]:
-    """A placement server of this test, without authentication and with an empty database in memory."""
-    # pytest imports this file at every start, also where nobody uses the fixture
+    """Run a placement server for a test, without authentication and with an empty database in memory."""
+    # imported late, because pytest imports this file at every start, also if no test uses the fixture
     from osc_placement.server import testing
 
     with testing.run_server() as server:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The service for other people's tests, and for programs that use it without a server beside them.
+"""The service for the tests of other projects, and for programs that use it without a separate server.
 
 `direct` calls the application in this process; `run_server` serves it over HTTP from a thread. The fixture
 of the ``fixtures`` library, `PlacementFixture`, and the one of pytest, ``placement_server``, are `run_server`
@@ -36,9 +36,9 @@ if TYPE_CHECKING:
 
 __all__ = ["PlacementFixture", "PlacementServer", "direct", "make_conf", "placement_server", "run_server"]
 
-#: whoever sends this token is an administrator
+#: the token of an administrator
 ADMIN = "admin"
-#: where requests of `direct` go: to nobody else
+#: the URL of `direct`, which no other server can have
 DIRECT_URL = "http://placement.invalid"
 
 
@@ -55,12 +55,12 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    # pytest looks here for the fixtures of a module that is named as a plugin
+    # pytest searches these names for fixtures if the module is named as a plugin
     return [*globals(), *__all__]
 
 
 def make_conf(connection: str = "sqlite://", **placement: object) -> cfg.ConfigOpts:
-    """A configuration on a database, by default one in memory that goes with the application.
+    """Return a configuration for a database, by default one in memory that lives as long as the application.
 
     :param placement: options of the group ``[placement]``
     """
@@ -75,18 +75,18 @@ def make_conf(connection: str = "sqlite://", **placement: object) -> cfg.ConfigO
 
 @contextmanager
 def direct(conf: cfg.ConfigOpts | None = None, **adapter_kwargs: Any) -> Iterator[Adapter]:
-    """A keystoneauth1 adapter on the service in this process: requests as over HTTP, but without a socket.
+    """Provide a keystoneauth1 adapter that calls the service in this process, without a socket.
 
-    The caller is an administrator, whatever the configuration says about authentication, and the schema is
-    brought up to date first. Like that of ``placement.direct``, the adapter raises nothing for an answer that
-    is an error, unless told to with ``raise_exc=True``.
+    The caller is an administrator, regardless of the configured authentication, and the schema is upgraded
+    first. Like that of ``placement.direct``, the adapter raises nothing for an answer that is an error,
+    unless told to with ``raise_exc=True``.
 
     :param conf: by default `make_conf`
     :param adapter_kwargs: arguments of the adapter, such as ``default_microversion="1.39"``
     """
     with _open_application(conf) as application, requests.Session() as transport:
         transport.mount(DIRECT_URL, WSGIAdapter(application))
-        # no proxy is asked for the way
+        # ignores proxies in the environment
         transport.trust_env = False
         session = Session(auth=Token(DIRECT_URL, ADMIN), session=transport)
         yield Adapter(session, **{"service_type": "placement", "raise_exc": False, **adapter_kwargs})
@@ -94,7 +94,7 @@ def direct(conf: cfg.ConfigOpts | None = None, **adapter_kwargs: Any) -> Iterato
 
 @contextmanager
 def _open_application(conf: cfg.ConfigOpts | None) -> Iterator[WSGIApplication]:
-    """The application without authentication, on an up-to-date database that is closed at the end."""
+    """Provide the application without authentication, with an upgraded database that is closed at the end."""
     conf = conf or make_conf()
     configuration.register_opts(conf)
     with _without_authentication(conf):
@@ -108,7 +108,7 @@ def _open_application(conf: cfg.ConfigOpts | None) -> Iterator[WSGIApplication]:
 
 @contextmanager
 def _without_authentication(conf: cfg.ConfigOpts) -> Iterator[None]:
-    """Override what a configuration says of authentication, and put back what it was overridden with."""
+    """Override the configured authentication, and restore earlier overrides at the end."""
     found = conf.get_location("auth_strategy", "api")
     before = conf.api.auth_strategy
     conf.set_override("auth_strategy", "noauth2", group="api")
@@ -123,24 +123,24 @@ def _without_authentication(conf: cfg.ConfigOpts) -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class PlacementServer:
-    """A running server, and the ways to it."""
+    """A running server, with the means to connect to it."""
 
     url: str
     token: str = ADMIN
 
     @property
     def session(self) -> Session:
-        """A new keystoneauth1 session of an administrator."""
+        """Return a new keystoneauth1 session of an administrator."""
         return Session(auth=Token(self.url, self.token))
 
     @property
     def client(self) -> Adapter:
-        """A new keystoneauth1 adapter; it speaks the highest microversion and raises for errors."""
+        """Return a new keystoneauth1 adapter; it uses the highest microversion and raises for errors."""
         return Adapter(self.session, service_type="placement", default_microversion="latest")
 
     @property
     def environment(self) -> dict[str, str]:
-        """Variables with which the ``openstack`` command reaches the server."""
+        """Return variables of the environment with which the ``openstack`` command reaches the server."""
         return {"OS_AUTH_TYPE": "admin_token", "OS_ENDPOINT": self.url, "OS_TOKEN": self.token}
 
 
@@ -169,11 +169,11 @@ class _ThreadingServer(ThreadingMixIn, WSGIServer):
 
 class _Handler(WSGIRequestHandler):
     def get_environ(self) -> dict[str, Any]:
-        """Make the environment, in which wsgiref would invent a content type."""
+        """Return the environment without the content type that wsgiref would invent."""
         environ = super().get_environ()
         if self.headers.get("content-type") is None:
             del environ["CONTENT_TYPE"]
         return environ
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Say nothing: the application has a log of its own."""
+        """Log nothing, as the application has its own log."""

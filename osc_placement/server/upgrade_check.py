@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``placement-server status upgrade check``: what stands in the way of an upgrade.
+"""``placement-server status upgrade check``: finds problems that prevent an upgrade.
 
-What is printed, and the exit statuses, are those of ``placement-status``: deployment tools read them.
+The output and the exit statuses are those of ``placement-status``, because deployment tools read them.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Code(enum.IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What was checked, what came of it, and what to do about it."""
+    """The result of a check: its name, its outcome, and advice."""
 
     check: str
     code: Code
@@ -45,7 +45,7 @@ class Result:
 
 
 def run(conf: ConfigOpts, database: Database, *, as_json: bool = False) -> int:
-    """Make the checks, print what came of them, and return the worst outcome."""
+    """Run the checks, print the results, and return the worst outcome."""
     results = [_check_roots(database), _check_consumers(database), _check_policy_file(conf)]
     print(_format_json(results) if as_json else _format_table(results))
     return max(result.code for result in results)

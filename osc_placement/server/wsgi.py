@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """``application``, for WSGI containers: gunicorn, uWSGI, mod_wsgi.
 
-The configuration is read when this module is imported, so that a container with a bad one does not start; it
-is found as openstack-placement finds it (see `conf.parse`). So is the directory that processes count in. The
-application itself is made by the first request of each process, because a container may import before it
-forks, and connections must not be shared.
+The configuration is read when this module is imported, so that a container with an invalid one does not
+start; it is found as openstack-placement finds it (see `conf.parse`). So is the directory of shared metrics.
+The first request of each process creates the application, because a container may import before it forks, and
+connections must not be shared.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class Application:
-    """The application for a configuration, made anew in each process that is asked for something."""
+    """A WSGI application that creates the real one in each process, at the first request."""
 
     def __init__(self, conf: ConfigOpts) -> None:
         self._conf = conf
@@ -50,7 +50,7 @@ class Application:
 
 def _configure() -> ConfigOpts:
     conf = configuration.load()
-    # before the log is set up, which would take what this raises for itself
+    # before logging is set up, which would log the exception in place of the container
     metrics.find_directory()
     oslo_log.setup(conf, configuration.PROJECT)
     logging.captureWarnings(True)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class WSGIAdapter(BaseAdapter):
-    """Sends to an application; mounted on a session for the URLs that are to end there."""
+    """A transport adapter that calls an application; a session mounts it for the URLs to redirect."""
 
     def __init__(self, application: WSGIApplication) -> None:
         super().__init__()
@@ -34,7 +34,7 @@ class WSGIAdapter(BaseAdapter):
         cert: Any = None,
         proxies: Any = None,
     ) -> requests.Response:
-        """Call the application; what concerns the way there has no meaning."""
+        """Call the application; the arguments about the connection are ignored."""
         answer = _Answer()
         chunks = self._application(_make_environ(request), answer.start)
         try:
@@ -45,11 +45,11 @@ class WSGIAdapter(BaseAdapter):
         return _make_response(request, answer)
 
     def close(self) -> None:
-        """Do nothing: there is nothing open."""
+        """Do nothing, as no connection is open."""
 
 
 class _Answer:
-    """What an application answers, in the pieces that WSGI gives it in."""
+    """The answer of an application, with its body in the pieces of WSGI."""
 
     def __init__(self) -> None:
         self.status = ""
@@ -69,7 +69,7 @@ def _make_environ(request: requests.PreparedRequest) -> WSGIEnvironment:
     environ: WSGIEnvironment = {
         "REQUEST_METHOD": request.method,
         "SCRIPT_NAME": "",
-        # WSGI has it as latin-1, whatever it is
+        # WSGI passes the bytes as latin-1
         "PATH_INFO": unquote_to_bytes(url.path).decode("latin-1"),
         "QUERY_STRING": url.query,
         "SERVER_NAME": url.hostname or "",
@@ -88,7 +88,7 @@ def _make_environ(request: requests.PreparedRequest) -> WSGIEnvironment:
     for name, value in request.headers.items():
         key = name.upper().replace("-", "_")
         key = key if key in ("CONTENT_TYPE", "CONTENT_LENGTH") else f"HTTP_{key}"
-        # keystoneauth1 gives bytes
+        # keystoneauth1 passes bytes
         environ[key] = value.decode("latin-1") if isinstance(value, bytes) else value
     if body:
         environ["CONTENT_LENGTH"] = str(len(body))
