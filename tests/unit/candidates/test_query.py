@@ -35,7 +35,7 @@ def test_resources_are_read_back(resources):
     assert query.parse_resources(text) == resources
 
 
-def test_of_a_repeated_class_the_last_amount_counts():
+def test_the_last_amount_of_a_repeated_class_is_used():
     """Repeating a class is no error."""
     assert query.parse_resources("VCPU:1,DISK_GB:2,VCPU:3") == {"VCPU": 3, "DISK_GB": 2}
 

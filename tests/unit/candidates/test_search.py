@@ -47,7 +47,7 @@ def test_finds_the_same_as_brute_force_and_each_once(nodes, request):
 
 @settings(max_examples=300)
 @given(clouds(), requests(), st.data())
-def test_trees_that_are_alike_have_each_their_own_candidates(nodes, request, data):
+def test_equivalent_trees_have_candidates_of_their_own(nodes, request, data):
     """Of a cloud that is there twice, but for some stocks, both halves give what brute force finds."""
     copies = []
     for node in nodes:
@@ -70,7 +70,7 @@ def twin_of(node):
 
 @settings(max_examples=200)
 @given(clouds(), clouds(), requests(), st.data())
-def test_a_changed_snapshot_is_as_one_made_anew(nodes, others, request, data):
+def test_a_replaced_snapshot_equals_a_new_one(nodes, others, request, data):
     """Whatever was found out before some nodes change, come or go, does not show afterwards."""
     snapshot = Snapshot(nodes)
     list(search(snapshot, request))
@@ -89,14 +89,14 @@ def test_a_changed_snapshot_is_as_one_made_anew(nodes, others, request, data):
     assert (after.lone, after.sharing) == (anew.lone, anew.sharing)
 
 
-def test_another_provider_with_the_id_of_one_that_was_deleted():
+def test_a_new_provider_may_have_the_id_of_a_deleted_one():
     """It is found by its own UUID, and the other is not any more."""
     snapshot = Snapshot([Node(1, "old", None, 1)])
     assert snapshot.slot_by_uuid == {"old": 0}
     assert snapshot.replace([Node(1, "new", None, 1)]).slot_by_uuid == {"new": 0}
 
 
-def test_aggregates_that_are_not_there_are_not_remembered():
+def test_unknown_aggregates_are_not_cached():
     """However many a client invents, they take no memory, and one that comes to be is found."""
     snapshot = Snapshot([Node(1, "one", None, 1)])
     snapshot.in_any_aggregate(["a"])
@@ -149,14 +149,14 @@ def test_a_limit_stops_the_work():
     assert len(set(looked_at)) == 10
 
 
-def test_too_few_like_devices_are_found_out_without_trying_all_orders():
+def test_too_few_identical_devices_are_rejected_without_trying_all_orders():
     """Seventeen groups over sixteen like devices end with nothing, soon."""
     snapshot = hosts(1, gpus=16)
     request = CandidateRequest([Group(str(number), {"VGPU": 1}) for number in range(1, 18)])
     assert list(search(snapshot, request)) == []
 
 
-def test_like_devices_that_cannot_be_tied_are_found_out_soon():
+def test_identical_devices_that_cannot_be_tied_are_rejected_soon():
     """Ten groups that want different devices below one of them end after a few steps for each device."""
     snapshot = hosts(1, gpus=16)
     suffixes = [str(number) for number in range(1, 11)]
@@ -167,7 +167,7 @@ def test_like_devices_that_cannot_be_tied_are_found_out_soon():
     assert 10**6 - work.left < 1000
 
 
-def test_one_hopeless_host_does_not_keep_others_from_their_turn():
+def test_a_host_without_candidates_does_not_delay_other_hosts():
     """While one tree has millions of choices that lack a trait together, the next host is reached."""
     classes = [f"CUSTOM_{letter}" for letter in "ABCDEF"]
     stocks = {name: Stock(Inventory(1)) for name in classes}
@@ -206,7 +206,7 @@ def distinct(count):
     return [Group(str(number), {"VGPU": number}) for number in range(1, count + 1)]
 
 
-def test_remembering_what_failed_is_work():
+def test_remembering_failed_states_counts_as_work():
     """What many groups have taken, compared with what failed before, ends a search as steps do."""
     groups = [Group(str(number), {"VGPU": 1}) for number in range(121)]
     work = Work(20_000)
@@ -215,7 +215,7 @@ def test_remembering_what_failed_is_work():
     assert work.is_over
 
 
-def test_a_group_that_fits_nowhere_is_looked_for_first():
+def test_the_group_that_failed_last_is_tried_first():
     """Where one group found nothing, the others are not looked for at every further host."""
     nodes = list(hosts(50, gpus=2, units=10**5).nodes)
     # hosts that are not alike
@@ -229,14 +229,14 @@ def test_a_group_that_fits_nowhere_is_looked_for_first():
     assert len(looked_at) < 10 * 50
 
 
-def test_looking_at_many_devices_is_work():
+def test_examining_many_devices_counts_as_work():
     """The first candidate takes more steps where each group has more devices to choose from."""
     request = CandidateRequest(distinct(20))
     few, many = (spend(hosts(1, gpus, units=1000), request, limit=1) for gpus in (4, 64))
     assert many > few + 20 * 60 // Work.PARTS
 
 
-def test_telling_hosts_apart_for_many_groups_is_work():
+def test_comparing_hosts_for_many_groups_counts_as_work():
     """Hosts that differ in what they have left are compared by all groups if not every amount fits."""
     inventories = [Inventory(1000 + number, min_unit=500) for number in range(100)]
     stocks = [{"VGPU": Stock(inventory)} for inventory in inventories]
@@ -244,7 +244,7 @@ def test_telling_hosts_apart_for_many_groups_is_work():
     assert spend(Snapshot(nodes), CandidateRequest(distinct(40))) > 300
 
 
-def test_many_ties_are_work():
+def test_many_ties_count_as_work():
     """Each match that is tried is compared with all of them."""
     snapshot = hosts(1, gpus=8)
     suffixes = [str(number) for number in range(1, 6)]
@@ -256,7 +256,7 @@ def test_many_ties_are_work():
     assert often > 2 * once
 
 
-def test_many_groups_on_lone_hosts_are_work():
+def test_many_groups_on_lone_hosts_count_as_work():
     """A search that compares a hundred amounts with the units of each of many hosts ends."""
     stock = Stock(Inventory(10**6, step_size=2))
     snapshot = Snapshot([Node(id_, f"host{id_}", None, id_, {"VGPU": stock}) for id_ in range(1000)])

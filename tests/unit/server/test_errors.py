@@ -41,14 +41,14 @@ def find_classes(base=errors.PlacementError):
 CLASSES = find_classes()
 
 
-def test_the_picture_has_every_class():
-    """The docstring draws each class once, and nothing else."""
+def test_the_docstring_lists_every_class():
+    """The tree in the docstring has each class once, and no other name."""
     assert sorted(PICTURE) == sorted(class_.__name__ for class_ in CLASSES)
 
 
 @pytest.mark.parametrize("class_", CLASSES[1:], ids=lambda class_: class_.__name__)
-def test_the_picture_has_the_class_in_its_place(class_):
-    """A class hangs below its base."""
+def test_the_docstring_shows_each_class_below_its_base(class_):
+    """A class is a child of its base."""
     assert PICTURE[class_.__name__][0] == class_.__base__.__name__
 
 
@@ -63,8 +63,8 @@ def find_remark(name, pattern):
 
 
 @pytest.mark.parametrize("class_", CLASSES[1:], ids=lambda class_: class_.__name__)
-def test_the_picture_tells_the_answer(class_):
-    """Status, code and whether "vary" is sent are as drawn; `HTTPError` decides when it is raised."""
+def test_the_docstring_shows_the_answer_of_each_class(class_):
+    """Status, code and "vary" are as described; `HTTPError` sets its status when it is raised."""
     name = class_.__name__
     if class_ is errors.HTTPError:
         assert PICTURE[name][1] == "as it says"
@@ -81,12 +81,12 @@ def test_a_class_has_a_status_that_can_be_answered(class_):
     assert class_.status in http.webob.exc.status_map
 
 
-def test_retry_is_no_answer():
-    """What only the database layer may see is no error that a client could."""
+def test_retry_is_not_a_placement_error():
+    """An error for the database layer only must not be one that clients can receive."""
     assert not issubclass(errors.Retry, errors.PlacementError)
 
 
-def test_answering_takes_the_first_that_fits():
+def test_answering_uses_the_first_matching_answer():
     """An error is answered by the first answer that names its class or a base of it."""
     answers = (
         Answer(errors.ProviderNotFound, 400, "{error} in {place}"),
@@ -101,8 +101,8 @@ def test_answering_takes_the_first_that_fits():
     assert (caught.value.status, caught.value.code) == (410, codes.PROVIDER_NOT_FOUND)
 
 
-def test_answering_leaves_the_rest_alone():
-    """An error that no answer fits, and one that is decided already, pass as they are."""
+def test_answering_passes_other_errors_on():
+    """An error without a matching answer, or with an answer already, is not changed."""
     with pytest.raises(errors.Conflict), answering(Answer(errors.NotFound, 410, "gone")):
         raise errors.Conflict("x")
     decided = errors.HTTPError(418, "teapot")

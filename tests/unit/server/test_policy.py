@@ -56,8 +56,8 @@ def rules(monkeypatch, tmp_path):
 
 
 @pytest.mark.usefixtures("hasty")
-def test_nobody_is_refused_because_rules_are_being_read(rules):
-    """Threads that ask all the time, while the file changes all the time in what is of no concern to them."""
+def test_no_request_is_refused_while_rules_are_read(rules):
+    """Threads ask continuously while unrelated parts of the file change."""
     rules.write('"placement:usages": "@"\n')
     refused = []
     ended = threading.Event()
@@ -114,8 +114,8 @@ def test_nothing_is_allowed_before_all_files_could_be_read(rules):
             rules.allows(NOBODY)
 
 
-def test_a_file_that_goes_and_comes_back_is_read_again(rules):
-    """Though it is as old as it was."""
+def test_a_restored_policy_file_is_read_again(rules):
+    """The file is read although its time is the old one."""
     rules.write(f'"{RULE}": "@"\n')
     assert rules.allows(NOBODY)
     away = rules.path.rename(rules.path.with_suffix(".away"))

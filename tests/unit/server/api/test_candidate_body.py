@@ -22,7 +22,7 @@ VERSIONS = [
 
 @settings(max_examples=300)
 @given(clouds(), requests(), st.sampled_from(VERSIONS))
-def test_what_is_shared_by_like_trees_changes_no_answer(nodes, request, version):
+def test_sharing_texts_between_equivalent_trees_does_not_change_answers(nodes, request, version):
     """Patterns with UUIDs filled in, and lone hosts, are as candidates written out."""
     # one without resources is refused before it is searched for
     assume(request.totals)

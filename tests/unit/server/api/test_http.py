@@ -64,7 +64,7 @@ def test_json_is_read(data):
         (b"[" * 100_000, "Malformed JSON: "),
     ],
 )
-def test_what_is_no_json_is_refused(body, complaint):
+def test_malformed_json_is_refused(body, complaint):
     """The complaint says where it went wrong."""
     assert read_in_vain(body).startswith(complaint)
 
@@ -80,7 +80,7 @@ def test_an_integer_that_a_float_can_be_is_read(number):
     assert read(str(number).encode()) == number
 
 
-def test_of_a_repeated_key_the_last_value_counts():
+def test_the_last_value_of_a_repeated_key_is_used():
     """As it does in openstack-placement."""
     assert read(b'{"name": "a", "name": "b"}', NAMED) == {"name": "b"}
 
@@ -113,7 +113,7 @@ class Broken:
 
 
 @pytest.mark.parametrize("exists", [True, False])
-def test_what_a_bad_body_is_about_is_looked_for_first(exists):
+def test_a_missing_object_is_reported_before_an_invalid_body(exists):
     """If it does not exist, that is the answer; a good body looks for nothing."""
 
     def load():
@@ -139,7 +139,7 @@ def test_a_uuid_in_a_body_may_lack_dashes_but_not_in_a_query():
 
 
 @pytest.mark.parametrize("name", ["ABC\n", "\nABC", "abc"])
-def test_a_pattern_is_about_the_whole_text(name):
+def test_a_pattern_does_not_match_before_a_final_newline(name):
     """JSON Schema's "$" is the end, though Python's lets a newline follow."""
     with pytest.raises(errors.HTTPError) as caught:
         http.check(name, {"type": "string", "pattern": "^[A-Z]+$"})
@@ -160,7 +160,7 @@ class Compared(dict):
         return super().__len__()
 
 
-def test_items_are_not_compared_each_with_each():
+def test_unique_items_are_checked_in_linear_time():
     """Those that cannot be sorted neither."""
     http.check([Compared(number=number) for number in range(300)], UNIQUE)
     assert Compared.looks < 3000
@@ -174,8 +174,8 @@ def test_items_are_not_compared_each_with_each():
         ([{"a": 1, "b": [2]}, 3, {"b": [2], "a": 1}], False),
     ],
 )
-def test_items_are_equal_as_json_is(items, unique):
-    """A truth is no number, and objects have no order."""
+def test_items_are_compared_as_json_values(items, unique):
+    """A boolean does not equal a number, and the order of properties does not matter."""
     assert jsonschema.Draft202012Validator(UNIQUE).is_valid(items) == unique
     if unique:
         http.check(items, UNIQUE)
@@ -184,8 +184,8 @@ def test_items_are_equal_as_json_is(items, unique):
             http.check(items, UNIQUE)
 
 
-def test_of_a_repeated_parameter_the_last_value_counts():
-    """All values can be had, too."""
+def test_the_last_value_of_a_repeated_parameter_is_used():
+    """All values are available as well."""
     request = make_request(query="a=1&b=2&a=3")
     assert request.query(ANYTHING) == {"a": "3", "b": "2"}
     assert request.values("a") == ["1", "3"]
@@ -283,8 +283,8 @@ def test_markup_is_taken_out_as_webob_does(text):
     assert http.strip_tags(text) == webob.exc.strip_tags(text)
 
 
-def test_the_ends_of_a_long_message_are_told():
-    """Neither what is quoted first nor what is quoted last keeps the fault from being read."""
+def test_a_long_message_keeps_its_beginning_and_end():
+    """A long quotation at the beginning or end does not hide the error."""
     complaint = read_in_vain(json.dumps({"name": "x" * 9000}).encode(), NAMED)
     assert "xxx' is too long\n\nFailed validating 'maxLength'" in complaint
     told = answer(errors.HTTPError(400, complaint)).json["errors"][0]["detail"]
@@ -293,20 +293,20 @@ def test_the_ends_of_a_long_message_are_told():
 
 
 @pytest.mark.parametrize("tag", ["<", "<br"])
-def test_markup_that_never_ends_is_looked_at_once(tag):
-    """Were the rest of the text searched behind each bracket, this would take hours."""
+def test_unclosed_markup_is_searched_in_linear_time(tag):
+    """Searching the rest of the text after each bracket would take hours."""
     text = "<b>" + tag * 1_000_000
     assert http.strip_tags(text) == text[3:]
 
 
-def test_a_client_that_may_try_again_is_told_when():
-    """503 comes with retry-after."""
+def test_a_503_has_a_retry_after_header():
+    """A client that may try again is told when."""
     response = answer(errors.TooMuchContention())
     assert (response.status_int, response.headers["retry-after"]) == (503, "1")
 
 
-def test_a_refused_version_tells_which_there_are():
-    """406 before a microversion was agreed on; not afterwards."""
+def test_a_406_lists_the_supported_versions():
+    """The list is in a 406 before a microversion is negotiated, and not afterwards."""
     before = answer(errors.HTTPError(406, "no")).json["errors"][0]
     assert (before["min_version"], before["max_version"]) == ("1.0", "1.39")
     assert "min_version" not in answer(errors.HTTPError(406, "no"), (1, 39)).json["errors"][0]

@@ -16,7 +16,7 @@ def render(view, base):
 
 
 def test_links_begin_with_the_path_of_the_request():
-    """Whatever paths others came by, and whatever changed meanwhile."""
+    """Links have the path of their request, regardless of earlier requests and changes."""
     view = Snapshot([Node(1, "uuid", None, 1)])
     for base in ("/a", "/b", "/a"):
         view = view.replace([Node(1, "uuid", None, 1, name=base)])
@@ -24,8 +24,8 @@ def test_links_begin_with_the_path_of_the_request():
         assert (provider["name"], provider["links"][0]["href"]) == (base, f"{base}/uuid")
 
 
-def test_paths_that_clients_make_up_are_not_kept():
-    """Ten of them take no more memory than one."""
+def test_texts_are_kept_for_one_path_only():
+    """Requests with ten different paths use no more memory than those with one."""
     view = Snapshot([Node(id_, f"uuid{id_}", None, id_) for id_ in range(1000)])
     tracemalloc.start()
     try:

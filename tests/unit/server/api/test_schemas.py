@@ -35,8 +35,8 @@ def find_schemas():
 
 
 @pytest.mark.parametrize("schema", list(find_schemas()))
-def test_a_schema_is_one(schema):
-    """JSON Schema itself has nothing against it, and it can be written as JSON."""
+def test_every_schema_is_a_valid_json_schema(schema):
+    """Each schema is valid JSON Schema and can be serialized as JSON."""
     jsonschema.Draft202012Validator.check_schema(schema)
     assert json.loads(json.dumps(schema)) == schema
 
@@ -120,8 +120,8 @@ ACCEPTED = [
 
 
 @pytest.mark.parametrize(("schema", "data"), ACCEPTED)
-def test_what_is_good_is_accepted(schema, data):
-    """Up to the edge of what is allowed."""
+def test_valid_bodies_are_accepted(schema, data):
+    """Values up to the limits of each schema are accepted."""
     http.check(data, schema)
 
 
@@ -160,8 +160,8 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("schema", "data", "complaint"), REFUSED)
-def test_what_is_bad_is_refused(schema, data, complaint):
-    """From just beyond the edge on, with the reason."""
+def test_invalid_bodies_are_refused(schema, data, complaint):
+    """Values just beyond the limits are refused, with the reason."""
     with pytest.raises(errors.HTTPError) as caught:
         http.check(data, schema)
     assert complaint in caught.value.message

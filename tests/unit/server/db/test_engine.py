@@ -66,15 +66,15 @@ class Losing:
 
 @pytest.mark.parametrize("error", [errors.Retry(), db_exc.DBDeadlock()])
 def test_a_lost_race_repeats_the_whole_transaction(open_database, error):
-    """What a lost attempt wrote is undone before the next one starts from the beginning."""
+    """The writes of a lost attempt are rolled back before the next one starts."""
     database = open_database()
     assert database.write(Losing(3, error), "attempt") == 4
     assert database.read(read_all) == ["attempt 4"]
 
 
 @pytest.mark.parametrize("attempts", [1, 3])
-def test_races_are_lost_a_bounded_number_of_times(open_database, attempts):
-    """Then the client is told to try later, and nothing was written."""
+def test_the_number_of_attempts_is_limited(open_database, attempts):
+    """After the last attempt the client is told to try later, and nothing is written."""
     database = open_database(attempts=attempts)
     losing = Losing(100, errors.Retry())
     with pytest.raises(errors.TooMuchContention):
@@ -84,8 +84,8 @@ def test_races_are_lost_a_bounded_number_of_times(open_database, attempts):
 
 
 @pytest.mark.parametrize("error", [errors.Conflict("no"), ValueError("no")])
-def test_any_other_error_undoes_and_is_not_repeated(open_database, error):
-    """What is wrong now will be wrong next time."""
+def test_any_other_error_rolls_back_without_a_retry(open_database, error):
+    """Other errors would occur again."""
     database = open_database()
     losing = Losing(1, error)
     with pytest.raises(type(error)):
@@ -94,8 +94,8 @@ def test_any_other_error_undoes_and_is_not_repeated(open_database, error):
     assert database.read(read_all) == []
 
 
-def test_a_duplicate_is_told_by_its_name(open_database):
-    """The drivers' errors have one name, so that statements can tell them apart."""
+def test_a_duplicate_raises_the_same_class_for_all_drivers(open_database):
+    """Statements can distinguish duplicates from other errors."""
     database = open_database()
     database.write(add, "once")
     with pytest.raises(db_exc.DBDuplicateEntry):
@@ -103,7 +103,7 @@ def test_a_duplicate_is_told_by_its_name(open_database):
 
 
 def test_a_read_sees_one_state(open_database):
-    """What is committed while a read goes on is not part of it."""
+    """A commit during a read is not visible to the read."""
     database, other = open_database(), open_database()
 
     def read_twice(connection):
@@ -181,8 +181,8 @@ def test_a_writer_that_waited_too_long_is_told_to_try_later(open_database, monke
     assert database.read(read_all) == []
 
 
-def test_a_database_in_memory_is_one_for_all_threads():
-    """Readers and writers take turns on the one connection that has it."""
+def test_threads_share_a_database_in_memory():
+    """Readers and writers use its only connection in turns."""
     database = Database("sqlite://")
     metadata.create_all(database.engine)
 
@@ -199,8 +199,8 @@ def test_a_database_in_memory_is_one_for_all_threads():
     database.dispose()
 
 
-def test_a_database_in_memory_is_one_by_itself():
-    """Two of them have nothing in common."""
+def test_databases_in_memory_are_separate():
+    """Two databases in memory share no data."""
     database, other = Database("sqlite:///:memory:"), Database("sqlite:///:memory:")
     metadata.create_all(database.engine)
     with pytest.raises(errors.SchemaUnfit):
@@ -249,8 +249,8 @@ UNREACHABLE = [
 
 
 @pytest.mark.parametrize(("url", "driver"), UNREACHABLE)
-def test_a_database_that_is_not_there_is_told_as_such(url, driver):
-    """Neither reading nor writing fails with what a driver says."""
+def test_an_unreachable_database_raises_database_unavailable(url, driver):
+    """Neither reading nor writing raises an error of the driver."""
     pytest.importorskip(driver)
     database = Database(url)
     with pytest.raises(errors.DatabaseUnavailable):

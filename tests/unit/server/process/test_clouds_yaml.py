@@ -45,7 +45,7 @@ def test_entry_is_added(text):
 
 
 @pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS.keys())
-def test_merging_twice_is_merging_once(text):
+def test_merging_twice_leaves_one_entry(text):
     """A server that is started again leaves one entry, with its new address."""
     merged = clouds_yaml.merge(clouds_yaml.merge(text, "http://127.0.0.1:1"), URL)
     assert merged == clouds_yaml.merge(text, URL)

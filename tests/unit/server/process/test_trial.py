@@ -11,15 +11,15 @@ from osc_placement.server.process.trial import find_failure
 pytestmark = pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 
 
-def test_what_succeeds_has_no_failure_and_no_effect():
-    """It is done elsewhere."""
+def test_a_successful_trial_changes_nothing_here():
+    """The operation runs in another process."""
     done = []
     assert find_failure(lambda: done.append(1), 30) is None
     assert done == []
 
 
-def test_a_failure_is_told():
-    """In its own words, or by its kind if it has none."""
+def test_a_failed_trial_returns_the_reason():
+    """The reason is the message of the error, or its class without a message."""
 
     def fail(*given):
         raise ValueError(*given)
@@ -28,8 +28,8 @@ def test_a_failure_is_told():
     assert find_failure(fail, 30) == "ValueError"
 
 
-def test_what_hangs_is_given_up():
-    """After the seconds that were given."""
+def test_a_trial_that_hangs_is_ended():
+    """It ends after the given number of seconds."""
     begun = time.monotonic()
     failure = find_failure(lambda: time.sleep(30), 1)
     assert failure == "The database has not answered for 1 seconds"
