@@ -63,8 +63,8 @@ def test_generations_move_on_the_providers_that_are_given_back(database, make_pr
 
 
 @pytest.mark.parametrize("end", ["claim", "delete"])
-def test_a_consumer_that_holds_nothing_is_forgotten(database, make_provider, claim, end):
-    """Its row goes with its last allocation."""
+def test_a_consumer_without_allocations_is_deleted(database, make_provider, claim, end):
+    """Its row is deleted with its last allocation."""
     consumer = claim({make_provider(VCPU=8).uuid: 1})
     assert database.read(load_consumer, consumer).generation == 1
     if end == "claim":
@@ -74,8 +74,8 @@ def test_a_consumer_that_holds_nothing_is_forgotten(database, make_provider, cla
     assert database.read(load_consumer, consumer) is None
 
 
-def test_a_claim_of_nothing_for_nobody_leaves_nothing(database, claim):
-    """A consumer that never held anything is not made."""
+def test_an_empty_claim_creates_no_consumer(database, claim):
+    """A consumer that never had allocations is not created."""
     assert database.read(load_consumer, claim({})) is None
 
 

@@ -58,8 +58,8 @@ def used(current, item):
 
 # the others never give an id again
 @pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
-def test_a_provider_in_the_place_of_another_is_another(database, current, make_provider):
-    """SQLite gives ids again; openstack-placement may make the same provider anew with other inventory."""
+def test_a_provider_that_replaces_another_is_noticed(database, current, make_provider):
+    """SQLite uses ids again, and openstack-placement may create a deleted provider again."""
     item = make_provider(VCPU=4)
     assert current.get().snapshot.node(item.id).stocks["VCPU"].inventory.total == 4
 
@@ -234,8 +234,8 @@ def test_sums_of_the_largest_numbers_overflow_nowhere(make_database):
     database.dispose()
 
 
-def test_an_inventory_of_a_class_that_is_gone_hinders_nobody(database, current, make_provider):
-    """Nothing keeps openstack-placement from deleting a class while somebody makes inventory of it."""
+def test_an_inventory_of_a_deleted_class_is_ignored(database, current, make_provider):
+    """Nothing prevents openstack-placement from deleting a class while inventory of it is created."""
     item = make_provider(VCPU=4)
 
     def store(conn):
@@ -297,8 +297,8 @@ def move_a_consumer(conn, uuid_, target):
     )
 
 
-def test_what_other_programs_do_is_seen(database, current, make_provider):
-    """Usage that goes from a provider whose generation stays is noticed, between writes of ours as well."""
+def test_changes_by_other_programs_are_noticed(database, current, make_provider):
+    """Usage removed from a provider whose generation stays is noticed, also between our own writes."""
     one, two = make_provider(VCPU=10), make_provider(VCPU=10)
     consumers = [claim(database, one) for _ in range(3)]
     assert used(current, one) == 3
@@ -373,8 +373,8 @@ def give_trait_elsewhere(database, item, name):
 
 
 @pytest.mark.parametrize("give", [give_trait, give_trait_elsewhere])
-def test_what_comes_between_two_claims_is_seen(database, current, make_provider, give):
-    """Claims leave all but the usage as it is, and do not hide what others change."""
+def test_changes_between_two_claims_are_noticed(database, current, make_provider, give):
+    """Our own claims do not hide the changes of other programs."""
     item = make_provider(VCPU=4)
     current.get()
     claim(database, item)
@@ -418,8 +418,8 @@ def test_changes_that_move_no_generation_are_seen(database, current, make_provid
     assert f"{name}_" in current.get().snapshot.node(item.id).stocks
 
 
-def test_a_worker_that_finds_no_count_sees_all_the_same(database, make_provider):
-    """Without the table of our own, usage is read for all providers."""
+def test_changes_are_noticed_without_our_own_tables(database, make_provider):
+    """Without them, usage is read for all providers."""
     other = Database(database.url)
     bare = Current(other)
     item = make_provider(VCPU=10)
@@ -431,8 +431,8 @@ def test_a_worker_that_finds_no_count_sees_all_the_same(database, make_provider)
     other.dispose()
 
 
-def test_what_was_loaded_stands_while_nothing_is_written(backend, database, current, make_provider):
-    """A second look at a database that nobody writes to reads nothing of it, and gives the same object."""
+def test_a_check_without_writes_returns_the_same_snapshot(backend, database, current, make_provider):
+    """A second check reads no data and returns the same object."""
     make_provider(VCPU=1)
     first = current.get()
     assert current.get() is first
@@ -448,8 +448,8 @@ def database_is_left_alone(current: Current) -> bool:
     return current._marker is marker
 
 
-def test_reading_does_not_make_the_next_look_needed(database, current, make_provider):
-    """Nor that of others; what other tests write to other databases is why it may take a moment."""
+def test_reading_does_not_change_the_marker(database, current, make_provider):
+    """Tests on other databases of the server may change it, so this may take a moment."""
     make_provider(VCPU=1)
     deadline = time.monotonic() + 30
     while not database_is_left_alone(current):
@@ -466,8 +466,8 @@ def test_counts_are_one_row_for_each_provider(database, make_provider):
     assert database.read(lambda conn: conn.scalars(count).all()) == [0]
 
 
-def test_a_snapshot_is_that_of_one_moment(database, current, make_provider):
-    """What was got stays as it was."""
+def test_a_snapshot_does_not_change_later(database, current, make_provider):
+    """A snapshot that a caller holds stays the same."""
     item = make_provider(VCPU=10)
     before = current.get().snapshot
     claim(database, item)

@@ -34,12 +34,12 @@ def replace(database, subject, **totals):
     return {item.resource_class: item.inventory.total for item in stored}, modified
 
 
-def test_only_what_differs_is_written(database, subject):
-    """An inventory that is put as it was has not been modified."""
+def test_only_changed_inventories_are_written(database, subject):
+    """An inventory with the same values keeps its time of modification."""
     assert replace(database, subject, VCPU=9, DISK_GB=8) == ({"VCPU": 9, "DISK_GB": 8}, {"VCPU"})
 
 
-def test_putting_the_same_is_a_modification(database, subject):
-    """The generation moves, so the answer does, and its time of modification with it."""
+def test_putting_the_same_inventories_is_a_modification(database, subject):
+    """The generation in the answer is incremented, and with it the time of modification changes."""
     everything = {"VCPU": 8, "DISK_GB": 8}
     assert replace(database, subject, **everything) == (everything, everything.keys())

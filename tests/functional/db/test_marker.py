@@ -48,7 +48,7 @@ def test_every_commit_changes_the_marker(database, watching, name, write):
 
 @pytest.mark.parametrize("write", WRITES)
 def test_the_commit_itself_changes_the_marker(database, watching, name, write):
-    """It is not enough that the write does, which may be before the marker is read."""
+    """A change by the write alone is not sufficient, as the marker may be read after it."""
     engine = sa.create_engine(database.url)
     with engine.connect() as writing:
         writing.execute(WRITES[write](name))

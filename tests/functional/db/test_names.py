@@ -55,16 +55,16 @@ def test_names_of_a_newer_installation_stay(database):
     assert "HW_FROM_THE_FUTURE" in database.read(load_names, tables.traits)
 
 
-def test_what_is_mentioned_comes_to_exist_once(database):
-    """The second mention finds what the first made."""
+def test_new_names_are_created_once(database):
+    """The second use finds the rows that the first created."""
     wanted = [make_name(), make_name()]
     made = names.ensure(database, tables.projects, "external_id", wanted)
     assert set(made) == set(wanted)
     assert names.ensure(database, tables.projects, "external_id", wanted) == made
 
 
-def test_names_that_the_database_takes_for_one_are_one(database, backend):
-    """MariaDB does not tell "blue" from "BLUE"; mentioning both works there as well."""
+def test_names_that_the_database_treats_as_equal_share_a_row(database, backend):
+    """MariaDB treats "blue" and "BLUE" as equal; using both works there as well."""
     name = make_name()
     both = {name, name.lower()}
     together = names.ensure(database, tables.projects, "external_id", both)
@@ -104,8 +104,8 @@ def test_a_class_may_be_kept_while_it_exists(database):
         database.write(names.keep_class_ids, [name])
 
 
-def test_a_class_that_became_another_is_not_kept(database):
-    """An id may be another class's by the time it is locked: then the transaction starts anew."""
+def test_a_class_renamed_before_the_lock_restarts_the_transaction(database):
+    """Another class may have the id when it is locked."""
     name = make_name("CUSTOM_")
     database.write(resource_class.create, name)
     found = {name: database.read(resource_class.load, name).id}

@@ -118,16 +118,16 @@ def test_locking_a_provider_that_is_gone_starts_over(database, make_provider):
         database.write(lock)
 
 
-def test_both_name_and_uuid_taken_is_told_as_the_uuid(database, make_provider):
-    """By different providers, in whatever order they are found."""
+def test_a_duplicate_uuid_is_reported_before_a_duplicate_name(database, make_provider):
+    """The UUID and the name belong to different providers, found in any order."""
     one, two = make_provider(), make_provider()
     for first, second in ((one, two), (two, one)):
         with pytest.raises(errors.DuplicateProvider, match=f"uuid: {first.uuid}"):
             database.write(provider.create, uuid=first.uuid, name=second.name)
 
 
-def test_deleting_leaves_nothing_behind(database, make_provider):
-    """Inventories and associations go with the provider."""
+def test_deleting_removes_inventories_and_associations(database, make_provider):
+    """They are deleted together with the provider."""
     subject = make_provider(VCPU=1)
 
     def associate(connection):
@@ -157,8 +157,8 @@ def test_deleting_leaves_nothing_behind(database, make_provider):
     assert database.read(count) == [0, 0, 0]
 
 
-def test_a_value_without_a_place_is_told_as_such(database, backend):
-    """What is too long for a column is the client's fault, where the database says so; SQLite has room."""
+def test_a_value_too_long_for_a_column_is_refused_as_invalid(database, backend):
+    """This holds for databases that report it; SQLite stores values of any length."""
     create = {"uuid": "x" * 40, "name": str(uuid.uuid4())}
     if backend == "sqlite":
         database.write(provider.create, **create)
@@ -185,8 +185,8 @@ def exhaust(connection, table, uuid_):
     ],
     ids=("inventories", "traits", "aggregates"),
 )
-def test_a_provider_at_the_end_of_generations_is_told_as_such(database, backend, make_provider, change):
-    """It is no fault of the request, and nobody should try again; SQLite counts on."""
+def test_the_largest_generation_is_reported_as_exhausted(database, backend, make_provider, change):
+    """Clients must not retry; SQLite has no such limit."""
     subject = make_provider(VCPU=8)
     database.write(exhaust, providers, subject.uuid)
     if backend == "sqlite":

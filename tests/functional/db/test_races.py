@@ -172,8 +172,8 @@ MENTIONS = [
 
 
 @pytest.mark.parametrize(("table", "column"), MENTIONS, ids=lambda value: str(value))
-def test_what_many_mention_first_comes_to_exist_once(database, table, column):
-    """All get the same ids, in whatever order they name them."""
+def test_names_that_many_use_first_are_created_once(database, table, column):
+    """All get the same ids, regardless of the order of the names."""
     wanted = [str(uuid.uuid4()) for _ in range(3)]
     orders = (wanted, wanted[::-1])
     results = race(
@@ -187,7 +187,7 @@ def test_what_many_mention_first_comes_to_exist_once(database, table, column):
     assert database.read(count, table.c[column], wanted[0]) == 1
 
 
-def test_a_trait_that_many_create_is_new_to_one(database):
+def test_of_many_creators_of_a_trait_one_creates_it(database):
     """The others find it."""
     name = f"CUSTOM_{uuid.uuid4().hex.upper()}"
     results = race(*(lambda: database.write(trait.ensure, name) for _ in range(16)))
@@ -195,7 +195,7 @@ def test_a_trait_that_many_create_is_new_to_one(database):
     assert len({found.id for found, _ in results}) == 1
 
 
-def test_a_class_that_many_create_is_new_to_one(database):
+def test_of_many_creators_of_a_class_one_creates_it(database):
     """The others find it."""
     name = f"CUSTOM_{uuid.uuid4().hex.upper()}"
     results = race(*(lambda: database.write(resource_class.ensure, name) for _ in range(16)))

@@ -162,7 +162,7 @@ class TestOfAnySize:
         assert count(usage.by_consumer_type, "project", None, "all") == 2
 
 
-def test_names_that_are_known_take_one_look(database):
+def test_known_names_take_one_statement(database):
     """A project that exists costs no transaction that writes."""
     names.ensure(database, tables.projects, "external_id", ["known", "also known"])
     with counting() as statements:
@@ -170,7 +170,7 @@ def test_names_that_are_known_take_one_look(database):
     assert len(statements) == 1
 
 
-def test_single_things(count, make_provider):
+def test_single_objects(count, make_provider):
     """Operations on one thing, as a table."""
     subject = make_provider(VCPU=1)
     name = f"CUSTOM_{uuid.uuid4().hex.upper()}"

@@ -121,8 +121,8 @@ def probe(application):
     return webob.Request.blank("/-/readyz").get_response(application)
 
 
-def test_a_probe_that_hangs_keeps_no_other(database, monkeypatch):
-    """While one waits for the database, the next is told for how long, and soon."""
+def test_a_probe_that_hangs_does_not_delay_the_next(database, monkeypatch):
+    """While one waits for the database, the next is soon answered with the time of waiting."""
     application = deploy.make_application(make_conf(), database)
     monkeypatch.setattr(health_module, "PATIENCE", 0.05)
     entered, ended = threading.Event(), threading.Event()
@@ -189,8 +189,8 @@ def test_a_probe_tells_nothing_of_the_inside(database, monkeypatch, caplog):
 
 
 @pytest.mark.parametrize("path", ["/-/healthz", "/-/readyz"])
-def test_a_probe_is_no_more_than_that(database, path):
-    """Other methods are refused as everywhere, and so is a microversion that there is not."""
+def test_a_probe_refuses_other_methods_and_versions(database, path):
+    """Other methods and unknown microversions are refused as for other paths."""
     application = deploy.make_application(make_conf(), database)
     assert webob.Request.blank(path, method="POST").get_response(application).status_int == 405
     request = webob.Request.blank(path, headers={"OpenStack-API-Version": "placement 9.99"})

@@ -56,8 +56,8 @@ def scrape(url, headers=ADMIN):
 
 
 @pytest.mark.parametrize("way", ["serve", "gunicorn", "uwsgi"])
-def test_whoever_is_asked_tells_what_all_processes_did(way, tmp_path):
-    """Requests over connections of their own reach several processes; every scrape has them all."""
+def test_every_process_reports_the_numbers_of_all(way, tmp_path):
+    """Requests on separate connections reach several processes, and every scrape includes them all."""
     connection = f"sqlite:///{tmp_path}/placement.db\nsync_on_startup = true"
     write_conf(tmp_path, connection)
     with serving(way, tmp_path, PROMETHEUS_MULTIPROC_DIR=str(tmp_path / "metrics")) as url:
@@ -87,8 +87,8 @@ def test_the_directory_goes_with_the_server(tmp_path):
     assert not directory.exists()
 
 
-def test_processes_that_count_for_themselves_say_so(tmp_path):
-    """A number of one of several processes, which may be of another one next time, is none."""
+def test_separate_counts_of_several_processes_are_refused(tmp_path):
+    """A number of one of several processes would be useless, because the next scrape may reach another."""
     write_conf(tmp_path, f"sqlite:///{tmp_path}/placement.db\nsync_on_startup = true")
     with containers.serving(tmp_path) as (url, _):
         answer = requests.get(f"{url}/-/metrics", headers=ADMIN, timeout=30)
@@ -96,8 +96,8 @@ def test_processes_that_count_for_themselves_say_so(tmp_path):
     assert "PROMETHEUS_MULTIPROC_DIR" in answer.json()["errors"][0]["detail"]
 
 
-def test_a_directory_that_is_none_is_named(tmp_path):
-    """The server does not start, and says in one line why."""
+def test_an_unusable_directory_is_refused_at_start(tmp_path):
+    """The server does not start, and gives the reason in one line."""
     (tmp_path / "file").touch()
     environment = servers.make_environment(PROMETHEUS_MULTIPROC_DIR="file/metrics")
     command = [*servers.make_command(), "serve", "--port", "0"]
@@ -262,8 +262,8 @@ def test_every_series_is_documented(make_application):
     assert told - {"none"} == families
 
 
-def test_a_capacity_without_end_is_one(database, make_application):
-    """A ratio beyond reason, which somebody else wrote, makes no text that cannot be read."""
+def test_a_huge_capacity_is_reported_as_infinite(database, make_application):
+    """A huge ratio, written by another program, must not make the text invalid."""
     application = make_application()
     make_host(application, "one")
     boast = sa.update(tables.inventories).values(allocation_ratio=1e308)
@@ -308,8 +308,8 @@ def test_conflicts_of_many_changes_are_counted_one_by_one(make_application):
     assert read(application).get("conflicts_total", code="placement.concurrent_update") == 2
 
 
-def test_each_kind_of_database_is_told_of(server):
-    """Readiness, the cloud and the connections, under the server itself."""
+def test_metrics_of_every_kind_of_database(server):
+    """Readiness, the cloud and the connections are reported by the server itself."""
     assert requests.get(f"{server.url}/-/readyz", timeout=30).json() == {"status": "ready"}
     created = requests.post(
         f"{server.url}/resource_providers", json={"name": str(uuid.uuid4())}, headers=ADMIN, timeout=30
@@ -384,8 +384,8 @@ def test_a_scrape_takes_a_token_unless_told_otherwise(make_application):
     assert webob.Request.blank("/traits").get_response(public).status_int == 401
 
 
-def test_without_the_database_there_is_what_was_counted():
-    """Monitoring goes on, and learns that the database does not answer."""
+def test_counters_are_reported_without_the_database():
+    """Monitoring continues, and learns that the database does not answer."""
     database = Database("mysql+pymysql://nobody@127.0.0.1:1/placement")
     conf = make_conf()
     conf.set_override("auth_strategy", "noauth2", group="api")

@@ -107,8 +107,8 @@ def test_a_proxy_in_front_is_not_believed_otherwise(make_application):
     assert answer.headers["location"] == f"http://localhost/resource_providers/{answer.json['uuid']}"
 
 
-def test_what_authentication_stumbles_over_is_not_told(make_application, monkeypatch):
-    """An error in front of the handlers is a 500 with the id of the request, and logged."""
+def test_errors_in_authentication_show_no_internals(make_application, monkeypatch):
+    """An error before the handlers is a 500 with the id of the request, and is logged."""
 
     def fail(*arguments):
         raise RuntimeError("secret")

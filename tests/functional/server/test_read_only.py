@@ -226,8 +226,8 @@ def test_a_file_that_another_program_made_is_read_without_switching_its_journal(
         assert send(application, "PUT", "/traits/CUSTOM_NEW").status_int == 503
 
 
-def test_tables_of_our_own_are_no_condition(tmp_path, send, caplog):
-    """A database that openstack-placement made, and that takes no changes, is read without them."""
+def test_a_read_only_database_needs_no_tables_of_our_own(tmp_path, send, caplog):
+    """A database made by openstack-placement that accepts no changes is read without them."""
     path = tmp_path / "placement.db"
     fill(f"sqlite:///{path}", send)
     with contextlib.closing(sqlite3.connect(path)) as connection:

@@ -78,8 +78,8 @@ def test_hangup_reads_policy_and_log_levels_again(way, tmp_path):
 
 @pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGTERM], ids=lambda number: number.name)
 @pytest.mark.parametrize("way", ["serve", "gunicorn"])
-def test_what_is_under_way_is_answered(way, number, tmp_path):
-    """A request whose body has not arrived when the signal does is answered, and what it wrote is there."""
+def test_a_request_in_progress_is_answered_after_a_hangup(way, number, tmp_path):
+    """A request whose body arrives after the signal is answered, and its changes are stored."""
     write_conf(tmp_path)
     with serving(way, tmp_path) as (url, process, _):
         assert get(url) == 200

@@ -294,8 +294,8 @@ def test_what_is_no_request_is_refused_at_once(tmp_path):
                 await_closed(sock)
 
 
-def test_one_address_has_so_many_connections(tmp_path):
-    """What it has beyond them is closed, the longest idle first; others and proxies do not notice."""
+def test_connections_of_one_address_are_limited(tmp_path):
+    """Further ones close its longest idle one; other addresses and proxies are not affected."""
     arguments = ("--workers", 1, "--connections-per-address", 5, "--proxy", "127.0.0.3")
     with servers.running(tmp_path, *arguments) as server, contextlib.ExitStack() as opened:
         kept = opened.enter_context(connect(server, "127.0.0.2"))
@@ -339,8 +339,8 @@ def test_the_greediest_address_makes_room_for_others(tmp_path):
         assert sum(map(is_closed, greedy)) >= 3
 
 
-def test_bytes_that_wait_are_bounded(tmp_path):
-    """Bodies that do not end: who has sent most loses connections, and another client is served."""
+def test_waiting_bytes_are_limited(tmp_path):
+    """If bodies do not end, the client that has sent most loses connections, and another one is served."""
     command = limited(BUFFERED=8 << 20)
     body = b"Content-Length: 60000000\r\n\r\n" + b"a" * (3 << 20)
     with (
@@ -359,8 +359,8 @@ def test_bytes_that_wait_are_bounded(tmp_path):
         assert requests.get(f"{server.url}/resource_providers", headers=TOKEN).status_code == 200
 
 
-def test_what_counts_as_one_client():
-    """An IPv4 address, however it is written, and a network of 64 bits."""
+def test_the_origin_of_a_client_address():
+    """The origin is an IPv4 address, however it is written, or a 64-bit network."""
     assert split_address("") == ("", "")
     assert split_address(("192.0.2.1", 5)) == ("192.0.2.1", "192.0.2.1")
     assert split_address(("::ffff:192.0.2.1", 5, 0, 0)) == ("192.0.2.1", "192.0.2.1")
