@@ -23,8 +23,8 @@ def _state(monkeypatch):
 
 @pytest.mark.usefixtures("_state")
 @pytest.mark.parametrize("kind", [sides.Ours, sides.Reference])
-def test_no_command_claims_what_is_not_so(kind, tmp_path):
-    """Pages of every status, cut answers and broken connections, before and after the effect."""
+def test_commands_report_no_wrong_outcome_after_faults(kind, tmp_path):
+    """The faults are error pages, cut answers and broken connections, before and after the effect."""
     if kind is sides.Reference:
         databases.require_reference()
     number = sum(1 for _ in scale.rounds(SHORT))
@@ -33,8 +33,8 @@ def test_no_command_claims_what_is_not_so(kind, tmp_path):
 
 
 @pytest.mark.usefixtures("_state")
-def test_no_migration_claims_what_is_not_so(tmp_path):
-    """The same of `placement-migrate`, whose nova is there all the time."""
+def test_migrations_report_no_wrong_outcome_after_faults(tmp_path):
+    """The same faults are injected for `placement-migrate`, whose nova works all the time."""
     number = sum(1 for _ in scale.rounds(SHORT_OF_MIGRATIONS))
     with faults.opened(sides.Ours, tmp_path, with_nova=True) as bench:
         assert faults.hunt(bench, random.Random(18), number, faults.MIGRATIONS) == []

@@ -67,8 +67,8 @@ def report(title, taken):
 
 @pytest.mark.parametrize("number", NUMBERS)
 @pytest.mark.parametrize("kind", hostile.KINDS)
-def test_who_keeps_connections_delays_nobody(server, kind, number, capsys):
-    """There are more of them than threads; a client in a hurry is answered as if they were not there."""
+def test_idle_connections_do_not_delay_other_clients(server, kind, number, capsys):
+    """There are more of them than threads, and another client is answered as fast as without them."""
     parts = urllib.parse.urlsplit(server.url)
     alone = be_in_a_hurry(server.url) if scale.is_long() else []
     with hostile.attacking(kind, number, parts.hostname, parts.port):

@@ -12,15 +12,15 @@ from tests import databases
 pytestmark = pytest.mark.usefixtures("database_url")
 
 
-def test_nobody_sees_anything_old(backend):
-    """Whatever three servers do to one database, and though connections are cut, a worker sees the truth."""
+def test_no_worker_answers_from_a_stale_snapshot(backend):
+    """Workers of three servers on one database stay up to date, although connections are cut."""
     databases.require_reference()
     # a process of its own: the reference leaves its marks on it
     assert " 0 stale" in run("staleness", backend, seconds=5)
 
 
-def test_who_is_told_of_a_commit_finds_it(backend):
-    """Whatever a worker looks at when others commit, it shows what was acknowledged before it was asked."""
+def test_an_acknowledged_commit_is_visible_to_every_worker(backend):
+    """A worker shows everything acknowledged before it was asked, whatever others commit meanwhile."""
     assert " 0 missing" in run("acknowledged", backend, seconds=2)
 
 

@@ -172,8 +172,8 @@ def set_total(client, provider, total):
             return answer
 
 
-def test_a_reshape_meets_claims(service, client, check):
-    """Inventory and allocations move to a child while others claim of both: each is here or there."""
+def test_a_reshape_during_claims_is_atomic(service, client, check):
+    """Inventory and allocations move to a child while others claim both: each is on one of the two."""
     for _ in scale.rounds(3):
         parent = make_provider(client, 24)
         child = make_provider(client, parent=parent)
