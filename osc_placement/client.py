@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The name by which programs import the client; the package itself uses `osc_placement.api.client`."""
+"""The public name of the client for programs; the package itself uses `osc_placement.api.client`."""
 
 from osc_placement.api.client import PlacementClient
 

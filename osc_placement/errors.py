@@ -1,25 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What can go wrong on the client's side, as one tree, and how a refusal of the server becomes one of it.
+"""The errors of the client's side, and how an error answer of the server becomes one of them.
 
     PlacementError                     exit status 1; an osc_lib CommandError
-    |- UsageError                      what was typed cannot be read; also a ValueError
-    |- VersionTooLow                   the API version in use lacks what was asked; also a ValueError
+    |- UsageError                      an argument cannot be read; also a ValueError
+    |- VersionTooLow                   the API version in use is too low for the arguments; also a ValueError
     |- NameNotFound                    no provider has the name that was given
     |- EndpointMissing                 the service catalog has no placement endpoint
     |- Unreachable                     no answer came: refused, reset, TLS failure
-    |  `- TimedOut                     or not in the time allowed
-    |- BadAnswer                       an answer came, but not placement's: a proxy's page, garbage, bad shape
-    |- Unconfirmed                     a page refuses a write, which says nothing of what placement did
+    |  `- TimedOut                     no answer came in the time allowed
+    |- BadAnswer                       an answer came, but not placement's: a proxy's page, garbage
+    |- Unconfirmed                     a page refuses a write; what placement did is unknown
     |  |- UnconfirmedUnauthorized      also Unauthorized
     |  `- UnconfirmedForbidden         also Forbidden
-    |- OutcomeUnknown                  one of these ended a command that writes
-    `- HttpError                       placement said no
+    |- OutcomeUnknown                  a command ended with one of these, maybe after a write
+    `- HttpError                       placement refused the request
        |- BadRequest 400  Unauthorized 401  Forbidden 403  NotFound 404  Conflict 409  OverLimit 413
        |                               each is also the osc_lib exception of that status
        |- NotAcceptable 406            the server does not speak the version that was sent
        `- ServerError 5xx
 
-No I/O happens here, and nothing here knows a URL of the API.
+This module does no I/O and knows no URL of the API.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ Document = dict[str, Any]
 
 _TAG = re.compile(r"<[^<>]*>")
 _TITLE = re.compile(r"<title[^<>]*>(.*?)</title>", re.IGNORECASE | re.DOTALL)
-#: how servers older than 1.23, which send no code, say that somebody else was faster
+#: the message with which servers older than 1.23, which send no code, report a concurrent update
 _CONCURRENT_UPDATE_TEXTS = (
     "generation conflict",
     "generation already changed",
@@ -47,11 +47,11 @@ _CONCURRENT_UPDATE_TEXTS = (
 
 
 class PlacementError(osc.CommandError):
-    """Whatever a command may end with; its text is one line."""
+    """The base of all errors of a command; its text is one line."""
 
 
 class UsageError(PlacementError, ValueError):
-    """What the operator typed cannot be read."""
+    """An argument of the operator cannot be read."""
 
 
 class VersionTooLow(PlacementError, ValueError):
@@ -97,7 +97,7 @@ class EndpointMissing(PlacementError):
 
 
 class Unreachable(PlacementError):
-    """No answer came to a request; ``reason`` is the network's own word for it."""
+    """No answer came to a request; ``reason`` is the network library's message."""
 
     def __init__(self, method: str, url: str, reason: str) -> None:
         self.method = method
@@ -110,7 +110,7 @@ class Unreachable(PlacementError):
 
 
 class TimedOut(Unreachable):
-    """No answer came in the time allowed; what was asked may have been done all the same."""
+    """No answer came in the time allowed; the request may have been carried out all the same."""
 
     def __init__(self, method: str, url: str, seconds: float) -> None:
         super().__init__(method, url, "timed out")
@@ -122,7 +122,7 @@ class TimedOut(Unreachable):
 
 
 class BadAnswer(PlacementError):
-    """An answer came that placement does not give."""
+    """An answer came that placement does not give, such as a proxy's page."""
 
     def __init__(self, method: str, url: str, status: int, answer: str) -> None:
         self.method = method
@@ -139,7 +139,7 @@ class HttpError(PlacementError):
     """Placement refused a request.
 
     ``code`` and ``http_status`` are the HTTP status (``code`` because osc_lib's exceptions call it so),
-    ``error_code`` is the API's own code (see codes.py), None where the server sent none.
+    ``error_code`` is the API's own code (see codes.py), None if the server sent none.
     """
 
     code: int | str
@@ -161,17 +161,17 @@ class HttpError(PlacementError):
 
     @property
     def error_code(self) -> str | None:
-        """The API's own code for the error; servers older than 1.23 send none."""
+        """Return the API's own code for the error; servers older than 1.23 send none."""
         return self.document.get("code")
 
     @property
     def request_id(self) -> str | None:
-        """What finds the request in the server's log."""
+        """Return the request ID, which is in the server's log too."""
         return self.document.get("request_id")
 
 
 class BadRequest(HttpError, osc.BadRequest):
-    """400: the request makes no sense to the server."""
+    """400: the request is not valid."""
 
 
 class Unauthorized(HttpError, osc.Unauthorized):
@@ -191,7 +191,7 @@ class NotAcceptable(HttpError):
 
     @property
     def max_version(self) -> str | None:
-        """The highest version that the server speaks, if it said so."""
+        """Return the highest version that the server supports, if the answer names it."""
         return self.document.get("max_version")
 
     def __str__(self) -> str:
@@ -204,13 +204,14 @@ class Conflict(HttpError, osc.Conflict):
 
     @property
     def concurrent_update(self) -> bool:
-        """Whether somebody else changed a provider or consumer meanwhile: read again, then try again.
+        """Return whether another client changed a provider or consumer meanwhile, so that a retry may
+        succeed.
 
-        False for a lack of capacity, a duplicate name, an inventory in use: trying again does not help.
+        False for a lack of capacity, a duplicate name, an inventory in use: a retry does not help.
         """
         if self.error_code is None:
             return any(text in self.message for text in _CONCURRENT_UPDATE_TEXTS)
-        # the reference gives this code to the deletion of an inventory that is in use as well
+        # openstack-placement also sends this code when an inventory that is in use is to be deleted
         return self.error_code == codes.CONCURRENT_UPDATE and not self.message.endswith("in use.")
 
 
@@ -223,23 +224,23 @@ class ServerError(HttpError):
 
 
 class Unconfirmed(PlacementError):
-    """A page refuses a write, and a proxy may have put it in place of the answer of placement."""
+    """A page in place of placement's answer refuses a write; it may come from a proxy."""
 
 
 class UnconfirmedUnauthorized(Unconfirmed, Unauthorized):
-    """401 without a document and without a challenge, which whoever checks tokens sends."""
+    """401 without an error document and without a challenge, which token checks always send."""
 
 
 class UnconfirmedForbidden(Unconfirmed, Forbidden):
-    """403 without a document."""
+    """403 without an error document."""
 
 
-#: after these nobody knows whether a write was done
+#: errors after which it is unknown whether a write was done
 ANSWER_LOST = (Unreachable, ServerError, BadAnswer, Unconfirmed)
 
 
 class OutcomeUnknown(PlacementError):
-    """A command ended with an error that does not tell whether what it wrote was done."""
+    """A command failed, and it is unknown whether what it wrote was done."""
 
     def __init__(self, reason: Exception) -> None:
         self.reason = reason
@@ -248,7 +249,7 @@ class OutcomeUnknown(PlacementError):
 
 
 def is_outcome_unknown(error: Exception) -> bool:
-    """Return whether this is the failure of a write of which nobody knows whether it was done."""
+    """Return whether the error leaves it unknown whether a write was done."""
     return isinstance(error, ANSWER_LOST) and getattr(error, "method", "GET") != "GET"
 
 
@@ -262,7 +263,8 @@ _BY_STATUS: dict[int, type[HttpError]] = {
     413: OverLimit,
 }
 _UNCONFIRMED: dict[int, type[HttpError]] = {401: UnconfirmedUnauthorized, 403: UnconfirmedForbidden}
-#: statuses that mean what they say even when a proxy or an authentication filter sent them
+#: statuses that are believed even without an error document: a proxy or an authentication filter may send
+#: them
 _TRUSTED_WITHOUT_DOCUMENT = {
     401: "the token was not accepted; check the credentials in use",
     403: "access was denied; check the credentials in use",
@@ -273,9 +275,9 @@ _TRUSTED_WITHOUT_DOCUMENT = {
 def from_answer(
     method: str, url: str, status: int, reason: str, body: str, *, is_challenge: bool = False
 ) -> PlacementError:
-    """Make the error for an answer with a status of 400 and above, whatever its body holds.
+    """Make the error for an answer with a status of 400 and above, whatever its body is.
 
-    ``is_challenge``: it names a way to authenticate, as an answer must that comes from a check of the token.
+    ``is_challenge`` says that the answer names a way to authenticate, as that of a token check must.
     """
     document = _error_document(body)
     if document is None and method != "GET" and not is_challenge and status in _UNCONFIRMED:
@@ -285,7 +287,7 @@ def from_answer(
 
 
 def from_document(method: str, url: str, answer: Document) -> PlacementError:
-    """The same for a part of an answer that is placement's error document; LookupError if it is none."""
+    """Make the error for an error document that is a part of an answer; raise LookupError if it is none."""
     document = answer["errors"][0]
     return _make(method, url, document["status"], document["title"], "", document)
 
@@ -307,12 +309,12 @@ def _make(
 
 
 def last_line(detail: str) -> str:
-    """The part of an error's detail that says what happened in this case: its last line."""
+    """Return the last line of an error's detail, which describes this case."""
     return detail.strip().rsplit("\n", 1)[-1].strip()
 
 
 def describe_body(body: str) -> str:
-    """Say in a few words what a body is that is not what was expected."""
+    """Describe in a few words a body that is not what was expected."""
     text = body.strip()
     if not text:
         return "an empty body"
@@ -328,7 +330,7 @@ def _shorten(text: str, limit: int = 60) -> str:
 
 
 def _error_document(body: str) -> Document | None:
-    """The first entry of a placement error document; None if the body is anything else."""
+    """Return the first entry of a placement error document; None if the body is anything else."""
     try:
         entry = json.loads(body)["errors"][0]
     except (ValueError, LookupError, TypeError):
@@ -339,7 +341,7 @@ def _error_document(body: str) -> Document | None:
 
 
 def _failure_text(method: str, url: str, reason: str, body: str, document: Document | None) -> str:
-    """What to say of a 5xx: the server's own word if it is one, else what came and where to look."""
+    """Return the message for a 5xx: the server's own if there is one, else a description."""
     if document:
         answer = last_line(document["detail"]) or reason
         return (

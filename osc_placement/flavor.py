@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What nova's scheduler claims for an instance of a flavor. Pure.
+"""The resources that nova's scheduler claims for an instance of a flavor. Pure.
 
-The order is the scheduler's, and it decides which source wins:
+The sources are applied in the scheduler's order, which decides which one wins:
 
 1. ``resources:CLASS`` and ``resources<GROUP>:CLASS`` extra specs; in a group a later one overwrites, groups
    are added up.
 2. The CPU policy of flavor and image: ``dedicated`` and ``mixed`` give PCPU and overwrite ``resources:PCPU``.
 3. VCPU unless VCPU or PCPU is named above, even with 0; MEMORY_MB and DISK_GB unless they are.
 4. One context of memory encryption, and namespaces of persistent memory.
-5. What is 0 is left out.
+5. Amounts of 0 are left out.
 
 Traits, PCI aliases, NUMA topology and device profiles claim nothing here.
 """
@@ -25,12 +25,12 @@ from osc_placement.model import CUSTOM_PREFIX
 
 _RESOURCES_KEY: Final = re.compile(r"^resources([a-zA-Z0-9_-]{1,64})?:(.*)$")
 _NOT_OF_A_NAME: Final = re.compile(r"[^0-9A-Za-z]+")
-#: what the list of flavors says where a server says ``ephemeral``
+#: the key of the ephemeral disk in the list of flavors; a server's flavor has ``ephemeral``
 _EPHEMERAL: Final = "OS-FLV-EXT-DATA:ephemeral"
 _TRUE: Final = frozenset(("1", "t", "true", "on", "y", "yes"))
 _CPU_POLICIES: Final = ("dedicated", "mixed", "shared")
 _MB_PER_GB: Final = 1024
-#: the group of what is asked for without a suffix
+#: the name of the group without a suffix
 _UNSUFFIXED: Final = ""
 
 
@@ -49,11 +49,11 @@ class Flavor:
 
 
 class NoClaim(ValueError):
-    """Nova's scheduler would refuse this flavor, so nobody knows what the instance holds."""
+    """Nova's scheduler would refuse this flavor, so it is unknown what the instance holds."""
 
 
 def flavor_from_json(document: Mapping[str, Any]) -> Flavor:
-    """A flavor as the compute API shows it, by itself or in a server."""
+    """Make a flavor from what the compute API shows of it, by itself or in a server."""
     return Flavor(
         vcpus=int(document["vcpus"]),
         memory_mb=int(document["ram"]),
@@ -72,9 +72,9 @@ def resources_of(
     volume_root: bool = False,
     image: Mapping[str, str] | None = None,
 ) -> dict[str, int]:
-    """The resources of a flavor, for an instance that boots from a volume or not, of an image.
+    """Return the resources of a flavor, for an instance of an image that boots from a volume or not.
 
-    ``classes`` are those that are known, beside custom ones.
+    ``classes`` are those that are known, besides custom ones.
     """
     groups = _requested(flavor.extra_specs, classes)
     groups[_UNSUFFIXED] |= _pinned(flavor, image or {})
@@ -85,7 +85,7 @@ def resources_of(
 
 
 def _requested(extra_specs: Mapping[str, str], classes: Collection[str]) -> dict[str, dict[str, int]]:
-    """What the extra specs ask for, by group; nova ignores what it cannot read, and so do we."""
+    """Return what the extra specs request, by group; like nova, ignore what cannot be read."""
     groups: dict[str, dict[str, int]] = defaultdict(dict)
     for key, value in extra_specs.items():
         match = _RESOURCES_KEY.match(key)
@@ -96,7 +96,7 @@ def _requested(extra_specs: Mapping[str, str], classes: Collection[str]) -> dict
 
 
 def read_amount(text: str) -> int | None:
-    """What an extra spec asks for; None if nova cannot read it."""
+    """Return the amount that an extra spec requests; None if nova cannot read it."""
     try:
         amount = int(text)
     except ValueError:
@@ -112,7 +112,7 @@ def _merge(groups: Mapping[str, Mapping[str, int]]) -> Counter[str]:
 
 
 def _sized(flavor: Flavor, named: Mapping[str, int], volume_root: bool) -> dict[str, int]:
-    """What the sizes of the flavor give, of classes that are not named otherwise."""
+    """Return the amounts that follow from the sizes of the flavor, of classes that no extra spec names."""
     resources = {}
     if "VCPU" not in named and "PCPU" not in named:
         resources["VCPU"] = flavor.vcpus
@@ -147,7 +147,7 @@ def _cpu_policy(flavor: Flavor, image: Mapping[str, str]) -> str | None:
 
 
 def _count_dedicated(flavor: Flavor, image: Mapping[str, str]) -> int:
-    """How many CPUs of a mixed instance are its own."""
+    """Return how many CPUs of a mixed instance are dedicated."""
     realtime = _count_realtime(flavor, image)
     mask = flavor.extra_specs.get("hw:cpu_dedicated_mask")
     if not mask:
@@ -170,7 +170,7 @@ def _count_realtime(flavor: Flavor, image: Mapping[str, str]) -> int:
 
 
 def _parse_mask(mask: str, vcpus: int) -> frozenset[int]:
-    """The CPUs of a mask such as ``0-3,^1``; one that begins with ``^`` takes from all of them."""
+    """Return the CPUs of a mask such as ``0-3,^1``; one that begins with ``^`` excludes from all of them."""
     text = f"0-{vcpus - 1},{mask}" if mask.strip().startswith("^") else mask
     chosen: set[int] = set()
     excluded: set[int] = set()
@@ -210,5 +210,5 @@ def _persistent_memory(flavor: Flavor) -> dict[str, int]:
 
 
 def _custom_class(name: str) -> str:
-    """As os_resource_classes does it, which a client alone does not have."""
+    """Return the name of a custom class as os_resource_classes, which a client may lack, does."""
     return CUSTOM_PREFIX + _NOT_OF_A_NAME.sub("_", name).upper()

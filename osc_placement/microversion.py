@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The microversions of the placement API, and a name for each threshold the code branches on.
+"""The microversions of the placement API, and a name for each threshold that the code compares with.
 
-A leaf: both the client and the server import it and it imports nothing of the project, so the two sides
-cannot disagree about what a version means.
+This module imports nothing of the project, and both client and server import it, so that they cannot
+disagree.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Version(NamedTuple):
 
 
 def parse(text: str) -> Version:
-    """Read ``1.25``; ValueError if it is not two numbers with a dot between."""
+    """Read a version such as ``1.25``; raise ValueError if it is not two numbers with a dot between them."""
     match = _FORMAT.match(text)
     if match is None:
         raise ValueError(f"invalid version number {text}")

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The nouns of placement as values, and the arithmetic of capacity.
+"""The objects of placement as values, and the arithmetic of capacity.
 
-A leaf: client and server both judge capacity with the functions here, so a plan shown to an operator and the
-server's verdict on it follow one rule.
+Client and server both compute capacity with these functions, so a plan shown to an operator and the server's
+decision follow one rule. This module imports nothing else of the project.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from typing import Any, Final, Literal, get_args
 
 #: the largest amount, in any unit, that the API accepts and the schema's integer columns hold
 MAX_AMOUNT: Final = 0x7FFFFFFF
-#: the largest single-precision float MariaDB stores; the API refuses a greater allocation ratio
+#: the largest single-precision float that MariaDB stores; the API refuses a greater allocation ratio
 MAX_RATIO: Final = 3.40282e38
 
 INVENTORY_FIELDS: Final = ("total", "reserved", "min_unit", "max_unit", "step_size", "allocation_ratio")
 
 CUSTOM_PREFIX: Final = "CUSTOM_"
 
-#: how the API calls the type of a consumer that has none, in answers and in queries
+#: the API's name for the type of a consumer that has none, in answers and in queries
 UNKNOWN_TYPE: Final = "unknown"
 
-#: what a provider has beside its name and place
+#: the parts of a provider that are read by requests of their own
 Part = Literal["inventories", "usages", "traits", "aggregates"]
 PARTS: Final[tuple[Part, ...]] = get_args(Part)
 
@@ -39,7 +39,7 @@ def _match_uuid(text: str) -> re.Match[str] | None:
 
 
 def is_uuid(text: str) -> bool:
-    """Tell whether the API takes this for a UUID: with or without dashes, braces, ``urn:uuid:``."""
+    """Return whether the API accepts this as a UUID: with or without dashes, braces, ``urn:uuid:``."""
     return _match_uuid(text) is not None
 
 
@@ -49,12 +49,12 @@ def canonical_uuid(text: str) -> str:
     return text if match is None else "-".join(match.groups())
 
 
-#: more than any capacity
+#: greater than any capacity
 _WITHOUT_END: Final = 2**1024
 
 
 def check_text(text: str) -> None:
-    """Return if text can be stored and sent; :raises ValueError: it has NUL in it, or half a character."""
+    """Raise ValueError if text cannot be stored and sent, because it has a NUL or half a surrogate pair."""
     if "\0" in text:
         raise ValueError("text must not contain the character NUL")
     text.encode()
@@ -62,7 +62,7 @@ def check_text(text: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Inventory:
-    """How much of one resource class a provider has; field names, units and defaults are the API's."""
+    """The inventory of one class of a provider; field names, units and defaults are the API's."""
 
     total: int
     reserved: int = 0
@@ -73,9 +73,9 @@ class Inventory:
 
     @property
     def capacity(self) -> int:
-        """What may be allocated in all: ``(total - reserved) * allocation_ratio``, rounded down.
+        """Return the capacity: ``(total - reserved) * allocation_ratio``, rounded down.
 
-        Where a ratio of great size makes that infinite, it is more, or less, than anybody asks for.
+        Where the ratio makes it infinite, return a number that is greater, or less, than any amount.
         """
         product = (self.total - self.reserved) * self.allocation_ratio
         try:
@@ -84,24 +84,24 @@ class Inventory:
             return _WITHOUT_END if product > 0 else -_WITHOUT_END
 
     def fits_unit(self, amount: int) -> bool:
-        """Whether ``min_unit``, ``max_unit`` and ``step_size`` admit one allocation of this amount."""
+        """Return whether ``min_unit``, ``max_unit`` and ``step_size`` admit one allocation of this amount."""
         return self.min_unit <= amount <= self.max_unit and amount % self.step_size == 0
 
     def has_room(self, amount: int, used: int) -> bool:
-        """Whether ``amount`` more fits beside ``used``; the unrounded product decides."""
+        """Return whether ``amount`` more fits beside ``used``, by the product before it is rounded."""
         return used + amount <= (self.total - self.reserved) * self.allocation_ratio
 
     def how_many(self, amount: int, used: int) -> int:
-        """How many more allocations of this amount fit, one after the other, beside ``used``."""
+        """Return how many more allocations of this amount fit, one after the other, beside ``used``."""
         return max(0, self.capacity - used) // amount if self.fits_unit(amount) else 0
 
     def to_json(self) -> dict[str, Any]:
-        """The API's representation: every field, in the API's order."""
+        """Return the API's representation: every field, in the API's order."""
         return {field: getattr(self, field) for field in INVENTORY_FIELDS}
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Inventory:
-        """An inventory from the API's representation; an absent field gets its default."""
+        """Make an inventory from the API's representation; an absent field gets its default."""
         return cls(**{field: data[field] for field in INVENTORY_FIELDS if field in data})
 
 
@@ -117,7 +117,7 @@ class Provider:
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Provider:
-        """A provider from the API's representation."""
+        """Make a provider from the API's representation."""
         return cls(
             data["uuid"],
             data["name"],
@@ -129,9 +129,9 @@ class Provider:
 
 @dataclass(frozen=True, slots=True)
 class ProviderRecord:
-    """A provider with what was asked for of it; None is "not asked", which is not "nothing".
+    """A provider with the parts that were read; a part is None if it was not read.
 
-    :ivar usages: what is allocated, of each class that there is inventory of
+    :ivar usages: what is allocated, of each class that the provider has an inventory of
     """
 
     provider: Provider

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The names by which OpenStackClient finds this plugin.
+"""The functions and constants that OpenStackClient looks for in a plugin.
 
-Loaded at every start of ``openstack``, whatever the command, so it imports as little as can be.
+This module is loaded at every start of ``openstack``, whatever the command, so it imports as little as
+possible.
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ if TYPE_CHECKING:
 
 API_NAME = "placement"
 API_VERSION_OPTION = "os_placement_api_version"
-#: ``--os-placement-timeout`` as OpenStackClient calls it when it has put options over clouds.yaml
+#: the name that OpenStackClient gives ``--os-placement-timeout`` when it merges options into clouds.yaml
 TIMEOUT_SETTING = "placement_timeout"
-#: the default: negotiate
+#: the default, with which the client negotiates the version
 DEFAULT_API_VERSION = "1"
 API_VERSIONS = dict.fromkeys(
     (DEFAULT_API_VERSION, *map(str, microversion.ALL)), "osc_placement.api.client.PlacementClient"
@@ -27,7 +28,7 @@ API_VERSIONS = dict.fromkeys(
 
 
 def make_client(instance: Any) -> PlacementClient:
-    """Make the client of a command from OpenStackClient's client manager; no request."""
+    """Make the client of a command from OpenStackClient's client manager; this sends no request."""
     from osc_placement.api.client import PlacementClient
 
     version = instance._api_version[API_NAME]

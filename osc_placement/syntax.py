@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is typed on a command line, read into values: ``VCPU:total=8``, ``rp=<uuid>,VCPU=1``, traits.
+"""Parsers of command-line arguments: ``VCPU:total=8``, ``rp=<uuid>,VCPU=1``, traits.
 
-Pure: nothing here asks a server, so a mistake is found before the first request. The grammar of the API's
-query parameters that share these texts (``in:``, ``!``) is written here too.
+Pure: no server is asked, so a mistake is found before the first request. The values of the API's query
+parameters that use the same syntax (``in:``, ``!``) are written here too.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ INVENTORY_FIELDS: Mapping[str, type[int] | type[float]] = {
     "total": int,
 }
 
-#: by resource class, by field of its inventory
+#: inventory fields by resource class, then by field name
 Inventories = dict[str, dict[str, int | float]]
-#: by provider, by resource class, an amount
+#: amounts by provider, then by resource class
 Allocations = dict[str, dict[str, int]]
 
-#: what traits and resource classes may be called
+#: the names of traits and resource classes
 NAME = re.compile(r"[A-Z0-9_]{1,255}", re.ASCII)
 _WHOLE_NUMBER = re.compile(r"\s*[+-]?[0-9]+\s*", re.ASCII)
 
@@ -37,8 +37,8 @@ _WHOLE_NUMBER = re.compile(r"\s*[+-]?[0-9]+\s*", re.ASCII)
 def names_provider(text: str, uuid: str, name: str) -> bool:
     """Return whether a text is the UUID of a provider, in any spelling, or its name.
 
-    A text that is like a UUID is never taken for a name: a provider whose name looks like the UUID of another
-    is given by its own UUID.
+    A text that looks like a UUID is never taken for a name: a provider whose name looks like a UUID has to be
+    given by its own UUID.
     """
     return canonical_uuid(text) == uuid if is_uuid(text) else text == name
 
@@ -110,7 +110,7 @@ def parse_ratios(texts: Iterable[str]) -> dict[str, float]:
 
 
 def parse_traits(texts: Iterable[str]) -> frozenset[str]:
-    """Read names of traits; whether the server knows them is another question."""
+    """Read names of traits; the server is not asked whether it knows them."""
     names = frozenset(texts)
     for name in sorted(names):
         if not NAME.fullmatch(name):
@@ -121,7 +121,7 @@ def parse_traits(texts: Iterable[str]) -> frozenset[str]:
 
 
 def parse_aggregates(texts: Iterable[str]) -> frozenset[str]:
-    """Read UUIDs of aggregates, in the one spelling in which they are compared."""
+    """Read UUIDs of aggregates and return them in canonical spelling."""
     for text in texts:
         if not is_uuid(text):
             raise UsageError(f"An aggregate must be given by its UUID, not {text!r}")
@@ -129,7 +129,7 @@ def parse_aggregates(texts: Iterable[str]) -> frozenset[str]:
 
 
 def check_inventories(inventories: Inventories) -> Inventories:
-    """Return the inventories, or raise UsageError at what no server would take for any provider."""
+    """Return the inventories; raise UsageError if a value is one that no server accepts for any provider."""
     for resource_class, fields in inventories.items():
         if not NAME.fullmatch(resource_class):
             raise UsageError(
@@ -149,7 +149,7 @@ def check_inventories(inventories: Inventories) -> Inventories:
     return inventories
 
 
-#: what a field of an inventory must at least be, where that is not 1
+#: the smallest value of an inventory field, where that is not 1
 _LEAST: Mapping[str, int] = {"reserved": 0}
 
 
@@ -185,7 +185,9 @@ def _parse_allocation(text: str) -> tuple[str, dict[str, int]]:
 
 
 def merge_allocations(pairs: Iterable[tuple[str, Mapping[str, int]]]) -> Allocations:
-    """Gather amounts by provider; two different amounts for one class of one provider are an error."""
+    """Gather amounts by provider; raise PlacementError at two different amounts for one class of one
+    provider.
+    """
     merged: Allocations = {}
     for provider, amounts in pairs:
         gathered = merged.setdefault(provider, {})

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files that are written whole or not at all: what is cut off must not be mistaken for less."""
+"""Files that are written whole or not at all, so that an incomplete file is never read as a complete one."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ _ANYBODY: Final = 0o666
 def write_whole(
     path: pathlib.Path, pieces: Iterable[str], mode: int = _ANYBODY, *, keep_mode: bool = True
 ) -> None:
-    """Write a file, or replace it; a link stays, a pipe or device is written into.
+    """Write or replace a file; a link stays a link, a pipe or device is written into.
 
-    A new file has ``mode``, less the umask; one that is replaced keeps its own if ``keep_mode``.
-    Raises OSError.
+    A new file has ``mode``, less the umask; one that is replaced keeps its mode if ``keep_mode``. Raises
+    OSError.
     """
     if path.exists() and not path.is_file():
         _write(path, pieces)
     else:
-        # unlike `resolve`, this makes something of links that lead nowhere but to each other
+        # unlike `resolve`, `realpath` does not raise at links that only lead to each other
         _replace(pathlib.Path(os.path.realpath(path)), pieces, mode, keep_mode)
 
 
@@ -36,7 +36,7 @@ def _write(path: pathlib.Path, pieces: Iterable[str], mode: int = _ANYBODY) -> N
 def _replace(target: pathlib.Path, pieces: Iterable[str], mode: int, keep_mode: bool) -> None:
     part = target.with_name(f".{target.name}.{os.getpid()}.part")
     keeps = keep_mode and target.exists()
-    # from the first byte: nobody is to read of a private file what others may of a new one
+    # set the mode before the first byte is written: the file that is replaced may be private
     mode = stat.S_IMODE(target.stat().st_mode) if keeps else mode
     try:
         _write(part, pieces, mode)

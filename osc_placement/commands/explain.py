@@ -55,13 +55,13 @@ class ExplainAllocationCandidate(CandidateQuery, base.Lister):
         query = read_query(params)
         if parsed_args.host:
             uuid = base.resolve_provider(self.client, parsed_args.host)
-            cloud = self._read(parsed_args.concurrency, list(dict.fromkeys([uuid, *self._lending_trees()])))
+            cloud = self._read(parsed_args.concurrency, list(dict.fromkeys([uuid, *self._sharing_trees()])))
             return HOST_COLUMNS, self._explain_host(cloud, query, params, uuid)
         return COLUMNS, self._explain(self._read(parsed_args.concurrency), query, params)
 
-    def _lending_trees(self) -> list[str]:
-        lenders = self.client.list_providers(required=[SHARING_TRAIT])
-        return [document.get("root_provider_uuid") or document["uuid"] for document in lenders]
+    def _sharing_trees(self) -> list[str]:
+        sharing = self.client.list_providers(required=[SHARING_TRAIT])
+        return [document.get("root_provider_uuid") or document["uuid"] for document in sharing]
 
     def _read(self, concurrency: int, trees: list[str] | None = None) -> Cloud:
         with show_reading(self.app.stderr, concurrency) as reading:

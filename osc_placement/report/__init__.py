@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What there is to see in a cloud: trees, capacity, what still fits, why a host is no candidate.
+"""Reports on a cloud: trees, capacity, how many more requests fit, why a host is no candidate.
 
-read.py asks the server; everything else here is pure, from values to values or text.
+read.py asks the server; all other modules are pure and turn values into values or text.
 """

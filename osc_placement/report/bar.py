@@ -1,24 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How full something is, in numbers, words and blocks. Pure."""
+"""How full an inventory is, as a percentage, a level and a bar. Pure."""
 
 from __future__ import annotations
 
 from osc_placement.terminal.screen import Marks, Style
 
-#: per cent from which on something is rather full, and very full
+#: the percentages from which the level is middle and high
 MIDDLE = 70
 HIGH = 90
 
 
 def percent_of(used: int, capacity: int) -> float | None:
-    """How much of the capacity is used; None if there is none that anything could be part of."""
+    """Return the percentage of the capacity that is used; None if the capacity is 0 or less."""
     if capacity <= 0:
         return None
     return round(100 * used / capacity, 1)
 
 
 def level_of(used: int, capacity: int) -> Style:
-    """How worrying it is."""
+    """Return the level for a usage, which the screen shows as a colour."""
     percent = percent_of(used, capacity)
     if percent is None:
         return "high" if used else "low"
@@ -26,7 +26,7 @@ def level_of(used: int, capacity: int) -> Style:
 
 
 def draw_bar(used: int, capacity: int, cells: int, marks: Marks) -> str:
-    """A bar of so many cells; only what is empty looks empty, and only what is full looks full."""
+    """Return a bar of ``cells`` characters; it is empty or full only if the usage is 0 or at the capacity."""
     if used <= 0:
         filled = 0
     elif used >= capacity:
@@ -37,11 +37,11 @@ def draw_bar(used: int, capacity: int, cells: int, marks: Marks) -> str:
 
 
 def format_percent(used: int, capacity: int) -> str:
-    """``62 %``, in six characters at most for anything that makes sense."""
+    """Return the percentage such as ``62 %``: six characters at most for less than 10000 %."""
     percent = percent_of(used, capacity)
     if percent is None:
         return "-"
     if 0 < percent < 1:
         return "<1 %"
-    # 100 % is what is full
+    # 100 % is shown only if all of the capacity is used
     return "99 %" if 99 < percent < 100 else f"{percent:.0f} %"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How much there is, is used and is left of each class, by what one wants to know it for. Pure."""
+"""The capacity, usage and free capacity of each class, by provider, tree, aggregate or project. Pure."""
 
 from __future__ import annotations
 
@@ -11,13 +11,16 @@ from osc_placement.report.bar import percent_of
 from osc_placement.report.cloud import Cloud, Node, Stock
 
 By = Literal["provider", "root", "aggregate", "class"]
-#: what stands where a provider is in no aggregate
+#: shown for a provider that is in no aggregate
 NO_AGGREGATE: Final = "-"
 
 
 @dataclass(frozen=True, slots=True)
 class Amounts:
-    """Sums over some providers; ``reserved`` is in units of the inventory, the others count the ratio in."""
+    """Sums over some providers.
+
+    ``reserved`` counts units of the inventory; the others take the allocation ratio into account.
+    """
 
     capacity: int = 0
     used: int = 0
@@ -26,11 +29,11 @@ class Amounts:
 
     @property
     def percent(self) -> float | None:
-        """How much of the capacity is used; None without capacity."""
+        """Return the percentage of the capacity that is used; None without capacity."""
         return percent_of(self.used, self.capacity)
 
     def add(self, stock: Stock) -> Amounts:
-        """The sums with one more inventory."""
+        """Return the sums with one more inventory added."""
         return Amounts(
             self.capacity + stock.capacity,
             self.used + stock.used,
@@ -39,12 +42,12 @@ class Amounts:
         )
 
 
-#: sums by what they are for and by class
+#: sums by the key of the row (such as the name of a provider) and by class
 Table = Mapping[tuple[str, str], Amounts]
 
 
 def sum_capacity(cloud: Cloud, by: By) -> Table:
-    """Sum up, in the order in which the rows are to be read."""
+    """Sum up the inventories by ``by``, in the order of the rows."""
     keys_of = _KEYS[by]
     table: dict[tuple[str, str], Amounts] = {}
     for node in cloud.nodes:
@@ -55,7 +58,7 @@ def sum_capacity(cloud: Cloud, by: By) -> Table:
 
 
 def _aggregates(cloud: Cloud, node: Node) -> Iterable[str]:
-    """Those of the provider and of everything above it: nova puts the root of a host in its aggregates."""
+    """Return the aggregates of the provider and its ancestors: nova puts the root of a host in them."""
     found = frozenset[str]().union(*(above.aggregates for above in cloud.ancestry(node)))
     return found or (NO_AGGREGATE,)
 

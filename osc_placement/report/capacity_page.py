@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Capacity, or what fits, as a page. Pure."""
+"""A table of capacities, or of how often a request fits, as an HTML page. Pure."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Any, Final
 from osc_placement.report import page
 from osc_placement.report.cloud import Cloud
 
-#: by column: the classes of its cells
+#: columns that hold text, which is aligned to the left
 _LEFT: Final = ("provider", "root", "aggregate", "project", "resource_class", "host", "limited_by")
 
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """A table under a title."""
+    """A table and its title."""
 
     title: str
     columns: tuple[str, ...]
@@ -24,7 +24,7 @@ class Rows:
 
 
 def capacity_page(cloud: Cloud, rows: Rows) -> str:
-    """The page of a table: the plots of all classes, then the rows."""
+    """Return the page of a table: the plots of all classes, then the rows."""
     return page.make_page(rows.title, page.describe_cloud(cloud), [page.class_panels(cloud), _table(rows)])
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Providers with what they have, use and belong to, and the trees they form. Pure."""
+"""The resource providers of a cloud with their inventories, traits and aggregates, and their trees. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Final
 
 from osc_placement.model import Inventory, Provider
 
-#: providers with this trait lend their inventory to the trees that have a member of their aggregates
+#: a provider with this trait shares its inventory with the trees that have a member of its aggregates
 SHARING_TRAIT: Final = "MISC_SHARES_VIA_AGGREGATE"
 
 
@@ -23,18 +23,18 @@ class Stock:
 
     @property
     def capacity(self) -> int:
-        """What may be allocated in all."""
+        """Return the capacity: how much may be allocated in all."""
         return self.inventory.capacity
 
     @property
     def free(self) -> int:
-        """What may still be allocated; nothing where more is used than there is."""
+        """Return the free capacity; 0 if more is used than the capacity."""
         return max(0, self.capacity - self.used)
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A provider with all that was read of it."""
+    """A provider with its inventories, usages, traits and aggregates, as far as they were read."""
 
     provider: Provider
     stocks: Mapping[str, Stock] = field(default_factory=dict)
@@ -43,24 +43,24 @@ class Node:
 
     @property
     def uuid(self) -> str:
-        """The UUID of the provider."""
+        """Return the UUID of the provider."""
         return self.provider.uuid
 
     @property
     def name(self) -> str:
-        """The name of the provider."""
+        """Return the name of the provider."""
         return self.provider.name
 
     @property
     def shares(self) -> bool:
-        """Whether its inventory is lent to others through its aggregates."""
+        """Return whether the provider shares its inventory through its aggregates."""
         return SHARING_TRAIT in self.traits
 
 
 class Cloud:
-    """Providers at one time, in alphabetical order; nothing in it changes once it is made.
+    """The providers of a cloud at one time, sorted by name; immutable.
 
-    A provider whose parent is not among them begins a tree, so a part of a tree is a tree too.
+    A provider whose parent is not among them is a root, so a part of a tree is a tree too.
     """
 
     def __init__(self, nodes: Iterable[Node]) -> None:
@@ -68,12 +68,12 @@ class Cloud:
 
     @cached_property
     def by_uuid(self) -> Mapping[str, Node]:
-        """Every provider by its UUID."""
+        """Return every provider by its UUID."""
         return {node.uuid: node for node in self.nodes}
 
     @cached_property
     def roots(self) -> Sequence[Node]:
-        """The providers that begin a tree."""
+        """Return the roots of all trees."""
         return [node for node in self.nodes if node.provider.parent_provider_uuid not in self.by_uuid]
 
     @cached_property
@@ -86,11 +86,11 @@ class Cloud:
         return children
 
     def children(self, node: Node) -> Sequence[Node]:
-        """The providers directly below one."""
+        """Return the providers directly below one."""
         return self._children.get(node.uuid, ())
 
     def ancestry(self, node: Node) -> Iterator[Node]:
-        """A provider, its parent and so on up to the root."""
+        """Yield a provider, its parent and so on up to the root."""
         current: Node | None = node
         while current is not None:
             yield current
@@ -98,11 +98,11 @@ class Cloud:
 
     @cached_property
     def trees(self) -> Mapping[str, Sequence[Node]]:
-        """All providers of each tree by the UUID of its root, a provider before what is below it."""
+        """Return all providers of each tree by the UUID of its root, each provider before its descendants."""
         return {root.uuid: list(self._walk(root)) for root in self.roots}
 
     def _walk(self, root: Node) -> Iterator[Node]:
-        # not recursive: a chain of providers may be longer than the stack is deep
+        # not recursive: a chain of providers may be longer than Python's recursion limit
         waiting = [root]
         while waiting:
             node = waiting.pop()
@@ -111,25 +111,25 @@ class Cloud:
 
     @cached_property
     def root_of(self) -> Mapping[str, Node]:
-        """The root of the tree that each provider is in, by the provider's UUID."""
+        """Return the root of each provider's tree by the provider's UUID."""
         return {node.uuid: nodes[0] for nodes in self.trees.values() for node in nodes}
 
     @cached_property
-    def lenders(self) -> Mapping[str, Sequence[Node]]:
-        """The sharing providers that serve each tree, by the root's UUID; those in the tree come too."""
+    def sharing(self) -> Mapping[str, Sequence[Node]]:
+        """Return the sharing providers of each tree, its own ones included, by the UUID of the root."""
         members: dict[str, set[str]] = {}
         for node in self.nodes:
             for aggregate in node.aggregates:
                 members.setdefault(aggregate, set()).add(self.root_of[node.uuid].uuid)
-        lenders: dict[str, list[Node]] = {root.uuid: [] for root in self.roots}
+        sharing: dict[str, list[Node]] = {root.uuid: [] for root in self.roots}
         for node in self.nodes:
             if node.shares:
                 served = {self.root_of[node.uuid].uuid}.union(*(members[name] for name in node.aggregates))
                 for root in served:
-                    lenders[root].append(node)
-        return lenders
+                    sharing[root].append(node)
+        return sharing
 
     @cached_property
     def classes(self) -> Sequence[str]:
-        """Every resource class that a provider has."""
+        """Return every resource class of which a provider has an inventory."""
         return sorted({name for node in self.nodes for name in node.stocks})

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Why a query for allocation candidates leaves so few trees, or leaves one out. Pure.
+"""The reason why a query for allocation candidates leaves few trees, or rules out a certain one. Pure.
 
-For a tree and a group there is, by class, the set of providers that could give it: of the tree, and of those
-that share with it. A group with a suffix has one set for all its classes, as one provider has to give
-everything. Each constraint takes providers out of the sets; a tree fails at the constraint that empties one.
+For each group of the query and each tree, the search starts with a set of providers by resource class: the
+providers of the tree and those that share with it. A group with a suffix has one set for all its classes,
+because one provider must give everything. Each constraint removes providers from the sets; a tree fails at
+the constraint that empties a set.
 """
 
 from __future__ import annotations
@@ -17,17 +18,17 @@ from osc_placement.report.query import Condition, Group, Query
 from osc_placement.report.shortage import describe_shortage
 from osc_placement.terminal.escape import printable
 
-#: by resource class; a group that one provider has to meet has the key ``ONE``
+#: by resource class; a group that one provider must satisfy alone has the single key ``ONE``
 Sets = Mapping[str, Sequence[Node]]
 ONE: Final = "*"
 
 
 @dataclass(frozen=True, slots=True)
 class Constraint:
-    """One thing that a query asks for.
+    """One condition of a query.
 
-    ``narrow`` takes out of the sets what does not meet it; ``shortage`` says of sets that it has emptied what
-    is missing, ``standing`` of others what there is.
+    ``narrow`` removes the providers that do not meet it from the sets. ``shortage`` describes what is missing
+    when that empties a set, ``standing`` what there is when it does not.
     """
 
     group: str
@@ -39,7 +40,7 @@ class Constraint:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """How many trees were left before and after a constraint."""
+    """The number of trees that a constraint removes and leaves."""
 
     group: str
     text: str
@@ -49,7 +50,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Whether one tree meets a constraint, and by how much not."""
+    """Whether one tree meets a constraint; ``detail`` says what it has or lacks."""
 
     group: str
     text: str
@@ -58,7 +59,9 @@ class Verdict:
 
 
 def explain_cloud(cloud: Cloud, query: Query) -> tuple[list[Step], frozenset[str]]:
-    """What each constraint leaves of the trees, in order; and the roots of those that are left."""
+    """Return how many trees each constraint leaves, in order, and the roots of those that are left in the
+    end.
+    """
     left = {root.uuid: root for root in cloud.roots}
     steps = [Step("", "all trees", 0, len(left))]
     for group in (None, *query.groups):
@@ -72,7 +75,9 @@ def explain_cloud(cloud: Cloud, query: Query) -> tuple[list[Step], frozenset[str
 
 
 def explain_tree(cloud: Cloud, query: Query, root: Node) -> list[Verdict]:
-    """What one tree has and lacks; a constraint that is not met does not count for those after it."""
+    """Judge one tree by each constraint; a constraint that is not met does not narrow the sets for later
+    ones.
+    """
     verdicts = []
     for group in (None, *query.groups):
         sets = start_sets(cloud, root, group)
@@ -86,17 +91,17 @@ def explain_tree(cloud: Cloud, query: Query, root: Node) -> list[Verdict]:
 
 
 def start_sets(cloud: Cloud, root: Node, group: Group | None) -> Sets:
-    """What a group could use at a tree, before any constraint; the root if there is no group."""
+    """Return the providers that a group could use at a tree without constraints; the root without a group."""
     if group is None:
         return {ONE: [root]}
     tree = cloud.trees[root.uuid]
-    lenders = [node for node in cloud.lenders[root.uuid] if cloud.root_of[node.uuid] is not root]
-    providers = [*tree, *lenders]
+    sharing = [node for node in cloud.sharing[root.uuid] if cloud.root_of[node.uuid] is not root]
+    providers = [*tree, *sharing]
     return dict.fromkeys([ONE] if group.suffix else group.amounts, providers)
 
 
 def constraints_of(cloud: Cloud, query: Query, group: Group | None) -> Iterator[Constraint]:
-    """What a group asks for, in order; without a group, what is asked of the root."""
+    """Yield the constraints of a group, in order; without a group, those on the root."""
     if group is None:
         for condition in query.root:
             yield _trait_constraint("root", condition, alone=True)
@@ -122,7 +127,7 @@ def _in_tree(cloud: Cloud, suffix: str, uuid: str) -> Constraint:
     name = printable(wanted.name) if wanted else uuid
 
     def narrow(sets: Sets, _root: Node) -> Sets:
-        # what is shared from outside a tree does not count as in it
+        # a provider outside the tree that shares with it is not in the tree
         return _keep(sets, lambda node: wanted is not None and cloud.root_of[node.uuid] is wanted)
 
     return Constraint(suffix, f"in the tree of {name}", narrow, lambda _sets, _root: "another tree")
@@ -167,7 +172,7 @@ def _resource_constraints(group: Group, name: str, amount: int) -> Iterator[Cons
 
 
 def _trait_constraint(suffix: str, condition: Condition, *, alone: bool) -> Constraint:
-    """A provider that stands alone must have a required trait; of several, one must."""
+    """Make the constraint of a trait: each provider (``alone``) or one of several must have it."""
     names = " or ".join(sorted(condition.names))
     if condition.forbidden:
         return Constraint(
@@ -187,7 +192,7 @@ def _trait_constraint(suffix: str, condition: Condition, *, alone: bool) -> Cons
 
 
 def _aggregate_constraint(cloud: Cloud, suffix: str, condition: Condition) -> Constraint:
-    """With a suffix the provider itself has to be a member; without, its root is as good."""
+    """Make the constraint of an aggregate: the provider (with a suffix) or its root or itself is a member."""
     names = " or ".join(sorted(condition.names))
 
     def is_member(node: Node) -> bool:
@@ -213,7 +218,7 @@ def _aggregate_constraint(cloud: Cloud, suffix: str, condition: Condition) -> Co
 
 
 def _own_constraint(cloud: Cloud, suffix: str) -> Constraint:
-    """What is all shared is the candidate of those that share it, and not of the trees that they serve."""
+    """Make the constraint that a candidate has something from the tree itself, not only what is shared."""
 
     def narrow(sets: Sets, root: Node) -> Sets:
         own = any(cloud.root_of[node.uuid] is root for nodes in sets.values() for node in nodes)
@@ -225,15 +230,16 @@ def _own_constraint(cloud: Cloud, suffix: str) -> Constraint:
 
 
 def _names(sets: Sets) -> str:
-    """Which providers were in question: their names, or how many there are."""
+    """Return the names of the providers in question, or their number if there are many."""
     names = sorted({printable(node.name) for nodes in sets.values() for node in nodes})
     return ", ".join(names) if len(names) <= 2 else f"each of {len(names)} providers"
 
 
 def roots_of_candidates(cloud: Cloud, requests: Iterable[Iterable[str]]) -> frozenset[str]:
-    """The trees for which the server has candidates, given the providers of each candidate.
+    """Return the trees for which the server has candidates, given the providers of each candidate.
 
-    A candidate belongs to the tree of those providers that do not share, or if all do, to theirs.
+    A candidate belongs to the tree of its providers that do not share; if all of them share, to their own
+    trees.
     """
     roots = set()
     for uuids in requests:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How many more of the same request fit, on each host and in all. Pure.
+"""How many more times a request fits, on each host and on all together. Pure.
 
 The request is that of an instance without numbered groups: of a tree of providers and those that share with
 it, each class comes whole from one provider, and different classes may come from different ones.
@@ -8,9 +8,8 @@ it, each class comes whole from one provider, and different classes may come fro
    amount. A tree takes the sum of its providers; the request fits as often as its scarcest class.
 2. A condition that only one of the providers has to meet (a required trait; that not everything is shared)
    can be met by another class each time: it bounds the number by the sum over all classes.
-3. In all it is the sum over the trees, but for what they share: that is handed out to one tree after the
-   other (see pools.py). With one shared class that is the most there can be, with more it is what is
-   certainly possible.
+3. The total is the sum over the trees. What trees share is distributed to one tree after the other (see
+   pools.py): with one shared class the result is exact, with several it is a lower bound.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from osc_placement.report.shortage import describe_shortage
 
 @dataclass(frozen=True, slots=True)
 class Want:
-    """What is asked for: amounts by class, traits that the providers have together, and that none has."""
+    """A request: amounts by class, and the traits that are required of and forbidden to the providers."""
 
     amounts: Mapping[str, int]
     required: frozenset[str] = frozenset()
@@ -34,7 +33,7 @@ class Want:
 
 @dataclass(frozen=True, slots=True)
 class HostFit:
-    """How often a request fits on the tree of a host, and what it is that limits it."""
+    """How often a request fits on the tree of a host, and which class or trait limits it."""
 
     host: Node
     count: int
@@ -43,7 +42,7 @@ class HostFit:
 
 @dataclass(frozen=True, slots=True)
 class Fits:
-    """How often a request fits; ``total`` may be more if it is not ``exact``."""
+    """How often a request fits; ``total`` is a lower bound unless it is ``exact``."""
 
     hosts: Sequence[HostFit]
     total: int
@@ -51,7 +50,7 @@ class Fits:
 
 
 def count_fits(cloud: Cloud, want: Want) -> Fits:
-    """Count for every tree that has something of what is wanted."""
+    """Count how often the request fits, for every tree that has something of it."""
     supplies = [supply for root in cloud.roots if (supply := _supply(cloud, root, want)).own_classes]
     total, exact = _count_together(supplies, want)
     hosts = [HostFit(supply.root, supply.count, supply.limited_by) for supply in supplies]
@@ -60,7 +59,7 @@ def count_fits(cloud: Cloud, want: Want) -> Fits:
 
 @dataclass(frozen=True, slots=True)
 class _Supply:
-    """What a tree can draw on: how often each class is there, in its own providers and in those that lend."""
+    """The supply of a tree: how often each class is available, from its own and from sharing providers."""
 
     root: Node
     own: Mapping[str, int]
@@ -71,20 +70,20 @@ class _Supply:
 
 
 def _supply(cloud: Cloud, root: Node, want: Want) -> _Supply:
-    lenders = [node for node in cloud.lenders[root.uuid] if _is_allowed(node, want)]
+    sharing = [node for node in cloud.sharing[root.uuid] if _is_allowed(node, want)]
     tree = [node for node in cloud.trees[root.uuid] if _is_allowed(node, want)]
     own = [node for node in tree if not node.shares]
-    providers = [*own, *lenders]
+    providers = [*own, *sharing]
     own_counts = {name: _sum_slots(own, name, amount) for name, amount in want.amounts.items()}
     lent = {
-        name: {node.uuid: _slots(node, name, amount) for node in lenders if name in node.stocks}
+        name: {node.uuid: _slots(node, name, amount) for node in sharing if name in node.stocks}
         for name, amount in want.amounts.items()
     }
     bounds = {name: own_counts[name] + sum(lent[name].values()) for name in want.amounts}
     for trait in sorted(want.required):
         having = [node for node in providers if trait in node.traits]
         bounds[trait] = sum(_sum_slots(having, name, amount) for name, amount in want.amounts.items())
-    # what is nobody's but the lenders' is counted where the lenders are
+    # sharing providers are counted with their own trees only
     inside = sum(_sum_slots(tree, name, amount) for name, amount in want.amounts.items())
     count = min(*bounds.values(), inside)
     own_classes = frozenset(
@@ -96,7 +95,7 @@ def _supply(cloud: Cloud, root: Node, want: Want) -> _Supply:
 
 
 def _present(cloud: Cloud, root: Node, want: Want) -> Iterable[Node]:
-    """The providers that make a tree worth a row; a lender of a part of the request is none."""
+    """Return the providers that give a tree a row; a sharing provider of a part of the request is none."""
     tree = cloud.trees[root.uuid]
     if all(any(name in node.stocks for node in tree) for name in want.amounts):
         return tree
@@ -130,7 +129,7 @@ def _describe_limit(providers: Sequence[Node], want: Want, bounds: Mapping[str, 
 
 
 def _count_together(supplies: Sequence[_Supply], want: Want) -> tuple[int, bool]:
-    """How often the request fits in all, and whether it is certain that it fits no more often."""
+    """Return how often the request fits in all, and whether that number is exact."""
     shared = [name for name in want.amounts if any(supply.lent[name] for supply in supplies)]
     pools = {
         name: Pools({uuid: slots for supply in supplies for uuid, slots in supply.lent[name].items()})
@@ -142,7 +141,7 @@ def _count_together(supplies: Sequence[_Supply], want: Want) -> tuple[int, bool]
 
 
 def _hand_out(supply: _Supply, pools: Mapping[str, Pools]) -> int:
-    """How often the request fits on a tree beside what the pools have already given."""
+    """Return how often the request fits on the tree, after what was already taken from the pools."""
     drawn = {
         name: pool.take(frozenset(supply.lent[name]), supply.count - supply.own[name])
         for name, pool in pools.items()

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an instance of a flavor asks of placement. Pure.
+"""The resources and traits that nova requests for an instance of a flavor. Pure.
 
-As nova asks, and with the traits that ``trait:NAME`` requires or forbids. What the image, the network and the
-volumes of an instance add is not in its flavor; an instance that boots from a volume asks for no root disk.
+Traits are those that ``trait:NAME`` requires or forbids. What the image, the network and the volumes of an
+instance add is not in its flavor; an instance that boots from a volume requests no root disk.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _GROUP: Final = re.compile(r"(resources|trait)([0-9A-Za-z_-]+):")
 
 
 class FlavorUnclear(PlacementError):
-    """A flavor asks for something that cannot be counted here."""
+    """A flavor requests something that cannot be counted here."""
 
     def __init__(self, name: str, problem: str) -> None:
         super().__init__(
@@ -29,9 +29,9 @@ class FlavorUnclear(PlacementError):
 
 
 def want_of_flavor(name: str, document: Mapping[str, Any], classes: Collection[str]) -> Want:
-    """What to count for a flavor as the compute API shows it, with its extra specs.
+    """Return the request of a flavor, given as the compute API shows it with its extra specs.
 
-    ``classes`` are those that the server knows: nova passes over others in extra specs.
+    ``classes`` are those that the server knows: nova ignores others in extra specs.
     """
     flavor = flavor_from_json({**document, "extra_specs": document.get("extra_specs") or {}})
     _check_specs(name, flavor.extra_specs)

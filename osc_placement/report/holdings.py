@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who has allocated how much: consumers and their projects, and the largest among them. Pure."""
+"""The largest consumers and projects by what they have allocated. Pure."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Holding:
 
 @dataclass(frozen=True, slots=True)
 class Rank:
-    """A holder among others; ``percent`` is its share of the capacity of ``scarcest``, its largest share."""
+    """The rank of a holder; ``percent`` is its share of the capacity of ``scarcest``, its largest share."""
 
     holder: Holding
     consumers: int
@@ -31,7 +31,7 @@ class Rank:
 
 
 def sum_by_project(holdings: Iterable[Holding]) -> Sequence[tuple[Holding, int]]:
-    """What the consumers of each project have together, and how many there are."""
+    """Sum up the consumers of each project, and count them."""
     sums: dict[str, dict[str, int]] = {}
     numbers: dict[str, int] = {}
     for holding in holdings:
@@ -46,7 +46,7 @@ def sum_by_project(holdings: Iterable[Holding]) -> Sequence[tuple[Holding, int]]
 
 
 def class_capacities(cloud: Cloud) -> Mapping[str, int]:
-    """How much of each class there is in all."""
+    """Return the capacity of each class in the whole cloud."""
     capacities: dict[str, int] = {}
     for node in cloud.nodes:
         for name, stock in node.stocks.items():
@@ -57,7 +57,7 @@ def class_capacities(cloud: Cloud) -> Mapping[str, int]:
 def rank(
     holders: Iterable[tuple[Holding, int]], capacities: Mapping[str, int], resource_class: str | None = None
 ) -> Sequence[Rank]:
-    """The holders from the largest to the smallest, by their share of one class or of any."""
+    """Sort the holders, largest first, by their share of one class or by the largest of their shares."""
     ranks = [
         _rank_one(holding, consumers, capacities, resource_class)
         for holding, consumers in holders

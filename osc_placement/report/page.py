@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every page for a browser is made of: one file that loads nothing, for light, dark and paper. Pure.
+"""The parts that all HTML pages share: one file that loads nothing, for light, dark and printed. Pure.
 
-What comes from the server is text in the page and nothing else: it all goes through ``text``, and a policy in
-the head forbids every script but ours and every connection.
+Everything from the server is escaped by ``text``, and a content security policy in the head forbids every
+script but ours and every connection.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from osc_placement.report.cloud import Cloud
 from osc_placement.terminal.escape import printable
 from osc_placement.terminal.screen import Style
 
-#: how many parts the scale from empty to full has in the plot of a class
+#: the number of bins in the histogram of a class
 _BINS: Final = 10
 _PLOT_WIDTH: Final = 220
 _PLOT_HEIGHT: Final = 46
@@ -55,17 +55,17 @@ From $middle&nbsp;% on a bar is amber, from 90&nbsp;% red; more than 100&nbsp;% 
 
 
 def text(value: object) -> str:
-    """What the server says, as text of the page."""
+    """Escape a text from the server for the page."""
     return html.escape(printable(str(value)))
 
 
 def name(value: str) -> str:
-    """A name as text; its letters do not change the direction of what stands around it."""
+    """Escape a name and isolate it, so that right-to-left letters do not reorder the text around it."""
     return f"<bdi>{text(value)}</bdi>"
 
 
 def make_page(title: str, subtitle: str, sections: Iterable[str]) -> str:
-    """A whole page; title and subtitle are text, sections are HTML."""
+    """Return a whole page; title and subtitle are text, sections are HTML."""
     package = resources.files("osc_placement.report")
     script = package.joinpath("page.js").read_text("utf-8")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
@@ -81,7 +81,7 @@ def make_page(title: str, subtitle: str, sections: Iterable[str]) -> str:
 
 
 def describe_cloud(cloud: Cloud) -> str:
-    """What there is, in a line."""
+    """Return a line with the number of trees and providers."""
     return (
         f"{len(cloud.nodes):,} resource providers in {len(cloud.roots):,} trees, "
         f"{len(cloud.classes):,} resource classes"
@@ -89,7 +89,7 @@ def describe_cloud(cloud: Cloud) -> str:
 
 
 def tools(what: str, *, folds: bool) -> str:
-    """The row that filters, and folds; hidden where scripts do not run."""
+    """Return the row with the filter and the fold buttons; hidden where scripts do not run."""
     buttons = (
         '<button type="button" data-open="yes">Open all</button>'
         '<button type="button" data-open="no">Close all</button>'
@@ -104,12 +104,12 @@ def tools(what: str, *, folds: bool) -> str:
 
 
 def meter(used: int, capacity: int) -> str:
-    """A bar with its number."""
+    """Return a bar with its percentage."""
     level: str = level_of(used, capacity)
     percent = percent_of(used, capacity)
     if not used:
         level += " none"
-    # the bar says nothing that the number does not, so it is not read out
+    # screen readers skip the bar, because the number says the same
     width = min(100.0, percent if percent is not None else 100.0)
     return (
         f'<span class="meter {level}"><i aria-hidden="true"><b style="--p:{width}"></b></i>'
@@ -118,7 +118,7 @@ def meter(used: int, capacity: int) -> str:
 
 
 def class_panels(cloud: Cloud) -> str:
-    """For each class how much is used, and how many providers are how full."""
+    """Return a panel for each class: its usage, and a histogram of how full its providers are."""
     panels = "\n".join(_class_panel(cloud, resource_class) for resource_class in cloud.classes)
     return (
         '<section aria-labelledby="use"><h2 id="use">Use per resource class</h2>\n'
@@ -152,7 +152,7 @@ def _bin_of(used: int, capacity: int) -> int:
 
 
 def _histogram(resource_class: str, bins: Sequence[int]) -> str:
-    """How many providers are empty to a tenth, to two tenths and so on."""
+    """Count the providers that are up to a tenth full, up to two tenths and so on."""
     step, highest = _PLOT_WIDTH / _BINS, max(*bins, 1)
     bars = "".join(_histogram_bar(number, count, step, highest) for number, count in enumerate(bins))
     labels = (

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Handing out what several takers share: how much each can have at most, whoever came before. Pure.
+"""Distribution of shared pools among takers, so that the sum of what they get is as large as possible. Pure.
 
 A maximum flow, one taker at a time. Takers that may draw on the same pools are one *group*; there are few
 groups and few pools, so paths between them are short. When a group finds its pools empty, another group that
-drew on one of them is moved to a pool which it alone can reach (an augmenting path).
+drew on one of them is moved to a pool that it alone can reach (an augmenting path).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Group = frozenset[str]
 
 
 class Pools:
-    """What is left in each pool, and what each group has drawn from which."""
+    """The amount left in each pool, and the amount that each group has drawn from each pool."""
 
     def __init__(self, amounts: Mapping[str, int]) -> None:
         self._left = dict(amounts)
@@ -25,7 +25,7 @@ class Pools:
         self._groups: set[Group] = set()
 
     def take(self, group: Group, wanted: int) -> int:
-        """Draw as much as can be, up to what is wanted; how much it was."""
+        """Draw up to ``wanted`` and return how much was drawn."""
         self._groups.add(group)
         got = 0
         while got < wanted:
@@ -45,7 +45,9 @@ class Pools:
             amount -= back
 
     def _find_path(self, group: Group) -> list[tuple[Group, str]] | None:
-        """Who draws on which pool instead, from the group in question to a pool that is not empty."""
+        """Return the steps that lead from the group to a pool that is not empty: which group draws on which
+        pool instead.
+        """
         came: dict[str, tuple[Group, str | None]] = dict.fromkeys(sorted(group), (group, None))
         waiting = deque(came)
         while waiting:
@@ -60,7 +62,9 @@ class Pools:
         return None
 
     def _draw(self, path: list[tuple[Group, str]], wanted: int) -> int:
-        """Draw along a path: everybody on it leaves the pool of the step before for that of their own."""
+        """Draw along a path: each group on it draws on its own step's pool in place of that of the step
+        before.
+        """
         moved = [(group, before[1]) for before, (group, _) in itertools.pairwise(path)]
         amount = min(wanted, self._left[path[-1][1]], *(self._drawn[key] for key in moved))
         for key in moved:

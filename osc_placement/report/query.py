@@ -16,7 +16,7 @@ _ANY: Final = "in:"
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """Some names, of which a provider must have any, or must have none."""
+    """A set of names, of which a provider must have any, or must have none."""
 
     names: frozenset[str]
     forbidden: bool = False
@@ -24,7 +24,7 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """What one group of a query asks for; only that without a suffix may use several providers."""
+    """The conditions of one group of a query; only the group without a suffix may use several providers."""
 
     suffix: str
     amounts: Mapping[str, int]
@@ -42,7 +42,7 @@ class Query:
 
 
 def read_query(params: Iterable[tuple[str, str]]) -> Query:
-    """Read the parameters of ``GET /allocation_candidates``, which are known to be well-formed."""
+    """Read the parameters of ``GET /allocation_candidates``, which must be well-formed."""
     values: dict[str, dict[str, list[str]]] = {}
     others: dict[str, list[str]] = {}
     for key, value in params:
@@ -71,7 +71,7 @@ def _read_group(suffix: str, values: Mapping[str, Sequence[str]]) -> Group:
 def _read_traits(texts: Iterable[str]) -> list[Condition]:
     conditions = []
     for text in texts:
-        # a list is one condition for each, but for "any of"
+        # a list is one condition for each name, except with "any of"
         parts = [text] if text.startswith((_ANY, "!" + _ANY)) else text.split(",")
         conditions += [_read_condition(part, canonical=False) for part in parts]
     return conditions

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All reads of reports: the providers of a cloud or of some trees, and who has allocated what.
+"""All reads of reports: the providers of a cloud or of some trees, and the allocations of consumers.
 
-The API cannot read several providers at one moment: what somebody changes meanwhile may be seen or not.
+The API cannot read several providers at one moment: a change during the read may be seen or not.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from osc_placement.model import PARTS, Part, ProviderRecord
 from osc_placement.report.cloud import SHARING_TRAIT, Cloud, Node, Stock
 from osc_placement.report.holdings import Holding
 
-#: what is needed of a provider to know how full it is
+#: the parts of a provider from which its usage percentage is computed
 STOCKS: Final[tuple[Part, ...]] = ("inventories", "usages")
 
 
@@ -33,7 +33,8 @@ def read_cloud(
 ) -> Cloud:
     """Read all providers, or those of the trees in which these providers are.
 
-    With ``only_capacity`` nothing of an inventory is right but its capacity, which may save requests.
+    With ``only_capacity`` only the capacity of an inventory is right, not its other fields; that may save
+    requests.
     """
     reading = reading or Reading()
     conditions: Sequence[Mapping[str, Any]] = [{"in_tree": uuid} for uuid in trees] or [{}]
@@ -66,16 +67,17 @@ def _make_node(record: ProviderRecord) -> Node:
 
 
 def read_sharing(client: PlacementClient, cloud: Cloud) -> Cloud:
-    """The same cloud with what sharing needs: which providers lend, and the aggregates they lend to.
+    """Return the same cloud with the sharing providers and the members of their aggregates.
 
-    Costs a request for each lender and each of its aggregates instead of two for each provider.
+    This takes a request for each sharing provider and each of its aggregates instead of two for each
+    provider.
     """
     if client.version < microversion.LIST_BY_TRAITS:
         return cloud
-    lenders = {document["uuid"] for document in client.list_providers(required=[SHARING_TRAIT])}
+    sharing = {document["uuid"] for document in client.list_providers(required=[SHARING_TRAIT])}
     lent = {
         aggregate
-        for uuid in sorted(lenders)
+        for uuid in sorted(sharing)
         for aggregate in client.list_provider_aggregates(uuid)["aggregates"]
     }
     aggregates: dict[str, set[str]] = {}
@@ -86,7 +88,7 @@ def read_sharing(client: PlacementClient, cloud: Cloud) -> Cloud:
         Node(
             node.provider,
             node.stocks,
-            node.traits | ({SHARING_TRAIT} if node.uuid in lenders else set()),
+            node.traits | ({SHARING_TRAIT} if node.uuid in sharing else set()),
             frozenset(aggregates.get(node.uuid, ())),
         )
         for node in cloud.nodes

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Why an amount of a class cannot be had from some providers, and by how much. Pure."""
+"""The reason why no provider can give an amount of a class, and how much is missing. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from osc_placement.terminal.escape import printable
 
 
 def can_give(stock: Stock | None, amount: int) -> bool:
-    """Whether one allocation of this amount is possible now, by the rule of the server."""
+    """Return whether one allocation of this amount is possible now, by the rule of the server."""
     return (
         stock is not None
         and stock.inventory.fits_unit(amount)
@@ -20,7 +20,7 @@ def can_give(stock: Stock | None, amount: int) -> bool:
 
 
 def describe_shortage(nodes: Iterable[Node], resource_class: str, amount: int) -> str:
-    """What the provider that comes closest lacks; empty if one of them can give the amount."""
+    """Describe what the closest of the providers lacks; empty if one of them can give the amount."""
     offers = [(node, node.stocks[resource_class]) for node in nodes if resource_class in node.stocks]
     if any(can_give(stock, amount) for _, stock in offers):
         return ""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Trees of providers as text, as a document, and as drawings for graphviz and mermaid. Pure."""
+"""Trees of providers as text, as a document, and as graphs for graphviz and mermaid. Pure."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _NARROWEST: Final = 20
 
 
 def draw_trees(cloud: Cloud, screen: Screen) -> Iterator[str]:
-    """Line by line: every tree, a provider before what is below it."""
-    # not recursive: a chain of providers may be longer than the stack is deep
+    """Yield the lines of every tree, each provider before its descendants."""
+    # not recursive: a chain of providers may be longer than Python's recursion limit
     marks = screen.marks
     waiting: list[tuple[Node, str, str]] = [(root, "", "") for root in reversed(cloud.roots)]
     while waiting:
@@ -63,7 +63,7 @@ def _draw_stock(resource_class: str, stock: Stock, indent: str, screen: Screen) 
 
 
 def describe_terms(stock: Stock) -> str:
-    """What makes the capacity another than the total: ``(64 x 4.0, 2 reserved)``."""
+    """Describe why the capacity differs from the total: ``(64 x 4.0, 2 reserved)``."""
     inventory = stock.inventory
     ratio = f" x {inventory.allocation_ratio:g}" if inventory.allocation_ratio != 1 else ""
     reserved = f"{inventory.reserved} reserved" if inventory.reserved else ""
@@ -89,7 +89,7 @@ def _draw_names(title: str, names: Iterable[str], indent: str, screen: Screen) -
 
 
 def trees_to_json(cloud: Cloud) -> list[dict[str, Any]]:
-    """A document: each tree's root, and below ``children`` what it has below it."""
+    """Return a document for each tree: its root, with all descendants nested in ``children``."""
     documents = {node.uuid: node_to_json(node) for node in cloud.nodes}
     for node in cloud.nodes:
         documents[node.uuid]["children"] = [documents[child.uuid] for child in cloud.children(node)]
@@ -97,7 +97,7 @@ def trees_to_json(cloud: Cloud) -> list[dict[str, Any]]:
 
 
 def node_to_json(node: Node) -> dict[str, Any]:
-    """A provider with what it has; names in alphabetical order."""
+    """Return the document of a provider; names are sorted."""
     return {
         "name": node.name,
         "uuid": node.uuid,
@@ -118,13 +118,13 @@ def _stock_to_json(stock: Stock) -> dict[str, Any]:
 
 
 def draw_dot(cloud: Cloud) -> Iterator[str]:
-    """A digraph for graphviz: a box for each provider, an arrow from parent to child."""
+    """Yield a digraph for graphviz: a box for each provider, an arrow from parent to child."""
     yield "digraph providers {"
     yield "  rankdir=LR"
     yield '  node [shape=box, style=rounded, fontname="sans-serif"]'
     ids = _number(cloud.nodes)
     for node in cloud.nodes:
-        # \l ends a line that is set to the left
+        # \l ends a line that is aligned to the left
         label = "".join(f"{_escape_dot(line)}\\l" for line in _label(node))
         yield f'  {ids[node.uuid]} [label="{label}"]'
     for parent, child in _edges(cloud):
@@ -133,7 +133,7 @@ def draw_dot(cloud: Cloud) -> Iterator[str]:
 
 
 def draw_mermaid(cloud: Cloud) -> Iterator[str]:
-    """A flowchart for mermaid, as it goes into a Markdown page."""
+    """Yield a flowchart for mermaid, to be put into a Markdown page."""
     yield "flowchart LR"
     ids = _number(cloud.nodes)
     for node in cloud.nodes:
@@ -162,7 +162,7 @@ def _escape_dot(text: str) -> str:
 
 
 def _escape_mermaid(text: str) -> str:
-    """Spell what mermaid or the page around it would read as something else as mermaid's entities."""
+    """Escape the characters that mermaid or the page around it would interpret, as entities of mermaid."""
     return "".join(letter if letter not in _MERMAID_MARKS else f"#{ord(letter)};" for letter in text)
 
 

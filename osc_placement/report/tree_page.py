@@ -12,14 +12,14 @@ from osc_placement.report.capacity import Amounts
 from osc_placement.report.cloud import Cloud, Node, Stock
 from osc_placement.report.tree import describe_terms
 
-#: how many classes have a column of their own; every provider lists all of its classes when it is opened
+#: the number of classes with a column of their own; a provider lists all of its classes when it is opened
 _COLUMNS: Final = 6
-#: trees of up to so many providers in all are open from the beginning
+#: trees are open at first if they have at most this many providers in all
 _OPEN: Final = 12
 
 
 def tree_page(cloud: Cloud) -> str:
-    """The page of a cloud or of some of its trees."""
+    """Return the page of a cloud or of some of its trees."""
     title = f"Resource providers: {cloud.roots[0].name}" if len(cloud.roots) == 1 else "Resource providers"
     return page.make_page(title, page.describe_cloud(cloud), [page.class_panels(cloud), _forest(cloud)])
 
@@ -39,7 +39,7 @@ def _forest(cloud: Cloud) -> str:
 
 
 def _choose_columns(cloud: Cloud) -> Sequence[str]:
-    """The classes that most trees have, in alphabetical order."""
+    """Return the classes that most trees have, sorted by name."""
     counts = Counter(
         name for nodes in cloud.trees.values() for name in {name for node in nodes for name in node.stocks}
     )
@@ -47,7 +47,7 @@ def _choose_columns(cloud: Cloud) -> Sequence[str]:
 
 
 def _sum_subtrees(cloud: Cloud) -> Mapping[str, Mapping[str, Amounts]]:
-    """By provider, what it and everything below it have."""
+    """Return the sums of each provider and all its descendants, by UUID."""
     sums: dict[str, dict[str, Amounts]] = {node.uuid: {} for node in cloud.nodes}
     for node in cloud.nodes:
         for name, stock in node.stocks.items():
@@ -61,7 +61,7 @@ def _draw_tree(
 ) -> str:
     parts: list[str] = []
     opened = " open" if len(cloud.nodes) <= _OPEN else ""
-    # not recursive: a chain of providers may be longer than the stack is deep
+    # not recursive: a chain of providers may be longer than Python's recursion limit
     waiting: list[Node | str] = [root]
     while waiting:
         node = waiting.pop()
@@ -83,7 +83,9 @@ def _draw_tree(
 
 
 def _findable(cloud: Cloud, root: Node) -> str:
-    """The words by which a tree is found: whatever its providers are called and have."""
+    """Return the words by which the filter finds a tree: names, classes, traits and aggregates of its
+    providers.
+    """
     words: dict[str, None] = {}
     for node in cloud.trees[root.uuid]:
         words.update(dict.fromkeys((node.name, node.uuid, *sorted(node.traits), *sorted(node.aggregates))))

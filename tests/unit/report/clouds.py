@@ -17,7 +17,7 @@ def node(name, parent=None, traits=(), aggregates=(), **stocks):
 
 
 def storage(name, aggregates, **stocks):
-    """A provider that lends to its aggregates."""
+    """Return a provider that shares with the members of its aggregates."""
     return node(name, traits=[SHARING_TRAIT], aggregates=aggregates, **stocks)
 
 
