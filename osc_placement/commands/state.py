@@ -178,12 +178,12 @@ class ApplyState(ConfirmedCommand, _StateCommand):
             stop_on_interrupt(self.app.stderr, progress.say) as stop,
         ):
             return write.apply_plan(
-                self.client, plan, concurrency=concurrency, on_deed=progress.advance, stop=stop
+                self.client, plan, concurrency=concurrency, on_result=progress.advance, stop=stop
             )
 
     def _complain(self, report: write.ApplyReport) -> None:
-        for deed in report.failures:
-            print(printable(f"{deed.kind} {deed.name}: {deed.error}"), file=self.app.stderr)
+        for result in report.failures:
+            print(printable(f"{result.kind} {result.name}: {result.error}"), file=self.app.stderr)
         if report.exit_status:
             print("Not everything was done; the same command goes on from here.", file=self.app.stderr)
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The state of a placement service as a file: export it, apply it.
+"""The state of a placement service as a file: export and apply.
 
-``document`` says what a file may hold, ``text`` is YAML to document and back, ``plan`` compares with what is
-there: all pure. ``read`` asks the server, and only ``write`` writes.
+``document`` defines what a file may contain, ``text`` converts YAML to a document and back, ``plan`` compares
+a document with the server's state: all pure. ``read`` reads from the server, and only ``write`` writes.
 """

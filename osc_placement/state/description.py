@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An ApplyPlan in words. Pure."""
+"""A text that describes an ApplyPlan. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from osc_placement.state.plan import ApplyPlan, ConsumerStep, Leftover, Provider
 
 
 def describe_plan(plan: ApplyPlan) -> Iterator[str]:
-    """What would be done, a line for each thing: ``+`` comes, ``-`` goes, ``~`` changes."""
+    """Yield a line for each change: ``+`` for what is added, ``-`` for what goes, ``~`` for what changes."""
     for name in plan.resource_classes:
         yield f"+ resource class {name}"
     for name in plan.traits:
@@ -24,7 +24,7 @@ def describe_plan(plan: ApplyPlan) -> Iterator[str]:
 
 
 def describe_leftover(leftover: Leftover) -> Iterator[str]:
-    """What would be deleted."""
+    """Yield a line for each thing that would be deleted."""
     yield from (f"- allocations of {uuid}" for uuid in leftover.consumers)
     for gone in leftover.levels:
         yield from (f"- resource provider {provider.name} ({provider.uuid})" for provider in gone)

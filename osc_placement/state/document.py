@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a state file holds, as values, and its rules: plain data to values and back.
+"""The contents of a state file as values, and the rules for them: plain data to values and back.
 
-Pure; of YAML only text.py knows. A key of a provider that is absent leaves that part of the provider as it
-is; one that is there says what the whole of that part shall be. Providers and consumers that the file does
-not name are left alone.
+Pure; only text.py knows YAML. A key of a provider that is absent leaves that part of the provider unchanged;
+one that is present gives the whole of that part. Providers and consumers that the file does not name are left
+alone.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from osc_placement.state.node import InvalidDocument, Node, Path
 
 #: the version of the file format
 FORMAT: Final = 1
-#: a top-level key that begins so holds whatever anchors refer to, and means nothing itself
+#: the prefix of top-level keys that are ignored; they hold the anchors to which other keys refer
 SCRATCH_PREFIX: Final = "x-"
 
 _SECTIONS: Final = ("version", "resource_classes", "traits", "providers", "allocations")
@@ -28,13 +28,13 @@ _CONSUMER_KEYS: Final = ("consumer", "project", "user", "type", "resources")
 _LONGEST_PROVIDER_NAME: Final = 200
 
 Value = TypeVar("Value")
-#: by the name and by the UUID of each provider in the file, its name
+#: the name of each provider in the file, by its name and by its UUID
 References = Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
 class ProviderEntry:
-    """A provider as it shall be; ``parent`` is a name in the file, None for a root, ... for "as it is"."""
+    """The target state of a provider; ``parent`` is a name in the file, None for a root, ... to keep it."""
 
     name: str
     uuid: str | None = None
@@ -44,7 +44,7 @@ class ProviderEntry:
 
 @dataclass(frozen=True, slots=True)
 class ConsumerEntry:
-    """What a consumer shall have allocated: amounts by class, by the name of a provider in the file."""
+    """The allocations that a consumer is to have: amounts by class, by the name of a provider in the file."""
 
     uuid: str
     project: str
@@ -57,7 +57,7 @@ class ConsumerEntry:
 class Document:
     """A whole file; ``resource_classes`` and ``traits`` are the custom ones.
 
-    ``sections`` says which of these the file speaks of at all.
+    ``sections`` are the sections that the file has, empty ones included.
     """
 
     resource_classes: tuple[str, ...] = ()
@@ -71,7 +71,7 @@ class Document:
 
 
 def parse_document(data: object) -> Document:
-    """Read and check plain data; raise InvalidDocument where a rule is broken."""
+    """Read and check plain data; raise InvalidDocument if it breaks a rule."""
     sections = {key: node for key, node in Node(data).entries().items() if not key.startswith(SCRATCH_PREFIX)}
     Node(dict.fromkeys(sections)).fields(_SECTIONS)
     _check_version(sections)
@@ -181,7 +181,7 @@ def _parse_consumer(
 def parse_consumers(data: object) -> tuple[ConsumerEntry, ...]:
     """Read the ``allocations`` of a file that has nothing else; its providers need not be in it.
 
-    A consumer whose ``resources`` are empty shall have none.
+    A consumer whose ``resources`` are empty is to have none.
     """
     plain = {} if data is None else data
     sections = Node(plain).fields(("version", "allocations"), required=("allocations",))
@@ -207,9 +207,9 @@ def _parse_amounts(node: Node) -> Mapping[str, int]:
 
 
 def index_providers(providers: Sequence[ProviderEntry]) -> dict[str, str]:
-    """The name of each provider by its UUID and by its name, each of which must be there only once.
+    """Return the name of each provider by its UUID and by its name; raise InvalidDocument at a duplicate.
 
-    Where the name of one is the UUID of another, the name counts.
+    Where the name of one provider is the UUID of another, the name wins.
     """
     _check_once("providers", "uuid", [entry.uuid for entry in providers])
     _check_once("providers", "name", [entry.name for entry in providers])
@@ -247,7 +247,7 @@ def _resolve_parents(providers: Sequence[ProviderEntry], references: References)
 def _check_cycles(providers: Sequence[ProviderEntry]) -> None:
     parents = {entry.name: entry.parent for entry in providers}
     positions = {entry.name: position for position, entry in enumerate(providers)}
-    #: those above which there is a root
+    #: providers from which the chain of parents is known to end at a root
     sound: set[str] = set()
     for entry in providers:
         above: dict[str, None] = {}
@@ -268,7 +268,7 @@ def _fail_circle(circle: Sequence[str], positions: Mapping[str, int]) -> NoRetur
 
 
 def _check_document(document: Document) -> None:
-    """Check what one part says against another."""
+    """Check the parts of a document against each other."""
     traits, classes = frozenset(document.traits), frozenset(document.resource_classes)
     for position, entry in enumerate(document.providers):
         path = ("providers", position)
@@ -295,10 +295,10 @@ def _check_custom(names: Iterable[str] | None, listed: Set[str], path: Path) -> 
 
 
 def iterate_plain(document: Document) -> tuple[dict[str, Any], dict[str, Iterator[dict[str, Any]]]]:
-    """Plain data in a fixed order, whatever the order in the document; every key of a provider is there.
+    """Return the plain data of a document in a fixed order; every provider has all keys.
 
-    What precedes the large sections, and the entries of those, one by one. Trees come by the name of their
-    root, parents before children; the rest by its names and UUIDs.
+    The first value holds the short sections, the second one yields the entries of each large section. Trees
+    are sorted by the name of their root, parents before children; all else by names and UUIDs.
     """
     references = _choose_references(document.providers)
     names = {
@@ -315,7 +315,7 @@ def iterate_plain(document: Document) -> tuple[dict[str, Any], dict[str, Iterato
 
 
 def _choose_references(providers: Iterable[ProviderEntry]) -> References:
-    """How to refer to each provider: by its UUID where its name could be taken for one."""
+    """Return the reference to each provider: its name, or its UUID if its name could be taken for one."""
     return {
         entry.name: entry.uuid if entry.uuid and is_uuid(entry.name) else entry.name for entry in providers
     }
@@ -349,14 +349,14 @@ def _consumer_to_plain(entry: ConsumerEntry, references: References) -> dict[str
 
 
 def sort_into_trees(providers: Sequence[ProviderEntry]) -> list[ProviderEntry]:
-    """Trees by the name of the root, in each of them parents before children and siblings by name."""
+    """Sort trees by the name of the root, with parents before children, and siblings by name."""
     entries = {entry.name: entry for entry in providers}
     children: dict[str | None, list[str]] = {}
     for entry in providers:
         parent = entry.parent if isinstance(entry.parent, str) else None
         children.setdefault(parent, []).append(entry.name)
         if parent is not None and parent not in entries:
-            # it is known by its name only, and has that place
+            # the parent is not in the file and takes its place under its name
             children.setdefault(None, []).append(parent)
     waiting = sorted(set(children.get(None, ())), reverse=True)
     ordered = []
@@ -369,7 +369,7 @@ def sort_into_trees(providers: Sequence[ProviderEntry]) -> list[ProviderEntry]:
 
 
 def find_places(parents: Mapping[str, str | EllipsisType | None]) -> dict[str, tuple[str, int]]:
-    """Return the root of each provider and its depth below it, as ``parents`` has it; linear in time."""
+    """Return the root of each provider and its depth below it, following ``parents``; in linear time."""
     places: dict[str, tuple[str, int]] = {}
     for start in parents:
         path, name = [], start

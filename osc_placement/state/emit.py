@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Entries of a state file as YAML, byte for byte what libyaml writes, as far as they are ordinary. Pure.
+"""Ordinary entries of a state file as YAML, byte for byte as libyaml writes them. Pure.
 
 PERF: PyYAML makes an object of each key and value before libyaml sees it, which is four fifths of the time of
-an export. Nearly all that is in a state file is a number, a UUID or a word of letters and digits, which need
-no quotes; whatever else there is, is left to PyYAML, the whole entry.
+an export. Nearly all values in a state file are numbers, UUIDs or words of letters and digits, which need no
+quotes. An entry with any other value is written by PyYAML.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any, Final
 
-#: the column after which a list goes on in the next line
+#: the column after which a list continues in the next line
 WIDTH: Final = 120
 _UUID: Final = "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
-#: what YAML 1.1 takes for something else than text
+#: words that YAML 1.1 reads as something other than text
 _OTHER_WORDS: Final = r"(?!(?i:y|n|yes|no|on|off|true|false|null)\Z)"
 _NEEDS_NO_QUOTES: Final = re.compile(rf"{_OTHER_WORDS}[A-Za-z][A-Za-z0-9_.-]{{0,99}}|{_UUID}")
 
 
 class Unusual(Exception):
-    """There is something in the entry that is not known here how to write."""
+    """The entry has a value that this module cannot write."""
 
 
 def format_entry(entry: Mapping[str, Any]) -> str:
-    """An entry of a list in block style, what is innermost in flow style; raise Unusual where it cannot."""
+    """Return an entry of a list in block style, inner values in flow style; raise Unusual if it cannot."""
     lines = [_format_pair(_scalar(key), value) for key, value in entry.items()]
     return "- " + "\n  ".join(lines) + "\n"
 
@@ -49,7 +49,7 @@ def _format_amounts(key: str, amounts: object) -> str:
 
 
 def _flow(brackets: str, items: Iterable[str], column: int, indent: int) -> str:
-    """Items between brackets, the first of which is in this column; goes on below what is too wide."""
+    """Return the items in brackets; the first is in ``column``, and lines that are too wide are wrapped."""
     line = ", ".join(items)
     if column + len(line) >= WIDTH:
         line = _wrap(items, column + 1, indent)
@@ -88,7 +88,7 @@ def _scalar(value: object) -> str:
 
 @lru_cache
 def _float(value: float) -> str:
-    """As PyYAML writes it: an exponent needs a point before it."""
+    """Return the number as PyYAML writes it, with a point before an exponent."""
     mantissa, exponent, power = repr(value).partition("e")
     if not mantissa.strip("-0123456789."):
         return f"{mantissa if '.' in mantissa else mantissa + '.0'}{exponent}{power}"

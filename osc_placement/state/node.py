@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plain data (dicts, lists, text, numbers) read with its place in the file in hand, so that errors name it.
+"""Plain data (dicts, lists, text, numbers) read together with its place in the file, which errors name.
 
-Pure. Knows the kinds of single values in the API, and nothing of how a file is put together.
+Pure. This module knows the types of single values in the API, but not the structure of a file.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from osc_placement import syntax
 from osc_placement.errors import PlacementError
 from osc_placement.model import MAX_AMOUNT, MAX_RATIO, canonical_uuid, check_text, is_uuid
 
-#: how much of a value an error shows; what is no state file at all is one long text to YAML
+#: the number of characters of a value that an error shows; YAML reads a file of another kind as one long text
 _SHOWN: Final = 80
-#: keys and list positions that lead to a place
+#: the keys and list positions that lead to a place
 Path = tuple[str | int, ...]
 
 
 class InvalidDocument(PlacementError):
-    """A rule is broken at ``path``."""
+    """The value at ``path`` breaks a rule."""
 
     def __init__(self, path: Path, problem: str) -> None:
         self.path = path
@@ -30,26 +30,26 @@ class InvalidDocument(PlacementError):
 
 
 def format_path(path: Path) -> str:
-    """Write ``providers[3].inventories.VCPU``."""
+    """Return the path as text, such as ``providers[3].inventories.VCPU``."""
     text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
     return text.removeprefix(".")
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A value and its place; every method returns what it is read as, or raises InvalidDocument."""
+    """A value and its place; every method returns the value as some type, or raises InvalidDocument."""
 
     value: Any
     path: Path = ()
 
     def fail(self, problem: str) -> NoReturn:
-        """Say that a rule is broken here."""
+        """Raise InvalidDocument for this place."""
         raise InvalidDocument(self.path, problem)
 
-    # what holds others
+    # mappings and lists
 
     def entries(self) -> dict[str, Node]:
-        """The entries of a mapping whose keys are up to the writer of the file."""
+        """Return the entries of a mapping with arbitrary keys."""
         if not isinstance(self.value, dict):
             self._fail_kind("a mapping (key: value)")
         entries = {}
@@ -60,7 +60,7 @@ class Node:
         return entries
 
     def fields(self, known: Sequence[str], *, required: Sequence[str] = ()) -> dict[str, Node]:
-        """The entries of a mapping that has these keys only."""
+        """Return the entries of a mapping that may have these keys only."""
         entries = self.entries()
         for key, node in entries.items():
             if key not in known:
@@ -71,7 +71,7 @@ class Node:
         return entries
 
     def items(self) -> list[Node]:
-        """The items of a list."""
+        """Return the items of a list."""
         if not isinstance(self.value, list):
             self._fail_kind("a list")
         return [Node(value, (*self.path, position)) for position, value in enumerate(self.value)]
@@ -79,7 +79,7 @@ class Node:
     # single values
 
     def text(self, *, longest: int = 255) -> str:
-        """Text of at least one character."""
+        """Return a text of at least one character."""
         if not isinstance(self.value, str):
             self._fail_kind("text; put it in quotes")
         if not 1 <= len(self.value) <= longest:
@@ -91,21 +91,21 @@ class Node:
         return self.value
 
     def uuid(self) -> str:
-        """A UUID, in the one spelling in which the server answers with it."""
+        """Return a UUID, in the spelling that the server answers with."""
         text = self.text()
         if not is_uuid(text):
             self.fail(f"must be a UUID, not {text!r}")
         return canonical_uuid(text)
 
     def name(self) -> str:
-        """The name of a trait, a resource class or a consumer type."""
+        """Return the name of a trait, a resource class or a consumer type."""
         text = self.text()
         if not syntax.NAME.fullmatch(text):
             self.fail(f"must have only upper-case letters, digits and underscores, unlike {text!r}")
         return text
 
     def amount(self, *, smallest: int) -> int:
-        """A whole number that the API accepts as an amount."""
+        """Return an integer that the API accepts as an amount."""
         if not isinstance(self.value, int) or isinstance(self.value, bool):
             self._fail_kind("a whole number")
         if not smallest <= self.value <= MAX_AMOUNT:
@@ -113,7 +113,7 @@ class Node:
         return self.value
 
     def ratio(self) -> float:
-        """An allocation ratio."""
+        """Return an allocation ratio."""
         if not isinstance(self.value, int | float) or isinstance(self.value, bool):
             self._fail_kind("a number")
         if not 0 < self.value <= MAX_RATIO:

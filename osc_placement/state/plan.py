@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What has to be done to make a server's state that of a document. Pure.
+"""The changes that make a server's state that of a document. Pure.
 
-Nothing is ever deleted but what a part of a provider that the document describes has too much, and, where
-that is asked for, the Leftover: what the document does not name.
+Without a Leftover nothing is deleted but the entries that a described part of a provider has in excess. The
+Leftover is what the document does not name, if it is to be deleted.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from osc_placement.state.document import ConsumerEntry, Document, ProviderEntry,
 
 Kind = Literal["resource class", "trait", "resource provider", "consumer", "temporary name"]
 
-#: before a provider exists it has nothing, as far as anybody asks
+#: the state of a provider before it is created
 _NOTHING: Final = ProviderState(inventories={}, traits=frozenset(), aggregates=frozenset())
 
 
@@ -30,7 +30,7 @@ class DocumentMismatch(PlacementError):
 
 @dataclass(frozen=True, slots=True)
 class Leftover:
-    """What the server has and a document does not name, to be deleted."""
+    """The things that the server has and a document does not name, to be deleted."""
 
     resource_classes: tuple[str, ...] = ()
     traits: tuple[str, ...] = ()
@@ -39,12 +39,12 @@ class Leftover:
 
     @property
     def size(self) -> int:
-        """How many things there are to delete."""
+        """Return how many things there are to delete."""
         return len(self.resource_classes) + len(self.traits) + len(self.providers) + len(self.consumers)
 
     @property
     def levels(self) -> list[tuple[Provider, ...]]:
-        """The providers, children before their parents."""
+        """Return the providers by level, children before their parents."""
         parents = {provider.uuid: provider.parent_provider_uuid or None for provider in self.providers}
         places = find_places(parents)
         levels: dict[int, list[Provider]] = {}
@@ -55,7 +55,7 @@ class Leftover:
 
 @dataclass(frozen=True, slots=True)
 class Current:
-    """What the server has of what a document is about; ``states`` of the providers that it names."""
+    """The part of the server's state that a document covers; ``states`` are those of its providers."""
 
     resource_classes: frozenset[str] = frozenset()
     traits: frozenset[str] = frozenset()
@@ -67,25 +67,25 @@ class Current:
 
 @dataclass(frozen=True, slots=True)
 class ProviderEdit:
-    """Make of a provider what its entry says; implements batch.plan.Edit."""
+    """The edit that gives a provider the state of its entry; implements batch.plan.Edit."""
 
     entry: ProviderEntry
 
     @property
     def title(self) -> str:
-        """The edit in words."""
+        """Return the title of the edit."""
         return f"resource provider {self.entry.name}"
 
     @property
     def facets(self) -> tuple[Facet, ...]:
-        """What the entry describes."""
+        """Return the facets that the entry describes."""
         return tuple(facet for facet in FACETS if getattr(self.entry.state, facet) is not None)
 
     def check(self, states: Sequence[ProviderState]) -> None:
-        """An entry fits its provider."""
+        """Do nothing: an entry is always valid for its provider."""
 
     def decide(self, state: ProviderState) -> Decision:
-        """What the entry describes, and the rest as it is."""
+        """Replace what the entry describes and keep the rest."""
         wanted = {facet: getattr(self.entry.state, facet) for facet in self.facets}
         if self.entry.state.inventories is not None:
             wanted["inventories"] = _keep_equal(self.entry.state.inventories, state.inventories or {})
@@ -93,7 +93,7 @@ class ProviderEdit:
 
 
 def _keep_equal(wanted: Mapping[str, Inventory], current: Mapping[str, Inventory]) -> dict[str, Inventory]:
-    """The inventories wanted; with the ratio that the server has where the two are the same to it."""
+    """Return the inventories wanted, with the server's ratio where both are equal in single precision."""
     return {
         name: replace(inventory, allocation_ratio=current[name].allocation_ratio)
         if name in current and is_same_ratio(inventory.allocation_ratio, current[name].allocation_ratio)
@@ -104,7 +104,7 @@ def _keep_equal(wanted: Mapping[str, Inventory], current: Mapping[str, Inventory
 
 @dataclass(frozen=True, slots=True)
 class ProviderStep:
-    """What to do about one provider; ``existing`` is None if it has to be created."""
+    """The changes to one provider; ``existing`` is None if it has to be created."""
 
     entry: ProviderEntry
     existing: Provider | None
@@ -113,7 +113,7 @@ class ProviderStep:
 
     @property
     def is_moved(self) -> bool:
-        """Whether it gets another parent."""
+        """Return whether the provider gets another parent."""
         if self.existing is None or self.entry.parent is ...:
             return False
         if self.entry.parent is None or self.parent_uuid is None:
@@ -122,18 +122,18 @@ class ProviderStep:
 
     @property
     def is_renamed(self) -> bool:
-        """Whether it gets another name."""
+        """Return whether the provider gets another name."""
         return self.existing is not None and self.existing.name != self.entry.name
 
     @property
     def is_needed(self) -> bool:
-        """Whether anything differs."""
+        """Return whether anything differs."""
         return self.existing is None or self.is_moved or self.is_renamed or bool(self.change.facets)
 
 
 @dataclass(frozen=True, slots=True)
 class ConsumerStep:
-    """What to do about the allocations of one consumer."""
+    """The changes to the allocations of one consumer."""
 
     entry: ConsumerEntry
     existing: Consumer
@@ -142,27 +142,27 @@ class ConsumerStep:
 
 @dataclass(frozen=True, slots=True)
 class ApplyPlan:
-    """All that has to be done, in the order in which it has to be done.
+    """All changes, in the order in which they have to be made.
 
-    ``levels`` are the providers by depth: those of one level need only those of the levels before. What is as
-    it shall be is counted only.
+    ``levels`` are the providers by depth: those of one level depend only on those of the levels before.
+    Unchanged things are only counted.
     """
 
     resource_classes: tuple[str, ...]
     traits: tuple[str, ...]
     levels: tuple[tuple[ProviderStep, ...], ...]
     consumers: tuple[ConsumerStep, ...]
-    #: the UUID of each provider that is there, by its name in the document
+    #: the UUID of each provider that exists, by its name in the document
     uuids: Mapping[str, str]
-    #: how many things are as they shall be
+    #: how many things of each kind are unchanged
     unchanged: Mapping[Kind, int]
-    #: the providers whose name another one is to get: they have to give it up first
+    #: the providers whose name another provider is to get: they get a temporary name first
     set_aside: tuple[Provider, ...] = ()
     leftover: Leftover = field(default_factory=Leftover)
 
     @property
     def size(self) -> int:
-        """How many things there are to do."""
+        """Return how many things there are to do."""
         providers = sum(map(len, self.levels))
         named = len(self.resource_classes) + len(self.traits) + len(self.set_aside)
         return named + providers + len(self.consumers) + self.leftover.size
@@ -171,7 +171,7 @@ class ApplyPlan:
 def match_providers(
     document: Document, providers: Iterable[Provider], leftover: Leftover | None = None
 ) -> dict[str, Provider]:
-    """The server's provider for each entry that has one, by the entry's name: of its UUID, or else name."""
+    """Match each entry with a provider of the server, by UUID or else by name; return these by entry name."""
     providers = list(providers)
     by_uuid = {provider.uuid: provider for provider in providers}
     by_name = {provider.name: provider for provider in providers}
@@ -205,7 +205,7 @@ def _check_matches(
 
 
 def plan_apply(document: Document, current: Current) -> ApplyPlan:
-    """Compare; raise DocumentMismatch where the document cannot hold on this server."""
+    """Compare a document with the server's state; raise DocumentMismatch if the two are incompatible."""
     _check_names(document, current)
     matched = match_providers(document, current.providers, current.leftover)
     providers = {entry.name: _plan_provider(entry, matched, current) for entry in document.providers}
@@ -232,7 +232,7 @@ def plan_apply(document: Document, current: Current) -> ApplyPlan:
 def _find_names_in_the_way(
     document: Document, matched: Mapping[str, Provider], leftover: Leftover
 ) -> tuple[Provider, ...]:
-    """The providers that have a name which the document gives to another one."""
+    """Find the providers that have a name which the document gives to another one."""
     holders = {provider.name: provider for provider in (*matched.values(), *leftover.providers)}
     found = ((holders.get(entry.name), matched.get(entry.name)) for entry in document.providers)
     return tuple(holder for holder, owner in found if holder is not None and holder != owner)
@@ -272,7 +272,7 @@ def _plan_provider(entry: ProviderEntry, matched: Mapping[str, Provider], curren
 
 
 def only(facets: Iterable[Facet], state: ProviderState) -> ProviderState:
-    """A part of a state."""
+    """Return the state with only these facets."""
     return ProviderState(**{facet: getattr(state, facet) for facet in facets})
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a server has, whole or as far as a document is about it: all reads of export and apply.
+"""All reads of export and apply: the whole state of a server, or the part that a document is about.
 
-The API cannot read several providers at one moment: what somebody changes meanwhile may be seen or not.
+The API cannot read several providers at one moment: a change during the read may be seen or not.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from osc_placement.state.selection import (
 
 
 class ChangedWhileRead(PlacementError):
-    """Something went or came while it was read, so that the parts do not fit."""
+    """Something was created or deleted during the read, so that the parts do not fit together."""
 
 
 def read_document(
@@ -44,8 +44,8 @@ def read_document(
 ) -> Document:
     """Read what all providers hold, or those of some trees, with their allocations.
 
-    Of all trees, with all custom classes and traits; of some, with those that they have, and without
-    consumers that have something elsewhere too. NoTreeSelected if there are none.
+    For all trees this includes all custom classes and traits. For some trees it includes those that they use,
+    and no consumer that has allocations elsewhere too. Raise NoTreeSelected if no tree is selected.
     """
     selection, reading = selection or Selection(), reading or Reading()
     client.require(microversion.NESTED_PROVIDERS)
@@ -92,7 +92,7 @@ def _aggregates(record: ProviderRecord) -> frozenset[str]:
 def _custom(
     known: Iterable[str], selection: Selection, records: Sequence[ProviderRecord], part: Part
 ) -> tuple[str, ...]:
-    """The custom names; of some trees those that they have."""
+    """Return the custom names; for some trees, only those that they use."""
     custom = [name for name in known if name.startswith(CUSTOM_PREFIX)]
     if selection:
         used = {name for record in records for name in getattr(record, part) or ()}
@@ -101,7 +101,7 @@ def _custom(
 
 
 def _find_used(records: Iterable[ProviderRecord]) -> list[str]:
-    """Return the UUIDs of the providers of which something is allocated."""
+    """Return the UUIDs of the providers that have allocations."""
     return [record.provider.uuid for record in records if any((record.usages or {}).values())]
 
 
@@ -143,8 +143,8 @@ def read_current(
 ) -> tuple[Document, Current]:
     """Read what a document is about: of each provider only what its entry describes.
 
-    With it comes the part of the document that is about the trees selected, be it in the document or on the
-    server. With ``prune`` also what there is in those trees of which the whole document says nothing.
+    Return it with the part of the document that is about the selected trees, which may be in the document or
+    on the server. With ``prune`` also read what those trees have and the whole document does not name.
     """
     selection, reading = selection or Selection(), reading or Reading()
     client.allow_concurrency(reading.concurrency)
@@ -190,7 +190,7 @@ def _read_states(
     number: int,
     reading: Reading,
 ) -> dict[str, tuple[Provider, ProviderState]]:
-    """What providers hold, by UUID; all at once if the document is about most of those of the server."""
+    """Read the states of providers, by UUID; in bulk if the document is about most of the server's."""
     edits = [
         (matched[entry.name], ProviderEdit(entry)) for entry in document.providers if entry.name in matched
     ]
@@ -220,7 +220,7 @@ def _read_leftover(
     selection: Selection,
     reading: Reading,
 ) -> Leftover:
-    """The providers and consumers of the trees selected that the document does not name."""
+    """Return the providers and consumers of the selected trees that the document does not name."""
     uuids = {entry.uuid for entry in document.providers}
     names = {entry.name for entry in document.providers if entry.uuid is None}
     gone = [provider for provider in owned if provider.uuid not in uuids and provider.name not in names]
@@ -252,7 +252,7 @@ def _read_leftover_consumers(
 
 
 def _unlisted(document: Document, section: str, known: Iterable[str]) -> tuple[str, ...]:
-    """The custom names that a section does not have; nothing if there is no such section."""
+    """Return the custom names that a section does not have; none if the document has no such section."""
     if section not in document.sections:
         return ()
     listed = frozenset(getattr(document, section))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which trees a state file is about, where it is not about all of them. Pure."""
+"""The selection of the trees that a state file is about. Pure."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from osc_placement.state.document import Document, find_places
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Trees by the name of their root (patterns, any of them) and by aggregates (any provider, any of them).
+    """Conditions on trees: names of the root (any pattern), and aggregates (any provider in any of them).
 
-    Where both are given both must hold; where none is, all trees are selected.
+    If both are given, both must hold; if none is given, all trees are selected.
     """
 
     names: tuple[str, ...] = ()
@@ -26,13 +26,13 @@ class Selection:
         return bool(self.names or self.aggregates)
 
     def has(self, root: str, *, is_member: bool) -> bool:
-        """Whether a tree is selected whose root has this name."""
+        """Return whether a tree is selected whose root has this name."""
         named = not self.names or any(fnmatchcase(root, pattern) for pattern in self.names)
         return named and (is_member or not self.aggregates)
 
 
 class NoTreeSelected(PlacementError):
-    """No tree meets the conditions, so that a pattern or a UUID is probably mistyped."""
+    """No tree meets the conditions; a pattern or a UUID is probably mistyped."""
 
     def __init__(self, selection: Selection, where: str) -> None:
         self.selection = selection
@@ -48,7 +48,7 @@ class NoTreeSelected(PlacementError):
 def select_providers(
     selection: Selection, providers: Iterable[Provider], members: Collection[str]
 ) -> list[Provider]:
-    """The providers of the trees selected; ``members`` are the UUIDs of those in the aggregates."""
+    """Return the providers of the selected trees; ``members`` are the UUIDs of those in the aggregates."""
     providers = list(providers)
     names = {provider.uuid: provider.name for provider in providers}
     roots = {provider.root_provider_uuid for provider in providers if provider.uuid in members}
@@ -63,10 +63,11 @@ def select_providers(
 
 
 def select_document(selection: Selection, document: Document, there: Collection[Provider] = ()) -> Document:
-    """The part of a document that is about the trees selected, and about consumers of nothing else.
+    """Return the part of a document about the selected trees, with the consumers that use nothing else.
 
-    ``there`` are the server's providers of the trees that are selected as they are there: what the document
-    says of them belongs to it, or who left the selection in the document would be taken for nobody's.
+    ``there`` are the providers of the trees that are selected by their state on the server. Their entries
+    belong to the part too; otherwise a provider that the document takes out of the selection would count as
+    not named.
     """
     if not selection:
         return document
@@ -89,7 +90,7 @@ def select_document(selection: Selection, document: Document, there: Collection[
 
 
 def find_trees(part: Document, providers: Iterable[Provider], selected: Iterable[Provider]) -> list[Provider]:
-    """The server's providers, beside those selected there, of trees whose root a part of a document names."""
+    """Find further trees on the server whose root ``part`` names, and return their providers."""
     known = {provider.uuid for provider in selected}
     uuids = {entry.uuid for entry in part.providers}
     names = {entry.name for entry in part.providers if entry.uuid is None}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""YAML to document and back; errors name the line. Pure."""
+"""YAML to a document and back; errors name the line. Pure."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from osc_placement.terminal.escape import is_printable
 
 Parsed = TypeVar("Parsed")
 
-#: no state file nests deeper; libyaml recurses in C, where too deep ends the process
+#: the maximum depth of nesting; libyaml recurses in C, where too deep a nesting crashes the process
 _DEEPEST: Final = 100
-#: what aliases may make of a file, each value counted as often as it is repeated
+#: the maximum number of values after aliases are expanded, each value counted as often as it is repeated
 _MOST_VALUES: Final = 10_000_000
 
 
 class _DepthLimit:
-    """Follows PyYAML's way down into nodes and back; there is nothing else to do at these two calls."""
+    """A limit on the depth, counted in the two methods by which PyYAML enters and leaves a node."""
 
     _depth = 0
 
@@ -44,7 +44,7 @@ class _DepthLimit:
 # libyaml is ten times faster; PyYAML is built without it on some platforms
 _LOADER: Final[Any] = type("_Loader", (_DepthLimit, getattr(yaml, "CSafeLoader", yaml.SafeLoader)), {})
 _DUMPER: Final[Any] = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
-#: how many providers or consumers are text at a time
+#: how many providers or consumers are turned into text at a time
 _PIECE: Final = 100
 _MERGE: Final = "tag:yaml.org,2002:merge"
 
@@ -63,7 +63,8 @@ class UnreadableText(PlacementError):
 def parse_text(text: str, source: str) -> Document:
     """Read a state file; ``source`` names it in errors, which are UnreadableText.
 
-    A file without a document is an error: it was cut off, or never written, and an export is never like that.
+    A file without a document is an error: it is truncated or was never written, because an export is never
+    empty.
     """
 
     def parse(plain: Any) -> Document:
@@ -75,7 +76,7 @@ def parse_text(text: str, source: str) -> Document:
 
 
 def parse_yaml(text: str, source: str, parse: Callable[[Any], Parsed]) -> Parsed:
-    """Read any YAML file; what ``parse`` finds wrong (InvalidDocument) gets the line it is on."""
+    """Read any YAML file; an InvalidDocument of ``parse`` becomes an UnreadableText that names the line."""
     root: yaml.Node | None = None
     try:
         with _no_collection():
@@ -96,10 +97,10 @@ def parse_yaml(text: str, source: str, parse: Callable[[Any], Parsed]) -> Parsed
 
 @contextmanager
 def _no_collection() -> Iterator[None]:
-    """Do not look for garbage meanwhile.
+    """Disable garbage collection in the block.
 
-    PERF: objects by the hundred thousand come and stay, and to look through them again and again for cycles,
-    of which there are none, takes as long as to make them.
+    PERF: hundreds of thousands of objects are made and kept. Searching them for cycles, of which there are
+    none, takes as long as making them.
     """
     was_enabled = gc.isenabled()
     gc.disable()
@@ -111,7 +112,7 @@ def _no_collection() -> Iterator[None]:
 
 
 def format_document(document: Document) -> Iterator[str]:
-    """Write a state file, piece by piece: equal documents give equal text."""
+    """Yield a state file, piece by piece: equal documents give equal text."""
     names, entries = iterate_plain(document)
     yield _dump(names)
     for section, values in entries.items():
@@ -137,12 +138,12 @@ def _dump(plain: object) -> str:
         yaml.dump, plain, Dumper=_DUMPER, sort_keys=False, default_flow_style=None, width=emit.WIDTH
     )
     text = str(dump(allow_unicode=True))
-    # YAML escapes control characters, and not those that turn the order of letters round
+    # YAML escapes control characters, but not those that change the direction of writing
     return text if is_printable(text) else str(dump())
 
 
 def _check_keys_once(root: yaml.Node | None, source: str) -> None:
-    """Refuse a mapping with the same key twice, of which YAML libraries silently take the last."""
+    """Raise UnreadableText at a duplicate key in a mapping; YAML libraries silently take the last one."""
     for mapping in _mappings(root):
         seen = set()
         for key, _value in mapping.value:
@@ -155,14 +156,14 @@ def _check_keys_once(root: yaml.Node | None, source: str) -> None:
 
 
 def _check_size(root: yaml.Node | None, source: str) -> None:
-    """Refuse a file whose aliases multiply, which takes all memory before any rule is found broken."""
+    """Raise UnreadableText if aliases multiply the values so often that they would exhaust the memory."""
     if root and _count_values(root, {}) > _MOST_VALUES:
         raise UnreadableText(source, None, f"its aliases make more than {_MOST_VALUES} values of it")
 
 
 def _count_values(node: yaml.Node, counts: dict[int, int]) -> int:
     if id(node) not in counts:
-        counts[id(node)] = 1  # also what a node that contains itself counts within itself
+        counts[id(node)] = 1  # a node that contains itself counts as one within itself
         if isinstance(node, yaml.MappingNode):
             counts[id(node)] += sum(_count_values(part, counts) for pair in node.value for part in pair)
         elif isinstance(node, yaml.SequenceNode):
@@ -171,7 +172,7 @@ def _count_values(node: yaml.Node, counts: dict[int, int]) -> int:
 
 
 def _mappings(root: yaml.Node | None) -> Iterator[yaml.MappingNode]:
-    """All mappings below a node, each once, however often aliases repeat it."""
+    """Yield all mappings below a node, each once, however often aliases repeat it."""
     seen: set[int] = set()
     waiting = [root] if root else []
     while waiting:
@@ -187,7 +188,7 @@ def _mappings(root: yaml.Node | None) -> Iterator[yaml.MappingNode]:
 
 
 def _find_line(root: yaml.Node | None, path: Path) -> int | None:
-    """The line of a place, or of the nearest place around it that is in the text."""
+    """Return the line of a place, or of the nearest place around it that is in the text."""
     if root is None:
         return None
     node, line = root, root.start_mark.line
@@ -203,7 +204,7 @@ def _find_child(node: yaml.Node, part: str | int) -> tuple[yaml.Node, int] | Non
     if isinstance(node, yaml.SequenceNode) and isinstance(part, int) and part < len(node.value):
         return node.value[part], node.value[part].start_mark.line
     if isinstance(node, yaml.MappingNode):
-        # construction put what << merges before a mapping's own keys, so the last one counts
+        # construction put the keys merged by << before a mapping's own keys, so the last one wins
         for key, value in reversed(node.value):
             if isinstance(key, yaml.ScalarNode) and key.value == part:
                 return value, key.start_mark.line

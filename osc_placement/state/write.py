@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Carry out an ApplyPlan: all writes of apply.
+"""The execution of an ApplyPlan: all writes of apply.
 
-In stages: classes and traits, then the providers level by level, then allocations. The things of one stage do
-not need each other, so they are done side by side; a stage in which something failed is the last one.
+It is done in stages: classes and traits, then the providers level by level, then allocations. The things of
+one stage do not depend on each other and are written concurrently; no stage follows one in which something
+failed.
 """
 
 from __future__ import annotations
@@ -30,13 +31,13 @@ from osc_placement.state.plan import ApplyPlan, ConsumerStep, Kind, ProviderEdit
 LOG = logging.getLogger(__name__)
 
 Done = Literal["created", "updated", "deleted", "failed", "unknown", "skipped"]
-#: what was tried without success, as far as that is known
+#: results of things that were tried and are not known to have succeeded
 _FAILED: Final = ("failed", "unknown")
 
 
 @dataclass(frozen=True, slots=True)
-class Deed:
-    """How one thing ended."""
+class StepResult:
+    """The result of one step."""
 
     kind: Kind
     name: str
@@ -46,31 +47,31 @@ class Deed:
 
 @dataclass(frozen=True, slots=True)
 class ApplyReport:
-    """How everything that the plan names ended."""
+    """The results of all steps of a plan."""
 
     plan: ApplyPlan
-    deeds: tuple[Deed, ...]
+    results: tuple[StepResult, ...]
 
     @property
-    def failures(self) -> tuple[Deed, ...]:
-        """What failed, or may have failed, each with its error."""
-        return tuple(deed for deed in self.deeds if deed.done in _FAILED)
+    def failures(self) -> tuple[StepResult, ...]:
+        """Return the results of steps that failed, or may have failed, each with its error."""
+        return tuple(result for result in self.results if result.done in _FAILED)
 
     def count(self, kind: Kind) -> Counter[str]:
-        """How many things of a kind ended how."""
-        return Counter(deed.done for deed in self.deeds if deed.kind == kind)
+        """Count the results of a kind of thing."""
+        return Counter(result.done for result in self.results if result.kind == kind)
 
     @property
     def exit_status(self) -> int:
-        """What a process should end with that did this and nothing else."""
+        """Return the exit status for a process that did only this."""
         if self.failures:
             return EXIT_PARTIAL
-        return EXIT_INTERRUPTED if any(deed.done == "skipped" for deed in self.deeds) else EXIT_DONE
+        return EXIT_INTERRUPTED if any(result.done == "skipped" for result in self.results) else EXIT_DONE
 
 
 @dataclass(frozen=True, slots=True)
 class _Task:
-    """One thing to do; ``run`` says what it did, or raises."""
+    """One step to do; ``run`` returns its result, or raises."""
 
     kind: Kind
     name: str
@@ -82,23 +83,23 @@ def apply_plan(
     plan: ApplyPlan,
     *,
     concurrency: int = CONCURRENCY,
-    on_deed: Callable[[Deed], None] | None = None,
+    on_result: Callable[[StepResult], None] | None = None,
     stop: threading.Event | None = None,
 ) -> ApplyReport:
-    """Do what the plan says; raise VersionTooLow before the first write if the API version in use cannot.
+    """Carry out the plan; raise VersionTooLow before the first write if the API version in use is too low.
 
-    ``on_deed`` is called in the caller's thread as things are done; set ``stop`` to finish what is under way,
-    whole providers, and skip the rest.
+    ``on_result`` is called in the caller's thread after each step. Set ``stop`` to finish the providers in
+    progress and skip the rest.
     """
     _require_versions(client, plan)
     client.allow_concurrency(concurrency)
     writer = _Writer(client, dict(plan.uuids), stop or threading.Event())
-    deeds: list[Deed] = []
+    results: list[StepResult] = []
     for stage in writer.plan_stages(plan):
-        if any(deed.done in _FAILED for deed in deeds):
+        if any(result.done in _FAILED for result in results):
             writer.stop.set()
-        deeds += map_in_order(writer.run, stage, threads=concurrency, on_result=on_deed)
-    return ApplyReport(plan, tuple(deeds))
+        results += map_in_order(writer.run, stage, threads=concurrency, on_result=on_result)
+    return ApplyReport(plan, tuple(results))
 
 
 def _require_versions(client: PlacementClient, plan: ApplyPlan) -> None:
@@ -110,7 +111,7 @@ def _require_versions(client: PlacementClient, plan: ApplyPlan) -> None:
 
 
 class _Writer:
-    """What the stages share: the UUIDs of providers by name, which grow as providers are created."""
+    """The writer of all stages; it knows the UUIDs of providers by name, including those it has created."""
 
     def __init__(self, client: PlacementClient, uuids: dict[str, str], stop: threading.Event) -> None:
         self._client = client
@@ -118,7 +119,7 @@ class _Writer:
         self.stop = stop
 
     def plan_stages(self, plan: ApplyPlan) -> Iterator[list[_Task]]:
-        """Give the tasks of each stage."""
+        """Yield the tasks of each stage."""
         leftover = plan.leftover
         yield [
             *(
@@ -165,25 +166,27 @@ class _Writer:
             ),
         ]
 
-    def run(self, task: _Task) -> Deed:
-        """Do one task; raises nothing."""
+    def run(self, task: _Task) -> StepResult:
+        """Do one task and return its result; never raise."""
         if self.stop.is_set():
-            return Deed(task.kind, task.name, "skipped")
+            return StepResult(task.kind, task.name, "skipped")
         try:
-            return Deed(task.kind, task.name, task.run())
-        except Exception as error:  # whatever it is, it is about this thing only
+            return StepResult(task.kind, task.name, task.run())
+        except Exception as error:  # whatever the error is, it concerns this step only
             LOG.debug("%s %s failed", task.kind, task.name, exc_info=True)
             if is_outcome_unknown(error):
-                return Deed(task.kind, task.name, "unknown", OutcomeUnknown(error))
-            return Deed(task.kind, task.name, "failed", error)
+                return StepResult(task.kind, task.name, "unknown", OutcomeUnknown(error))
+            return StepResult(task.kind, task.name, "failed", error)
 
     def _delete(self, delete: Callable[[str], None], what: str) -> Done:
-        with suppress(NotFound):  # somebody else was faster
+        with suppress(NotFound):  # somebody else has deleted it
             delete(what)
         return "deleted"
 
     def _set_aside(self, provider: Provider) -> Done:
-        """Give up a name that another provider is to get; the own new one comes later, or the end."""
+        """Give the provider a temporary name while another one takes its name; it is renamed or deleted
+        later.
+        """
         self._client.update_provider(provider.uuid, f"renaming-{provider.uuid}")
         return "updated"
 
@@ -196,7 +199,7 @@ class _Writer:
         return "created"
 
     def _write_provider(self, step: ProviderStep) -> Done:
-        """Create or move the provider, then write what it holds, which `stop` does not prevent any more."""
+        """Create or move the provider, then write its contents, even if `stop` is set meanwhile."""
         change = step.change
         if step.existing is None:
             created = Provider.from_json(self._create_provider(step))
@@ -220,7 +223,7 @@ class _Writer:
         self._client.update_provider(uuid, step.entry.name, parent=parent)
 
     def _write_consumer(self, step: ConsumerStep) -> Done:
-        """Replace the allocations; when somebody else was faster, with the generation of now."""
+        """Replace the allocations; after a conflict, try again with the current generation."""
         entry = step.entry
         resources = {self._uuids[name]: amounts for name, amounts in entry.resources.items()}
         wanted = Consumer(entry.uuid, None, entry.project, entry.user, entry.type, resources)

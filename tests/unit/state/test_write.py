@@ -62,7 +62,7 @@ def apply(server, document, current=None, **options):
 
 
 def told(report):
-    return [(deed.kind, deed.name, deed.done) for deed in report.deeds]
+    return [(result.kind, result.name, result.done) for result in report.results]
 
 
 def test_everything_is_made_in_the_order_of_its_needs():
@@ -96,14 +96,14 @@ def test_a_failure_ends_with_its_stage():
         ("resource provider", "child", "skipped"),
         ("consumer", "k", "skipped"),
     ]
-    assert [str(deed.error) for deed in report.failures] == ["no room (HTTP 409)"]
+    assert [str(result.error) for result in report.failures] == ["no room (HTTP 409)"]
     assert report.exit_status == 3
 
 
 def test_stop_skips_what_has_not_begun():
     """After the signal nothing new begins."""
     stop = threading.Event()
-    report = apply(fake(), tree(), stop=stop, on_deed=lambda deed: stop.set())
+    report = apply(fake(), tree(), stop=stop, on_result=lambda result: stop.set())
     assert told(report)[0] == ("trait", "CUSTOM_T", "created")
     assert {done for _, _, done in told(report)[1:]} == {"skipped"}
     assert report.exit_status == 130
