@@ -73,7 +73,7 @@ class ListAggregate(base.Lister):
 
 
 class _AmendAggregates(base.Lister):
-    """Change some of the aggregates of a resource provider."""
+    """A command that changes some of the aggregates of a resource provider."""
 
     minimum = microversion.PROVIDER_AGGREGATES
 
@@ -84,7 +84,7 @@ class _AmendAggregates(base.Lister):
         return parser
 
     def amend(self, current: Sequence[str], named: Sequence[str]) -> list[str]:
-        """Say in which aggregates the provider shall be."""
+        """Return the aggregates that the provider is to be in."""
         raise NotImplementedError
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Any, Any]:
@@ -99,7 +99,7 @@ class _AmendAggregates(base.Lister):
 def amend_aggregates(
     client: PlacementClient, uuid: str, amend: Callable[[Sequence[str]], list[str]]
 ) -> list[str]:
-    """Change the aggregates of a provider; they are written only if they differ."""
+    """Change the aggregates of a provider; write them only if they differ."""
     document = client.list_provider_aggregates(uuid)
     wanted = amend(document["aggregates"])
     if wanted != document["aggregates"]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``openstack resource provider allocation set|unset|show|delete``: what a consumer has, and from where."""
+"""``openstack resource provider allocation set|unset|show|delete``: the allocations of a consumer."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from osc_placement.commands import base
 from osc_placement.errors import PlacementError, UsageError
 from osc_placement.microversion import Version
 
-#: the command that shows what a consumer has
+#: the command that shows the allocations of a consumer
 SHOW = "openstack resource provider allocation show"
 
 
 def allocation_columns(client: PlacementClient) -> tuple[str, ...]:
-    """What an allocation is shown with in the version in use."""
+    """Return the columns in which an allocation is shown in the version in use."""
     columns: tuple[str, ...] = ("resource_provider", "generation", "resources")
     if client.version >= microversion.ALLOCATIONS_BY_PROVIDER:
         columns += ("project_id", "user_id")
@@ -31,7 +31,7 @@ def allocation_columns(client: PlacementClient) -> tuple[str, ...]:
 
 
 def show_allocations(client: PlacementClient, consumer: str) -> tuple[Any, Any]:
-    """The columns of a consumer's allocations, and a row for each provider."""
+    """Return the columns of a consumer's allocations, and a row for each provider."""
     document = client.list_allocations(consumer)
     owner = {key: document.get(key) for key in ("project_id", "user_id", "consumer_type")}
     columns = allocation_columns(client)
@@ -45,7 +45,7 @@ def show_allocations(client: PlacementClient, consumer: str) -> tuple[Any, Any]:
 def without(
     allocations: Allocations, providers: Collection[str], classes: Collection[str]
 ) -> dict[str, dict[str, int]]:
-    """Return what remains without these classes of these providers; an empty collection means all."""
+    """Return the allocations less these classes of these providers; an empty collection means all."""
     remaining = {
         provider: {
             resource_class: amount
@@ -135,7 +135,7 @@ class SetAllocation(base.Lister):
         return show_allocations(self.client, parsed_args.uuid)
 
     def _amend(self, parsed_args: argparse.Namespace, wanted: syntax.Allocations) -> None:
-        """Read what the consumer has, and write it back with what is wanted."""
+        """Read what the consumer has, and write it back together with the wanted amounts."""
         current = self.client.read_consumer(parsed_args.uuid)
         consumer = replace(
             current,

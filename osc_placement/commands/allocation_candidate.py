@@ -23,7 +23,7 @@ from osc_placement.microversion import Version
 
 
 def candidate_rows(document: Document, version: Version) -> Iterator[list[Any]]:
-    """A row for each provider of each allocation request, with what the request wants from it."""
+    """Return a row for each provider of each allocation request, with the amounts requested from it."""
     summaries = document["provider_summaries"]
     for number, request in enumerate(document["allocation_requests"], 1):
         for provider, amounts in amounts_by_provider(request).items():
@@ -46,7 +46,7 @@ class ListAllocationCandidate(CandidateQuery, base.Lister):
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
-        # a list is sent as osc-placement 4 sent it
+        # a list is sent unchanged, as osc-placement 4 sends it
         self.add_query_options(parser, read_forbidden=str)
         self.add_option(
             parser,

@@ -170,7 +170,7 @@ class ApplyAllocations(base.Lister):
 
 
 def check_providers_once(entry: ConsumerEntry, uuids: Mapping[str, str]) -> None:
-    """Raise UsageError at a provider that a consumer has by its name and by its UUID, or two spellings."""
+    """Raise UsageError if a consumer names one provider twice, by name and UUID or in two spellings."""
     names: dict[str, str] = {}
     for name in entry.resources:
         if other := names.get(uuids[name]):
@@ -182,7 +182,7 @@ def check_providers_once(entry: ConsumerEntry, uuids: Mapping[str, str]) -> None
 
 
 def add(first: Allocations, second: Allocations) -> Allocations:
-    """Return both together."""
+    """Return the sum of both."""
     return {
         provider: dict(Counter(first.get(provider, {})) + Counter(second.get(provider, {})))
         for provider in dict.fromkeys([*first, *second])
@@ -190,7 +190,7 @@ def add(first: Allocations, second: Allocations) -> Allocations:
 
 
 def subtract(first: Allocations, second: Allocations) -> Allocations:
-    """Return what the first has and the second has not."""
+    """Return what the first has and the second does not have."""
     left = {
         provider: dict(Counter(amounts) - Counter(second.get(provider, {})))
         for provider, amounts in first.items()
@@ -201,7 +201,7 @@ def subtract(first: Allocations, second: Allocations) -> Allocations:
 def write_consumers(client: PlacementClient, consumers: Collection[Consumer], *, types_matter: bool) -> None:
     """Write several consumers in one transaction.
 
-    If one of them has no type, none can be given one: raise PlacementError if somebody asked for that.
+    If one of them has no type, none can be given one: raise PlacementError if the operator gave one.
     """
     untyped = next((consumer for consumer in consumers if consumer.is_untyped), None)
     if untyped and types_matter:

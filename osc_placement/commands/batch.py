@@ -29,9 +29,9 @@ from osc_placement.terminal.progress import ProgressBar
 
 
 class BatchCommand(PlanCommand):
-    """A change of all resource providers selected, planned and then carried out."""
+    """The base of commands that plan a change of all selected resource providers and carry it out."""
 
-    #: whether it may leave less than is allocated
+    #: whether the change may leave a provider with less than is allocated from it
     can_overcommit: ClassVar[bool] = True
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -52,18 +52,18 @@ class BatchCommand(PlanCommand):
         return parser
 
     def add_edit_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Add the arguments that say what to change."""
+        """Add the arguments that describe the change."""
         raise NotImplementedError
 
     def read_edit(self, parsed_args: argparse.Namespace) -> Edit:
-        """Make the edit of the arguments; no request."""
+        """Make the edit of the arguments; this sends no request."""
         raise NotImplementedError
 
     def check_names(self, parsed_args: argparse.Namespace) -> None:
-        """Ask the server whether it knows what the arguments name."""
+        """Raise an error if the server does not know a name in the arguments."""
 
     def name_classes(self, parsed_args: argparse.Namespace) -> Iterable[str]:
-        """The resource classes that the arguments name."""
+        """Return the resource classes that the arguments name."""
         return ()
 
     def is_harmless(self, parsed_args: argparse.Namespace) -> bool:
@@ -141,7 +141,7 @@ def _facets_to_read(parsed_args: argparse.Namespace, edit: Edit) -> tuple[Facet,
 
 
 class BatchTrait(BatchCommand):
-    """A change of the traits of all resource providers selected."""
+    """The base of commands that change the traits of all selected resource providers."""
 
     minimum = microversion.TRAITS
     can_overcommit = False
@@ -176,7 +176,7 @@ class SetTrait(BatchTrait):
 
 
 class BatchAggregate(BatchCommand):
-    """A change of the aggregates that all resource providers selected are members of."""
+    """The base of commands that change the aggregates of all selected resource providers."""
 
     can_overcommit = False
     verb: Verb

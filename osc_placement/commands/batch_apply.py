@@ -16,7 +16,7 @@ from osc_placement.terminal.escape import printable
 
 
 class PlanOutdated(PlacementError):
-    """Some providers are not what they were when they were planned."""
+    """Some providers changed since they were planned."""
 
     def __init__(self, moves: list[saved.Move]) -> None:
         self.moves = moves
@@ -71,7 +71,7 @@ class ApplyPlanFile(PlanCommand):
         if moves and not parsed_args.replan:
             self._offer_to_replan(moves, parsed_args)
         usages = {move.step.uuid: move.now.usages for move in moves if move.now.usages is not None}
-        # what did not move was judged when it was planned
+        # providers that did not move were judged when they were planned
         return advise(
             saved.plan_saved(plan, moves), usages, allow_overcommitted=parsed_args.allow_overcommitted
         )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What all commands share that carry out a plan: show it, ask, journal it, execute it, print rows, go on."""
+"""The base of commands that carry out a plan: show, confirm, journal, execute, print rows, resume."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ from osc_placement.terminal.tables import show_cell
 
 PLAN_COLUMNS: Final = ("uuid", "name", "before", "after", "reason")
 REPORT_COLUMNS: Final = (*PLAN_COLUMNS, "result", "error")
-#: formats whose cells are text: they get the difference in one line
+#: formats whose cells are plain text; they show the difference in one line
 FLAT_FORMATS: Final = ("value", "csv")
-#: how much of a plan is shown before the question whether to go on
+#: how many rows of a plan are shown before the operator is asked to confirm it
 _ROWS_TO_CONFIRM: Final = 40
 _EXIT_CHANGES: Final = 2
 _RUN: Final = "openstack resource provider batch run"
@@ -57,23 +57,23 @@ class PlanCommand(ConfirmedCommand, base.Lister):
         "is on stderr; 2 the command line is wrong, or with --detailed-exitcode something changed or would; "
         "3 some providers failed, the rows say which and why; 130 interrupted, the rows say what was done."
     )
-    #: of the run that an undo undoes
+    #: the ID of the run that this run undoes
     _undoes: str | None = None
-    #: the journal to go on with, of a run that is resumed
+    #: the journal of the run that is resumed
     _journal: journal.Journal | None = None
-    #: what is done in place of the changes of the plan one by one
+    #: the reshape that is done in place of single changes
     _reshape: Task | None = None
 
     def make_plan(self, parsed_args: argparse.Namespace) -> Plan:
-        """Make the plan; no write."""
+        """Make the plan; this writes nothing."""
         raise NotImplementedError
 
     def describe_selection(self, parsed_args: argparse.Namespace) -> str:
-        """Which providers it is about, for the journal."""
+        """Return the selection of providers in words, for the journal."""
         raise NotImplementedError
 
     def is_atomic(self, parsed_args: argparse.Namespace) -> bool:
-        """Whether it is done whole or not at all."""
+        """Return whether all changes are made in one transaction."""
         return bool(getattr(parsed_args, "atomic", False))
 
     def read_arguments(self, parsed_args: argparse.Namespace) -> None:
@@ -82,14 +82,14 @@ class PlanCommand(ConfirmedCommand, base.Lister):
             refuse_steering(parsed_args, "what is changed at once or not at all")
 
     def run(self, parsed_args: argparse.Namespace) -> int:
-        """Print the rows, then the summary where a person reads it, or something went wrong."""
+        """Print the rows, then the summary: on stdout in a table, on stderr after a failure."""
         self._closing: list[str] = []
         try:
             status = super().run(parsed_args)
         except BrokenPipeError:
             raise
         except Exception:
-            # what was done is done, also where its rows cannot be printed
+            # print the summary even if the rows cannot be printed: the changes have been made
             _say(self._closing, self.app.stderr)
             raise
         stream = None
@@ -223,7 +223,7 @@ class PlanCommand(ConfirmedCommand, base.Lister):
     # reading
 
     def read_again(self, subjects: Any, facets: Any, parsed_args: argparse.Namespace) -> list[Reading]:
-        """Read providers or consumers that are known."""
+        """Read known providers or consumers."""
         with ProgressBar("Reading", len(subjects), self.app.stderr) as progress:
             return select.read_again(
                 self.client,
@@ -242,7 +242,7 @@ class PlanCommand(ConfirmedCommand, base.Lister):
         readings: Sequence[Reading] | None = None,
         aggregates: Sequence[str] = (),
     ) -> Plan:
-        """The plan with what an expert says of it; usages are asked for where less will be left."""
+        """Add refusals and warnings about capacity to the plan; read usages where capacity shrinks."""
         return select.judge_capacity(
             self.client,
             plan,
@@ -253,12 +253,12 @@ class PlanCommand(ConfirmedCommand, base.Lister):
         )
 
     def require_server(self, recorded: str) -> None:
-        """Raise WrongServer unless this is the server that something was planned for."""
+        """Raise WrongServer unless the plan or run was made for this server."""
         check_server(recorded, self.client.endpoint)
 
 
 def refuse_steering(parsed_args: argparse.Namespace, whom: str) -> None:
-    """Raise UsageError at options that steer one change after the other, as they do not go with something."""
+    """Raise UsageError if an option is given that controls the pace of single changes."""
     options = ("canary", "control", "max_failures", "throttle")
     given = [f"--{name.replace('_', '-')}" for name in options if getattr(parsed_args, name) not in (None, 0)]
     if given:
@@ -267,7 +267,7 @@ def refuse_steering(parsed_args: argparse.Namespace, whom: str) -> None:
 
 
 def _say(lines: Iterable[str], stream: TextIO | None) -> None:
-    """Print lines, which may have names in them, if there is somebody to read them."""
+    """Print lines, escaping names in them; do nothing without a stream."""
     for line in lines if stream else ():
         print(printable(line), file=stream)
 
@@ -288,14 +288,14 @@ def _say_how_to_go_on(recorder: journal.Journal, report: Report, *, is_resumed: 
 
 
 class StateColumn(FormattableColumn[Any]):
-    """A state of one provider: whole to machines; to people only where it differs from its counterpart."""
+    """The state of one provider: whole in machine-readable formats; in tables, only what differs."""
 
     def __init__(self, value: Any, difference: Iterable[str]) -> None:
         super().__init__(value)
         self._difference = "\n".join(difference)
 
     def human_readable(self) -> str:
-        """Only what differs, one item a line."""
+        """Return only what differs, one item a line."""
         return self._difference
 
 
@@ -312,7 +312,7 @@ def _cells(plan: Plan, step: Change, note: str = "") -> tuple[Any, ...]:
 
 
 def _state_cell(state: Any, facets: tuple[Facet, ...]) -> Any:
-    """The facet of an edit; of an edit with several, each by its name."""
+    """Return the facet of an edit; if it has several, each of them by name."""
     if len(facets) == 1:
         return facet_to_json(state, facets[0])
     return {facet: facet_to_json(state, facet) for facet in facets}
@@ -340,11 +340,11 @@ def _tell_error(outcome: Outcome) -> str:
 
 
 def format_plan(plan: Plan, limit: int, *, width: int | None = None) -> str:
-    """Write a plan for a person to agree to: at most so many providers, warnings and the summary."""
+    """Format a plan for confirmation: at most ``limit`` providers, the warnings and the summary."""
     from prettytable import PrettyTable
 
     rows = [list(map(show_cell, _cells(plan, step)[1:])) for step in plan.changes[:limit]]
-    # a narrow terminal has no room for a column that says nothing
+    # omit an empty column: a narrow terminal has no space for it
     number = len(PLAN_COLUMNS) - 1 if any(row[-1] for row in rows) else len(PLAN_COLUMNS) - 2
     table = PrettyTable(PLAN_COLUMNS[1 : number + 1], align="l", max_table_width=width)
     table.add_rows([row[:number] for row in rows])
@@ -356,7 +356,7 @@ def format_plan(plan: Plan, limit: int, *, width: int | None = None) -> str:
 
 
 def read_with(command: PlanCommand, parsed_args: argparse.Namespace) -> Callable[..., list[Reading]]:
-    """The reader that `recovery` wants."""
+    """Return the function by which `recovery` reads providers again."""
 
     def read(subjects: list[Subject], facets: list[Facet]) -> list[Reading]:
         return command.read_again(subjects, facets, parsed_args)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The options of batch commands: which providers, and how it is carried out."""
+"""The options of batch commands: the selection of providers, and the execution of the plan."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from osc_placement.terminal.values import add_concurrency_option, read_count, re
 
 
 def add_selectors(command: base.PlacementCommand, parser: argparse.ArgumentParser) -> None:
-    """Add the options that say which providers to change."""
+    """Add the options that select the providers to change."""
     group = parser.add_argument_group(
         "selection", "which resource providers to change; all that is given holds"
     )
@@ -67,7 +67,7 @@ def add_selectors(command: base.PlacementCommand, parser: argparse.ArgumentParse
 
 
 def _add_capabilities(command: base.PlacementCommand, group: argparse._ArgumentGroup) -> None:
-    """Add the options that select by what providers have and offer."""
+    """Add the options that select by traits and free capacity."""
     command.add_option(
         group,
         "--required",
@@ -104,7 +104,7 @@ def _add_capabilities(command: base.PlacementCommand, group: argparse._ArgumentG
 def read_selection(
     parsed_args: argparse.Namespace, stdin: TextIO | None, aggregates: Iterable[str]
 ) -> Selection:
-    """Make the selection of the arguments; ``aggregates`` are the UUIDs of those that were given."""
+    """Make the selection of the arguments; ``aggregates`` are the UUIDs of the given aggregates."""
     return Selection(
         aggregates=tuple(aggregates),
         in_tree=parsed_args.in_tree,
@@ -124,7 +124,7 @@ def _read_providers_file(name: str | None, stdin: TextIO | None) -> tuple[str, .
     try:
         if name == "-":
             return read_provider_names(stdin or ())
-        # a list that came from a spreadsheet may begin with a mark
+        # a list exported from a spreadsheet may begin with a byte order mark
         return read_provider_names(pathlib.Path(name).read_text("utf-8-sig").splitlines())
     except OSError as error:
         raise PlacementError(f"The file {name} cannot be read: {error.strerror}") from error
@@ -133,7 +133,7 @@ def _read_providers_file(name: str | None, stdin: TextIO | None) -> tuple[str, .
 
 
 def add_execution(parser: argparse.ArgumentParser, *, with_atomic: bool = True) -> None:
-    """Add the options that say how a plan is carried out."""
+    """Add the options for the execution of a plan."""
     group = parser.add_argument_group("execution")
     group.add_argument(
         "--dry-run",
@@ -188,5 +188,5 @@ def add_execution(parser: argparse.ArgumentParser, *, with_atomic: bool = True) 
 
 
 def add_overcommit(parser: argparse.ArgumentParser, help: str) -> None:
-    """Add the option that lets a provider have less than is allocated."""
+    """Add the option that lets a provider have less than is allocated from it."""
     parser.add_argument("--allow-overcommitted", action="store_true", help=help)

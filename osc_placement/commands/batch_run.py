@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``openstack resource provider batch run list|show|resume|undo``: what journals say, and more of it."""
+"""``openstack resource provider batch run list|show|resume|undo``: runs, as their journals record them."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ class ResumeRun(PlanCommand):
         return self.judge(plan, parsed_args, allow_overcommitted=parsed_args.allow_overcommitted)
 
     def _plan_reshape(self, run: journal.Run) -> Plan:
-        """It was done, or it is to be done: there is nothing between."""
+        """Plan to resume a reshape: as one transaction, it was either done or has yet to be done."""
         recovery.require_planned(run)
         title = run.header.edit.title
         intents = run.intents.values()
@@ -178,11 +178,11 @@ class UndoRun(PlanCommand):
         if run.header.kind == KIND:
             return self._plan_reshape(run)
         plan = recovery.plan_undo(run, read_with(self, parsed_args), force=parsed_args.force)
-        # what was asked for is the way back: it is told where that leaves less than is allocated, and done
+        # the operator asked for the undo, so leaving less than is allocated is a warning and not a refusal
         return self.judge(plan, parsed_args, allow_overcommitted=True)
 
     def _plan_reshape(self, run: journal.Run) -> Plan:
-        """All of it goes back in one transaction."""
+        """Plan to undo a reshape, in one transaction."""
         title = f"undo of {run.header.id} ({run.header.edit.title})"
         intents = run.intents.values() if run.is_planned else ()
         self._reshape = plan_return(self.client, undo_of(intents), title)

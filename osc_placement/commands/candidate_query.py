@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The options that say what is wanted of allocation candidates, and the query that they make.
+"""The options for a query for allocation candidates, and the query that they make.
 
 Shared by the commands that ask for candidates. Options that follow ``--group`` belong to that group.
 """
@@ -19,7 +19,7 @@ Group = dict[str, list[str]]
 
 
 class StartGroup(argparse.Action):
-    """Begin a group: the options that follow belong to it."""
+    """The action of ``--group``: the options that follow belong to the new group."""
 
     def __call__(
         self,
@@ -33,7 +33,7 @@ class StartGroup(argparse.Action):
 
 
 class AddToGroup(argparse.Action):
-    """Add a value to the group that was begun last; before any, to the unnamed one."""
+    """The action that adds a value to the last group, or to the unnamed one before any ``--group``."""
 
     def __call__(
         self,
@@ -47,13 +47,13 @@ class AddToGroup(argparse.Action):
 
 
 def groups_of(namespace: argparse.Namespace) -> dict[str, Group]:
-    """The groups read so far, by suffix, in order."""
+    """Return the groups read so far, by suffix, in order."""
     groups: dict[str, Group] = vars(namespace).setdefault("groups", {})
     return groups
 
 
 def read_amounts(groups: Mapping[str, Group], subtrees: Sequence[str]) -> dict[str, dict[str, int]]:
-    """What each group wants, by resource class; a group of a subtree may do without."""
+    """Read the amounts of each group, by resource class; a group of a subtree may have none."""
     amounts = {suffix: syntax.parse_amounts(group.get("resources", [])) for suffix, group in groups.items()}
     in_subtrees = {suffix for subtree in subtrees for suffix in subtree.split(",")}
     for suffix, wanted in amounts.items():
@@ -66,7 +66,7 @@ def read_amounts(groups: Mapping[str, Group], subtrees: Sequence[str]) -> dict[s
 
 
 class CandidateQuery(base.PlacementCommand):
-    """A command that asks for allocation candidates; ``parsed_args.amounts`` is what each group wants."""
+    """The base of commands that ask for candidates; ``parsed_args.amounts`` are the amounts of each group."""
 
     minimum = microversion.ALLOCATION_CANDIDATES
 
@@ -230,7 +230,7 @@ class CandidateQuery(base.PlacementCommand):
             base.require_any_traits(self.client, group.get("required", []))
 
     def make_query(self, parsed_args: argparse.Namespace) -> list[tuple[str, str]]:
-        """The query parameters; names of providers and of host aggregates cost a request."""
+        """Return the query parameters; names of providers and host aggregates are resolved by requests."""
         groups = groups_of(parsed_args)
         if any("aggregate_uuid" in group for group in groups.values()):
             self.deprecated_option_warning("--aggregate-uuid", "--member-of")

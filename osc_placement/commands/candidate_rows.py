@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Allocation candidates as rows of a table, and the order in which one would take them."""
+"""Allocation candidates as rows of a table, sorted by the choice of the operator."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from osc_placement.api.client import Document, PlacementClient
 from osc_placement.api.concurrency import map_in_order
 
 GROUP_COLUMNS: Final = ("group", "resource provider", "uuid", "allocation", "inventory used/capacity")
-#: the names of this many trees are asked for one by one; of more, those of all providers in one request
+#: up to this many trees, names are read tree by tree; for more, those of all providers in one request
 _FEW_TREES: Final = 8
 
-#: what each group wants, by suffix, by resource class
+#: the amounts that each group requests, by suffix, by resource class
 Wanted = Mapping[str, Mapping[str, int]]
-#: what the answer says of each provider, by UUID
+#: the summary of each provider in the answer, by UUID
 Summaries = Mapping[str, Document]
 
 
 def amounts_by_provider(request: Document) -> dict[str, Mapping[str, int]]:
-    """What an allocation request takes from each provider, out of what is a list before 1.12."""
+    """Return the amounts that an allocation request takes from each provider; before 1.12 it is a list."""
     allocations = request["allocations"]
     if isinstance(allocations, dict):
         return {provider: item["resources"] for provider, item in allocations.items()}
@@ -31,19 +31,19 @@ def amounts_by_provider(request: Document) -> dict[str, Mapping[str, int]]:
 
 
 def join_amounts(amounts: Mapping[str, Any]) -> str:
-    """``VCPU=1,MEMORY_MB=64``."""
+    """Return amounts as text: ``VCPU=1,MEMORY_MB=64``."""
     return ",".join(f"{name}={amount}" for name, amount in amounts.items())
 
 
 def join_summary(resources: Mapping[str, Document]) -> str:
-    """``VCPU=2/16``, used of the capacity."""
+    """Return usage and capacity as text: ``VCPU=2/16``."""
     return ",".join(f"{name}={item['used']}/{item['capacity']}" for name, item in resources.items())
 
 
 def group_rows(
     request: Document, wanted: Wanted, summaries: Summaries, names: Mapping[str, str]
 ) -> Iterator[tuple[str, ...]]:
-    """A row for each provider that a group got, in the order of the groups; GROUP_COLUMNS."""
+    """Return a row for each provider of each group, in the order of the groups; see GROUP_COLUMNS."""
     for group, provider, amounts in split_by_group(request, wanted):
         summary = {name: item for name, item in summaries[provider]["resources"].items() if name in amounts}
         name = names.get(provider, provider)
@@ -51,7 +51,7 @@ def group_rows(
 
 
 def split_by_group(request: Document, wanted: Wanted) -> Iterator[tuple[str, str, Mapping[str, int]]]:
-    """Group, provider, and what the group takes from it; the unnamed group may take from several."""
+    """Yield group, provider and amounts; the unnamed group may use several providers."""
     allocated = amounts_by_provider(request)
     mappings = request.get("mappings") or {"": list(allocated)}
     rest = {provider: Counter(amounts) for provider, amounts in allocated.items()}
@@ -64,7 +64,7 @@ def split_by_group(request: Document, wanted: Wanted) -> Iterator[tuple[str, str
 
 
 def read_names(client: PlacementClient, summaries: Summaries) -> dict[str, str]:
-    """The names of the providers that candidates are about: a few requests, however many there are."""
+    """Read the names of the providers in candidates, with a few requests whatever their number."""
     roots = {summary.get("root_provider_uuid", uuid) for uuid, summary in summaries.items()}
     if client.version >= microversion.NESTED_PROVIDERS and len(roots) <= _FEW_TREES:
         trees = map_in_order(lambda root: client.list_providers(in_tree=root), sorted(roots))
@@ -77,12 +77,12 @@ def read_names(client: PlacementClient, summaries: Summaries) -> dict[str, str]:
 
 
 def order_candidates(how: str, requests: Sequence[Document], summaries: Summaries) -> list[Document]:
-    """The candidates, the one to take first; ``how`` is one of CHOICES."""
+    """Sort the candidates, the preferred one first; ``how`` is one of CHOICES."""
     return CHOICES[how](list(requests), summaries)
 
 
 def least_left(request: Document, summaries: Summaries) -> float:
-    """How much would be free after a claim, as a part of the capacity, where that is least."""
+    """Return the smallest part of the capacity of a class that would be free after a claim."""
     return min(
         (
             _part_left(summaries[provider]["resources"].get(name, {}), amount)

@@ -27,7 +27,7 @@ from osc_placement.terminal.values import add_concurrency_option
 
 _AMOUNTS: Final = ("capacity", "used", "free", "reserved", "percent")
 _FIT_COLUMNS: Final = ("host", "fits", "limited_by")
-#: the last row of what fits
+#: the name of the last row of ``--fit``
 ALL_HOSTS: Final = "(all)"
 
 
@@ -106,7 +106,7 @@ class ShowCapacity(base.Lister):
             return cloud, self._with_names(rows) if parsed_args.by == "aggregate" else rows
 
     def _with_names(self, rows: Rows) -> Rows:
-        """The rows of aggregates, with the names of those that are host aggregates."""
+        """Return the rows of aggregates, with the names of those that are host aggregates."""
         names = self.aggregates.names()
         key, *others = rows.columns
         values = [(uuid, names.get(uuid, ""), *amounts) for uuid, *amounts in rows.values]
@@ -122,7 +122,7 @@ class ShowCapacity(base.Lister):
 
 
 def _shows_reserved(parsed_args: argparse.Namespace) -> bool:
-    """Whether the one column is shown, or decides an order, that capacities do not tell."""
+    """Return whether the column ``reserved``, which costs extra requests, is shown or sorted by."""
     if parsed_args.html or not (parsed_args.columns or parsed_args.by == "project"):
         return True
     return any(name.lower() == "reserved" for name in (*parsed_args.columns, *parsed_args.sort_columns))
@@ -144,7 +144,7 @@ def read_want(texts: list[str]) -> Want:
 
 
 def capacity_rows(by: By, table: Table) -> Rows:
-    """A row for each class of each of whom it is summed up for."""
+    """Return a row for each class of each provider, tree or aggregate."""
     key_columns = ("resource_class",) if by == "class" else (by, "resource_class")
     keys: Callable[[str, str], tuple[str, ...]] = (
         (lambda _key, name: (name,)) if by == "class" else (lambda key, name: (key, name))
@@ -157,7 +157,7 @@ def capacity_rows(by: By, table: Table) -> Rows:
 
 
 def project_rows(cloud: Cloud, holdings: list[Holding]) -> Rows:
-    """A row for each class that a project uses; what is free is free for all of them."""
+    """Return a row for each class that a project uses; the free capacity is the same for all projects."""
     capacities = class_capacities(cloud)
     values = [
         (project.project, name, used, capacities.get(name, 0), _or_empty(percent_of(used, capacities[name])))
@@ -169,7 +169,7 @@ def project_rows(cloud: Cloud, holdings: list[Holding]) -> Rows:
 
 
 def fit_rows(want: Want, fits: Fits) -> Rows:
-    """A row for each host, and one for all together."""
+    """Return a row for each host, and one for all together."""
     title = "How many more fit: " + ", ".join(f"{name}={amount}" for name, amount in want.amounts.items())
     return Rows(title, _FIT_COLUMNS, [*_host_rows(fits), (ALL_HOSTS, fits.total, _describe_total(fits))])
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``openstack allocation candidate claim``: find room for a consumer, and take it."""
+"""``openstack allocation candidate claim``: find free capacity for a consumer, and allocate it."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from osc_placement.errors import Conflict, PlacementError
 from osc_placement.terminal.progress import WriteWatch
 from osc_placement.terminal.values import read_number
 
-#: how many candidates are looked at unless --limit says otherwise
+#: the default of --limit
 _LIMIT: Final = 1000
 
 
 class NoCandidate(PlacementError):
-    """Nothing has room for what is wanted."""
+    """No provider has free capacity for the request."""
 
     def __init__(self, tried: int) -> None:
         self.tried = tried
@@ -55,7 +55,7 @@ class ConsumerExists(PlacementError):
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """Candidates in the order of the choice, the first of which is claimed, and the facts about providers."""
+    """The candidates in order of preference, the first of which is claimed, and the provider summaries."""
 
     candidates: Sequence[Document]
     summaries: Document
@@ -131,7 +131,7 @@ class ClaimAllocationCandidate(CandidateQuery, base.Lister):
     def _claim(
         self, query: Sequence[tuple[str, str]], parsed_args: argparse.Namespace, watch: WriteWatch
     ) -> Claim:
-        """Claim a candidate; those that were found to be taken are not among what is returned."""
+        """Claim a candidate; return it and the later ones, without those that turned out to be taken."""
         owner = {"project_id": parsed_args.project_id, "user_id": parsed_args.user_id}
         if parsed_args.consumer_type:
             owner["consumer_type"] = parsed_args.consumer_type
@@ -148,13 +148,13 @@ class ClaimAllocationCandidate(CandidateQuery, base.Lister):
 
 
 def claim_candidate(client: PlacementClient, consumer: str, candidate: Document, owner: Document) -> bool:
-    """Allocate a candidate to a consumer that has nothing; False if there is no room any more."""
+    """Allocate a candidate to a consumer that has nothing; return False if the capacity is taken."""
     taker = Consumer.from_json(consumer, candidate | owner)
     documents, version = describe_consumers([taker], client.version)
 
     def write(_attempt: int) -> None:
         try:
-            # a candidate has more than what is allocated, as the groups that providers are for
+            # a candidate also has the groups (mappings), which are not part of an allocation
             client.set_allocations(consumer, candidate | documents[consumer], version)
         except Conflict as conflict:
             if is_conflict(conflict):
@@ -177,7 +177,7 @@ def require_nothing(client: PlacementClient, consumer: str) -> None:
 def rows_of(
     claim: Claim, parsed_args: argparse.Namespace, names: dict[str, str]
 ) -> Iterator[tuple[Any, ...]]:
-    """Rows for the candidate that was claimed, and for as many others as were asked for."""
+    """Return rows for the candidate that was claimed, and for as many further candidates as requested."""
     for number, candidate in enumerate(claim.candidates[: parsed_args.alternates + 1]):
         title = f"alternate {number}" if number else "would be claimed" if parsed_args.dry_run else "claimed"
         for row in group_rows(candidate, parsed_args.amounts, claim.summaries, names):

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The commands as entry points name them, of which only those that are used are loaded.
+"""The commands as entry points name them; a command's module is loaded only when it is used.
 
-OpenStackClient loads the entry points of all plugins at every start, whatever the command: 60 of ours, of
-which one is used at most. So an entry point is ``osc_placement.commands.deferred:tree.ShowTree``, which is a
-class that becomes ``osc_placement.commands.tree.ShowTree`` when it is called, and costs nothing before. A
-module of commands may therefore import what it likes at its top.
+OpenStackClient loads the entry points of all plugins at every start, whatever the command; this plugin has
+60, of which one command uses one. An entry point is therefore
+``osc_placement.commands.deferred:tree.ShowTree``: a placeholder that becomes
+``osc_placement.commands.tree.ShowTree`` when it is called, and costs nothing before. So a module of commands
+may import anything at its top.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ def __getattr__(name: str) -> _Module:
 
 @cache
 def defer(module: str, command: str) -> type[Command]:
-    """A class that stands for a command, and that makes commands of the class it stands for."""
+    """Return a placeholder class that makes instances of the command class it stands for."""
 
     class Deferred(Command):
         def __new__(cls, *arguments: Any, **settings: Any) -> Any:
@@ -49,6 +50,6 @@ def defer(module: str, command: str) -> type[Command]:
 
 
 def find(module: str, command: str) -> type[Command]:
-    """The class itself; loads its module."""
+    """Load the module and return the command class."""
     found: type[Command] = getattr(import_module(f"{_PACKAGE}.{module}"), command)
     return found

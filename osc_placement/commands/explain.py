@@ -39,7 +39,7 @@ class ExplainAllocationCandidate(CandidateQuery, base.Lister):
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
-        # it would hide what the question is about
+        # a limit would hide trees that the question is about
         self.add_query_options(parser, with_limit=False)
         parser.add_argument(
             "--host",
@@ -77,7 +77,7 @@ class ExplainAllocationCandidate(CandidateQuery, base.Lister):
 
     def _explain_host(self, cloud: Cloud, query: Query, params: Params, uuid: str) -> list[tuple[Any, ...]]:
         if uuid not in cloud.by_uuid:
-            # answers with an error that says so
+            # raises the server's error for an unknown provider
             self.client.show_provider(uuid)
         root = cloud.root_of[uuid]
         verdicts = explain_tree(cloud, query, root)
@@ -88,7 +88,7 @@ class ExplainAllocationCandidate(CandidateQuery, base.Lister):
         return rows
 
     def _ask(self, cloud: Cloud, params: Params) -> frozenset[str]:
-        """The trees for which the server has candidates."""
+        """Return the trees for which the server has candidates."""
         document = self.client.allocation_candidates(params)
         requests = document["allocation_requests"]
         return roots_of_candidates(cloud, (request["allocations"] for request in requests))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A flavor from the compute API: the one question that a command asks another service."""
+"""Flavors from the compute API."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from urllib.parse import quote
 
 from osc_placement.errors import PlacementError
 
-#: extra specs are part of a flavor's detail from here on
+#: from this microversion on, extra specs are part of a flavor's detail
 _MICROVERSION: Final = "2.61"
 
 
 class NoFlavor(PlacementError):
-    """The flavor cannot be had."""
+    """The flavor cannot be read."""
 
     def __init__(self, name: str, reason: str, remedy: str) -> None:
         super().__init__(f"Flavor {name!r} cannot be read: {reason}; {remedy}")
 
 
 def find_flavor(client_manager: Any, name: str) -> Mapping[str, Any]:
-    """The flavor with this name or ID, and its extra specs."""
+    """Return the flavor with this name or ID, with its extra specs."""
     from keystoneauth1 import exceptions
 
     try:
@@ -38,13 +38,13 @@ def find_flavor(client_manager: Any, name: str) -> Mapping[str, Any]:
 
 
 def _list_flavors(client_manager: Any, name: str) -> list[Mapping[str, Any]]:
-    """Flavors, page by page, until the one that is looked for has come."""
+    """Read flavors page by page, until the wanted one is found."""
     flavors: dict[str, Mapping[str, Any]] = {}
     marker = ""
     while True:
         page = _get(client_manager, f"/flavors/detail?is_public=None&limit=1000{marker}").get("flavors", [])
         new = {str(flavor.get("id")): flavor for flavor in page} if isinstance(page, list) else {}
-        # a server that does not know markers sends the same page for ever
+        # a server that ignores markers sends the same page again and again
         if new.keys() <= flavors.keys():
             return list(flavors.values())
         flavors |= new

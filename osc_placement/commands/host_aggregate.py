@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Aggregates by the names that they have in the compute service, where they are host aggregates.
+"""Names of host aggregates in the compute service, and their UUIDs in placement.
 
-Placement knows aggregates by UUID only. A UUID asks nobody; for names, however many, one request goes to the
+Placement knows aggregates by UUID only. A UUID needs no request; names, however many, need one request to the
 compute API.
 """
 
@@ -14,7 +14,7 @@ from osc_placement.errors import PlacementError
 from osc_placement.model import canonical_uuid, is_uuid
 
 AGGREGATE_HELP: Final = "UUID of an aggregate, or the name of a host aggregate of the compute service"
-#: host aggregates show their UUIDs from here on
+#: from this microversion on, host aggregates show their UUIDs
 _MICROVERSION: Final = "compute 2.41"
 
 
@@ -28,25 +28,25 @@ class AggregateNotFound(PlacementError):
 
 
 class AggregateNames:
-    """Turns names of host aggregates into UUIDs, by way of OpenStackClient's client manager."""
+    """The resolver for names of host aggregates; it uses OpenStackClient's client manager."""
 
     def __init__(self, client_manager: Any) -> None:
         self._client_manager = client_manager
         self._uuids: Mapping[str, str] | None = None
 
     def resolve(self, texts: Iterable[str]) -> list[str]:
-        """The UUID for each text, in the one spelling in which UUIDs are compared."""
+        """Return the UUID for each text, in canonical spelling."""
         return [canonical_uuid(text) if is_uuid(text) else self._find(text) for text in texts]
 
     def names(self) -> Mapping[str, str]:
-        """The names of all host aggregates by UUID; none where the compute service cannot be asked."""
+        """Return the names of all host aggregates by UUID; none if the compute service cannot be asked."""
         try:
             return {uuid: name for name, uuid in self._read_once("").items()}
         except AggregateNotFound:
             return {}
 
     def resolve_condition(self, text: str) -> str:
-        """The same for a list with commas between, as ``member_of`` takes it."""
+        """Resolve a comma-separated list, as ``member_of`` takes it."""
         return ",".join(self.resolve(text.split(",")))
 
     def _find(self, name: str) -> str:

@@ -31,7 +31,7 @@ FIELD_HELP = {
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of one provider: the inventories it has (or would have), or why it kept the old ones."""
+    """The outcome for one provider: the inventories it has (or would have), or why it kept the old ones."""
 
     uuid: str
     inventories: Mapping[str, Document] = field(default_factory=dict)
@@ -40,7 +40,7 @@ class Outcome:
 
 
 def merge_inventories(current: Mapping[str, Document], wanted: syntax.Inventories) -> dict[str, Document]:
-    """The current inventories with the wanted fields changed."""
+    """Return the current inventories with the wanted fields changed."""
     merged = {resource_class: dict(fields) for resource_class, fields in current.items()}
     for resource_class, fields in wanted.items():
         merged.setdefault(resource_class, {}).update(fields)
@@ -48,7 +48,7 @@ def merge_inventories(current: Mapping[str, Document], wanted: syntax.Inventorie
 
 
 def inventory_rows(inventories: Mapping[str, Document], columns: tuple[str, ...]) -> list[tuple[Any, ...]]:
-    """A row for each inventory."""
+    """Return a row for each inventory."""
     return [
         base.columns_of({"resource_class": resource_class, **fields}, columns)
         for resource_class, fields in inventories.items()
@@ -158,7 +158,7 @@ def change_inventories(
     dry_run: bool,
     report_dropped: bool,
 ) -> Outcome:
-    """Set the inventories of one provider; reads them first if they, or the generation, must be known."""
+    """Set the inventories of one provider; read them first if they or the generation are needed."""
     current: Mapping[str, Document] = {}
     if amend or report_dropped or generation is None:
         document = client.list_inventories(uuid)
@@ -172,7 +172,7 @@ def change_inventories(
 
 
 def change_all(providers: list[Document], change: Callable[..., Outcome]) -> list[Outcome]:
-    """Change several providers at the same time; the outcomes come in the order of the providers."""
+    """Change several providers concurrently; return the outcomes in the order of the providers."""
 
     def attempt(provider: Document) -> Outcome:
         try:

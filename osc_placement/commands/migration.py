@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """``openstack placement migration list|check|run``: the migrations of placement-migrate, from nova's API.
 
-What they do is in osc_placement/migrate, which is loaded when one is wanted: no other command pays for it.
+Their code is in osc_placement/migrate, which only these commands load.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class CheckMigration(base.Lister):
 
 
 def _judge(assessment: Assessment) -> tuple[str, int]:
-    """What state a migration is in, and the exit status for it."""
+    """Return the state of a migration, and the exit status for it."""
     from osc_placement.migrate.exit_statuses import exit_status
 
     status = exit_status(assessment.problems, None)
@@ -146,7 +146,7 @@ def _choose(names: Iterable[str]) -> list[Migration]:
 
 
 def _describe(migration: Migration) -> str:
-    """The first line of the module in which the migration is."""
+    """Return the first line of the docstring of the migration's module."""
     import inspect
 
     text = inspect.getdoc(inspect.getmodule(type(migration))) or ""
@@ -154,7 +154,7 @@ def _describe(migration: Migration) -> str:
 
 
 def _assess(command: base.PlacementCommand, migration: Migration, concurrency: int) -> Assessment:
-    """Compare what the APIs of nova and Ironic say with placement."""
+    """Compare what the APIs of nova and Ironic return with placement."""
     from osc_placement.migrate.migrations.base import Context
     from osc_placement.migrate.nova.api_source import ApiSource
     from osc_placement.migrate.nova.rest import NovaApi

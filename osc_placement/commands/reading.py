@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reading the cloud for a report, with a bar for who waits."""
+"""Reading of a cloud for a report, with a progress bar."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from osc_placement.terminal.progress import ProgressBar
 
 @contextmanager
 def show_reading(stream: TextIO, concurrency: int, title: str = "Reading") -> Iterator[Reading]:
-    """How to read, with a bar on this stream for each round of reading."""
+    """Return a function that shows a bar on this stream for each round of reading."""
     with ExitStack() as stack:
         bars: list[ProgressBar] = []
 
@@ -31,7 +31,7 @@ def show_reading(stream: TextIO, concurrency: int, title: str = "Reading") -> It
 
 
 def require_classes(cloud: Cloud, names: Iterable[str]) -> None:
-    """Raise PlacementError at a class that no provider has, which is most often a slip."""
+    """Raise PlacementError at a class that no provider has, which is probably mistyped."""
     for name in names:
         if name not in cloud.classes:
             raise PlacementError(

@@ -89,7 +89,7 @@ class Reshape(ConfirmedCommand, base.Lister):
         self.require_somebody(parsed_args)
 
     def run(self, parsed_args: argparse.Namespace) -> int:
-        """Print the trees before the rows, and how to undo it after them, where a person reads them."""
+        """In a table, print the trees before the rows and the command for an undo after them."""
         self._last_line = ""
         status = super().run(parsed_args)
         if self._last_line and parsed_args.formatter == self.formatter_default:
@@ -108,7 +108,7 @@ class Reshape(ConfirmedCommand, base.Lister):
         return COLUMNS, list(plan_rows(plan))
 
     def _prepare(self, parsed_args: argparse.Namespace) -> Task:
-        """Plan it, with all that is needed to plan it again."""
+        """Return the reshape as a task, with what is needed to plan it again."""
         if parsed_args.undo:
             return self._prepare_undo(parsed_args.undo)
         resolve = functools.cache(functools.partial(base.resolve_provider, self.client))
@@ -181,7 +181,7 @@ def _name_providers(world: World) -> str:
 
 
 def _explain(error: Exception, run_id: str) -> Exception:
-    """The error with what is known of what it left behind."""
+    """Return the error with what is known of its effects."""
     if isinstance(error, NotKnown):
         return PlacementError(
             f"{error}; to find out: openstack resource provider batch run resume {run_id} --dry-run"
@@ -233,7 +233,7 @@ def _resolve_move(move: NamedMove, resolve: Any) -> Move:
 
 
 def plan_rows(plan: ReshapePlan) -> Iterator[tuple[Any, ...]]:
-    """A row for each inventory that moves, and one for each allocation."""
+    """Return a row for each inventory that moves, and one for each allocation."""
 
     name = plan.world.name
 
@@ -258,7 +258,7 @@ def _show_trees(plan: ReshapePlan, stream: TextIO) -> None:
 
 
 def _draw(world: World, inventories: Mapping[str, Inventories], usage: World | ReshapePlan) -> Cloud:
-    """The providers concerned, with all they have."""
+    """Return the providers concerned as a cloud to be drawn."""
     return Cloud(
         _node(provider, inventories.get(uuid, world.inventories[uuid]), usage)
         for uuid, provider in world.providers.items()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The moves of a reshape as people write them, on a command line or in a file."""
+"""The moves of a reshape, read from a command line or a file."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from osc_placement.state.text import parse_yaml
 
 @dataclass
 class Instruction:
-    """From where to where, and what; filled in as options come."""
+    """One move in the making: source, target and amounts, filled in as options are read."""
 
     source: str
     target: str | None = None
@@ -26,7 +26,7 @@ class Instruction:
 
 @dataclass(frozen=True, slots=True)
 class NamedMove:
-    """A move between providers by name or UUID."""
+    """A move between providers, which are given by name or UUID."""
 
     source: str
     target: str
@@ -35,7 +35,7 @@ class NamedMove:
 
 
 class MoveAction(argparse.Action):
-    """``--from``, ``--to`` and ``--resource``, each of which belongs to the one before it."""
+    """The action of ``--from``, ``--to`` and ``--resource``, each of which belongs to the one before it."""
 
     def __call__(
         self,
@@ -59,7 +59,7 @@ class MoveAction(argparse.Action):
 
 
 def read_instructions(instructions: Iterable[Instruction]) -> list[NamedMove]:
-    """The moves of the options."""
+    """Return the moves of the options."""
     moves = []
     for instruction in instructions:
         if not instruction.target or not instruction.resources:
@@ -77,7 +77,7 @@ def read_instructions(instructions: Iterable[Instruction]) -> list[NamedMove]:
 
 
 def read_moves(text: str, source: str) -> list[NamedMove]:
-    """The moves of a file, YAML or JSON; ``source`` names it in errors."""
+    """Read the moves of a file, YAML or JSON; ``source`` names it in errors."""
     return parse_yaml(text, source, _parse_moves)
 
 
@@ -100,7 +100,7 @@ def _parse_move(item: Node) -> Iterable[NamedMove]:
 
 
 def read_pins(texts: Iterable[str]) -> dict[str, str]:
-    """``--consumer UUID=PROVIDER``, each consumer once."""
+    """Read ``--consumer UUID=PROVIDER``; raise UsageError if a consumer is given twice."""
     pins: dict[str, str] = {}
     for text in texts:
         consumer, separator, provider = text.partition("=")

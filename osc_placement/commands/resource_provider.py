@@ -15,7 +15,7 @@ from osc_placement.errors import UsageError
 
 
 def provider_columns(client: PlacementClient) -> tuple[str, ...]:
-    """What a provider is shown with in the version in use."""
+    """Return the columns in which a provider is shown in the version in use."""
     if client.version >= microversion.NESTED_PROVIDERS:
         return ("uuid", "name", "generation", "root_provider_uuid", "parent_provider_uuid")
     return ("uuid", "name", "generation")
@@ -206,7 +206,7 @@ class SetResourceProvider(base.ShowOne):
         return columns, base.columns_of(provider, columns)
 
     def _choose_parent(self, parsed_args: argparse.Namespace) -> str | EllipsisType | None:
-        """The UUID of the new parent, None for no parent, ... for the one it has."""
+        """Return the UUID of the new parent, None for no parent, ... for the current one."""
         if parsed_args.no_parent_provider:
             return None
         text = parsed_args.parent_provider

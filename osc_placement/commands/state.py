@@ -30,7 +30,7 @@ _LINES_TO_CONFIRM: Final = 20
 
 
 class _StateCommand(base.PlacementCommand):
-    """A command about all trees, or about some of them."""
+    """The base of commands about all trees, or about some of them."""
 
     minimum = microversion.NESTED_PROVIDERS
 
@@ -52,7 +52,7 @@ class _StateCommand(base.PlacementCommand):
         )
 
     def select(self, parsed_args: argparse.Namespace) -> Selection:
-        """The trees that were selected; names of host aggregates cost a request."""
+        """Return the selection of trees; names of host aggregates cost a request."""
         return Selection(tuple(parsed_args.name), frozenset(self.aggregates.resolve(parsed_args.aggregate)))
 
 
@@ -189,7 +189,7 @@ class ApplyState(ConfirmedCommand, _StateCommand):
 
 
 def show_leftover(leftover: Leftover) -> str:
-    """What would be deleted, as far as a screen has room for it."""
+    """Return what would be deleted, as far as it fits on the screen."""
     lines = [printable(line) for line in describe_leftover(leftover)]
     hidden = len(lines) - _LINES_TO_CONFIRM
     more = [f"... and {hidden} more; --dry-run shows all"] if hidden > 0 else []
@@ -197,7 +197,7 @@ def show_leftover(leftover: Leftover) -> str:
 
 
 def count_leftover(leftover: Leftover) -> str:
-    """How much would be deleted."""
+    """Return how much would be deleted, in words."""
     numbers: dict[Kind, int] = {
         "consumer": len(leftover.consumers),
         "resource provider": len(leftover.providers),
@@ -208,7 +208,7 @@ def count_leftover(leftover: Leftover) -> str:
 
 
 def summarize(report: write.ApplyReport) -> Iterable[str]:
-    """A line for each kind of thing that the file has."""
+    """Yield a line for each kind of thing that the file has."""
     for kind, unchanged in report.plan.unchanged.items():
         counts = [f"{number} {done}" for done, number in sorted(report.count(kind).items())]
         if unchanged:
@@ -227,7 +227,7 @@ _PLURALS: Final[Mapping[Kind, str]] = {
 
 
 def count_things(numbers: Mapping[Kind, int]) -> str:
-    """Numbers of things in words."""
+    """Return numbers of things in words."""
     counts = [
         f"{number} {kind if number == 1 else _PLURALS[kind]}" for kind, number in numbers.items() if number
     ]
@@ -235,7 +235,7 @@ def count_things(numbers: Mapping[Kind, int]) -> str:
 
 
 def read_file(name: str, source: str) -> str:
-    """The text of a file or of standard input, which errors call ``source``."""
+    """Return the text of a file or of standard input; ``source`` names it in errors."""
     try:
         return _read_bytes(name).decode("utf-8")
     except OSError as error:
@@ -253,7 +253,7 @@ def _read_bytes(name: str) -> bytes:
 
 
 def replace_file(name: str, pieces: Iterable[str]) -> None:
-    """Write a file whole or not at all."""
+    """Write a file whole or not at all; raise PlacementError if that fails."""
     try:
         write_whole(pathlib.Path(name), pieces)
     except OSError as error:

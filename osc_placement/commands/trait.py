@@ -126,7 +126,7 @@ class SetResourceProviderTrait(base.Lister):
 
 
 class _AmendTraits(base.Lister):
-    """Change some of the traits of a resource provider."""
+    """A command that changes some of the traits of a resource provider."""
 
     minimum = microversion.TRAITS
 
@@ -140,7 +140,7 @@ class _AmendTraits(base.Lister):
         parsed_args.traits = syntax.parse_traits(parsed_args.traits)
 
     def amend(self, current: frozenset[str], named: frozenset[str]) -> frozenset[str]:
-        """Say what the provider shall have."""
+        """Return the traits that the provider is to have."""
         raise NotImplementedError
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Any, Any]:
@@ -156,7 +156,7 @@ class _AmendTraits(base.Lister):
 def amend_traits(
     client: PlacementClient, uuid: str, amend: Callable[[frozenset[str]], frozenset[str]]
 ) -> frozenset[str]:
-    """Change the traits of a provider; they are written only if they differ."""
+    """Change the traits of a provider; write them only if they differ."""
     document = client.list_provider_traits(uuid)
     current = frozenset(document["traits"])
     wanted = amend(current)

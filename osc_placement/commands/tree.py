@@ -30,12 +30,12 @@ def _as_yaml(cloud: Cloud) -> Iterator[str]:
 
     document = trees_to_json(cloud)
     text = yaml.safe_dump(document, sort_keys=False, allow_unicode=True)
-    # YAML escapes control characters, and not those that turn the order of letters round
+    # YAML escapes control characters, but not those that change the direction of writing
     yield (text if is_printable(text) else yaml.safe_dump(document, sort_keys=False)).rstrip("\n")
 
 
 TEXT: Final = "text"
-#: what a tree may be written as, beside text
+#: the formats in which a tree can be written, besides text
 _WRITERS: Final[dict[str, Callable[[Cloud], Iterable[str]]]] = {
     "json": _as_json,
     "yaml": _as_yaml,

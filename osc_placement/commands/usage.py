@@ -11,7 +11,7 @@ from osc_placement.commands import base
 
 COLUMNS = ("resource_class", "usage")
 TYPE_COLUMNS = ("consumer_type", "consumers", "resource_class", "usage")
-#: what stands among the resource classes of a type in the API's answer
+#: the key that stands among the resource classes of a type in the API's answer
 _COUNT = "consumer_count"
 
 
