@@ -20,7 +20,8 @@ COLUMNS = ("uuid",)
 class SetAggregate(base.Lister):
     """Replace the aggregates of a resource provider.
 
-    Aggregates that are not named are left; without any ``--aggregate`` the provider is in none afterwards.
+    The resource provider is removed from all aggregates that are not named. Without any ``--aggregate`` it is
+    in no aggregate afterwards.
     """
 
     minimum = microversion.PROVIDER_AGGREGATES
@@ -41,8 +42,8 @@ class SetAggregate(base.Lister):
             metavar="<resource_provider_generation>",
             type=int,
             since=microversion.AGGREGATES_WITH_GENERATION,
-            help="Generation of the provider as it was last seen: if somebody changed the provider since, "
-            "nothing is done. Must be given from that version on.",
+            help="Generation of the provider as it was last read: if somebody changed the provider "
+            "since, nothing is written. Required from that version on.",
         )
         return parser
 
@@ -108,9 +109,9 @@ def amend_aggregates(
 
 
 class AddAggregate(_AmendAggregates):
-    """Make a resource provider a member of aggregates, beside those in which it is.
+    """Add a resource provider to aggregates; it stays in the aggregates that it is in.
 
-    Before {AGGREGATES_WITH_GENERATION} a change that somebody else makes at the same time may be lost.
+    Before {AGGREGATES_WITH_GENERATION} a concurrent change by somebody else may be lost.
     """
 
     def amend(self, current: Sequence[str], named: Sequence[str]) -> list[str]:
@@ -118,10 +119,10 @@ class AddAggregate(_AmendAggregates):
 
 
 class RemoveAggregate(_AmendAggregates):
-    """Take a resource provider out of aggregates and leave it in the others.
+    """Remove a resource provider from aggregates; it stays in its other aggregates.
 
-    One in which it is not is not missed. Before {AGGREGATES_WITH_GENERATION} a change that somebody else
-    makes at the same time may be lost.
+    It is not an error if the resource provider is not in one of them. Before {AGGREGATES_WITH_GENERATION} a
+    concurrent change by somebody else may be lost.
     """
 
     def amend(self, current: Sequence[str], named: Sequence[str]) -> list[str]:

@@ -58,12 +58,13 @@ def without(
 
 
 class SetAllocation(base.Lister):
-    """Replace what a consumer has allocated; what is not named is taken away, unless ``--amend`` is given.
+    """Replace the allocations of a consumer; those that are not named are removed unless ``--amend`` is
+    given.
 
     ``--project-id`` and ``--user-id`` are required from {CONSUMER_OWNER_REQUIRED} on, and shown from
-    {ALLOCATIONS_BY_PROVIDER}. From {CONSUMER_GENERATIONS} nothing is done if somebody else changes the
+    {ALLOCATIONS_BY_PROVIDER}. From {CONSUMER_GENERATIONS} nothing is written if somebody else changes the
     consumer at the same time. ``--consumer-type`` is required where {CONSUMER_TYPES} or higher is asked for;
-    where the version is negotiated it may be left out, and the consumer keeps the type it has.
+    where the version is negotiated it may be omitted, and the consumer keeps its type.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -91,9 +92,8 @@ class SetAllocation(base.Lister):
             "--amend",
             action=base.waiving(self, argparse._StoreTrueAction),
             since=microversion.CONSUMER_GENERATIONS,
-            help="Set the amounts that are named and keep the consumer's others. The consumer keeps its "
-            "project, user and type too, unless they are given. What somebody else changes at the same time "
-            "is kept.",
+            help="Set the named amounts and keep the consumer's others. The consumer also keeps its "
+            "project, user and type unless they are given. Concurrent changes by others are kept.",
         )
         parser.add_argument(
             "--consumer-type",
@@ -174,11 +174,11 @@ class SetAllocation(base.Lister):
 
 
 class UnsetAllocation(base.Lister):
-    """Take allocations away from a consumer: all, or those from some providers, or of some classes.
+    """Remove allocations of a consumer: all, those from some resource providers, or those of some classes.
 
-    With ``--provider`` and ``--resource-class``, only these classes of these providers. What the consumer
-    does not have is not missed. Before {CONSUMER_GENERATIONS} a change that somebody else makes at the same
-    time may be lost.
+    With ``--provider`` and ``--resource-class``, only these classes of these providers are removed. It is not
+    an error if the consumer has no such allocation. Before {CONSUMER_GENERATIONS} a concurrent change by
+    somebody else may be lost.
     """
 
     minimum = microversion.ALLOCATIONS_BY_PROVIDER
@@ -230,7 +230,7 @@ def with_amounts(allocations: Allocations, wanted: syntax.Allocations) -> Alloca
 
 
 class ShowAllocation(base.Lister):
-    """Show what a consumer has allocated.
+    """Show the allocations of a consumer.
 
     Project and user are shown from {ALLOCATIONS_BY_PROVIDER}, the consumer's type from {CONSUMER_TYPES}.
     """

@@ -53,7 +53,7 @@ class ListAllocationCandidate(CandidateQuery, base.Lister):
             "--by-group",
             action="store_true",
             since=microversion.MAPPINGS,
-            help="Show which group gets which provider, by name, and what it takes from it.",
+            help="Show a row for each group and provider, with the provider's name and the amounts.",
         )
         return parser
 

@@ -28,12 +28,13 @@ COLUMNS = ("consumer", "resource_provider", "resources", "project_id", "user_id"
 
 
 class MoveAllocation(base.Lister):
-    """Move allocations from one consumer to another, in one transaction: nobody can take the room meanwhile.
+    """Move allocations from one consumer to another in one transaction, so that nobody else can take them.
 
-    Without ``--provider`` and ``--resource-class`` all that the first consumer has. The second one keeps what
-    it has; if it has nothing, it gets the project and user of the first. With ``--allocation`` the first
-    consumer gets something else at the same time, as an instance that is migrated does: the migration takes
-    over what it has on the source, and it is given room on the destination.
+    Without ``--provider`` and ``--resource-class`` all allocations of the first consumer are moved. The
+    second consumer keeps its allocations; if it has none, it gets the project and user of the first.
+    ``--allocation`` gives the first consumer new allocations in the same transaction. A live migration uses
+    it: the migration takes over the allocations on the source, and the instance gets allocations on the
+    destination.
 
     For example: openstack resource provider allocation move <instance> <migration> --consumer-type MIGRATION
     --allocation rp=destination,VCPU=4,MEMORY_MB=2048
@@ -43,14 +44,22 @@ class MoveAllocation(base.Lister):
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
-        parser.add_argument("source", metavar="<consumer_uuid>", help="UUID of the consumer that has it")
-        parser.add_argument("target", metavar="<to_consumer_uuid>", help="UUID of the consumer that gets it")
+        parser.add_argument(
+            "source",
+            metavar="<consumer_uuid>",
+            help="UUID of the consumer from which the allocations are moved",
+        )
+        parser.add_argument(
+            "target",
+            metavar="<to_consumer_uuid>",
+            help="UUID of the consumer to which the allocations are moved",
+        )
         parser.add_argument(
             "--provider",
             metavar="<resource_provider>",
             action="append",
             default=[],
-            help="Move what comes from this provider, given by name or UUID. May be repeated.",
+            help="Move allocations from this resource provider, given by name or UUID. May be repeated.",
         )
         parser.add_argument(
             "--resource-class",
@@ -64,14 +73,16 @@ class MoveAllocation(base.Lister):
             metavar="<rp=resource-provider,resource-class=amount>",
             action="append",
             default=[],
-            help="What the first consumer gets at the same time. May be repeated.",
+            help="Name or UUID of a resource provider, and amounts that the first consumer gets in the "
+            "same transaction. May be repeated.",
         )
         self.add_option(
             parser,
             "--consumer-type",
             metavar="<type>",
             since=microversion.CONSUMER_TYPES,
-            help="Type that the second consumer shall have; it keeps its own, or gets that of the first.",
+            help="Type of the second consumer (default: its own, or that of the first if it has no "
+            "allocations).",
         )
         return parser
 
@@ -97,7 +108,7 @@ class MoveAllocation(base.Lister):
         kept = without(source.allocations, parsed_args.provider, parsed_args.resource_class)
         moved = subtract(source.allocations, kept)
         if not moved:
-            raise PlacementError(f"Consumer {parsed_args.source} has nothing of what is to be moved")
+            raise PlacementError(f"Consumer {parsed_args.source} has no allocations that match the options")
         consumers = [
             replace(source, allocations=add(kept, given)),
             replace(
@@ -114,12 +125,13 @@ class MoveAllocation(base.Lister):
 
 
 class ApplyAllocations(base.Lister):
-    """Make the allocations of several consumers what a file says, all in one transaction or none.
+    """Set the allocations of several consumers to those in a file, all in one transaction.
 
-    The file is YAML or JSON, its ``allocations`` as ``resource provider export`` writes them: a list of
-    ``consumer``, ``project``, ``user``, ``type`` (from {CONSUMER_TYPES}, may be left out) and ``resources``,
-    which are amounts by class, by name or UUID of a provider; ``{}`` takes all from the consumer. What a
-    consumer has and the file does not say is taken away; other consumers are left alone.
+    The file is YAML or JSON with the key ``allocations``, as ``resource provider export`` writes it: a list
+    of ``consumer``, ``project``, ``user``, ``type`` (from {CONSUMER_TYPES}, optional) and ``resources``,
+    which are amounts by class, by name or UUID of a resource provider; ``{}`` removes all allocations of the
+    consumer. Allocations that the file does not list are removed from the consumers in it; other consumers
+    are left alone.
     """
 
     minimum = microversion.CONSUMER_GENERATIONS

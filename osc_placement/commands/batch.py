@@ -43,11 +43,12 @@ class BatchCommand(PlanCommand):
             "--plan-out",
             type=base.read_text,
             metavar="<file>",
-            help="Write nothing to the server; save the plan, for: openstack resource provider batch apply",
+            help="Write nothing to the server; save the plan in this file for: openstack resource "
+            "provider batch apply",
         )
         if self.can_overcommit:
             add_overcommit(
-                parser, "Change resource providers also where less would be left than is allocated"
+                parser, "Change resource providers even if less capacity is left than is allocated"
             )
         return parser
 
@@ -73,9 +74,16 @@ class BatchCommand(PlanCommand):
         parsed_args.edit = self.read_edit(parsed_args)
         super().read_arguments(parsed_args)
         if parsed_args.plan_out:
-            refuse_steering(parsed_args, "--plan-out, which carries nothing out: give it to batch apply")
+            refuse_steering(
+                parsed_args,
+                "--plan-out, which changes nothing; give the option to: openstack resource provider "
+                "batch apply",
+            )
         if parsed_args.providers_file == "-" and not (self.is_harmless(parsed_args) or parsed_args.yes):
-            raise UsageError("Nothing was changed: with --providers-file - nobody can be asked; give --yes")
+            raise UsageError(
+                "Nothing was changed: with --providers-file - the plan cannot be confirmed on standard "
+                "input; give --yes"
+            )
         aggregates = self.aggregates.resolve(parsed_args.aggregate)
         parsed_args.selection = read_selection(parsed_args, self.app.stdin, aggregates)
 
@@ -158,19 +166,19 @@ class BatchTrait(BatchCommand):
 
 
 class AddTrait(BatchTrait):
-    """Add traits to all resource providers selected; the traits they have stay."""
+    """Add traits to all selected resource providers, which keep the traits they have."""
 
     verb = "add"
 
 
 class RemoveTrait(BatchTrait):
-    """Remove traits from all resource providers selected; their other traits stay."""
+    """Remove traits from all selected resource providers, which keep their other traits."""
 
     verb = "remove"
 
 
 class SetTrait(BatchTrait):
-    """Replace the traits of all resource providers selected; traits that are not named are taken away."""
+    """Replace the traits of all selected resource providers; traits that are not named are removed."""
 
     verb = "set"
 
@@ -191,27 +199,28 @@ class BatchAggregate(BatchCommand):
 
 
 class AddAggregate(BatchAggregate):
-    """Make all resource providers selected members of aggregates, besides those they are in."""
+    """Add all selected resource providers to aggregates; they stay in the aggregates they are in."""
 
     verb = "add"
 
 
 class RemoveAggregate(BatchAggregate):
-    """Take all resource providers selected out of aggregates; they stay in their others."""
+    """Remove all selected resource providers from aggregates; they stay in their other aggregates."""
 
     verb = "remove"
 
 
 class SetAggregate(BatchAggregate):
-    """Have all resource providers selected in exactly these aggregates."""
+    """Replace the aggregates of all selected resource providers; they leave aggregates that are not named."""
 
     verb = "set"
 
 
 class SetRatio(BatchCommand):
-    """Set allocation ratios in the inventories of all resource providers selected.
+    """Set allocation ratios in the inventories of all selected resource providers.
 
-    A provider without inventory of a class is left as it is; a class that none of them has is an error.
+    A resource provider without an inventory of a class is not changed for that class. It is an error if no
+    selected provider has an inventory of it.
     """
 
     def add_edit_arguments(self, parser: argparse.ArgumentParser) -> None:
@@ -227,9 +236,10 @@ class SetRatio(BatchCommand):
 
 
 class SetInventory(BatchCommand):
-    """Set fields of the inventories of all resource providers selected; other fields and classes stay.
+    """Set fields of the inventories of all selected resource providers, which keep other fields and classes.
 
-    A class that a provider lacks is added where its total is given; otherwise it is left as it is.
+    A resource provider that has no inventory of a class gets one if the total is given; otherwise it is not
+    changed for that class.
     """
 
     def add_edit_arguments(self, parser: argparse.ArgumentParser) -> None:
@@ -242,7 +252,7 @@ class SetInventory(BatchCommand):
         parser.add_argument(
             "--replace",
             action="store_true",
-            help="Take away all classes and reset all fields that are not given",
+            help="Remove all classes that are not given, and reset all fields that are not given",
         )
 
     def read_edit(self, parsed_args: argparse.Namespace) -> Edit:
@@ -255,7 +265,7 @@ class SetInventory(BatchCommand):
 
 
 class DeleteInventory(BatchCommand):
-    """Take the inventories of resource classes away from all resource providers selected."""
+    """Delete the inventories of resource classes from all selected resource providers."""
 
     def add_edit_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument(

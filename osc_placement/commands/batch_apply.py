@@ -29,8 +29,8 @@ class PlanOutdated(PlacementError):
 class ApplyPlanFile(PlanCommand):
     """Carry out a plan that --plan-out saved, exactly as it was shown.
 
-    A resource provider that moved since is told with what changed, and then nothing is carried out, unless
-    those that moved may be planned again.
+    If a resource provider changed since the plan was made, the command shows what changed and changes
+    nothing. With --replan it plans these providers again.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -39,10 +39,12 @@ class ApplyPlanFile(PlanCommand):
         parser.add_argument(
             "--replan",
             action="store_true",
-            help="Plan those resource providers again that moved since, and carry the others out as planned",
+            help="Plan resource providers that changed since again, and change the others as planned",
         )
         add_overcommit(
-            parser, "Change those planned again also where less would be left than is allocated by now"
+            parser,
+            "Change resource providers that are planned again even if less capacity is left than is"
+            " allocated",
         )
         add_execution(parser)
         return parser

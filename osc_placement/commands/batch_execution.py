@@ -79,7 +79,7 @@ class PlanCommand(ConfirmedCommand, base.Lister):
     def read_arguments(self, parsed_args: argparse.Namespace) -> None:
         self.require_somebody(parsed_args)
         if self.is_atomic(parsed_args):
-            refuse_steering(parsed_args, "what is changed at once or not at all")
+            refuse_steering(parsed_args, "changes that are made in one transaction")
 
     def run(self, parsed_args: argparse.Namespace) -> int:
         """Print the rows, then the summary: on stdout in a table, on stderr after a failure."""
@@ -147,7 +147,7 @@ class PlanCommand(ConfirmedCommand, base.Lister):
             report = self._write(plan, parsed_args, recorder, stop, progress)
         report = recorder.end_sitting(report)
         self._closing.append(report.summary)
-        self._closing.append(_say_how_to_go_on(recorder, report, is_resumed=is_resumed))
+        self._closing.append(_name_next_commands(recorder, report, is_resumed=is_resumed))
         return report
 
     def _open_journal(self, plan: Plan, parsed_args: argparse.Namespace) -> journal.Journal:
@@ -262,8 +262,7 @@ def refuse_steering(parsed_args: argparse.Namespace, whom: str) -> None:
     options = ("canary", "control", "max_failures", "throttle")
     given = [f"--{name.replace('_', '-')}" for name in options if getattr(parsed_args, name) not in (None, 0)]
     if given:
-        verb = "do" if len(given) > 1 else "does"
-        raise UsageError(f"{' and '.join(given)} {verb} not go with {whom}")
+        raise UsageError(f"{' and '.join(given)} cannot be used with {whom}")
 
 
 def _say(lines: Iterable[str], stream: TextIO | None) -> None:
@@ -278,10 +277,10 @@ def _exit_status(parsed_args: argparse.Namespace, plan: Plan, status: int) -> in
     return status
 
 
-def _say_how_to_go_on(recorder: journal.Journal, report: Report, *, is_resumed: bool) -> str:
+def _name_next_commands(recorder: journal.Journal, report: Report, *, is_resumed: bool) -> str:
     told = [f"Run {recorder.id}"]
     if report.exit_status != EXIT_DONE:
-        told.append(f"to go on: {_RUN} resume {recorder.id}")
+        told.append(f"to resume it: {_RUN} resume {recorder.id}")
     if is_resumed or not report.is_untouched:
         told.append(f"to undo it: {_RUN} undo {recorder.id}")
     return "; ".join(told)

@@ -19,7 +19,7 @@ from osc_placement.terminal.values import add_concurrency_option, read_count, re
 def add_selectors(command: base.PlacementCommand, parser: argparse.ArgumentParser) -> None:
     """Add the options that select the providers to change."""
     group = parser.add_argument_group(
-        "selection", "which resource providers to change; all that is given holds"
+        "selection", "which resource providers to change; all given conditions must hold"
     )
     group.add_argument(
         "--aggregate",
@@ -27,8 +27,8 @@ def add_selectors(command: base.PlacementCommand, parser: argparse.ArgumentParse
         metavar="<aggregate>",
         action="append",
         default=[],
-        help="Those in the aggregate with this UUID, or with this name in the compute service. May be "
-        "repeated for those in any of several.",
+        help="Select the members of the aggregate with this UUID, or with this name in the compute "
+        "service. May be repeated for members of any of several.",
     )
     command.add_option(
         group,
@@ -36,33 +36,33 @@ def add_selectors(command: base.PlacementCommand, parser: argparse.ArgumentParse
         type=base.read_text,
         metavar="<resource_provider>",
         since=microversion.NESTED_PROVIDERS,
-        help="Those in the tree of the resource provider with this name or UUID.",
+        help="Select the tree of the resource provider with this name or UUID.",
     )
     _add_capabilities(command, group)
     group.add_argument(
         "--name",
         type=base.read_text,
         metavar="<pattern>",
-        help="Those whose name matches a pattern as in ``rack1-*``; quote it.",
+        help="Select by a pattern for the name, such as ``rack1-*``; quote it for the shell.",
     )
     command.add_option(
         group,
         "--root-only",
         action="store_true",
         since=microversion.NESTED_PROVIDERS,
-        help="Those that have no parent.",
+        help="Select those without a parent.",
     )
     group.add_argument(
         "--providers-file",
         type=base.read_text,
         metavar="<file>",
-        help="Those that are named in this file, by name or UUID, one a line; a # at the start of a line or "
-        "behind white space begins a comment, and what looks like a UUID is never taken for a name; - is "
-        "standard input.",
+        help="Select those listed in this file, by name or UUID, one in each line; - is standard input. "
+        "A # at the start of a line or after white space starts a comment. A text that looks like a"
+        " UUID is never taken for a name.",
     )
-    group.add_argument("--all", action="store_true", help="All there are.")
+    group.add_argument("--all", action="store_true", help="Select all resource providers.")
     group.add_argument(
-        "--allow-empty", action="store_true", help="Do not take it for an error if there are none."
+        "--allow-empty", action="store_true", help="Do not fail if no resource provider is selected."
     )
 
 
@@ -76,8 +76,8 @@ def _add_capabilities(command: base.PlacementCommand, group: argparse._ArgumentG
         action="append",
         default=[],
         since=microversion.LIST_BY_TRAITS,
-        help="Those that have this trait; of A,B any of the two, from "
-        f"``--os-placement-api-version {microversion.ANY_TRAITS}``. May be repeated for all of several.",
+        help="Select those with this trait; A,B (any of the two) needs "
+        f"``--os-placement-api-version {microversion.ANY_TRAITS}``. May be repeated; then all must hold.",
     )
     command.add_option(
         group,
@@ -87,7 +87,7 @@ def _add_capabilities(command: base.PlacementCommand, group: argparse._ArgumentG
         action="append",
         default=[],
         since=microversion.FORBIDDEN_TRAITS,
-        help="Those that do not have this trait. May be repeated.",
+        help="Select those without this trait. May be repeated.",
     )
     command.add_option(
         group,
@@ -97,7 +97,7 @@ def _add_capabilities(command: base.PlacementCommand, group: argparse._ArgumentG
         action="append",
         default=[],
         since=microversion.LIST_BY_RESOURCES,
-        help="Those that have room for so much more of a resource class. May be repeated.",
+        help="Select those with at least this amount of a resource class free. May be repeated.",
     )
 
 
@@ -138,20 +138,21 @@ def add_execution(parser: argparse.ArgumentParser, *, with_atomic: bool = True) 
     group.add_argument(
         "--dry-run",
         action="store_true",
-        help="Write nothing; show for each resource provider that would change what it has before and after",
+        help="Write nothing; show the resource providers that would change, with what they have before "
+        "and after",
     )
     if with_atomic:
         group.add_argument(
             "--atomic",
             action="store_true",
-            help="Change all or none, in one transaction of the server; inventories only",
+            help="Make all changes in one transaction of the server, or none; for inventories only",
         )
     add_concurrency_option(group)
     group.add_argument(
         "--max-failures",
         metavar="<number>",
         type=read_count,
-        help="Stop after more failures than this, not counting what the plan refuses; without it every "
+        help="Stop after more failures than this, not counting refusals of the plan; by default every "
         "resource provider is tried",
     )
     group.add_argument(
@@ -159,31 +160,31 @@ def add_execution(parser: argparse.ArgumentParser, *, with_atomic: bool = True) 
         metavar="<number>",
         type=read_count,
         default=0,
-        help="Change so many first and read them back; go on only if they are as they should be",
+        help="Change this many first and read them back; continue only if they are as planned",
     )
     group.add_argument(
         "--throttle",
         metavar="<rate>",
         type=read_rate,
         default=0.0,
-        help="Change at most so many a second; the control file of the run can change it while it goes",
+        help="Change at most this many a second; the control file can change the rate during the run",
     )
     group.add_argument(
         "--control",
         type=base.read_text,
         metavar="<file>",
-        help="Control file that is read while it goes, for a line such as 'rate 5', 'rate none', 'pause', "
-        "'go' or 'stop' (default: beside the journal of the run)",
+        help="Control file that is read during the run, with a line such as 'rate 5', 'rate none', "
+        "'pause', 'go' or 'stop' (default: beside the journal of the run)",
     )
     group.add_argument(
         "--detailed-exitcode",
         action="store_true",
-        help="End with 0 if there was nothing to do, and with 2 if something changed or would change",
+        help="Exit with 0 if there was nothing to do, and with 2 if something changed or would change",
     )
     group.add_argument(
         "--yes",
         action="store_true",
-        help="Do not ask; without it the plan is shown and has to be confirmed on the terminal",
+        help="Do not ask for confirmation; by default the plan has to be confirmed on the terminal",
     )
 
 

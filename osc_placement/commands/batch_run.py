@@ -25,7 +25,7 @@ _SHOW_COLUMNS: Final = ("uuid", "name", "before", "after", "result", "error")
 
 
 class ListRun(base.Lister):
-    """List the runs of batch commands that this user made on this machine, the oldest first."""
+    """List the runs of batch commands that this user started on this machine, the oldest first."""
 
     exit_statuses = "Exit status: 0 done; 1 not done, the reason is on stderr; 3 a journal cannot be read."
 
@@ -55,9 +55,10 @@ def _list_row(run: journal.Run) -> tuple[Any, ...]:
 
 
 class ShowRun(base.Lister):
-    """Show what a run was to change, what was there before, and how it ended for each resource provider.
+    """Show the plan of a run, with what was there before, and the result for each resource provider.
 
-    No word for a provider means that the run died before it could tell: resume finds out.
+    A resource provider without a result was in progress when the run ended abnormally; ``batch run resume``
+    finds out whether it was changed.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -79,11 +80,11 @@ class ShowRun(base.Lister):
 
 
 class ResumeRun(PlanCommand):
-    """Go on with a run that was interrupted or had failures: do what is left of it.
+    """Resume a run that was interrupted or had failures: make the changes that are pending.
 
-    A resource provider that has what was planned is left as it is; one that somebody changed meanwhile is
-    planned again, or refused where the run is an undo. What was begun with --atomic goes on so: what is left
-    is changed all at once.
+    A resource provider that is already as planned is not changed. One that somebody changed meanwhile is
+    planned again, or refused if the run is an undo. A run that was started with --atomic makes all pending
+    changes in one transaction.
     """
 
     minimum = microversion.MIN
@@ -94,8 +95,8 @@ class ResumeRun(PlanCommand):
         add_execution(parser, with_atomic=False)
         add_overcommit(
             parser,
-            "Change resource providers also where less would be left than is allocated by now; a run that "
-            "was begun with this option goes on so",
+            "Change resource providers even if less capacity is left than is allocated now; a run "
+            "that was started with this option needs it no more",
         )
         return parser
 
@@ -136,12 +137,13 @@ class ResumeRun(PlanCommand):
 
 
 class UndoRun(PlanCommand):
-    """Undo a run: give every resource provider back what it had before, as far as the run changed it.
+    """Undo a run: restore what every resource provider had before, as far as the run changed it.
 
-    What the run skipped, or the server refused it, is left as it is, also where others have done it since.
-    A resource provider that somebody changed since, in what the run changed, is refused and says what is
-    different; --force takes back what of it is still as the run left it and keeps what others did. An undo is
-    a run and can be undone itself. A reshape goes back in one transaction, or not at all: it is never forced.
+    What the run skipped, or the server refused, is left as it is, even if others have made the same change
+    since. If somebody has since changed what the run changed, the resource provider is refused and the
+    difference is shown; --force restores the parts that are still as the run left them and keeps the changes
+    of others. An undo is a run and can be undone itself. A reshape is undone in one transaction and cannot be
+    forced.
     """
 
     minimum = microversion.MIN
@@ -153,7 +155,7 @@ class UndoRun(PlanCommand):
         parser.add_argument(
             "--force",
             action="store_true",
-            help="Undo also where somebody changed something since; his changes stay",
+            help="Undo even where somebody changed something since; the changes of others stay",
         )
         return parser
 
@@ -161,7 +163,7 @@ class UndoRun(PlanCommand):
         parsed_args.header = journal.read_header(parsed_args.run)
         super().read_arguments(parsed_args)
         if parsed_args.force and parsed_args.header.kind == KIND:
-            raise UsageError("--force does not go with a reshape, which goes back whole or not at all")
+            raise UsageError("--force cannot be used with a reshape, which is undone in one transaction")
 
     def is_atomic(self, parsed_args: argparse.Namespace) -> bool:
         return bool(parsed_args.atomic or parsed_args.header.kind == KIND)

@@ -83,7 +83,7 @@ class CandidateQuery(base.PlacementCommand):
             metavar="<resource_class>=<value>",
             dest="resources",
             action=AddToGroup,
-            help="An amount of a resource class that is wanted. May be repeated.",
+            help="An amount of a resource class to request. May be repeated.",
         )
         if with_limit:
             self.add_option(
@@ -157,7 +157,7 @@ class CandidateQuery(base.PlacementCommand):
             choices=["none", "isolate"],
             default="none",
             metavar="<group_policy>",
-            help="Whether two groups may come from one provider (none, the default) or must not (isolate)",
+            help="none (the default) lets several groups use the same provider, isolate does not",
         )
 
     def _add_tree_options(self, parser: argparse.ArgumentParser) -> None:
@@ -203,8 +203,8 @@ class CandidateQuery(base.PlacementCommand):
             action="append",
             default=[],
             since=microversion.SAME_SUBTREE,
-            help="Groups, with commas between, whose providers are all below one of them; such a group may "
-            "do without resources. May be repeated.",
+            help="Comma-separated groups, one of whose providers must be the root of a subtree with all "
+            "their providers; such a group needs no resources. May be repeated.",
         )
 
     def read_arguments(self, parsed_args: argparse.Namespace) -> None:

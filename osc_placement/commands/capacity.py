@@ -32,16 +32,16 @@ ALL_HOSTS: Final = "(all)"
 
 
 class ShowCapacity(base.Lister):
-    """Show how much resource providers have, how much of it is used, and how much more fits.
+    """Show the capacity of resource providers, how much of it is used and free, and how much more fits.
 
-    The capacity is ``(total - reserved) * allocation_ratio``; used and free are parts of it. A provider
-    belongs to the aggregates of everything above it in its tree too, and counts in each of them. What is
-    reserved costs a request for each provider, where the server is not that of this project: with ``-c`` for
-    the columns wanted, and not this one, a large cloud is read many times faster.
+    The capacity is ``(total - reserved) * allocation_ratio``; used and free are parts of it. A resource
+    provider belongs to the aggregates of all its ancestors too, and counts in each of them. With a placement
+    server other than this project's, the column ``reserved`` costs a request for each provider: leave it out
+    with ``-c`` to read a large cloud many times faster.
 
-    With --fit the rows say for each host how many more times the amounts fit, by the rules of the server:
-    each class from one provider of the host's tree or one that shares with it. The last row is for all of
-    them together, which is less than the sum where hosts share.
+    With --fit each row shows how many more times the amounts fit on a host, by the rules of the server: each
+    class comes from one provider of the host's tree or from one that shares with it. The last row is for all
+    hosts together, which is less than the sum if hosts share.
 
     For example: openstack resource provider capacity --fit VCPU=4,MEMORY_MB=8192
     """
@@ -52,16 +52,16 @@ class ShowCapacity(base.Lister):
             "--by",
             choices=("provider", "root", "aggregate", "class", "project"),
             default="provider",
-            help="Whom to sum up for (default: provider). A root is a whole tree; an aggregate has the name "
-            "of its host aggregate beside it, if the compute service can be asked; project reads every "
-            "consumer.",
+            help="How to group the sums (default: provider). root is for whole trees; aggregate also "
+            "shows the names of host aggregates, if the compute service can be asked; project reads"
+            " every consumer.",
         )
         fit = parser.add_mutually_exclusive_group()
         fit.add_argument(
             "--fit",
             metavar="<resource_class>=<amount>[,...]",
             action="append",
-            help="Show how often these amounts, taken together, fit. May be repeated for further classes.",
+            help="Show how many more times these amounts fit together. May be repeated for further classes.",
         )
         fit.add_argument(
             "--fit-flavor",
@@ -69,14 +69,14 @@ class ShowCapacity(base.Lister):
             metavar="<flavor>",
             help="Show how many more instances of this flavor of the compute service fit; name or ID",
         )
-        parser.add_argument("--html", metavar="<file>", help="Write a page for a browser to this file too")
+        parser.add_argument("--html", metavar="<file>", help="Also write an HTML page to this file")
         add_concurrency_option(parser)
         return parser
 
     def read_arguments(self, parsed_args: argparse.Namespace) -> None:
         parsed_args.want = read_want(parsed_args.fit) if parsed_args.fit is not None else None
         if parsed_args.by != "provider" and (parsed_args.fit or parsed_args.fit_flavor):
-            raise UsageError("What fits is counted for hosts; --by does not go with it")
+            raise UsageError("--by cannot be used with --fit and --fit-flavor, which count by host")
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Any, Any]:
         if parsed_args.fit_flavor:
@@ -134,7 +134,7 @@ def read_want(texts: list[str]) -> Want:
     for text in ",".join(texts).split(","):
         name, separator, number = text.partition("=")
         if not (separator and syntax.NAME.fullmatch(name)):
-            raise UsageError(f"What is to fit must be of the form VCPU=4,MEMORY_MB=8192, not {text!r}")
+            raise UsageError(f"Amounts of --fit must be of the form VCPU=4,MEMORY_MB=8192, not {text!r}")
         if name in amounts:
             raise UsageError(f"{name} is given twice")
         amounts[name] = syntax.parse_whole_number(number, f"Amount of {name}")
@@ -180,8 +180,8 @@ def _host_rows(fits: Fits) -> Iterator[tuple[Any, ...]]:
 
 def _describe_total(fits: Fits) -> str:
     if not fits.exact:
-        return "at least, as hosts share more than one class"
-    return "what hosts share" if fits.total < sum(fit.count for fit in fits.hosts) else ""
+        return "at least: hosts share more than one class"
+    return "shared providers" if fits.total < sum(fit.count for fit in fits.hosts) else ""
 
 
 def _or_empty(value: float | None) -> float | str:

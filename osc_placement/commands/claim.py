@@ -36,9 +36,9 @@ class NoCandidate(PlacementError):
     def __init__(self, tried: int) -> None:
         self.tried = tried
         super().__init__(
-            f"All of the {tried} candidates were taken by others meanwhile; try again"
+            f"Others have taken the capacity of all {tried} candidates; try again"
             if tried
-            else "No candidate: no resource provider has room for this"
+            else "No candidate: no resource provider has the capacity for this request"
         )
 
 
@@ -62,12 +62,13 @@ class Claim:
 
 
 class ClaimAllocationCandidate(CandidateQuery, base.Lister):
-    """Find room for what a consumer wants, and allocate it.
+    """Find free capacity for a consumer, and allocate it.
 
-    Of the candidates that ``allocation candidate list`` shows for the same options, one is chosen and
-    allocated to the consumer, which must have nothing yet. If somebody else takes that room first, the next
-    one is tried, and after the last of them placement is asked again. Safe to run from many places at once:
-    no consumer gets less than it wants, and no provider gives more than it has.
+    One of the candidates that ``allocation candidate list`` shows for the same options is chosen and
+    allocated to the consumer, which must have no allocations yet. If somebody else takes that capacity first,
+    the next candidate is tried; after the last one, placement is asked for candidates again. The command can
+    safely run in many places at once: no consumer gets less than it requests, and no resource provider gives
+    more than it has.
 
     For example: openstack allocation candidate claim <uuid> --resource VCPU=4 --resource MEMORY_MB=2048
     --project-id <id> --user-id <id> --consumer-type INSTANCE --choose most-free
@@ -91,18 +92,19 @@ class ClaimAllocationCandidate(CandidateQuery, base.Lister):
             "--choose",
             choices=list(CHOICES),
             default="first",
-            help="Which candidate to take: the first in placement's order, any, or the one that leaves most "
-            "or least free, as a part of the capacity, where that is least (default: first)",
+            help="Which candidate to claim: the first in placement's order, a random one, or the one "
+            "that leaves the most or least free capacity, compared by the class of which the "
+            "smallest part is left (default: first)",
         )
         parser.add_argument(
             "--alternates",
             metavar="<number>",
             type=read_number,
             default=0,
-            help="Show this many of the other candidates, in the order of the choice, too",
+            help="Also show this many of the other candidates, in order of preference",
         )
         parser.add_argument(
-            "--dry-run", action="store_true", help="Show what would be claimed, and claim nothing"
+            "--dry-run", action="store_true", help="Show what would be claimed; write nothing"
         )
         self.add_query_options(parser)
         return parser

@@ -18,19 +18,19 @@ from osc_placement.terminal.values import add_concurrency_option
 
 COLUMNS: Final = ("group", "constraint", "removed", "left")
 HOST_COLUMNS: Final = ("group", "constraint", "met", "detail")
-_TOGETHER: Final = "all of it together, says the server"
+_TOGETHER: Final = "whole request, answer of the server"
 
 Params = list[tuple[str, str]]
 
 
 class ExplainAllocationCandidate(CandidateQuery, base.Lister):
-    """Explain why a request for resources can be met in so few trees of resource providers, or not in one.
+    """Explain which constraints of a request rule out which trees of resource providers.
 
-    Takes what ``openstack allocation candidate list`` takes, but for --limit. Without --host, each row is a
-    constraint of the request, how many trees it rules out of those that the rows before have left, and how
-    many are left. With --host, each row is a constraint and whether the tree of that host meets it, and if
-    not, by how much not. The last row is the server's own answer, which also has what ties the groups of a
-    request together.
+    It takes the options of ``openstack allocation candidate list`` except --limit. Without --host, each row
+    is a constraint of the request, with how many trees it rules out of those that the rows before have left,
+    and how many are left. With --host, each row shows whether the tree of that host meets a constraint, and
+    if not, how much is missing. The last row is the server's own answer, which also checks the conditions
+    between the groups of a request.
 
     For example: openstack allocation candidate explain --resource VCPU=4 --required HW_CPU_X86_AVX512F
     """

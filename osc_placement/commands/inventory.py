@@ -20,12 +20,12 @@ FIELDS = tuple(syntax.INVENTORY_FIELDS)
 ROW_COLUMNS = ("resource_class", *FIELDS)
 CLASS_HELP = "Resource class, standard or custom: VCPU, MEMORY_MB, CUSTOM_LICENSE."
 FIELD_HELP = {
-    "allocation_ratio": "By how much the total may be overcommitted: 8 VCPU with a ratio of 16.0 serve 128.",
-    "min_unit": "The least amount of one allocation.",
-    "max_unit": "The greatest amount of one allocation.",
-    "reserved": "The part of the total that is not for allocations.",
-    "step_size": "What an amount must be a multiple of.",
-    "total": "How much there is.",
+    "allocation_ratio": "The factor of overcommitment: 8 VCPU with a ratio of 16.0 give a capacity of 128.",
+    "min_unit": "The smallest amount of one allocation.",
+    "max_unit": "The largest amount of one allocation.",
+    "reserved": "The part of the total that cannot be allocated.",
+    "step_size": "The amount of an allocation must be a multiple of this.",
+    "total": "The amount of the resource.",
 }
 
 
@@ -89,9 +89,11 @@ class SetInventory(base.Lister):
             help="Set the inventories of every provider that is a member of the aggregate.",
         )
         parser.add_argument(
-            "--amend", action="store_true", help="Change the named fields only and keep all other inventories"
+            "--amend",
+            action="store_true",
+            help="Change the named fields only, and keep all others and all other inventories",
         )
-        parser.add_argument("--dry-run", action="store_true", help="Show what would be set, and set nothing")
+        parser.add_argument("--dry-run", action="store_true", help="Show what would be set; write nothing")
         return parser
 
     def read_arguments(self, parsed_args: argparse.Namespace) -> None:

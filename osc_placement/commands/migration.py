@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _BARE_METAL: Final = "baremetal"
 _CHECK_COLUMNS: Final = ("name", "to_change", "left_alone", "state")
-_NAME_HELP: Final = "Name of a migration, as `openstack placement migration list` has it"
+_NAME_HELP: Final = "Name of a migration, as `openstack placement migration list` shows it"
 
 
 class ListMigration(base.Lister):
@@ -37,16 +37,16 @@ class ListMigration(base.Lister):
 
 
 class CheckMigration(base.Lister):
-    """Say what migrations would change, and what they would leave alone and why; change nothing.
+    """Show what migrations would change, and what they would leave alone and why; change nothing.
 
-    Nova's facts come from its API, as an administrator sees them.
+    The facts about nova come from its API, which is called as an administrator.
     """
 
     minimum = microversion.CONSUMER_GENERATIONS
     exit_statuses = (
-        "Exit status: 0 there is nothing to do; 1 nothing could be compared, the reason is on stderr; 2 the "
-        "command line is wrong; 3 there is something to do or in the way; 4 something of nova could not be "
-        "read."
+        "Exit status: 0 there is nothing to do; 1 nothing could be compared, the reason is on "
+        "stderr; 2 the command line is wrong; 3 there is something to do, or something is left "
+        "alone; 4 something of nova could not be read."
     )
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -76,23 +76,24 @@ def _judge(assessment: Assessment) -> tuple[str, int]:
     status = exit_status(assessment.problems, None)
     if assessment.plan.changes:
         return "to do", max(status, EXIT_PARTIAL)
-    return ("done" if status == EXIT_DONE else "done, but for what is left alone"), status
+    return ("done" if status == EXIT_DONE else "done, except for what is left alone"), status
 
 
 class RunMigration(PlanCommand):
-    """Run a migration: compare nova with placement, show what differs, and write it to placement.
+    """Run a migration: compare nova with placement, show the differences, and write them to placement.
 
-    Nova's facts come from its API, as an administrator sees them. What stands in the way of one host or
-    instance is told on stderr, and the rest is done. The run is journalled, and undone, as that of any batch
-    command.
+    The facts about nova come from its API, which is called as an administrator. If a host or instance cannot
+    be migrated, the reason is printed on stderr and the others are migrated. The run has a journal and can be
+    undone, like the run of a batch command.
     """
 
     minimum = microversion.CONSUMER_GENERATIONS
     exit_statuses = (
-        "Exit status: 0 all is as it should be, or the plan was shown; 1 nothing was changed, the reason is "
-        "on stderr; 2 the command line is wrong, or with --detailed-exitcode something changed or would; 3 "
-        "something failed or was left alone, the output says what and why; 4 something of nova could not be "
-        "read, and what depends on it was left alone; 130 interrupted, the rows say what was done."
+        "Exit status: 0 the migration is complete, or the plan was shown; 1 nothing was changed, "
+        "the reason is on stderr; 2 the command line is wrong, or with --detailed-exitcode "
+        "something changed or would change; 3 something failed or was left alone, the output says "
+        "what and why; 4 something of nova could not be read, and what depends on it was left "
+        "alone; 130 interrupted, the rows say what was done."
     )
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -141,7 +142,7 @@ def _choose(names: Iterable[str]) -> list[Migration]:
     known = _load()
     unknown = sorted(set(names).difference(known))
     if unknown:
-        raise UsageError(f"There is no migration {', '.join(unknown)}; there are {', '.join(known)}")
+        raise UsageError(f"There is no migration {', '.join(unknown)}; the migrations are {', '.join(known)}")
     return [migration for name, migration in known.items() if not names or name in names]
 
 

@@ -40,16 +40,18 @@ _FEW: Final = 3
 
 
 class Reshape(ConfirmedCommand, base.Lister):
-    """Move inventory between resource providers, together with the allocations that have to go with it.
+    """Move inventory between resource providers, together with the allocations that depend on it.
 
-    A target without the class gets the terms of the source. Consumers move only from a provider that is left
-    with less than is allocated from it: the largest first, each whole and to the target with the most room,
-    or where --consumer says. All of it is done in one transaction, or nothing is.
+    A target without an inventory of the class gets the inventory settings of the source. Consumers move only
+    from a resource provider that is left with less than is allocated from it: the largest first, each as a
+    whole and to the target with the most free capacity, or to the target that --consumer names. Everything is
+    done in one transaction.
 
-    Placement lets only the role ``service`` do this, unless its policy file says otherwise.
+    By default, placement allows this for the role ``service`` only.
 
     It is a run like those of batch commands, with a journal, and its ID is printed at the end: openstack
-    resource provider batch run list, show, resume and undo take it; --undo here shows the trees as well.
+    resource provider batch run list, show, resume and undo take it; --undo of this command also shows the
+    trees.
 
     For example: openstack resource provider reshape --from compute-1 --to compute-1-gpu0 --resource VGPU=4
     """
@@ -62,13 +64,13 @@ class Reshape(ConfirmedCommand, base.Lister):
         parser.add_argument(
             "--undo",
             metavar="<run>",
-            help="Undo the reshape with this ID, as far as nobody has changed since what it did",
+            help="Undo the reshape with this ID, if nobody has changed since what it did",
         )
         parser.add_argument("--dry-run", action="store_true", help="Write nothing; show what would move")
         parser.add_argument(
             "--yes",
             action="store_true",
-            help="Do not ask; without it the plan is shown and has to be confirmed on the terminal",
+            help="Do not ask for confirmation; by default the plan has to be confirmed on the terminal",
         )
         return parser
 
@@ -79,7 +81,7 @@ class Reshape(ConfirmedCommand, base.Lister):
         parsed_args.pins = read_pins(parsed_args.consumer)
         if parsed_args.undo:
             if parsed_args.pins:
-                raise UsageError("--consumer does not go with --undo")
+                raise UsageError("--consumer cannot be used with --undo")
             parsed_args.undo = _read_run(parsed_args.undo)
         elif parsed_args.file:
             source = "standard input" if parsed_args.file == STANDARD_STREAM else parsed_args.file
@@ -128,7 +130,7 @@ class Reshape(ConfirmedCommand, base.Lister):
         intents = run.intents.values() if run.is_planned else ()
         task = plan_return(self.client, undo_of(intents), title)
         if task is None:
-            raise PlacementError(f"Nothing was changed: all is as it was before run {run.header.id}")
+            raise PlacementError(f"Nothing to undo: everything is as it was before run {run.header.id}")
         return task
 
     def _execute(self, task: Task, undone: journal.Run | None) -> ReshapePlan:
@@ -161,7 +163,8 @@ def _read_run(run_id: str) -> journal.Run:
     run = journal.read(run_id)
     if run.header.kind != KIND:
         raise UsageError(
-            f"Run {run_id} is no reshape; undo it with: openstack resource provider batch run undo {run_id}"
+            f"Run {run_id} is not a reshape; undo it with: "
+            f"openstack resource provider batch run undo {run_id}"
         )
     if run.is_running:
         raise journal.JournalError(f"Run {run_id} is under way in another process")
@@ -211,7 +214,7 @@ def _add_moves(parser: argparse.ArgumentParser) -> None:
         dest="resources",
         metavar="<resource_class>=<amount>",
         action=MoveAction,
-        help="How much of the total of a class to move. May be repeated.",
+        help="Amount of the total of a class to move. May be repeated.",
     )
     group.add_argument(
         "--file",
@@ -224,7 +227,8 @@ def _add_moves(parser: argparse.ArgumentParser) -> None:
         metavar="<uuid>=<provider>",
         action="append",
         default=[],
-        help="Where to move the allocations of this consumer, or to leave them. May be repeated.",
+        help="Resource provider to which the allocations of this consumer move, or on which they stay. "
+        "May be repeated.",
     )
 
 

@@ -42,7 +42,7 @@ class CreateResourceClass(base.PlacementCommand):
 
 
 class SetResourceClass(base.PlacementCommand):
-    """Make sure that a custom resource class exists: create it unless it does."""
+    """Create a custom resource class unless it exists."""
 
     minimum = microversion.PUT_RESOURCE_CLASS_WITHOUT_BODY
 

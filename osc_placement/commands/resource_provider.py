@@ -60,14 +60,14 @@ class ListResourceProvider(base.Lister):
             default=[],
             action="append",
             since=microversion.LIST_BY_RESOURCES,
-            help="Providers with room for this amount of a resource class. May be repeated.",
+            help="Providers with at least this amount of a resource class free. May be repeated.",
         )
         self.add_option(
             parser,
             "--in-tree",
             metavar="<in_tree>",
             since=microversion.NESTED_PROVIDERS,
-            help="Providers of the tree to which the provider with this name or UUID belongs.",
+            help="Providers in the tree of the provider with this name or UUID.",
         )
         self.add_option(
             parser,
@@ -146,7 +146,7 @@ class ShowResourceProvider(base.ShowOne):
         parser.add_argument(
             "--allocations",
             action="store_true",
-            help="Show also what is allocated from the provider, by consumer",
+            help="Also show the allocations from the provider, by consumer",
         )
         base.add_provider_argument(parser)
         return parser
@@ -173,7 +173,7 @@ class SetResourceProvider(base.ShowOne):
         parser.add_argument(
             "--name",
             metavar="<name>",
-            help="Name that the provider shall have",
+            help="New name of the resource provider",
             required=base.required_when(self, lambda _version: True),
         )
         self.add_option(
@@ -190,7 +190,7 @@ class SetResourceProvider(base.ShowOne):
             "--no-parent-provider",
             action=base.waiving(self, argparse._StoreTrueAction),
             since=microversion.REPARENTING,
-            help="Take the provider, with all below it, out of the tree that it is in.",
+            help="Make the provider, with its descendants, a tree of its own.",
         )
         return parser
 

@@ -41,7 +41,8 @@ class _StateCommand(base.PlacementCommand):
             metavar="<pattern>",
             action="append",
             default=[],
-            help="Only trees whose root has a name like this, as ``compute-r3-*``. May be repeated",
+            help="Only trees whose root has a name that matches this pattern, such as ``compute-r3-*``. "
+            "May be repeated",
         )
         parser.add_argument(
             "--aggregate",
@@ -59,9 +60,10 @@ class _StateCommand(base.PlacementCommand):
 class ExportState(_StateCommand):
     """Write the state of the placement service to a file that ``resource provider apply`` reads.
 
-    All resource providers with their inventories, traits and aggregates, all allocations, and the custom
-    resource classes and traits. What is changed while it is being read may be in the file or not.
-    Of some trees (``--name``, ``--aggregate``) the file has no consumer that has something elsewhere too.
+    The file has all resource providers with their inventories, traits and aggregates, all allocations, and
+    the custom resource classes and traits. A change that is made during the export may be in the file or not.
+    With ``--name`` or ``--aggregate`` the file has some trees only, and no consumer that has allocations
+    elsewhere too.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -71,7 +73,7 @@ class ExportState(_StateCommand):
             "--output",
             metavar="<file>",
             default=STANDARD_STREAM,
-            help="File to write, and to replace if it is there; - for standard output (default: -)",
+            help="File to write, which is replaced if it exists; - for standard output (default: -)",
         )
         self.add_selectors(parser)
         add_concurrency_option(parser)
@@ -89,21 +91,22 @@ class ExportState(_StateCommand):
 
 
 class ApplyState(ConfirmedCommand, _StateCommand):
-    """Make the state of the placement service what a file says.
+    """Change the state of the placement service to that of a file.
 
-    Creates and changes what differs, parents before children; a resource provider or consumer that the file
-    does not name stays as it is, and so does what the file leaves out of a provider. Nothing is written
-    before the whole file is found right. What is as the file says is not written again, so after a failure
-    or an interruption the same command goes on. With ``--prune`` what the file does not name is deleted; with
-    ``--name`` or ``--aggregate`` it is about these trees only, as they are in the file or on the server: a
-    resource provider that was put into the aggregate since is taken out again, and not deleted. On a terminal
-    it is shown what would be deleted, and asked.
+    It creates and changes what differs, parents before children. A resource provider or consumer that the
+    file does not name is not changed, and neither are the parts of a resource provider that the file leaves
+    out. The whole file is checked before anything is written. What is already as in the file is not written
+    again, so after a failure or an interruption the same command can be repeated. With ``--prune`` what the
+    file does not name is deleted. With ``--name`` or ``--aggregate`` the command is restricted to these
+    trees, selected as they are in the file or on the server: a resource provider that was added to the
+    aggregate since the export is removed from it, and not deleted. On a terminal, the command shows what
+    would be deleted and asks for confirmation.
     """
 
     exit_statuses = (
-        "Exit status: 0 everything is as the file says, or the plan was shown; 1 nothing was changed, the "
-        "reason is on stderr; 2 the command line is wrong; 3 something failed, and what depends on "
-        "it was not begun; 130 interrupted."
+        "Exit status: 0 the server matches the file, or the plan was shown; 1 nothing was changed, "
+        "the reason is on stderr; 2 the command line is wrong; 3 something failed, and what depends"
+        " on it was not started; 130 interrupted."
     )
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -123,11 +126,11 @@ class ApplyState(ConfirmedCommand, _StateCommand):
         parser.add_argument(
             "--prune",
             action="store_true",
-            help="Delete what the file does not name: of each section that the file has, the resource "
-            "providers, the allocations of consumers, and without --name and --aggregate the custom resource "
-            "classes and traits",
+            help="Delete what the file does not name, for each section that the file has: resource "
+            "providers, allocations of consumers, and without --name and --aggregate custom "
+            "resource classes and traits",
         )
-        parser.add_argument("--yes", action="store_true", help="Delete without asking")
+        parser.add_argument("--yes", action="store_true", help="Delete without confirmation")
         self.add_selectors(parser)
         add_concurrency_option(parser)
         return parser
@@ -146,7 +149,7 @@ class ApplyState(ConfirmedCommand, _StateCommand):
                 self.confirm(f"Delete {count_leftover(plan.leftover)}?")
         if plan.size == 0:
             lines = [
-                f"Nothing to do: all that {parsed_args.source} says is so ({count_things(plan.unchanged)})"
+                f"Nothing to do: the server matches {parsed_args.source} ({count_things(plan.unchanged)})"
             ]
         elif parsed_args.dry_run:
             lines = [*describe_plan(plan), f"unchanged: {count_things(plan.unchanged)}"]
@@ -185,7 +188,9 @@ class ApplyState(ConfirmedCommand, _StateCommand):
         for result in report.failures:
             print(printable(f"{result.kind} {result.name}: {result.error}"), file=self.app.stderr)
         if report.exit_status:
-            print("Not everything was done; the same command goes on from here.", file=self.app.stderr)
+            print(
+                "Some changes were not made; run the same command again to make them.", file=self.app.stderr
+            )
 
 
 def show_leftover(leftover: Leftover) -> str:

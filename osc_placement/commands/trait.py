@@ -44,7 +44,7 @@ class ListTrait(base.Lister):
 
 
 class ShowTrait(base.ShowOne):
-    """Show a trait, which says whether it exists."""
+    """Show a trait; the command fails if it does not exist."""
 
     minimum = microversion.TRAITS
 
@@ -59,7 +59,7 @@ class ShowTrait(base.ShowOne):
 
 
 class CreateTrait(base.PlacementCommand):
-    """Make sure that a custom trait exists: ``CUSTOM_``, then upper-case letters, digits and underscores."""
+    """Create a custom trait unless it exists: ``CUSTOM_`` and upper-case letters, digits or underscores."""
 
     minimum = microversion.TRAITS
 
@@ -102,7 +102,7 @@ class ListResourceProviderTrait(base.Lister):
 
 
 class SetResourceProviderTrait(base.Lister):
-    """Replace the traits of a resource provider; those that are not named are taken away."""
+    """Replace the traits of a resource provider; traits that are not named are removed."""
 
     minimum = microversion.TRAITS
 
@@ -166,7 +166,7 @@ def amend_traits(
 
 
 class AddResourceProviderTrait(_AmendTraits):
-    """Add traits to those that a resource provider has, whoever else is changing them at the same time.
+    """Add traits to a resource provider, which keeps its others, also those that others add at the same time.
 
     For example: openstack resource provider trait add compute-17 CUSTOM_LIQUID_COOLED
     """
@@ -176,7 +176,7 @@ class AddResourceProviderTrait(_AmendTraits):
 
 
 class RemoveResourceProviderTrait(_AmendTraits):
-    """Take traits from a resource provider and leave it the others; one that it does not have is not missed.
+    """Remove traits from a resource provider, which keeps its others; it is no error if it lacks one of them.
 
     For example: openstack resource provider trait remove compute-17 CUSTOM_LIQUID_COOLED
     """
@@ -186,7 +186,7 @@ class RemoveResourceProviderTrait(_AmendTraits):
 
 
 class DeleteResourceProviderTrait(base.PlacementCommand):
-    """Take all traits from a resource provider, whoever else is changing them at the same time."""
+    """Remove all traits from a resource provider, even if somebody else changes them at the same time."""
 
     minimum = microversion.TRAITS
 

@@ -45,10 +45,10 @@ _WRITERS: Final[dict[str, Callable[[Cloud], Iterable[str]]]] = {
 
 
 class ShowTree(base.PlacementCommand):
-    """Show resource providers as trees, with what they have and how much of it is used.
+    """Show resource providers as trees, with their inventories and how much of them is used.
 
-    A bar is the part of a class's capacity, ``(total - reserved) * allocation_ratio``, that is allocated.
-    With --html there is a page in place of the text, whose trees fold.
+    A bar shows the part of a class's capacity, ``(total - reserved) * allocation_ratio``, that is allocated.
+    With --html a page whose trees fold is written in place of the text.
 
     For example: openstack resource provider tree compute-r4-01
     """
@@ -61,20 +61,19 @@ class ShowTree(base.PlacementCommand):
             "provider",
             metavar="<provider>",
             nargs="*",
-            help="Name or UUID of a resource provider whose tree to show, the whole of it; "
-            "without any, all trees",
+            help="Name or UUID of a resource provider whose whole tree is shown (default: all trees)",
         )
         parser.add_argument(
             "-f",
             "--format",
             choices=(TEXT, *_WRITERS),
             default=TEXT,
-            help="text (the default), json or yaml, or a drawing for graphviz (dot) or mermaid",
+            help="text (the default), json, yaml, or a graph for graphviz (dot) or mermaid",
         )
         parser.add_argument(
-            "--brief", action="store_true", help="Leave UUIDs, traits and aggregates out of the text"
+            "--brief", action="store_true", help="Omit UUIDs, traits and aggregates from the text"
         )
-        parser.add_argument("--html", metavar="<file>", help="Write a page for a browser to this file")
+        parser.add_argument("--html", metavar="<file>", help="Write an HTML page to this file")
         add_concurrency_option(parser)
         return parser
 

@@ -16,10 +16,10 @@ _COUNT = "consumer_count"
 
 
 class ResourceShowUsage(base.Lister):
-    """Show how much of each resource class a project has, in all or for one of its users.
+    """Show how much of each resource class a project uses, in all or for one of its users.
 
     Where {CONSUMER_TYPES} or higher is asked for, there is a row for each type of consumer instead, as that
-    version answers; ``--by-consumer-type`` and ``--consumer-type`` give rows that can be read.
+    version answers; ``--by-consumer-type`` and ``--consumer-type`` give rows that are easier to read.
     """
 
     minimum = microversion.TOTAL_USAGES
@@ -42,7 +42,7 @@ class ResourceShowUsage(base.Lister):
             "--by-consumer-type",
             action="store_true",
             since=microversion.CONSUMER_TYPES,
-            help="Rows for each type of consumer, with the number of consumers.",
+            help="Show rows for each type of consumer, with the number of consumers.",
         )
         return parser
 

@@ -18,13 +18,13 @@ _DEFAULT_LIMIT: Final = 10
 
 
 class TopUsage(base.Lister):
-    """Show who uses the most: the largest consumers, or the largest projects.
+    """Show the largest consumers, or the largest projects.
 
-    Each is as large as its largest share of any class: the last two columns say of which, and how many per
-    cent of all there is of it. With --resource-class only that class counts.
+    Their size is their largest share of any class: the last two columns show the class, and the share as a
+    percentage of its capacity in the whole cloud. With --resource-class only that class counts.
 
-    The API names consumers provider by provider and projects consumer by consumer: this takes a request for
-    each provider that is used and one for each consumer.
+    The API lists consumers by resource provider and projects by consumer, so this takes a request for each
+    provider that is used and one for each consumer.
     """
 
     minimum = microversion.ALLOCATIONS_BY_PROVIDER
@@ -35,9 +35,9 @@ class TopUsage(base.Lister):
             "--by",
             choices=("consumer", "project"),
             default="consumer",
-            help="Whom to compare (default: consumer)",
+            help="Compare consumers or projects (default: consumer)",
         )
-        parser.add_argument("--resource-class", metavar="<resource_class>", help="Compare by this class")
+        parser.add_argument("--resource-class", metavar="<resource_class>", help="Compare by this class only")
         parser.add_argument(
             "--limit",
             metavar="<number>",

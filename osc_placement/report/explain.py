@@ -225,7 +225,7 @@ def _own_constraint(cloud: Cloud, suffix: str) -> Constraint:
         return sets if own else dict.fromkeys(sets, ())
 
     return Constraint(
-        suffix, "something of its own", narrow, lambda sets, _: f"all of it is shared by {_names(sets)}"
+        suffix, "not all of it shared", narrow, lambda sets, _: f"everything is shared by {_names(sets)}"
     )
 
 

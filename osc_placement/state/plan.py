@@ -254,7 +254,7 @@ def _check_names(document: Document, current: Current) -> None:
             unknown = sorted(set(names or ()) - known)
             if unknown:
                 raise DocumentMismatch(
-                    f"Resource provider {entry.name!r} shall have the {kind} {unknown[0]}, "
+                    f"Resource provider {entry.name!r} needs the {kind} {unknown[0]}, "
                     "which this server does not know"
                 )
 

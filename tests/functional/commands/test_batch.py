@@ -350,7 +350,9 @@ def test_one_failure_is_a_row_and_status_three(openstack, rack, answer, message)
     assert result.status == 3
     summary, way_on, *nothing = result.err.splitlines()
     assert summary == "trait add COMPUTE_NODE: 4 resource providers, 3 applied, 1 failed"
-    assert re.match(r"Run (\S+); to go on: openstack resource provider batch run resume \1; to undo", way_on)
+    assert re.match(
+        r"Run (\S+); to resume it: openstack resource provider batch run resume \1; to undo", way_on
+    )
     assert not nothing
     rows = rows_by_uuid(result)
     assert message in rows[host]["error"]

@@ -73,8 +73,8 @@ def test_a_plan_that_is_saved_takes_no_option_that_it_would_forget(openstack, ra
     result = openstack.run(*RATIO, *rack.select, "--plan-out", path, option)
     name = option.partition("=")[0]
     assert (result.status, path.exists()) == (1, False)
-    words = "does not go with --plan-out, which carries nothing out: give it to batch apply"
-    assert result.err == f"{name} {words}\n"
+    words = "cannot be used with --plan-out, which changes nothing; give the option to:"
+    assert result.err == f"{name} {words} openstack resource provider batch apply\n"
 
 
 @pytest.mark.parametrize("what", [("trait", "add", "COMPUTE_NODE"), ("aggregate", "add", "rack")])

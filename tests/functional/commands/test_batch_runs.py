@@ -504,7 +504,7 @@ def test_ctrl_c_says_how_to_go_on_and_resume_does(openstack, rack):
         assert process.returncode == 130
         results = sorted(row["result"] for row in json.loads(out))
         assert results == ["applied", "skipped", "skipped", "skipped"]
-        words = re.search(r"to go on: openstack (resource provider batch run resume \S+);", err)[1]
+        words = re.search(r"to resume it: openstack (resource provider batch run resume \S+);", err)[1]
         result = openstack.run(*words.split(), "--yes", "-f", "json", endpoint=endpoint)
     assert (result.status, len(result.json)) == (0, 3)
     assert all("COMPUTE_NODE" in rack.traits_of(host) for host in rack.hosts)
@@ -533,7 +533,7 @@ def test_a_full_disk_stops_a_run_that_tells_what_it_did_and_goes_on_later(openst
         assert err.count("cannot be read or written: File too large") == 1
         assert last_run(openstack)["state"] == "unfinished"
         limits.clear()
-        words = re.search(r"to go on: openstack (resource provider batch run resume \S+);", err)[1]
+        words = re.search(r"to resume it: openstack (resource provider batch run resume \S+);", err)[1]
         assert openstack.run(*words.split(), "--yes", endpoint=endpoint).status == 0
     assert last_run(openstack)["state"] == "done"
     assert all("COMPUTE_NODE" in rack.traits_of(host) for host in rack.hosts)

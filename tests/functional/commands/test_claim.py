@@ -165,7 +165,7 @@ def test_where_there_is_no_room_nothing_is_claimed(openstack, cloud):
         cloud.use(host, 4)
     _, result = claim(openstack, cloud)
     assert (result.status, result.out) == (1, "")
-    assert result.err == "No candidate: no resource provider has room for this\n"
+    assert result.err == "No candidate: no resource provider has the capacity for this request\n"
 
 
 @pytest.mark.parametrize("options", [(), ("--dry-run",)])

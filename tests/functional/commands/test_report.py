@@ -146,7 +146,7 @@ def test_without_unicode_a_tree_is_drawn_in_ascii(openstack, cloud):
         ((*CAPACITY, "--fit", "VCPU=1,VCPU=2"), "VCPU is given twice"),
         ((*CAPACITY, "--fit", ""), "must be of the form"),
         ((*CAPACITY, "--fit", "PGPU=1"), "No resource provider has PGPU; there is "),
-        ((*CAPACITY, "--fit", "VCPU=1", "--by", "class"), "--by does not go with it"),
+        ((*CAPACITY, "--fit", "VCPU=1", "--by", "class"), "--by cannot be used with --fit"),
         ((*TOP, "--limit", "-1"), "--limit must be at least 0"),
         ((*TOP, "--resource-class", "PGPU"), "No resource provider has PGPU"),
     ],
@@ -382,7 +382,7 @@ def test_what_the_constraints_leave_is_what_the_server_answers(openstack, cloud,
     shown = report(openstack, *EXPLAIN, *(word.format(**cloud) for word in query))
     *steps, (_, last, removed, _) = rows(shown, "group", "constraint", "removed", "left")
     assert steps[0] == ("", "all trees", 0, 5)
-    assert (last, removed) == ("all of it together, says the server", 0)
+    assert (last, removed) == ("whole request, answer of the server", 0)
 
 
 def test_groups_that_do_not_go_together_are_ruled_out_by_the_server(openstack, cloud):
@@ -397,8 +397,8 @@ def test_one_host_is_judged(openstack, cloud):
     shown = report(openstack, *EXPLAIN, "--resource", "VCPU=4", "--host", "host-n-numa0")
     assert rows(shown, "constraint", "met", "detail")[-3:] == [
         ("VCPU=4: free", "yes", "4 free on host-n-numa1"),
-        ("something of its own", "yes", ""),
-        ("all of it together, says the server", "yes", ""),
+        ("not all of it shared", "yes", ""),
+        ("whole request, answer of the server", "yes", ""),
     ]
     shown = report(openstack, *EXPLAIN, "--resource", "VCPU=5", "--host", cloud["n"].upper())
     assert rows(shown, "met", "detail")[-2] == (

@@ -116,7 +116,7 @@ def test_inventory_moves_with_its_allocations_and_comes_back(openstack, host):
     assert host.held(host.large) == {host.root: {"VCPU": 1, "VGPU": 3}}
     again = openstack.run(*RESHAPE, "--undo", undo_id, "--yes")
     assert (again.status, again.out) == (1, "")
-    assert again.err == f"Nothing was changed: all is as it was before run {undo_id}\n"
+    assert again.err == f"Nothing to undo: everything is as it was before run {undo_id}\n"
 
 
 def reshape(openstack, host, **settings):
@@ -160,7 +160,7 @@ def test_undo_of_a_reshape_refuses_what_was_changed_since(openstack, host):
     host.client.set_inventories(host.children[0], {"VGPU": {"total": 5}}, generation)
     for options, message in (
         ((), "was changed since; this reshape can neither be undone nor gone on with"),
-        (("--force",), "--force does not go with a reshape, which goes back whole or not at all"),
+        (("--force",), "--force cannot be used with a reshape, which is undone in one transaction"),
     ):
         result = openstack.run(*RUN, "undo", run["id"], "--yes", *options)
         assert (result.status, result.out) == (1, "")
@@ -212,13 +212,13 @@ def test_a_reshape_is_not_undone_as_anything_else(openstack, host):
     _, run = reshape(openstack, host)
     result = openstack.run(*RUN, "undo", run["id"], "--yes", "--throttle", "1")
     assert result.status == 1
-    assert result.err.startswith("--throttle does not go with what is changed at once or not at all")
+    assert result.err.startswith("--throttle cannot be used with changes that are made in one transaction")
     openstack.run(*BATCH, "ratio", "set", "VCPU=2", "--in-tree", host.root, "--yes")
     run = openstack.run(*RUN, "list", "-f", "json").json[-1]["id"]
     result = openstack.run(*RESHAPE, "--undo", run, "--yes")
     assert result.status == 1
     assert result.err == (
-        f"Run {run} is no reshape; undo it with: openstack resource provider batch run undo {run}\n"
+        f"Run {run} is not a reshape; undo it with: openstack resource provider batch run undo {run}\n"
     )
 
 

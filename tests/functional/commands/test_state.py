@@ -103,7 +103,7 @@ def test_the_example_is_loaded_and_a_second_time_changes_nothing(openstack, empt
     again = openstack.run(*APPLY, EXAMPLE)
     assert (again.status, again.err) == (0, "")
     assert again.out == (
-        f"Nothing to do: all that {EXAMPLE} says is so "
+        f"Nothing to do: the server matches {EXAMPLE} "
         "(1 resource class, 2 traits, 401 resource providers, 32 consumers)\n"
     )
     assert {provider["uuid"]: provider["generation"] for provider in empty.list_providers()} == before
@@ -281,11 +281,11 @@ MISTAKES = {
     "not YAML": ("version: 1\nproviders: }\n", "line 3: not YAML: "),
     "an unknown trait": (
         "providers: [{name: a, traits: [HW_NO]}]\n",
-        "Resource provider 'a' shall have the trait HW_NO, which this server does not know\n",
+        "Resource provider 'a' needs the trait HW_NO, which this server does not know\n",
     ),
     "an unknown class": (
         "providers: [{name: a, inventories: {NO_GB: {total: 1}}}]\n",
-        "Resource provider 'a' shall have the resource class NO_GB, which this server does not know\n",
+        "Resource provider 'a' needs the resource class NO_GB, which this server does not know\n",
     ),
 }
 
@@ -344,7 +344,7 @@ def test_a_failure_is_told_and_the_same_command_goes_on(openstack, empty, write)
     assert result.out.splitlines()[2:] == ["resource providers: 1 created, 1 updated", "consumers: 1 failed"]
     complaint, hint = result.err.splitlines()
     assert complaint.startswith(f"consumer {CONSUMER}: Unable to allocate inventory")
-    assert hint == "Not everything was done; the same command goes on from here."
+    assert hint == "Some changes were not made; run the same command again to make them."
 
     empty.delete_allocations(other)
     result = openstack.run(*APPLY, write(SMALL))
@@ -420,7 +420,7 @@ def test_ctrl_c_skips_what_has_not_begun(openstack, empty, write):
         out, err = process.communicate(timeout=30)
     assert process.returncode == 130
     assert out.splitlines()[2:] == ["resource providers: 1 created, 1 skipped", "consumers: 1 skipped"]
-    assert err == "Not everything was done; the same command goes on from here.\n"
+    assert err == "Some changes were not made; run the same command again to make them.\n"
     assert len(empty.list_provider_traits(HOST)["traits"]) == 2
     result = openstack.run(*APPLY, write(SMALL))
     assert (result.status, result.err) == (0, "")

@@ -349,7 +349,7 @@ def test_a_type_that_could_not_be_kept_is_refused(openstack, client, host):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--resource-class", "VGPU"], "has nothing of what is to be moved"),
+        (["--resource-class", "VGPU"], "has no allocations that match the options"),
         (["--allocation", "rp={host},VCPU=65"], "VCPU"),
         (["--allocation", "VCPU=65"], "Incorrect allocation string format"),
         (["--provider", "nobody"], "No resource provider named 'nobody' was found"),

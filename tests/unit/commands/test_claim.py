@@ -22,7 +22,7 @@ def test_candidates_are_counted_once_however_often_they_are_tried(monkeypatch):
     answer = {"allocation_requests": requests, "provider_summaries": summaries}
     fake = FakePlacement().on("GET", "/allocation_candidates", answer)
     fake.on("PUT", f"/allocations/{CONSUMER}", error(409, "no room", code="placement.undefined_code"))
-    with pytest.raises(claim.NoCandidate, match="All of the 5 candidates were taken by others meanwhile"):
+    with pytest.raises(claim.NoCandidate, match="Others have taken the capacity of all 5 candidates"):
         run(
             claim.ClaimAllocationCandidate,
             fake.client(),

@@ -53,7 +53,7 @@ def test_a_reshape_whose_journal_is_torn_is_not_gone_on_with(fake):
 def test_a_reshape_whose_journal_is_torn_has_nothing_to_undo(fake):
     """What looks like its work is that of somebody else."""
     torn = tear({A: Inventory(12), C: None}, vgpu(A, C, 4))
-    with pytest.raises(PlacementError, match=f"Nothing was changed: all is as it was before run {torn}"):
+    with pytest.raises(PlacementError, match=f"Nothing to undo: everything is as it was before run {torn}"):
         run(Reshape, fake.client(), f"--undo {torn} --yes")
     assert "POST /reshaper" not in fake.lines
 

@@ -129,7 +129,7 @@ def test_two_entries_for_one_provider_are_refused():
 )
 def test_a_standard_name_that_the_server_lacks_is_refused(state, unknown):
     """A typo in a standard trait or class is found before the first write."""
-    with pytest.raises(DocumentMismatch, match=f"'a' shall have {unknown}, which this server does not know"):
+    with pytest.raises(DocumentMismatch, match=f"'a' needs {unknown}, which this server does not know"):
         plan_apply(Document(providers=(ProviderEntry("a", state=state),)), EMPTY)
 
 
