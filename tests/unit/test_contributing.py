@@ -29,8 +29,8 @@ PRELUDE = "prelude"
 
 
 @pytest.mark.parametrize("page", ["adding", "releasing", "testing", "map"])
-def test_what_a_page_names_is_there(page):
-    """Files, directories and tests."""
+def test_names_in_contributor_pages_exist(page):
+    """Files, directories and tests that a page names exist."""
     text = (PAGES / f"{page}.rst").read_text()
     for name in re.findall(r"``((?:tests|osc_placement|doc|tools|releasenotes)/[^`\s]+)", text):
         path, _, test = name.partition("::")
@@ -50,7 +50,7 @@ def test_the_picture_has_every_part():
             assert re.search(rf"\b{path.stem}\b", picture), path.relative_to(ROOT)
 
 
-def test_every_tool_is_told_of():
+def test_every_tool_is_documented():
     """The page on tests has each of them, and so has what contributors read first."""
     tools = [path.name for path in (ROOT / "tools").iterdir() if not path.suffix]
     for path in (PAGES / "testing.rst", ROOT / "CONTRIBUTING.rst"):
@@ -131,8 +131,8 @@ def test_every_microversion_is_used_by_its_name():
 
 
 @pytest.mark.parametrize("path", NOTES, ids=lambda path: path.stem)
-def test_a_note_is_one(path):
-    """Reno can read it: its name ends in an id, and it has lists of texts under headings that reno knows."""
+def test_a_release_note_can_be_read_by_reno(path):
+    """Its name ends in an ID, and it has lists of texts under headings that reno knows."""
     assert re.fullmatch(r"[a-z0-9-]+-[0-9a-f]{16}\.yaml", path.name)
     note = yaml.safe_load(path.read_text())
     assert note

@@ -24,8 +24,8 @@ def test_a_private_file_is_private_from_the_first_byte(tmp_path):
     assert (path.read_text(), stat.S_IMODE(path.stat().st_mode)) == ("new", 0o600)
 
 
-def test_what_fails_halfway_leaves_what_was_there(tmp_path):
-    """And nothing beside it."""
+def test_a_failed_write_keeps_the_old_file(tmp_path):
+    """No temporary file is left beside it."""
     path = tmp_path / "export.yaml"
     path.write_text("old")
 

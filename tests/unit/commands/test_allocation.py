@@ -39,8 +39,8 @@ def document(**facts):
         ([], ["DISK_GB"], {HOST1: {"VCPU": 2, "MEMORY_MB": 64}, HOST2: {"VCPU": 1}}),
     ],
 )
-def test_what_remains_when_some_is_taken_away(providers, classes, remaining):
-    """No provider remains without a class, and what is read is not changed."""
+def test_without_removes_classes_and_providers(providers, classes, remaining):
+    """No provider remains without a class, and the argument is not changed."""
     before = {provider: item["resources"] for provider, item in held().items()}
     assert allocation.without(before, providers, classes) == remaining
     assert before == {provider: item["resources"] for provider, item in held().items()}
@@ -84,8 +84,8 @@ def test_a_consumer_is_written_with_what_the_version_knows(api_version, options,
         assert written.body["consumer_generation"] == 4
 
 
-def test_names_and_uuids_of_one_provider_are_one(caplog):
-    """Amounts for both spellings are gathered, and a contradiction between them is found."""
+def test_amounts_of_a_provider_by_name_and_uuid_are_merged(caplog):
+    """A contradiction between both is an error."""
     fake = FakePlacement().on(
         "GET",
         "/resource_providers",
@@ -108,8 +108,8 @@ def test_names_and_uuids_of_one_provider_are_one(caplog):
         ("1.37", f"{OWNER} --consumer-type A", "--consumer-type option does not affect"),
     ],
 )
-def test_an_option_without_effect_is_told(caplog, api_version, options, warning):
-    """The allocation is made nevertheless."""
+def test_an_option_without_effect_gives_a_warning(caplog, api_version, options, warning):
+    """The allocation is written nevertheless."""
     fake = FakePlacement().on("GET", PATH, document()).on("PUT", PATH, (204,))
     line = f"{CONSUMER} --allocation rp={HOST1},VCPU=1 {options}"
     assert run(allocation.SetAllocation, fake.client(api_version=api_version), line)[1] == 0
@@ -117,8 +117,8 @@ def test_an_option_without_effect_is_told(caplog, api_version, options, warning)
 
 
 @pytest.mark.parametrize("line", [OWNER, f"--allocation VCPU=1 {OWNER}", f"--allocation rp=a,VCPU=x {OWNER}"])
-def test_a_mistake_asks_nothing(line):
-    """Nothing is sent for what cannot be read."""
+def test_an_invalid_argument_costs_no_request(line):
+    """An invalid argument is found before the first request."""
     fake = FakePlacement()
     with pytest.raises(errors.PlacementError):
         run(allocation.SetAllocation, fake.client(), f"{CONSUMER} {line}")
@@ -129,7 +129,7 @@ def test_a_mistake_asks_nothing(line):
     ("api_version", "sent_as", "type_is_sent"),
     [("1", "1.37", False), ("1.38", "1.38", True), ("1.28", "1.28", False)],
 )
-def test_taking_away_leaves_the_type_of_the_consumer_alone(api_version, sent_as, type_is_sent):
+def test_unset_keeps_the_type_of_the_consumer(api_version, sent_as, type_is_sent):
     """What was never typed can be changed where 1.39 was only negotiated: `unknown` is no type to write."""
     facts = {} if api_version == "1.28" else {"consumer_type": "unknown"}
     fake = FakePlacement().on("GET", PATH, document(**facts)).on("PUT", PATH, (204,))
@@ -142,16 +142,16 @@ def test_taking_away_leaves_the_type_of_the_consumer_alone(api_version, sent_as,
 
 
 @pytest.mark.parametrize(("api_version", "method"), [("1.12", "DELETE"), ("1.27", "DELETE"), ("1.28", "PUT")])
-def test_taking_everything_away(api_version, method):
-    """Before 1.28 nothing can be written that is empty, so it is deleted."""
+def test_unset_of_everything(api_version, method):
+    """Before 1.28 empty allocations cannot be written, so they are deleted."""
     fake = FakePlacement().on("GET", PATH, document(), {"allocations": {}})
     fake.on("PUT", PATH, (204,)).on("DELETE", PATH, (204,))
     run(allocation.UnsetAllocation, fake.client(api_version=api_version), CONSUMER)
     assert fake.lines == [f"GET {PATH}", f"{method} {PATH}", f"GET {PATH}"]
 
 
-def test_a_consumer_without_allocations_has_nothing_to_take_away():
-    """One clear line instead of the server's word on a document that the operator never saw."""
+def test_unset_of_a_consumer_without_allocations_is_an_error():
+    """The message is one line, not the server's error about a JSON document."""
     fake = FakePlacement().on("GET", PATH, {"allocations": {}})
     with pytest.raises(errors.PlacementError, match=f"^No allocations for consumer '{CONSUMER}'$"):
         run(allocation.UnsetAllocation, fake.client(), CONSUMER)

@@ -21,7 +21,7 @@ def read(output):
     return list(csv.DictReader(io.StringIO(output)))
 
 
-def test_without_the_column_of_what_is_reserved_few_requests_do(capacities):
+def test_without_the_column_reserved_few_requests_are_sent(capacities):
     """The rows are the same, and only the provider that is full was asked for its inventories."""
     output, _ = run(ShowCapacity, capacities.client(), FEW)
     assert [row["capacity"] for row in read(output)] == ["8"] * NUMBER
@@ -31,16 +31,16 @@ def test_without_the_column_of_what_is_reserved_few_requests_do(capacities):
 @pytest.mark.parametrize(
     "options", ["-f csv", EXACT, f"{FEW} --sort-column Reserved", f"{FEW} --html page.html"]
 )
-def test_what_is_reserved_is_never_guessed(capacities, options, tmp_path, monkeypatch):
-    """By default, chosen, as an order or on a page: every provider is asked."""
+def test_the_column_reserved_reads_every_provider(capacities, options, tmp_path, monkeypatch):
+    """It is shown by default, if chosen, as a sort order and on a page."""
     monkeypatch.chdir(tmp_path)
     output, _ = run(ShowCapacity, capacities.client(), options)
     assert {row.get("reserved", "2") for row in read(output)} == {"2"}
     assert count(capacities, "inventories") == NUMBER
 
 
-def test_projects_are_told_by_capacities(capacities):
-    """There is no such column among those of projects."""
+def test_projects_need_no_reserved_amounts(capacities):
+    """Rows of projects have no such column."""
     output, _ = run(ShowCapacity, capacities.client(api_version="1.37"), "--by project -f csv")
     assert read(output) == []
     assert count(capacities, "inventories") == 1

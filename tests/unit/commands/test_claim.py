@@ -12,8 +12,8 @@ CONSUMER = "c0ffee00-0000-4000-8000-0000000000c1"
 HOSTS = [f"c0ffee00-0000-4000-8000-{number:012}" for number in range(5)]
 
 
-def test_candidates_are_counted_once_however_often_they_are_tried(monkeypatch):
-    """Five that somebody else takes every time are five."""
+def test_a_candidate_that_is_tried_repeatedly_counts_once(monkeypatch):
+    """Five candidates that somebody else takes every time are counted as five."""
     monkeypatch.setattr(retry, "_FIRST_PAUSE", 0.0)
     requests = [
         {"allocations": {host: {"resources": {"VCPU": 1}}}, "mappings": {"": [host]}} for host in HOSTS

@@ -238,7 +238,7 @@ def test_every_command_of_the_package_is_in_a_table():
     assert commands - told - elsewhere == listed
 
 
-def test_one_host_is_explained_by_its_tree_and_those_that_lend(fake):
+def test_explaining_one_host_reads_its_tree_and_sharing_trees(fake):
     """A tree that is named twice is read once."""
     hosts = [
         {

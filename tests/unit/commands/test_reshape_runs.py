@@ -42,7 +42,7 @@ def tear(before, move):
     return recorder.id
 
 
-def test_a_reshape_whose_journal_is_torn_is_not_gone_on_with(fake):
+def test_a_reshape_with_a_truncated_journal_is_not_resumed(fake):
     """Half of its intents would be half a reshape."""
     torn = tear({A: Inventory(8), C: None}, vgpu(A, C, 4))
     with pytest.raises(PlacementError, match=f"Run {torn} died before its first write, so nothing was"):
@@ -50,8 +50,8 @@ def test_a_reshape_whose_journal_is_torn_is_not_gone_on_with(fake):
     assert "POST /reshaper" not in fake.lines
 
 
-def test_a_reshape_whose_journal_is_torn_has_nothing_to_undo(fake):
-    """What looks like its work is that of somebody else."""
+def test_a_reshape_with_a_truncated_journal_has_nothing_to_undo(fake):
+    """It was never sent, so an equal state was made by somebody else."""
     torn = tear({A: Inventory(12), C: None}, vgpu(A, C, 4))
     with pytest.raises(PlacementError, match=f"Nothing to undo: everything is as it was before run {torn}"):
         run(Reshape, fake.client(), f"--undo {torn} --yes")

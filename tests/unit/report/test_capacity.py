@@ -21,8 +21,8 @@ def rows(by):
     return {key: (sums.capacity, sums.used, sums.free) for key, sums in sum_capacity(CLOUD, by).items()}
 
 
-def test_capacity_is_summed_up_by_what_is_asked():
-    """For each provider, each whole tree, and each class; free is never less than nothing."""
+def test_capacity_is_summed_by_provider_tree_and_class():
+    """The free capacity of a sum is never negative."""
     assert rows("provider") == {
         ("a", "DISK_GB"): (80, 25, 55),
         ("a-numa", "VCPU"): (20, 3, 17),
@@ -87,7 +87,7 @@ def test_a_flavor_asks_for_its_own_numbers():
     assert want_of_flavor("m1", {**FLAVOR, "swap": ""}, CLASSES).amounts["DISK_GB"] == 25
 
 
-def test_extra_specs_have_the_last_word():
+def test_extra_specs_override_the_sizes_of_a_flavor():
     """An amount is replaced, taken away with 0, or added; traits are required or forbidden."""
     specs = {
         "resources:VCPU": "0",
@@ -127,7 +127,7 @@ def test_a_flavor_asks_for_what_its_instances_would_claim(specs, amounts):
         ({"hw:cpu_policy": "odd"}, "would be refused by nova, as its CPU policy 'odd' is none of dedicated"),
     ],
 )
-def test_what_cannot_be_counted_is_refused(specs, problem):
-    """Rather than counting something else."""
+def test_a_flavor_that_cannot_be_counted_is_refused(specs, problem):
+    """FlavorUnclear is raised, and nothing else is counted in its place."""
     with pytest.raises(PlacementError, match=problem):
         want_with(**specs)

@@ -50,13 +50,13 @@ def test_classes_may_come_from_different_providers_of_a_tree():
     assert counts(count_fits(tree, Want({"VCPU": 3, "DISK_GB": 10}))) == {"h": 2}
 
 
-def test_what_is_over_allocated_has_no_room():
-    """More used than there is counts as nothing free, not as less than nothing."""
+def test_an_overallocated_provider_has_no_free_capacity():
+    """A usage above the capacity counts as no free capacity, not as a negative one."""
     two = cloud(node("h", VCPU=8), node("n", "h", VCPU=stock(4, 10)))
     assert counts(count_fits(two, Want({"VCPU": 1}))) == {"h": 8}
 
 
-def test_hosts_share_what_is_lent():
+def test_shared_storage_is_counted_once_for_all_hosts():
     """Each of two hosts could have all of the storage, but both together have it once."""
     shared = cloud(
         node("a", aggregates=["x"], VCPU=10),
@@ -68,8 +68,8 @@ def test_hosts_share_what_is_lent():
     assert (fits.total, fits.exact) == (12, True)
 
 
-def test_what_is_all_lent_is_counted_where_it_is():
-    """A request for nothing but shared storage is met by the storage, not by the hosts it serves."""
+def test_a_request_for_shared_resources_only_fits_on_the_sharing_provider():
+    """A request for nothing but shared storage fits on the storage, not on the hosts it serves."""
     shared = cloud(node("a", aggregates=["x"], VCPU=10), storage("s", ["x"], DISK_GB=12))
     fits = count_fits(shared, Want({"DISK_GB": 1}))
     assert (counts(fits), fits.total) == ({"s": 12}, 12)
@@ -83,13 +83,13 @@ def test_a_required_trait_may_be_on_any_provider_used():
 
 
 def test_a_provider_with_a_forbidden_trait_gives_nothing():
-    """It is as if it were not there."""
+    """A provider with a forbidden trait is not counted."""
     tree = cloud(node("h", VCPU=20), node("d", "h", traits=["T"], VCPU=20))
     assert counts(count_fits(tree, Want({"VCPU": 1}, forbidden=frozenset(["T"])))) == {"h": 20}
 
 
-def test_two_classes_that_are_lent_give_a_number_that_is_possible():
-    """Where the most there can be is not certain, that is said."""
+def test_two_shared_classes_give_a_lower_bound():
+    """The number that fits is marked as not exact."""
     shared = cloud(
         *(node(name, aggregates=["x"], VCPU=10) for name in "abc"),
         storage("s", ["x"], DISK_GB=12, IPV4_ADDRESS=7),
@@ -113,8 +113,8 @@ def brute_force(demands, pools):
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_pools_hand_out_as_much_as_can_be(seed):
-    """Whatever the order, the sum is the largest there is, and nothing is handed out twice."""
+def test_pools_distribute_the_maximum(seed):
+    """In any order the sum is the maximum, and nothing is given to two takers."""
     dice = random.Random(seed)
     pools = {name: dice.randint(0, 2) for name in "abc"}
     demands = [
@@ -127,8 +127,8 @@ def test_pools_hand_out_as_much_as_can_be(seed):
     assert all(0 <= amount <= wanted for amount, (_, wanted) in zip(got, demands, strict=True))
 
 
-def test_what_is_given_back_can_be_taken_again():
-    """A taker that could not use all of it leaves it to the next."""
+def test_a_returned_amount_can_be_taken_again():
+    """A taker that cannot use all of an amount returns it for the next."""
     pools = Pools({"a": 3})
     group = frozenset("a")
     assert pools.take(group, 5) == 3

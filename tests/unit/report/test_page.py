@@ -112,8 +112,8 @@ PAGES = {
 
 
 @pytest.mark.parametrize("page", PAGES.values(), ids=PAGES)
-def test_names_are_text(page):
-    """No name begins a tag or an attribute: tags nest, and the only script is ours."""
+def test_names_are_escaped(page):
+    """No name opens a tag or an attribute: tags nest, and the only script is ours."""
     reader = read(page)
     assert reader.tags.count("script") == 1
     assert page.count("<script>") == 1
@@ -139,8 +139,8 @@ def test_the_tree_page_has_everything():
         assert text in words
 
 
-def test_a_plot_has_words_for_those_who_cannot_see_it():
-    """Each plot says what it shows."""
+def test_a_plot_has_a_text_alternative():
+    """Each plot has a label that says what it shows."""
     reader = read(PAGES["tree"])
     labels = [value for key, value in reader.attributes if key == "aria-label"]
     plots = [label for label in labels if "providers by how full" in label]

@@ -70,8 +70,8 @@ def test_a_bar_is_empty_or_full_only_if_that_is_so(used, capacity, bar, percent,
     assert (format_percent(used, capacity), level_of(used, capacity)) == (percent, level)
 
 
-def test_marks_are_what_the_encoding_has():
-    """Blocks where they can be shown, ASCII elsewhere."""
+def test_bars_are_ascii_where_the_encoding_has_no_blocks():
+    """Bars are made of blocks where the encoding has them."""
     assert marks_for("utf-8") is BLOCKS
     assert [marks_for(name) for name in ("latin-1", "ascii", None, "no-such-encoding")] == [ASCII] * 4
 
@@ -90,7 +90,7 @@ def test_drawings_have_all_providers_and_arrows():
     assert '  n2 [label="host\\lDISK_GB 50/100\\l"]' in list(draw_dot(TREE))
 
 
-def test_a_hostile_name_stays_a_label():
+def test_quotes_and_brackets_in_names_are_escaped():
     """Quotes and brackets end neither a label of graphviz nor one of mermaid."""
     dot = next(line for line in draw_dot(cloud(node('a"b\\'))) if "n1" in line)
     assert dot == '  n1 [label="a\\"b\\\\\\l"]'

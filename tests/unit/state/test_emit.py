@@ -37,7 +37,7 @@ def dump(entry):
 
 
 @given(entries)
-def test_what_is_written_is_what_libyaml_writes(entry):
+def test_entries_are_written_as_libyaml_writes_them(entry):
     """Files of earlier releases, and of platforms with libyaml, do not differ from those of today."""
     with contextlib.suppress(Unusual):
         assert format_entry(entry) == dump(entry)
@@ -55,8 +55,8 @@ def test_documents_are_written_as_libyaml_does(document):
 
 @pytest.mark.parametrize("count", range(1, 12))
 @pytest.mark.parametrize("length", [1, 17, 36, 37, 38, 54, 100])
-def test_a_list_goes_on_in_the_next_line_where_libyaml_goes_on(count, length):
-    """At the edge, before and after it."""
+def test_a_long_list_is_wrapped_where_libyaml_wraps_it(count, length):
+    """It is checked at the edge, before and after it."""
     traits = ["T" * length] * count
     entry = {
         "traits": traits,
@@ -65,8 +65,8 @@ def test_a_list_goes_on_in_the_next_line_where_libyaml_goes_on(count, length):
     assert format_entry(entry) == dump(entry)
 
 
-def test_what_an_export_has_in_it_is_written_here():
-    """UUIDs, names of hosts, classes and traits, amounts and ratios: none of it is left to libyaml."""
+def test_ordinary_entries_are_not_left_to_libyaml():
+    """UUIDs, names of hosts, classes and traits, amounts and ratios are written by this module."""
     entry = {
         "name": "compute-1.example.org",
         "uuid": "12345678-0000-4000-8000-0000000000e5",
@@ -79,7 +79,7 @@ def test_what_an_export_has_in_it_is_written_here():
 
 
 @pytest.mark.parametrize("word", ["null", "True", "n", "1e3", "a b", "é", "- a", "", True, float("inf")])
-def test_what_may_need_quotes_is_left_to_libyaml(word):
+def test_words_that_may_need_quotes_are_left_to_libyaml(word):
     """A word that YAML reads as something else, or that is not plain letters."""
     with pytest.raises(Unusual):
         format_entry({"name": word})

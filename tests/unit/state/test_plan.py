@@ -43,7 +43,7 @@ def describe(document, current):
 
 
 @given(documents())
-def test_there_is_nothing_to_do_where_the_document_holds(document):
+def test_a_document_that_matches_the_server_needs_no_change(document):
     """Applying twice changes nothing: everything is counted as unchanged."""
     plan = plan_apply(document, server_of(document))
     assert plan.size == 0
@@ -71,7 +71,7 @@ def test_nothing_is_written_of_a_new_provider_that_it_does_not_have(document):
             }
 
 
-def test_what_a_document_does_not_say_is_left():
+def test_parts_that_a_document_omits_are_not_changed():
     """An entry with traits only changes traits only."""
     entry = ProviderEntry("a", state=ProviderState(traits=frozenset({"HW_CPU_X86_AVX"})))
     current = server(Provider("u", "a", 1, "p"), a=ProviderState(traits=frozenset({"COMPUTE_NODE"})))
@@ -163,7 +163,7 @@ def test_any_difference_of_a_consumer_is_a_change(difference):
     ]
 
 
-def test_a_type_that_is_not_given_is_left():
+def test_a_consumer_keeps_its_type_if_the_document_has_none():
     """Servers before 1.38 know no types, so a document may do without."""
     consumer = Consumer("c", 1, "project", "user", "INSTANCE", {"u": {"VCPU": 1}})
     entry = ConsumerEntry("c", "project", "user", {"a": {"VCPU": 1}})
@@ -184,8 +184,8 @@ def _classes(number):
 
 
 @pytest.mark.parametrize("make", [_chain, _wide, _classes])
-def test_deep_wide_and_manifold_documents_take_linear_time(make):
-    """Ten thousand of a kind: what grows with the square of them takes minutes."""
+def test_large_documents_take_linear_time(make):
+    """A plan for ten thousand things of a kind takes seconds; with quadratic time it would take minutes."""
     number = 10_000
     begun = time.process_time()
     names = [f"CUSTOM_C{place}" for place in range(number)] if make is _classes else []

@@ -53,8 +53,8 @@ def test_reading_leaves_the_collector_of_garbage_as_it_was(text):
 
 
 @pytest.mark.parametrize("text", ["", "\n", "# a comment\n", "---\n"])
-def test_a_file_without_a_document_is_a_mistake(text):
-    """It was cut off, or never written; a state with nothing in it says so."""
+def test_a_file_without_a_document_is_an_error(text):
+    """It is truncated or was never written; an empty state is written as {}."""
     with pytest.raises(UnreadableText, match="file: there is nothing in it"):
         parse_text(text, "file")
     assert list_plain(parse_text("{}", "file")) == list_plain(parse_text("version: 1\n", "file"))
@@ -77,8 +77,8 @@ providers:
     assert document.providers[1].state.inventories == {"VCPU": Inventory(8, reserved=1)}
 
 
-def test_what_is_not_said_is_not_known():
-    """A provider of which only the traits are given leaves the rest as it is; nothing is not empty."""
+def test_omitted_keys_of_a_provider_are_none():
+    """A provider with only traits has no other facets, which is different from empty ones."""
     (entry,) = parse_text("providers: [{name: a, traits: []}]", "file").providers
     assert entry.parent is ...
     assert entry.state.traits == frozenset()
@@ -103,7 +103,7 @@ allocations:
 
 
 @pytest.mark.parametrize("case", MISTAKES, ids=[case["mistake"] for case in MISTAKES])
-def test_a_mistake_is_told_with_its_line_and_place(case):
+def test_an_error_names_the_line_and_place(case):
     """One line: the file, the line in it, the place in the document, what is wrong."""
     with pytest.raises(UnreadableText) as caught:
         parse_text(case["text"], "cloud.yaml")
@@ -113,14 +113,14 @@ def test_a_mistake_is_told_with_its_line_and_place(case):
     assert "\n" not in message
 
 
-def test_a_mistake_in_what_is_merged_is_told_where_it_stands():
-    """The line is that of the anchor, where the mistake has to be put right."""
+def test_an_error_in_a_merged_mapping_names_the_line_of_the_anchor():
+    """The line is where the mistake has to be corrected."""
     text = "x-host: &host\n  traits: [hw]\nproviders:\n- <<: *host\n  name: a\n"
     with pytest.raises(UnreadableText, match=r"^file, line 2: providers\[0\]\.traits\[0\]: "):
         parse_text(text, "file")
 
 
-def test_a_document_that_contains_itself_is_a_mistake():
+def test_a_document_that_contains_itself_is_an_error():
     """An alias within its own anchor does not end in a traceback."""
     with pytest.raises(UnreadableText, match="must be"):
         parse_text("providers: &a [*a]\n", "file")
@@ -133,7 +133,7 @@ def test_the_example_is_what_its_script_writes():
     assert (EXAMPLES / "cloud.yaml").read_text() == written
 
 
-def test_the_example_is_the_cloud_it_says_it_is():
+def test_the_example_has_the_documented_size():
     """200 hosts in 4 racks, a shared storage, NUMA nodes and GPUs below the hosts of one rack."""
     document = parse_text((EXAMPLES / "cloud.yaml").read_text(), "cloud.yaml")
     hosts = [entry for entry in document.providers if "COMPUTE_NODE" in entry.state.traits]

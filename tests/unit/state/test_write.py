@@ -65,8 +65,8 @@ def told(report):
     return [(result.kind, result.name, result.done) for result in report.results]
 
 
-def test_everything_is_made_in_the_order_of_its_needs():
-    """Traits before providers, parents before children, allocations at last; nothing is asked twice."""
+def test_dependencies_are_written_first():
+    """Traits come before providers, parents before children, allocations last; nothing is read twice."""
     server = fake()
     report = apply(server, tree())
     assert server.lines[-5:] == [
@@ -86,8 +86,8 @@ def test_everything_is_made_in_the_order_of_its_needs():
     assert report.exit_status == 0
 
 
-def test_a_failure_ends_with_its_stage():
-    """What may need what failed is skipped, and the report has the reason."""
+def test_no_stage_follows_one_that_failed():
+    """Later stages are skipped, and the report has the error."""
     server = fake().on("POST", "/resource_providers", error(409, "no room"))
     report = apply(server, tree())
     assert told(report) == [
@@ -100,8 +100,8 @@ def test_a_failure_ends_with_its_stage():
     assert report.exit_status == 3
 
 
-def test_stop_skips_what_has_not_begun():
-    """After the signal nothing new begins."""
+def test_stop_skips_steps_that_have_not_started():
+    """After the event is set no step is started."""
     stop = threading.Event()
     report = apply(fake(), tree(), stop=stop, on_result=lambda result: stop.set())
     assert told(report)[0] == ("trait", "CUSTOM_T", "created")
@@ -109,8 +109,8 @@ def test_stop_skips_what_has_not_begun():
     assert report.exit_status == 130
 
 
-def test_a_conflict_over_allocations_is_tried_again_with_the_generation_of_now():
-    """Another writer on the same provider or consumer is no failure."""
+def test_a_conflict_over_allocations_is_retried_with_the_current_generation():
+    """A concurrent writer on the same provider or consumer is no failure."""
     server = fake().on("PUT", "/allocations/k", CONFLICT, (204, ""))
     server.on(
         "GET",
@@ -131,8 +131,8 @@ def test_a_conflict_over_allocations_is_tried_again_with_the_generation_of_now()
     assert [body["consumer_generation"] for body in sent] == [None, 5]
 
 
-def test_a_lack_of_room_is_not_tried_again():
-    """The server's word is the failure of that consumer."""
+def test_a_lack_of_capacity_is_not_retried():
+    """The consumer fails with the server's error."""
     server = fake().on("PUT", "/allocations/k", error(409, "would exceed capacity", code=codes.UNDEFINED))
     report = apply(server, tree())
     assert told(report)[-1] == ("consumer", "k", "failed")
@@ -165,8 +165,8 @@ def test_a_version_that_is_too_low_is_found_before_the_first_write():
     assert server.lines == ["GET /"]
 
 
-def test_moving_a_child_needs_the_version_that_can():
-    """Before 1.37 a provider keeps its parent for ever."""
+def test_moving_a_child_needs_version_1_37():
+    """Before 1.37 the parent of a provider cannot be changed."""
     current = Current(
         providers=(Provider("p", "parent", 0), Provider("c", "child", 0, "p")),
         states={"c": (Provider("c", "child", 0, "p"), ProviderState())},
