@@ -14,13 +14,12 @@ from osc_placement.batch.membership import AggregateEdit, TraitEdit
 from osc_placement.batch.plan import (
     ALL_FACETS,
     Change,
-    Decision,
     Edit,
     Facet,
     ProviderState,
     Subject,
 )
-from osc_placement.batch.repeat import Repeat
+from osc_placement.batch.repeat import Recorded
 from osc_placement.batch.selection import Selection
 from osc_placement.batch.takeback import WayBack
 from osc_placement.model import INVENTORY_FIELDS, Inventory, Provider
@@ -153,25 +152,6 @@ def _known(kind: type, document: Document) -> Document:
     return {name: value for name, value in document.items() if name in names}
 
 
-class Recorded:
-    """An edit of which only the words are known; its steps are planned by what they changed."""
-
-    def __init__(self, title: str, facets: tuple[Facet, ...]) -> None:
-        self.title = title
-        self.facets = facets
-
-    def check(self, states: object) -> None:
-        """It was checked when it was planned."""
-
-    def decide(self, state: ProviderState) -> Decision:
-        """Nothing: each step has its own edit."""
-        return Decision(state)
-
-    def edit_of(self, step: Change) -> Edit:
-        """What a step changed, as an edit."""
-        return Repeat.of(step, self.title)
-
-
 class Undoing(Recorded):
     """The undo of a run, with ``force`` or without: each step has a way back of its own."""
 
@@ -182,13 +162,6 @@ class Undoing(Recorded):
     def edit_of(self, step: Change) -> Edit:
         """The way back of a step."""
         return WayBack(self.title, step, self.force)
-
-
-def edits_of(edit: Edit, steps: tuple[Change, ...]) -> Mapping[str, Edit]:
-    """The edits by UUID of the steps of a plan whose edit is known in words only."""
-    if not isinstance(edit, Recorded):
-        return {}
-    return {step.uuid: edit.edit_of(step) for step in steps}
 
 
 def edit_to_json(edit: Edit) -> Document:

@@ -19,7 +19,8 @@ from osc_placement.batch.plan import (
     Subject,
     plan_change,
 )
-from osc_placement.batch.record import Recorded, Undoing, edits_of
+from osc_placement.batch.record import Undoing
+from osc_placement.batch.repeat import Recorded, edits_of
 from osc_placement.batch.reshape_record import KIND
 from osc_placement.batch.room import Overtaken, carry_owner, is_half_written, is_overtaken
 from osc_placement.batch.run import Run

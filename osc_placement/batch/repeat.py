@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An edit that is known by what it changed: the difference of two states, made again on a third. Pure.
+"""Edits that are known by what they changed: the difference of two states, made again on a third. Pure.
 
-What resume and undo plan with where somebody else changed a provider meanwhile: his changes stay, ours come.
+A resume plans with them where somebody else changed a provider meanwhile: his changes stay, ours are added.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from osc_placement.batch.plan import ALL_FACETS, Change, Decision, Facet, ProviderState
+from osc_placement.batch.plan import ALL_FACETS, Change, Decision, Edit, Facet, ProviderState
 from osc_placement.model import INVENTORY_FIELDS, Inventory
 
 
@@ -24,21 +24,21 @@ class Repeat:
 
     @classmethod
     def of(cls, change: Change, title: str = "") -> Repeat:
-        """The edit that a change came from, as far as the change tells."""
+        """Return the edit that makes a change again."""
         return cls(title, change.before, change.after)
 
     @property
     def facets(self) -> tuple[Facet, ...]:
-        """What it changes."""
+        """Return the facets that differ."""
         return tuple(
             facet for facet in ALL_FACETS if getattr(self.before, facet) != getattr(self.after, facet)
         )
 
     def check(self, states: Sequence[ProviderState]) -> None:
-        """A difference fits any state."""
+        """Accept any states: a difference fits all."""
 
     def decide(self, state: ProviderState) -> Decision:
-        """Say what the state shall become."""
+        """Return the state with the difference."""
         merged = {
             facet: _MERGES[facet](getattr(self.before, facet), getattr(self.after, facet), now)
             for facet in self.facets
@@ -46,6 +46,32 @@ class Repeat:
         }
         after = replace(state, **merged)
         return Decision(after, "is as planned already" if after == state else "")
+
+
+class Recorded:
+    """An edit of which only the title is known; each step of its plan is planned again by what it changed."""
+
+    def __init__(self, title: str, facets: tuple[Facet, ...]) -> None:
+        self.title = title
+        self.facets = facets
+
+    def check(self, states: object) -> None:
+        """Accept any states: they were checked when the plan was made."""
+
+    def decide(self, state: ProviderState) -> Decision:
+        """Change nothing, as each step has its own edit."""
+        return Decision(state)
+
+    def edit_of(self, step: Change) -> Edit:
+        """Return the edit that makes the change of a step again."""
+        return Repeat.of(step, self.title)
+
+
+def edits_of(edit: Edit, steps: tuple[Change, ...]) -> Mapping[str, Edit]:
+    """Return an edit for each step, by UUID, if only the title of the edit of a plan is known."""
+    if not isinstance(edit, Recorded):
+        return {}
+    return {step.uuid: edit.edit_of(step) for step in steps}
 
 
 def _merge_names(before: frozenset[str], after: frozenset[str], now: frozenset[str]) -> frozenset[str]:

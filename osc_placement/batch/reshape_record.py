@@ -13,7 +13,7 @@ from typing import Final
 from osc_placement.api.consumer import Allocations
 from osc_placement.batch.difference import is_same_inventory
 from osc_placement.batch.plan import Change, Plan, ProviderState
-from osc_placement.batch.record import Recorded
+from osc_placement.batch.repeat import Recorded
 from osc_placement.batch.reshape import Inventories, ReshapePlan, Transfer, World
 from osc_placement.model import Inventory, Provider
 

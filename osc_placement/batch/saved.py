@@ -20,10 +20,10 @@ from osc_placement.batch.record import (
     change_to_json,
     edit_from_json,
     edit_to_json,
-    edits_of,
     selection_from_json,
     selection_to_json,
 )
+from osc_placement.batch.repeat import edits_of
 from osc_placement.batch.selection import Selection
 from osc_placement.errors import PlacementError
 from osc_placement.whole_file import write_whole

@@ -27,7 +27,7 @@ from typing import Final
 from osc_placement import microversion
 from osc_placement.api.consumer import Consumer
 from osc_placement.batch.plan import Change, Plan, Reading
-from osc_placement.batch.record import Recorded, edits_of
+from osc_placement.batch.repeat import Recorded, edits_of
 from osc_placement.batch.select import read_states
 from osc_placement.errors import UsageError
 from osc_placement.migrate.migrations.base import Assessment, Context

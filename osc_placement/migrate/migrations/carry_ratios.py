@@ -19,7 +19,7 @@ from typing import Final, Literal
 from osc_placement.batch.advice import find_excesses
 from osc_placement.batch.inventory import RatioEdit, is_same_ratio
 from osc_placement.batch.plan import Change, Edit, Plan, ProviderState, plan_change
-from osc_placement.batch.record import Recorded
+from osc_placement.batch.repeat import Recorded
 from osc_placement.migrate.migrations.base import Assessment, Context
 from osc_placement.migrate.migrations.cloud import find_provider
 from osc_placement.migrate.nova.facts import ComputeNode, HostAggregate

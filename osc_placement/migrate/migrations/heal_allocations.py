@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from osc_placement.api.consumer import Consumer
 from osc_placement.batch.plan import Change, Plan, ProviderState
-from osc_placement.batch.record import Recorded, edits_of
+from osc_placement.batch.repeat import Recorded, edits_of
 from osc_placement.flavor import NoClaim
 from osc_placement.migrate.migrations.base import Assessment, Context
 from osc_placement.migrate.migrations.cloud import Claims, CloudView, Owner, read_cloud, sum_claims

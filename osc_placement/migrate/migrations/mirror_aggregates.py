@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 
 from osc_placement import microversion
 from osc_placement.batch.plan import Change, Plan, ProviderState
-from osc_placement.batch.record import Recorded, edits_of
+from osc_placement.batch.repeat import Recorded, edits_of
 from osc_placement.errors import UsageError
 from osc_placement.migrate.migrations.base import Assessment, Context
 from osc_placement.migrate.migrations.cloud import find_provider

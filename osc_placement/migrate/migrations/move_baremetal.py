@@ -23,7 +23,7 @@ import os_resource_classes
 
 from osc_placement import microversion
 from osc_placement.batch.plan import Change, Decision, Facet, Plan, ProviderState, describe_owner, plan_change
-from osc_placement.batch.record import Recorded
+from osc_placement.batch.repeat import Recorded
 from osc_placement.flavor import Flavor, NoClaim, resources_of
 from osc_placement.migrate.migrations.base import Assessment, Context
 from osc_placement.migrate.migrations.cloud import CloudView, find_provider, read_cloud

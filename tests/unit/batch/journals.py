@@ -12,7 +12,7 @@ from osc_placement.batch.atomic import execute_atomically
 from osc_placement.batch.inventory import RatioEdit
 from osc_placement.batch.membership import TraitEdit
 from osc_placement.batch.plan import Change, Consumer, Plan, ProviderState, make_plan
-from osc_placement.batch.record import Recorded, edits_of
+from osc_placement.batch.repeat import Recorded, edits_of
 from osc_placement.batch.reshape import Move, plan_reshape
 from osc_placement.batch.reshape_record import KIND, describe_moves, undo_of
 from osc_placement.batch.reshape_run import Task, execute_reshape, plan_return, read_world

@@ -17,7 +17,8 @@ from osc_placement.batch.gate import Gate
 from osc_placement.batch.inventory import RatioEdit
 from osc_placement.batch.membership import TraitEdit
 from osc_placement.batch.plan import Change, Consumer, Plan, ProviderState, Result, make_plan
-from osc_placement.batch.record import Recorded, Undoing, edits_of
+from osc_placement.batch.record import Undoing
+from osc_placement.batch.repeat import Recorded, edits_of
 from osc_placement.batch.select import read_states
 from osc_placement.errors import Forbidden, ServerError
 from osc_placement.model import Inventory, Provider

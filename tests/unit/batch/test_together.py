@@ -10,7 +10,7 @@ from osc_placement.batch import journal, recovery, together
 from osc_placement.batch.execute import NoRecorder
 from osc_placement.batch.gate import Gate
 from osc_placement.batch.plan import Change, Consumer, Plan, ProviderState
-from osc_placement.batch.record import Recorded, edits_of
+from osc_placement.batch.repeat import Recorded, edits_of
 from osc_placement.batch.select import read_states
 from osc_placement.errors import PlacementError
 from osc_placement.model import Provider

@@ -8,7 +8,7 @@ from osc_placement.batch.advice import advise
 from osc_placement.batch.inventory import RatioEdit
 from osc_placement.batch.membership import TraitEdit
 from osc_placement.batch.plan import EXIT_DONE, EXIT_PARTIAL, make_plan
-from osc_placement.batch.record import Recorded
+from osc_placement.batch.repeat import Recorded
 from osc_placement.errors import ServerError
 from osc_placement.migrate import runner
 from tests.unit.batch import journals
