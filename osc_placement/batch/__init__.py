@@ -10,7 +10,7 @@ example that a test runs. Its parts, all with types:
     execute, atomic       all writes, one by one or all or nothing; `on_outcome` is told as providers are done
     gate                  rate, pause, stop and number of failures; `on_event` is told what a control file did
     journal, recovery     runs on disk, and the plans that resume and undo them
-    saved                 plans in files, and what moved since
+    journal.saved         plans in files, and what moved since
 
 A change is about a provider or, with `plan.Consumer`, about the allocations of a consumer. What can go wrong
 before the first write is raised as one of ``osc_placement.errors``; from then on every failure is the outcome

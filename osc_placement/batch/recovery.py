@@ -9,6 +9,8 @@ from typing import Final
 
 from osc_placement.batch.difference import holds
 from osc_placement.batch.journal import identify_server
+from osc_placement.batch.journal.record import Undoing
+from osc_placement.batch.journal.run import Run
 from osc_placement.batch.plan import (
     Change,
     Edit,
@@ -19,11 +21,9 @@ from osc_placement.batch.plan import (
     Subject,
     plan_change,
 )
-from osc_placement.batch.record import Undoing
 from osc_placement.batch.repeat import Recorded, edits_of
 from osc_placement.batch.reshape_record import KIND
 from osc_placement.batch.room import Overtaken, carry_owner, is_half_written, is_overtaken
-from osc_placement.batch.run import Run
 from osc_placement.batch.takeback import FOUND_BACK, OTHERS_STAY, ChangedSince, take_back
 from osc_placement.errors import PlacementError
 

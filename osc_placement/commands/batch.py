@@ -12,9 +12,9 @@ from typing import Any, ClassVar
 from osc_placement import microversion, syntax
 from osc_placement.batch import journal, select
 from osc_placement.batch.inventory import InventoryDeletion, InventoryEdit, RatioEdit
+from osc_placement.batch.journal.saved import save_plan
 from osc_placement.batch.membership import AggregateEdit, TraitEdit, Verb
 from osc_placement.batch.plan import FACETS, Edit, Facet, Plan, Reading, make_plan
-from osc_placement.batch.saved import save_plan
 from osc_placement.commands import base
 from osc_placement.commands.batch_execution import PlanCommand, refuse_steering
 from osc_placement.commands.batch_options import (

@@ -6,8 +6,9 @@ from __future__ import annotations
 import argparse
 import pathlib
 
-from osc_placement.batch import saved, select
+from osc_placement.batch import select
 from osc_placement.batch.advice import advise
+from osc_placement.batch.journal import saved
 from osc_placement.batch.plan import FACETS, Plan, count_providers
 from osc_placement.commands.batch_execution import PlanCommand
 from osc_placement.commands.batch_options import add_execution, add_overcommit

@@ -14,6 +14,7 @@ from osc_placement import microversion
 from osc_placement.batch import atomic, execute, journal, select, together
 from osc_placement.batch.difference import describe_difference
 from osc_placement.batch.gate import Gate
+from osc_placement.batch.journal.record import facet_to_json
 from osc_placement.batch.plan import (
     EXIT_DONE,
     EXIT_PARTIAL,
@@ -26,7 +27,6 @@ from osc_placement.batch.plan import (
     Subject,
     count_providers,
 )
-from osc_placement.batch.record import facet_to_json
 from osc_placement.batch.recovery import check_server
 from osc_placement.batch.reshape_record import KIND
 from osc_placement.batch.reshape_run import Task, execute_reshape

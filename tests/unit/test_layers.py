@@ -149,7 +149,7 @@ PURE = (
     "batch.inventory",
     "batch.gate",
     "batch.membership",
-    "batch.record",
+    "batch.journal.record",
     "batch.repeat",
     "batch.advice",
     "batch.reshape",

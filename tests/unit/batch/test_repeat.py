@@ -4,8 +4,8 @@
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from osc_placement.batch.journal.record import state_from_json, state_to_json
 from osc_placement.batch.plan import ProviderState
-from osc_placement.batch.record import state_from_json, state_to_json
 from osc_placement.batch.repeat import Repeat
 from osc_placement.model import Inventory
 

@@ -9,10 +9,10 @@ from osc_placement.batch import execute, journal, reselect
 from osc_placement.batch.atomic import execute_atomically
 from osc_placement.batch.gate import Gate
 from osc_placement.batch.inventory import RatioEdit
+from osc_placement.batch.journal.record import selection_from_json, selection_to_json
+from osc_placement.batch.journal.saved import load_plan, plan_saved, save_plan
 from osc_placement.batch.membership import TraitEdit
 from osc_placement.batch.plan import EXIT_DONE, EXIT_PARTIAL, Result, make_plan
-from osc_placement.batch.record import selection_from_json, selection_to_json
-from osc_placement.batch.saved import load_plan, plan_saved, save_plan
 from osc_placement.batch.selection import Selection
 from osc_placement.errors import NotFound, ServerError
 from tests.unit.batch import journals

@@ -11,8 +11,8 @@ from osc_placement.batch import execute
 from osc_placement.batch.atomic import NotDone, NotRolledBack, execute_atomically
 from osc_placement.batch.execute import keep_before, run_change
 from osc_placement.batch.inventory import RatioEdit
+from osc_placement.batch.journal.record import Undoing, edit_from_json, edit_to_json
 from osc_placement.batch.plan import Change, Consumer, Plan, ProviderState, Result, describe_owner
-from osc_placement.batch.record import Undoing, edit_from_json, edit_to_json
 from osc_placement.batch.recovery import _resume_step, _undo_step
 from osc_placement.batch.repeat import Repeat
 from osc_placement.batch.takeback import OTHERS_STAY, ChangedSince, WayBack, take_back

@@ -10,8 +10,8 @@ from dataclasses import replace
 import pytest
 
 from osc_placement.batch.inventory import RatioEdit
+from osc_placement.batch.journal.saved import BadPlanFile, find_moves, load_plan, save_plan
 from osc_placement.batch.plan import Change, Plan, ProviderState, Reading
-from osc_placement.batch.saved import BadPlanFile, find_moves, load_plan, save_plan
 from osc_placement.model import Inventory, Provider
 
 STEP = Change(

@@ -15,9 +15,10 @@ from osc_placement.batch import execute, journal, recovery
 from osc_placement.batch.atomic import execute_atomically
 from osc_placement.batch.gate import Gate
 from osc_placement.batch.inventory import RatioEdit
+from osc_placement.batch.journal import file
+from osc_placement.batch.journal.record import Undoing
 from osc_placement.batch.membership import TraitEdit
 from osc_placement.batch.plan import Change, Consumer, Plan, ProviderState, Result, make_plan
-from osc_placement.batch.record import Undoing
 from osc_placement.batch.repeat import Recorded, edits_of
 from osc_placement.batch.select import read_states
 from osc_placement.errors import Forbidden, ServerError
@@ -564,7 +565,7 @@ def test_runs_are_in_their_order_also_where_the_clock_was_set_back(tmp_path, mon
     ids = []
     for moment in moments:
         clock = datetime.datetime.fromisoformat(f"{moment}+00:00")
-        monkeypatch.setattr(journal, "datetime", SimpleNamespace(UTC=None, datetime=FixedClock(clock)))
+        monkeypatch.setattr(file, "datetime", SimpleNamespace(UTC=None, datetime=FixedClock(clock)))
         ids.append(run_recorded(cloud, tmp_path, plan_for(cloud)))
     monkeypatch.undo()
     ids.append(run_recorded(cloud, tmp_path, plan_for(cloud)))
@@ -594,7 +595,7 @@ def test_a_name_behind_another_is_a_higher_one(tmp_path, last):
     (tmp_path / "zebra.jsonl").touch()
     names = [last]
     for _ in range(3):
-        names.append(journal._make_id(clock, tmp_path))
+        names.append(file._make_id(clock, tmp_path))
         (tmp_path / f"{names[-1]}.jsonl").touch()
     assert names == sorted(set(names))
 

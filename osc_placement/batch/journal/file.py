@@ -1,22 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs on disk: what was meant, what was there before, how it ended. Resume and undo need nothing else.
-
-A run is one file of JSON Lines, appended to and never rewritten, readable by its owner only:
-
-    {"record": "run", "version": 1, ...}          whose run, on which server, what edit
-    {"record": "intent", "provider": {...}, "before": {...}, "after": {...}}      one for each change
-    {"record": "intent", ..., "error": "..."}     one for each that will not be tried, and why
-    {"record": "planned", "changes": 2}           all intents are here and on the disk; now writes may begin
-    {"record": "intent", ...}                     planned again, because somebody else was faster
-    {"record": "outcome", "uuid": ..., "result": "applied", "generation": 5}
-    {"record": "end", "status": 0}                how this sitting ended; a resume appends more of the above
-
-A process may die at any byte, and a disk be full at any: a last line that is torn is as good as not written,
-and is cut off before the next. Each line has a checksum that the one before it goes into, and beside the
-journal ``ID.mark`` says how many lines there were, and the checksum of the last, when something was last
-synchronized: a journal of which any line was changed, or is missing, is refused. Only the file's own writer
-holds a lock on it, so a run that is under way can be told from one that died.
-"""
+"""The file of a journal: it is created, appended to, found and read here."""
 
 from __future__ import annotations
 
@@ -33,24 +16,11 @@ from dataclasses import replace
 from typing import Any, Final
 from urllib.parse import urlsplit, urlunsplit
 
-from osc_placement.batch.checksum import START, chain_line
+from osc_placement.batch.journal.checksum import START, chain_line
+from osc_placement.batch.journal.record import change_to_json, edit_to_json, selection_to_json
+from osc_placement.batch.journal.run import VERSION, Header, JournalDamaged, JournalError, Run, parse
 from osc_placement.batch.plan import Change, Outcome, Plan, Report
-from osc_placement.batch.record import change_to_json, edit_to_json, selection_to_json
-from osc_placement.batch.run import VERSION, Header, JournalDamaged, JournalError, Run, parse
 from osc_placement.whole_file import write_whole
-
-__all__ = [
-    "Header",
-    "Journal",
-    "JournalDamaged",
-    "JournalError",
-    "Run",
-    "create",
-    "read",
-    "read_all",
-    "read_header",
-    "reopen",
-]
 
 _SUFFIX: Final = ".jsonl"
 _OWNER_ONLY: Final = 0o600
@@ -59,7 +29,7 @@ _ID: Final = re.compile(r"\d{8}T\d{6}-[0-9a-f]{6,}")
 
 
 def state_directory() -> pathlib.Path:
-    """Where runs are kept unless the caller says otherwise."""
+    """Return the directory of journals unless the caller names another."""
     root = os.environ.get("XDG_STATE_HOME") or ""
     # the specification wants a relative path to be ignored
     base = pathlib.Path(root) if root.startswith("/") else pathlib.Path.home() / ".local" / "state"
@@ -67,7 +37,7 @@ def state_directory() -> pathlib.Path:
 
 
 def identify_server(endpoint: str) -> str:
-    """The address of a server without what may be secret in it."""
+    """Return the address of a server without what may be secret in it."""
     parts = urlsplit(endpoint)
     return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path.rstrip("/"), "", ""))
 
@@ -93,12 +63,12 @@ class Journal:
 
     @property
     def id(self) -> str:
-        """What commands call the run."""
+        """Return the ID of the run."""
         return self.path.name.removesuffix(_SUFFIX)
 
     @property
     def control(self) -> pathlib.Path:
-        """The file that steers the run while it goes."""
+        """Return the path of the control file."""
         return self.path.with_suffix(".control")
 
     def begin(self, plan: Plan) -> None:
@@ -125,12 +95,12 @@ class Journal:
         self._sync()
 
     def end(self, outcome: Outcome) -> None:
-        """Keep how it ended for one provider; those that were never to be changed are not kept."""
+        """Record the outcome of a change; nothing for what was not planned to be changed."""
         if outcome.change.uuid in self._planned:
             self._append(outcome_to_json(outcome))
 
     def end_sitting(self, report: Report) -> Report:
-        """Keep the exit status, after which a resume may go on; the report, which tells if it is not kept."""
+        """Record the exit status; return the report, which says so if that failed."""
         try:
             self._append({"record": "end", "status": report.exit_status, "time": _now()})
             self._sync()
@@ -140,13 +110,13 @@ class Journal:
         return report
 
     def close(self) -> None:
-        """Let go of the file; what steered this sitting must not steer the next."""
+        """Close the file, and remove the control file: it must not steer the next attempt."""
         with contextlib.suppress(OSError):
             self.control.unlink()
         os.close(self._descriptor)
 
     def _append(self, *records: Mapping[str, Any]) -> None:
-        with self._lock, _telling(self.path):
+        with self._lock, _as_journal_error(self.path):
             if os.fstat(self._descriptor).st_size > self._end:
                 os.ftruncate(self._descriptor, self._end)
             lines, last = [], self._sum
@@ -159,15 +129,15 @@ class Journal:
             self._lines, self._sum = self._lines + len(lines), last
 
     def _sync(self) -> None:
-        """Put all lines on the disk, and after them how many they are: the mark is never ahead of them."""
-        with self._lock, _telling(self.path):
+        """Synchronize all lines, and then write the mark, which is never ahead of them."""
+        with self._lock, _as_journal_error(self.path):
             os.fsync(self._descriptor)
             if self._sum is not None:
                 _write_mark(self.path, self._lines, self._sum)
 
 
 def outcome_to_json(outcome: Outcome) -> Mapping[str, Any]:
-    """How it ended for one provider."""
+    """Return the record of an outcome."""
     facts = {
         "record": "outcome",
         "uuid": outcome.change.uuid,
@@ -212,7 +182,7 @@ def create(
 
 
 def _begin(path: pathlib.Path, header: Mapping[str, Any], plan: Plan) -> Journal:
-    with _telling(path):
+    with _as_journal_error(path):
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o600)
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -231,9 +201,9 @@ def _begin(path: pathlib.Path, header: Mapping[str, Any], plan: Plan) -> Journal
 
 
 def reopen(run_id: str, directory: pathlib.Path | None = None) -> tuple[Run, Journal]:
-    """Go on with the journal of a run that nobody executes at present; leave one that is damaged as it is."""
+    """Open the journal of a run that no process executes; leave one that is damaged as it is."""
     path = _find(run_id, directory)
-    with _telling(path):
+    with _as_journal_error(path):
         descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -241,7 +211,7 @@ def reopen(run_id: str, directory: pathlib.Path | None = None) -> tuple[Run, Jou
             os.close(descriptor)
             raise JournalError(f"Run {run_id} is under way in another process") from None
     try:
-        with _telling(path):
+        with _as_journal_error(path):
             mark, content = _read_mark(path), path.read_bytes()
             run = _parse_whole(path, content, mark)
             # what a dead process left half written must not run into the next line
@@ -253,25 +223,25 @@ def reopen(run_id: str, directory: pathlib.Path | None = None) -> tuple[Run, Jou
 
 
 def read(run_id: str, directory: pathlib.Path | None = None) -> Run:
-    """One run."""
+    """Read a run."""
     path = _find(run_id, directory)
-    with _telling(path):
+    with _as_journal_error(path):
         # the mark first: whoever writes at the moment is ahead of it
         mark, content = _read_mark(path), path.read_bytes()
         return replace(_parse_whole(path, content, mark), is_running=_is_locked(path))
 
 
 def read_header(run_id: str, directory: pathlib.Path | None = None) -> Header:
-    """What one run is about, without what it changes."""
+    """Read what a run is about, without what it changes."""
     path = _find(run_id, directory)
-    with _telling(path):
+    with _as_journal_error(path):
         mark = _read_mark(path)
         with path.open("rb") as file:
             return _parse_marked(path, file.readline(), mark).header
 
 
 def read_all(directory: pathlib.Path | None = None) -> Iterator[Run | JournalError]:
-    """All runs, the oldest first; in place of one that cannot be read, why."""
+    """Yield all runs, the oldest first; in place of one that cannot be read, the error."""
     for path in sorted((directory or state_directory()).glob(f"*{_SUFFIX}")):
         try:
             yield read(path.name.removesuffix(_SUFFIX), path.parent)
@@ -310,7 +280,7 @@ def _mark_of(path: pathlib.Path) -> pathlib.Path:
 
 
 def _write_mark(path: pathlib.Path, number: int, last: str) -> None:
-    """Say how many lines a journal has, and the sum of the last; an older mark holds as well."""
+    """Write how many lines a journal has, and the sum of the last; an older mark holds as well."""
     with contextlib.suppress(OSError):
         write_whole(_mark_of(path), [f"{number} {last}\n"], _OWNER_ONLY)
 
@@ -344,7 +314,7 @@ def _is_locked(path: pathlib.Path) -> bool:
 
 
 @contextlib.contextmanager
-def _telling(path: pathlib.Path) -> Iterator[None]:
+def _as_journal_error(path: pathlib.Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:

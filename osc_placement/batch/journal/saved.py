@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plans in files: saved to be looked at and carried out later, and refused where the cloud moved since.
+"""Plans in files: saved to be read and carried out later, and refused where the cloud changed since.
 
-A file carries a checksum of what it says, however it is laid out: what was edited is not what was shown.
+A file has a checksum of its content, however it is laid out: what was edited is not what was shown.
 """
 
 from __future__ import annotations
@@ -14,8 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from osc_placement.batch.difference import describe_difference, holds
-from osc_placement.batch.plan import FACETS, Change, Edit, Facet, Plan, ProviderState, Reading, plan_change
-from osc_placement.batch.record import (
+from osc_placement.batch.journal.record import (
     change_from_json,
     change_to_json,
     edit_from_json,
@@ -23,6 +22,7 @@ from osc_placement.batch.record import (
     selection_from_json,
     selection_to_json,
 )
+from osc_placement.batch.plan import FACETS, Change, Edit, Facet, Plan, ProviderState, Reading, plan_change
 from osc_placement.batch.repeat import edits_of
 from osc_placement.batch.selection import Selection
 from osc_placement.errors import PlacementError
@@ -34,7 +34,7 @@ _OWNER_ONLY: Final = 0o600
 
 
 class BadPlanFile(PlacementError):
-    """A file is no plan, or cannot be read or written."""
+    """A file is not a plan, or cannot be read or written."""
 
     def __init__(self, path: object, reason: str) -> None:
         self.path = path
@@ -44,7 +44,7 @@ class BadPlanFile(PlacementError):
 
 @dataclass(frozen=True, slots=True)
 class SavedPlan:
-    """What a file says; ``usages`` and ``warnings`` are those of the moment at which it was planned."""
+    """The content of a file; ``usages`` and ``warnings`` are those of the moment at which it was planned."""
 
     server: str
     selection: str
@@ -112,7 +112,7 @@ def load_plan(path: pathlib.Path) -> SavedPlan:
 
 
 def _sum(document: Mapping[str, Any]) -> str:
-    """The checksum of all else that a document says."""
+    """Return the checksum of all else in a document."""
     said = {key: value for key, value in document.items() if key != "checksum"}
     text = json.dumps(said, sort_keys=True, separators=(",", ":"))
     return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
@@ -133,7 +133,7 @@ def _read_document(document: Mapping[str, Any]) -> SavedPlan:
 
 
 def find_moves(saved: SavedPlan, readings: Sequence[Reading]) -> list[Move]:
-    """What is not as it was when it was planned; ``readings`` are of its steps, with usages.
+    """Find the steps that are not as they were when they were planned; ``readings`` have usages.
 
     The generation alone does not tell: requests before 1.19 change aggregates without it.
     """
@@ -180,7 +180,7 @@ def _without(kept: str) -> dict[str, None]:
 
 
 def plan_saved(saved: SavedPlan, moves: Sequence[Move] = ()) -> Plan:
-    """The plan that was saved, with the providers that moved planned again on what they are now."""
+    """Return the plan that was saved, with the providers that moved planned again."""
     edits = edits_of(saved.edit, saved.steps)
     moved = {move.step.uuid: move for move in moves}
     unreadable, steps = {}, []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A run as its journal tells it: what was meant, what was there before, how far it came. Writes nothing."""
+"""A run, read from its journal: what was planned, what was there before, how far it came. Pure."""
 
 from __future__ import annotations
 
@@ -9,9 +9,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from osc_placement.batch.checksum import START, BadSum, check_line
+from osc_placement.batch.journal.checksum import START, BadSum, check_line
+from osc_placement.batch.journal.record import (
+    change_from_json,
+    check_types,
+    edit_from_json,
+    selection_from_json,
+)
 from osc_placement.batch.plan import Change, Edit, Result
-from osc_placement.batch.record import change_from_json, check_types, edit_from_json, selection_from_json
 from osc_placement.batch.selection import Selection
 from osc_placement.errors import PlacementError
 
@@ -38,7 +43,7 @@ class JournalDamaged(JournalError):
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """What a run is about."""
+    """The first record of a journal: what a run is about."""
 
     id: str
     server: str
@@ -52,15 +57,15 @@ class Header:
 
     @property
     def kind(self) -> str:
-        """What kind of run it is, if it is none of a batch."""
+        """Return the kind of a run that is not of a batch."""
         return str(self.settings.get("kind", ""))
 
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How it ended for one provider, as far as the journal tells.
+    """The outcome of a change, as far as the journal tells.
 
-    ``untouched``: it is certain that neither this sitting nor one before has written anything of it.
+    ``untouched``: it is certain that neither this attempt nor one before has written anything of it.
     """
 
     result: Result
@@ -88,7 +93,7 @@ class Run:
 
     @property
     def state(self) -> str:
-        """One word for how far it is."""
+        """Return how far it is, in one word or two."""
         if self.is_running:
             return "running"
         if not self.is_planned:
@@ -99,7 +104,7 @@ class Run:
 
     @property
     def pending(self) -> tuple[Change, ...]:
-        """What is neither applied nor found to need nothing."""
+        """Return the changes that are neither applied nor found to be unnecessary."""
         finished = {
             uuid
             for uuid, ending in self.endings.items()
@@ -108,18 +113,18 @@ class Run:
         return tuple(change for uuid, change in self.intents.items() if uuid not in finished)
 
     def may_be_written(self, change: Change) -> bool:
-        """Whether there may be something of it to undo."""
+        """Return whether there may be something of a change to undo."""
         ending = self.endings.get(change.uuid)
         return ending is None or not ending.untouched
 
     @property
     def applied(self) -> int:
-        """How many providers are known to be changed."""
+        """Return how many providers are known to be changed."""
         return sum(ending.result is Result.APPLIED for ending in self.endings.values())
 
     @property
     def failed(self) -> int:
-        """How many providers failed."""
+        """Return how many providers failed."""
         return sum(ending.result is Result.FAILED for ending in self.endings.values())
 
 
@@ -154,7 +159,7 @@ def parse(path: pathlib.Path, content: bytes) -> Run:
 
 
 class _Reader:
-    """What the lines read so far come to."""
+    """The content of the lines that were read so far."""
 
     def __init__(self) -> None:
         self.header: Header | None = None
@@ -164,7 +169,7 @@ class _Reader:
         self.status: int | None = None
         #: of which something may have been written before it was planned again
         self._doubtful: set[str] = set()
-        #: what is planned of the next sitting, and what the present one may write
+        #: what is planned of the next attempt, and what the present one may write
         self._announced: set[str] = set()
         self._tried: set[str] = set()
         #: of changes, since the last line of another kind
@@ -213,7 +218,7 @@ class _Reader:
         untouched = ending.untouched if ending else change.uuid not in self.intents
         self.intents[change.uuid] = change
         if "error" in record:
-            # this sitting does not try it: what holds is what held before
+            # this attempt does not try it: what was true before is true
             self.endings[change.uuid] = Ending(Result.FAILED, error=record["error"], untouched=untouched)
             return
         if not untouched:
@@ -246,7 +251,7 @@ class _Reader:
         uuid = record["uuid"]
         if uuid in self._tried:
             return bool(record.get("untouched")) and uuid not in self._doubtful
-        # this sitting has sent nothing for it: what holds is what held before
+        # this attempt has sent nothing for it: what was true before is true
         return uuid in self.endings and self.endings[uuid].untouched
 
     def _take_end(self, record: Mapping[str, Any]) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Changes and edits as JSON and back: what journals and saved plans are made of. Pure."""
+"""Changes and edits as JSON and back, for journals and saved plans. Pure."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _BOTH_SIDES: Final[tuple[Facet, ...]] = ("inventories", "traits", "aggregates", 
 
 
 def facet_to_json(state: ProviderState, facet: Facet) -> Any:
-    """One facet of a state as the API has it; names in alphabetical order."""
+    """Return a facet of a state as the API has it; names in alphabetical order."""
     value = getattr(state, facet)
     if value is None:
         return None
@@ -52,7 +52,7 @@ def facet_to_json(state: ProviderState, facet: Facet) -> Any:
 
 
 def state_to_json(state: ProviderState) -> Document:
-    """The facets that are known."""
+    """Return the facets that are known."""
     return {facet: facet_to_json(state, facet) for facet in ALL_FACETS if getattr(state, facet) is not None}
 
 
@@ -114,7 +114,7 @@ def state_from_json(document: Document) -> ProviderState:
 
 
 def change_to_json(change: Change) -> Document:
-    """A change whole: whom it is about, before-image, after-image and reason."""
+    """Return a change: its subject, before-image, after-image and reason."""
     kind = "consumer" if isinstance(change.subject, Consumer) else "provider"
     subject = {name: value for name, value in asdict(change.subject).items() if value is not None}
     subject.pop("allocations", None)  # the states have them
@@ -165,7 +165,7 @@ class Undoing(Recorded):
 
 
 def edit_to_json(edit: Edit) -> Document:
-    """An edit with all it needs to plan again, as far as its kind is known here; else its words."""
+    """Return an edit with all it needs to plan again; only its title if its kind is not known here."""
     for kind, (of_type, write, _read) in _EDITS.items():
         if isinstance(edit, of_type):
             return {"kind": kind, "title": edit.title, **write(edit)}

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs on disk: what was planned, what was there before, how it ended. Resume and undo need nothing else.
+
+A run is one file of JSON Lines, appended to and never rewritten, readable by its owner only:
+
+    {"record": "run", "version": 1, ...}          which run, on which server, what edit
+    {"record": "intent", "provider": {...}, "before": {...}, "after": {...}}      one for each change
+    {"record": "intent", ..., "error": "..."}     one for each that will not be tried, and why
+    {"record": "planned", "changes": 2}           all intents are here and on the disk; now writes may begin
+    {"record": "intent", ...}                     planned again, because somebody else was faster
+    {"record": "outcome", "uuid": ..., "result": "applied", "generation": 5}
+    {"record": "end", "status": 0}                how this attempt ended; a resume appends more of the above
+
+A process may die at any byte, and a disk be full at any: a last line that is torn counts as not written, and
+is cut off before the next. Each line has a checksum that the one before it goes into, and beside the journal
+``ID.mark`` says how many lines there were, and the checksum of the last, when something was last
+synchronized: a journal of which any line was changed, or is missing, is refused. Only the file's own writer
+holds a lock on it, so a run that is under way can be told from one that died.
+
+``file`` writes and finds journals, ``run`` reads one, ``record`` has changes and edits as JSON, ``checksum``
+the chain of sums, and ``saved`` keeps plans that are carried out later.
+"""
+
+from osc_placement.batch.journal.file import (
+    Journal,
+    create,
+    identify_server,
+    read,
+    read_all,
+    read_header,
+    reopen,
+    state_directory,
+)
+from osc_placement.batch.journal.run import Ending, Header, JournalDamaged, JournalError, Run
+
+__all__ = [
+    "Ending",
+    "Header",
+    "Journal",
+    "JournalDamaged",
+    "JournalError",
+    "Run",
+    "create",
+    "identify_server",
+    "read",
+    "read_all",
+    "read_header",
+    "reopen",
+    "state_directory",
+]
