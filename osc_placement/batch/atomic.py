@@ -14,16 +14,16 @@ from dataclasses import replace
 from typing import Final
 
 from osc_placement import microversion
-from osc_placement.api.client import Document, PlacementClient
+from osc_placement.api.client import PlacementClient
 from osc_placement.api.concurrency import CONCURRENCY
 from osc_placement.api.retry import is_conflict, retry
 from osc_placement.batch.difference import holds
 from osc_placement.batch.execute import NoRecorder, Recorder, leave
-from osc_placement.batch.holdings import MayNotReshape
 from osc_placement.batch.plan import Change, Outcome, Plan, Report, Result, count_providers, plan_change
 from osc_placement.batch.reselect import Reselection
 from osc_placement.batch.select import read_states, require_capacity
 from osc_placement.batch.takeback import take_back
+from osc_placement.batch.writers.reshape import MayNotReshape, write_inventories
 from osc_placement.errors import (
     ANSWER_LOST,
     Forbidden,
@@ -160,7 +160,7 @@ class _Run:
             note = ""
             try:
                 if wanted:
-                    self._client.reshape(reshape_payload(wanted))
+                    write_inventories(self._client, wanted)
             except ANSWER_LOST as error:
                 if not self._is_written(wanted, part, error):
                     raise
@@ -281,7 +281,7 @@ class _Run:
         def put_back(_attempt: int) -> Sequence[str]:
             back, overtaken = self._plan_back(part)
             if back:
-                self._client.reshape(reshape_payload(back))
+                write_inventories(self._client, back)
             return overtaken
 
         return retry(put_back, after=_is_worth_another)
@@ -319,19 +319,3 @@ def _explain(error: Exception) -> Exception:
     return PlacementError(
         f"--atomic needs the right to reshape: {MayNotReshape(error)}, or leave --atomic out"
     )
-
-
-def reshape_payload(changes: Sequence[Change]) -> Document:
-    """The request that gives providers their inventories, and touches no allocation."""
-    return {
-        "inventories": {
-            change.uuid: {
-                "resource_provider_generation": change.subject.generation,
-                "inventories": {
-                    name: inventory.to_json() for name, inventory in (change.after.inventories or {}).items()
-                },
-            }
-            for change in changes
-        },
-        "allocations": {},
-    }

@@ -21,12 +21,12 @@ from osc_placement.api.retry import retry
 from osc_placement.batch.difference import holds
 from osc_placement.batch.gate import Gate
 from osc_placement.batch.plan import Change, Edit, Facet, Outcome, Plan, Report, Result, plan_change
-from osc_placement.batch.portion import choose_size, write_portion
 from osc_placement.batch.reselect import NotSelected, Reselection
 from osc_placement.batch.room import Overtaken, carry_owner, is_half_written, is_overtaken, is_written
 from osc_placement.batch.select import read_state, require_capacity
 from osc_placement.batch.takeback import take_back
-from osc_placement.batch.write import write_change
+from osc_placement.batch.writers.bulk import choose_size, write_providers
+from osc_placement.batch.writers.provider import write_change
 from osc_placement.errors import ANSWER_LOST, HttpError, PlacementError
 
 LOG = logging.getLogger(__name__)
@@ -159,7 +159,7 @@ class _Run:
         return [step for step in steps if step.uuid not in left], ended
 
     def _run_together(self, steps: Sequence[Change]) -> Iterator[Outcome]:
-        verdicts = write_portion(self._client, steps)
+        verdicts = write_providers(self._client, steps)
         if verdicts is None:
             # a write of one may be slow, so each of them passes the gate by itself
             self._size = 1
@@ -167,10 +167,10 @@ class _Run:
             return
         for step in steps:
             verdict = verdicts[step.uuid]
-            if isinstance(verdict, int):
-                outcome = Outcome(step, Result.APPLIED, 1, verdict)
-            else:
+            if isinstance(verdict, Exception):
                 outcome = self._run_change(step, verdict)
+            else:
+                outcome = Outcome(step, Result.APPLIED, 1, verdict)
             yield self._end(outcome)
 
     def _run_change(self, step: Change, refusal: Exception | None = None) -> Outcome:

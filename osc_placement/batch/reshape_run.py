@@ -13,10 +13,10 @@ from osc_placement.api.client import PlacementClient
 from osc_placement.api.concurrency import CONCURRENCY, map_in_order
 from osc_placement.api.retry import retry
 from osc_placement.batch.execute import Recorder
-from osc_placement.batch.holdings import MayNotReshape
 from osc_placement.batch.plan import Change, Outcome, Plan, Report, Result
 from osc_placement.batch.reshape import ReshapePlan, World, plan_undo
 from osc_placement.batch.reshape_record import Undo, changes_of, plan_steps, undo_of
+from osc_placement.batch.writers.reshape import MayNotReshape
 from osc_placement.errors import (
     ANSWER_LOST,
     Forbidden,

@@ -12,7 +12,6 @@ from osc_placement.api.client import Document, PlacementClient
 from osc_placement.api.concurrency import CONCURRENCY, map_in_order
 from osc_placement.api.consumer import Consumer
 from osc_placement.batch.advice import Overcommitted, advise, find_excesses, is_shrinking
-from osc_placement.batch.holdings import read_holdings
 from osc_placement.batch.plan import (
     Change,
     Facet,
@@ -274,11 +273,18 @@ def _read_aggregates(client: PlacementClient, uuid: str) -> tuple[Document, froz
     return document, frozenset(document["aggregates"])
 
 
+def _read_holdings(client: PlacementClient, uuid: str) -> tuple[Document, Mapping[str, Mapping[str, int]]]:
+    """Return the document with the generation of a provider, and what consumers hold of it."""
+    document = client.list_provider_allocations(uuid)
+    allocations = document["allocations"].items()
+    return document, {consumer: dict(entry["resources"]) for consumer, entry in allocations}
+
+
 _READERS: Final[Mapping[Facet, Callable[[PlacementClient, str], tuple[Document, Any]]]] = {
     "inventories": _read_inventories,
     "traits": _read_traits,
     "aggregates": _read_aggregates,
-    "allocations": read_holdings,
+    "allocations": _read_holdings,
 }
 
 

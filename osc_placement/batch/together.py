@@ -7,24 +7,15 @@ is refused changes nothing; its consumers are then written one by one, so that e
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterator, Sequence
-from typing import Final
 
 from osc_placement import microversion
 from osc_placement.api.client import PlacementClient
 from osc_placement.api.concurrency import CONCURRENCY, map_many
-from osc_placement.api.consumer import Consumer, describe_consumers
 from osc_placement.batch.execute import Recorder, end, run_change, skip
 from osc_placement.batch.gate import Gate
 from osc_placement.batch.plan import Change, Outcome, Plan, Report, Result
-from osc_placement.batch.write import consumer_after
-from osc_placement.errors import ANSWER_LOST
-
-LOG = logging.getLogger(__name__)
-
-#: consumers of one request; no more than the failures that are allowed, and one, where these are limited
-SIZE: Final = 50
+from osc_placement.batch.writers.consumers import group_steps, write_consumers
 
 
 def execute_together(
@@ -39,36 +30,13 @@ def execute_together(
     """Write what the plan says; the report has an outcome for every consumer, in the order of the plan."""
     client.require(microversion.CONSUMER_GENERATIONS, "a change of allocations")
     client.allow_concurrency(concurrency)
-    size = SIZE if gate.max_failures is None else min(SIZE, gate.max_failures + 1)
     writer = _Writer(client, plan, gate, recorder)
-    groups = _group(plan, size)
+    groups = group_steps(plan, gate.max_failures)
     outcomes = map_many(writer.write, groups, threads=concurrency, on_result=on_outcome)
     by_uuid = {outcome.change.uuid: outcome for outcome in outcomes}
     skipped = any(outcome.result is Result.SKIPPED for outcome in outcomes)
     interrupted = skipped and gate.stopped and not gate.halted
     return Report(plan, tuple(by_uuid[step.uuid] for step in plan.steps), interrupted, gate.halted)
-
-
-def is_for(plan: Plan) -> bool:
-    """Whether a plan is about consumers alone."""
-    return bool(plan.steps) and all(isinstance(step.subject, Consumer) for step in plan.steps)
-
-
-def _group(plan: Plan, size: int) -> list[Sequence[Change]]:
-    """Neighbours on the same providers together, or requests side by side would hinder each other.
-
-    First come those of which nothing is written.
-    """
-    writable = {change.uuid for change in plan.changes} - plan.hopeless.keys()
-    others = [step for step in plan.steps if step.uuid not in writable]
-    changes = (step for step in plan.steps if step.uuid in writable)
-    ordered = sorted(changes, key=lambda change: sorted(change.after.allocations or ()))
-    # a request has one version, and consumers without a type need an older one
-    kinds: tuple[list[Change], list[Change]] = ([], [])
-    for change in ordered:
-        kinds[consumer_after(change, None).is_untyped].append(change)
-    groups = [kind[first : first + size] for kind in kinds for first in range(0, len(kind), size)]
-    return [group for group in (others, *groups) if group]
 
 
 class _Writer:
@@ -97,40 +65,24 @@ class _Writer:
                 yield from map(self._end, self._run(now))
 
     def _run(self, changes: Sequence[Change]) -> Iterator[Outcome]:
-        lost = None
-        try:
-            if self._is_written(changes):
-                yield from (Outcome(change, Result.APPLIED, attempts=1) for change in changes)
-                return
-        except ANSWER_LOST as error:
-            # whether it was done, each is asked by itself: writing again would meet what we wrote
-            lost = error
+        results = write_consumers(self._client, changes) if len(changes) > 1 else None
         for change in changes:
             # what was asked for has to be found out; what was refused may be left
-            refusal = "" if lost or len(changes) == 1 else self._gate.wait()
+            refusal = "" if results or len(changes) == 1 else self._gate.wait()
             if refusal:
                 yield skip(change, refusal)
                 continue
+            error = results[change.uuid] if results else None
+            if results and error is None:
+                yield Outcome(change, Result.APPLIED, 1)
+                continue
+            assert not isinstance(error, int)
             edit = self._plan.edit_of(change)
-            yield run_change(self._client, change, edit, self._gate.stop, self._plan_again, lost)
+            yield run_change(self._client, change, edit, self._gate.stop, self._plan_again, error)
 
     def _plan_again(self, change: Change) -> None:
         if self._plan.replaces_intent(change):
             self._recorder.plan_again(change)
-
-    def _is_written(self, changes: Sequence[Change]) -> bool:
-        """Whether all are written; one of ANSWER_LOST, if that is not known."""
-        if len(changes) < 2:
-            return False
-        consumers = [consumer_after(change, change.subject.generation) for change in changes]
-        try:
-            self._client.set_many_allocations(*describe_consumers(consumers, self._client.version))
-        except ANSWER_LOST:
-            raise
-        except Exception as error:  # whatever it is, each has an outcome of its own
-            LOG.debug("%s consumers are written one by one: %s", len(changes), error)
-            return False
-        return True
 
     def _end(self, outcome: Outcome) -> Outcome:
         return end(outcome, self._recorder, self._gate)

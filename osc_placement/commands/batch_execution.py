@@ -30,6 +30,7 @@ from osc_placement.batch.plan import (
 from osc_placement.batch.recovery import check_server
 from osc_placement.batch.reshape_record import KIND
 from osc_placement.batch.reshape_run import Task, execute_reshape
+from osc_placement.batch.writers import consumers
 from osc_placement.commands import base
 from osc_placement.errors import UsageError
 from osc_placement.terminal.confirmation import ConfirmedCommand
@@ -189,7 +190,7 @@ class PlanCommand(ConfirmedCommand, base.Lister):
                 concurrency=parsed_args.concurrency,
             )
         gate = self._make_gate(parsed_args, recorder, progress)
-        if together.is_for(plan) and not parsed_args.canary:
+        if consumers.takes(plan) and not parsed_args.canary:
             gate.stop_with(stop)
             return together.execute_together(
                 self.client,

@@ -10,11 +10,11 @@ from typing import Any, Final, TextIO
 
 from osc_placement import microversion
 from osc_placement.batch import journal
-from osc_placement.batch.holdings import MayNotReshape
 from osc_placement.batch.recovery import check_server
 from osc_placement.batch.reshape import Inventories, Move, ReshapePlan, World, plan_reshape
 from osc_placement.batch.reshape_record import KIND, describe_moves, undo_of
 from osc_placement.batch.reshape_run import NotKnown, Task, execute_reshape, plan_return, read_world
+from osc_placement.batch.writers.reshape import MayNotReshape
 from osc_placement.commands import base
 from osc_placement.commands.reshape_moves import (
     MoveAction,

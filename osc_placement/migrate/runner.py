@@ -14,7 +14,8 @@ from osc_placement.batch import journal, recovery, select
 from osc_placement.batch.execute import execute_plan
 from osc_placement.batch.gate import Gate
 from osc_placement.batch.plan import Outcome, Plan, Report
-from osc_placement.batch.together import execute_together, is_for
+from osc_placement.batch.together import execute_together
+from osc_placement.batch.writers import consumers
 from osc_placement.errors import PlacementError
 from osc_placement.migrate.migrations.base import Assessment
 
@@ -126,7 +127,7 @@ def _write(
     execution.writing.set()
     try:
         gate.stop_with(execution.stop)
-        execute = execute_together if is_for(plan) else execute_plan
+        execute = execute_together if consumers.takes(plan) else execute_plan
         report = execute(
             client,
             plan,

@@ -8,7 +8,7 @@ from osc_placement.batch.journal.record import change_from_json, change_to_json
 from osc_placement.batch.plan import Change, Consumer, ProviderState, describe_owner
 from osc_placement.batch.repeat import Repeat
 from osc_placement.batch.select import read_consumer
-from osc_placement.batch.write import write_change
+from osc_placement.batch.writers.provider import write_change
 from tests.unit.fake_placement import FakePlacement
 
 HELD = {"rp": {"VCPU": 1}}

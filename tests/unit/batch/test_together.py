@@ -12,6 +12,7 @@ from osc_placement.batch.gate import Gate
 from osc_placement.batch.plan import Change, Consumer, Plan, ProviderState
 from osc_placement.batch.repeat import Recorded, edits_of
 from osc_placement.batch.select import read_states
+from osc_placement.batch.writers import consumers
 from osc_placement.errors import PlacementError
 from osc_placement.model import Provider
 from tests.unit.fake_placement import FakePlacement, error
@@ -86,7 +87,7 @@ def test_lost_answer_is_read_back_and_keeps_what_was_there():
 
 def test_groups_are_bounded(monkeypatch):
     """No request has more consumers than SIZE; a consumer that is left alone gets one of its own."""
-    monkeypatch.setattr(together, "SIZE", 2)
+    monkeypatch.setattr(consumers, "SIZE", 2)
     placement = FakePlacement().on("POST", "/allocations", (204, "")).on("PUT", "/allocations/c", (204, ""))
     _, results = run(placement, claim("a"), claim("b"), claim("c"))
     assert set(results.values()) == {"applied"}
@@ -229,9 +230,9 @@ def test_what_a_dead_sitting_had_under_way_keeps_its_intent(monkeypatch, goes_on
 @pytest.mark.parametrize(("subject", "expected"), [(Consumer("c"), True), (Provider("p", "p", 0), False)])
 def test_only_consumers_are_written_together(subject, expected):
     """Providers have no request for many of them."""
-    assert together.is_for(Plan(EDIT, (Change(subject, HELD, HELD),))) is expected
+    assert consumers.takes(Plan(EDIT, (Change(subject, HELD, HELD),))) is expected
 
 
 def test_nothing_is_about_no_consumer():
     """A run that is done needs no later version of the server to be gone on with."""
-    assert not together.is_for(Plan(EDIT, ()))
+    assert not consumers.takes(Plan(EDIT, ()))

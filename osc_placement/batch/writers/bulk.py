@@ -1,18 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A portion of a plan in one request, where the server can do that: the changes of many providers.
+"""The changes of many providers in one request, ``POST /-/providers``, where the server can do that.
 
 PERF: a PUT is three milliseconds of processor time in the server, one in the client, and a commit. Five
-hundred of them took 2.6 s where the same in portions takes 0.3 s (doc/source/user/batch.rst has more).
+hundred of them took 2.6 s where the same in bulk requests takes 0.3 s (doc/source/user/batch.rst has more).
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from osc_placement.api.client import NO_ROUTE, Document, PlacementClient
 from osc_placement.batch.plan import Change
+from osc_placement.batch.writers import Results
 from osc_placement.errors import ANSWER_LOST, PlacementError
 
 LOG = logging.getLogger(__name__)
@@ -20,17 +21,12 @@ LOG = logging.getLogger(__name__)
 #: changes of one request: the providers in it are locked until all of them are done
 SIZE: Final = 50
 
-#: by UUID the generation afterwards, or why it was not done or is not known to be
-Verdicts = Mapping[str, int | PlacementError]
-
 
 def choose_size(client: PlacementClient, steps: Sequence[Change], max_failures: int | None) -> int:
-    """How many changes may go in one request: one, unless the server can do more.
+    """Return how many changes may go in one request: one, unless the server takes more.
 
-    Allocations are not among what it takes in such a request.
-
-    No more than the failures that are allowed, and one: whoever stops a run at the first failure does not
-    want forty more under way.
+    It takes no allocations in such a request. There are no more changes in it than one and the failures that
+    are allowed: whoever stops a run at the first failure does not want forty more under way.
     """
     changes = [step for step in steps if step.facets]
     if len(changes) < 2 or any("allocations" in step.facets for step in changes):
@@ -40,12 +36,12 @@ def choose_size(client: PlacementClient, steps: Sequence[Change], max_failures: 
     return SIZE if max_failures is None else min(SIZE, max_failures + 1)
 
 
-def write_portion(client: PlacementClient, changes: Sequence[Change]) -> Verdicts | None:
-    """Make changes of different providers, each whole or not at all; raises nothing that is about them.
+def write_providers(client: PlacementClient, changes: Sequence[Change]) -> Results | None:
+    """Write changes of different providers, each whole or not at all; raise nothing that is about them.
 
-    None if nothing was done, and they have to be made one by one: the server cannot do it after all, or
-    refused the request as a whole, which tells nothing of any one of them. Where a proxy lets nobody through
-    to the bulk write, the generations of the providers tell that nothing was done.
+    Return None if nothing was written and they have to be written one by one: the server has no such request
+    after all, or refused it as a whole, which tells nothing of any one of them. Where a proxy does not pass
+    such requests on, the generations of the providers tell that nothing was written.
     """
     try:
         results = client.change_many([_describe(change) for change in changes])

@@ -7,7 +7,7 @@ from osc_placement import codes
 from osc_placement.batch.execute import run_change
 from osc_placement.batch.plan import Change, Consumer, ProviderState, Result
 from osc_placement.batch.repeat import Recorded
-from osc_placement.batch.write import write_change
+from osc_placement.batch.writers.provider import write_change
 from osc_placement.errors import Conflict
 from tests.unit.fake_placement import FakePlacement, error
 

@@ -10,9 +10,9 @@ from osc_placement.batch.gate import Gate
 from osc_placement.batch.inventory import RatioEdit
 from osc_placement.batch.membership import TraitEdit
 from osc_placement.batch.plan import Change, Plan, ProviderState, Reading, make_plan
-from osc_placement.batch.portion import SIZE
 from osc_placement.batch.repeat import Recorded
 from osc_placement.batch.select import read_states
+from osc_placement.batch.writers.bulk import SIZE
 from osc_placement.errors import BadRequest, PlacementError, ServerError, TimedOut
 from osc_placement.model import Provider
 from tests.unit.batch.cloud import FakeCloud, processors

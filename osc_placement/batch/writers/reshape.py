@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Change the inventories of a provider together with what consumers hold of it, in one transaction.
+"""Inventories and the allocations from them in one transaction, ``POST /reshaper``.
 
 In the state of a provider, ``allocations`` is what consumers hold of it: amounts by class, by the UUID of the
 consumer. What they hold of other providers stays as it is, and so do project, user and type; for those who
@@ -8,7 +8,7 @@ held nothing anywhere, project and user are the ``owner`` of the state.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -26,7 +26,7 @@ _CONFLICT: Final = 409
 
 
 class Ownerless(PlacementError):
-    """A consumer is to hold something whose project and user nobody knows."""
+    """A consumer whose project and user are not known is to get an allocation."""
 
     def __init__(self, consumer: str) -> None:
         self.consumer = consumer
@@ -34,7 +34,7 @@ class Ownerless(PlacementError):
 
 
 class MayNotReshape(PlacementError):
-    """Placement keeps this one route from administrators."""
+    """Placement refused a reshape, which its default policy keeps from administrators."""
 
     def __init__(self, error: Forbidden) -> None:
         self.error = error
@@ -45,17 +45,19 @@ class MayNotReshape(PlacementError):
         )
 
 
-def read_holdings(client: PlacementClient, uuid: str) -> tuple[Document, Mapping[str, Mapping[str, int]]]:
-    """What consumers hold of a provider, after the document that has the provider's generation."""
-    document = client.list_provider_allocations(uuid)
-    allocations = document["allocations"].items()
-    return document, {consumer: dict(entry["resources"]) for consumer, entry in allocations}
+def write_inventories(client: PlacementClient, changes: Sequence[Change]) -> None:
+    """Give providers their inventories in one transaction, and change no allocation."""
+    inventories = {
+        change.uuid: _describe_inventories(change.after.inventories or {}, change.subject.generation)
+        for change in changes
+    }
+    client.reshape({"inventories": inventories, "allocations": {}})
 
 
 def write_holdings(client: PlacementClient, change: Change, generation: int) -> Iterator[int]:
-    """Write both; yield the provider's generation after each step.
+    """Write inventories and allocations of a provider; yield its generation after each request.
 
-    Conflict, if the provider or a consumer is not as planned any more.
+    Raise Conflict if the provider or a consumer is no longer as it was when it was planned.
     """
     client.require(microversion.RESHAPER, "a change of inventories with what is held of them")
     inventories = make_room(change.after)
@@ -84,7 +86,7 @@ def _reshape(client: PlacementClient, payload: Document, version: Version) -> No
         raise MayNotReshape(error) from error
 
 
-def _describe_inventories(inventories: Mapping[str, Inventory], generation: int) -> Document:
+def _describe_inventories(inventories: Mapping[str, Inventory], generation: int | None) -> Document:
     return {
         "inventories": {name: inventory.to_json() for name, inventory in inventories.items()},
         "resource_provider_generation": generation,
@@ -92,7 +94,7 @@ def _describe_inventories(inventories: Mapping[str, Inventory], generation: int)
 
 
 def _read_changed(client: PlacementClient, change: Change) -> Iterator[Consumer]:
-    """Yield each consumer that a change is about and has not reached yet, as it shall be.
+    """Yield each consumer of a change that is not written yet, as it will be.
 
     Raise Conflict if it does not hold what it held before the change.
     """

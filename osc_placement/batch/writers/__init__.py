@@ -1,0 +1,14 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How changes are sent: a module for each kind of request.
+
+``provider`` writes one change, a facet after the other; ``bulk`` the changes of many providers, and
+``consumers`` those of many consumers, in one request; ``reshape`` writes inventories and the allocations from
+them in one transaction. None of them tries again: that is for ``batch.execute``.
+"""
+
+from collections.abc import Mapping
+
+from osc_placement.errors import PlacementError
+
+#: by UUID the generation afterwards, None where it is not told; or why it was not done or is not known to be
+Results = Mapping[str, int | PlacementError | None]

