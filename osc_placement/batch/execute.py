@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run a plan: all writes of a batch, many providers in one request where the server can do that.
+"""Run a plan: all writes of a batch, many changes in one request where the server takes that.
 
 A provider or consumer that somebody else changed since it was planned is read again, planned again and tried
 again, a bounded number of times; one that has left the selection by then, or before its first write, is left
@@ -15,6 +15,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import Final, Protocol
 
+from osc_placement import microversion
 from osc_placement.api.client import PlacementClient
 from osc_placement.api.concurrency import CONCURRENCY, map_many
 from osc_placement.api.retry import retry
@@ -25,7 +26,9 @@ from osc_placement.batch.reselect import NotSelected, Reselection
 from osc_placement.batch.room import Overtaken, carry_owner, is_half_written, is_overtaken, is_written
 from osc_placement.batch.select import read_state, require_capacity
 from osc_placement.batch.takeback import take_back
-from osc_placement.batch.writers.bulk import choose_size, write_providers
+from osc_placement.batch.writers import BulkWriter
+from osc_placement.batch.writers.bulk import ProvidersWriter
+from osc_placement.batch.writers.consumers import ConsumersWriter, group_steps
 from osc_placement.batch.writers.provider import write_change
 from osc_placement.errors import ANSWER_LOST, HttpError, PlacementError
 
@@ -35,23 +38,23 @@ _NOT_SEEN: Final = "it was changed, but could not be read back"
 
 
 class Recorder(Protocol):
-    """Who keeps what a run does, as the journal; called by any thread."""
+    """A record of what a run does, such as the journal; called by any thread."""
 
     def plan_again(self, change: Change) -> None:
-        """Keep a change that replaces the one planned, before it is written."""
+        """Record a change that replaces the one planned, before it is written."""
 
     def end(self, outcome: Outcome) -> None:
-        """Keep how it ended for one provider."""
+        """Record an outcome."""
 
 
 class NoRecorder:
-    """Keeps nothing."""
+    """A recorder that records nothing."""
 
     def plan_again(self, change: Change) -> None:
-        """Forget it."""
+        """Do nothing."""
 
     def end(self, outcome: Outcome) -> None:
-        """Forget it."""
+        """Do nothing."""
 
 
 def execute_plan(
@@ -74,16 +77,27 @@ def execute_plan(
     gate = gate or Gate()
     gate.stop_with(stop)
     run = _Run(client, plan, gate, recorder or NoRecorder(), concurrency, on_outcome)
-    client.allow_concurrency(concurrency)
     first, rest = _split_canary(plan, canary)
-    outcomes = run.steps(first)
+    outcomes = run.change_providers(first)
     if first:
         outcomes = run.verify(outcomes)
-    outcomes += run.steps(rest)
-    by_uuid = {outcome.change.uuid: outcome for outcome in outcomes}
-    skipped = any(outcome.result is Result.SKIPPED for outcome in outcomes)
-    interrupted = skipped and gate.stopped and not gate.halted
-    return Report(plan, tuple(by_uuid[step.uuid] for step in plan.steps), interrupted, gate.halted)
+    return run.report(outcomes + run.change_providers(rest))
+
+
+def execute_together(
+    client: PlacementClient,
+    plan: Plan,
+    *,
+    gate: Gate,
+    recorder: Recorder,
+    concurrency: int = CONCURRENCY,
+    on_outcome: Callable[[Outcome], None] | None = None,
+) -> Report:
+    """Do the same with a plan about consumers alone, many of which are written in one request."""
+    client.require(microversion.CONSUMER_GENERATIONS, "a change of allocations")
+    run = _Run(client, plan, gate, recorder, concurrency, on_outcome)
+    writer = ConsumersWriter(client, gate.max_failures)
+    return run.report(run.change_groups(writer, group_steps(plan, writer.size)))
 
 
 def _split_canary(plan: Plan, canary: int) -> tuple[Sequence[Change], Sequence[Change]]:
@@ -97,7 +111,7 @@ def _split_canary(plan: Plan, canary: int) -> tuple[Sequence[Change], Sequence[C
 
 
 class _Run:
-    """What all steps of one run share."""
+    """One run: the state that its threads share."""
 
     def __init__(
         self,
@@ -108,6 +122,7 @@ class _Run:
         concurrency: int,
         on_outcome: Callable[[Outcome], None] | None,
     ) -> None:
+        client.allow_concurrency(concurrency)
         self._client = client
         self._plan = plan
         self._gate = gate
@@ -115,39 +130,58 @@ class _Run:
         self._concurrency = concurrency
         self._on_outcome = on_outcome
         self._reselection = Reselection(client, plan.selection)
-        #: changes of one request; a server that turns out to take one each makes it one
-        self._size = 1
 
-    def steps(self, steps: Sequence[Change]) -> list[Outcome]:
-        """Make some changes; an outcome for each."""
-        self._size = choose_size(self._client, steps, self._gate.max_failures)
+    def change_providers(self, steps: Sequence[Change]) -> list[Outcome]:
+        """Make some changes in groups of the size that the server takes; return an outcome for each."""
+        writer = ProvidersWriter(self._client, steps, self._gate.max_failures)
         if any(step.facets for step in steps):
             self._reselection.prepare()
-        portions = [steps[begin : begin + self._size] for begin in range(0, len(steps), self._size)]
-        return map_many(self._run_portion, portions, threads=self._concurrency, on_result=self._on_outcome)
+        size = writer.size
+        return self.change_groups(writer, [steps[i : i + size] for i in range(0, len(steps), size)])
 
-    def _run_portion(self, portion: Sequence[Change]) -> Iterator[Outcome]:
+    def change_groups(self, writer: BulkWriter, groups: Sequence[Sequence[Change]]) -> list[Outcome]:
+        """Make groups of changes, side by side; return an outcome for each change."""
+        return map_many(
+            lambda group: self._change_group(writer, group),
+            groups,
+            threads=self._concurrency,
+            on_result=self._on_outcome,
+        )
+
+    def report(self, outcomes: Sequence[Outcome]) -> Report:
+        """Return the report, with the outcomes in the order of the plan."""
+        by_uuid = {outcome.change.uuid: outcome for outcome in outcomes}
+        skipped = any(outcome.result is Result.SKIPPED for outcome in outcomes)
+        interrupted = skipped and self._gate.stopped and not self._gate.halted
+        ordered = tuple(by_uuid[step.uuid] for step in self._plan.steps)
+        return Report(self._plan, ordered, interrupted, self._gate.halted)
+
+    def _change_group(
+        self, writer: BulkWriter, group: Sequence[Change], *, one_by_one: bool = False
+    ) -> Iterator[Outcome]:
+        """Make changes as the gate lets them pass; each outcome is recorded before the next change begins."""
         waiting = []
-        for step in portion:
+        for step in group:
             if step.uuid in self._plan.hopeless or not step.facets:
                 yield self._end(self._plan.end_untried(step))
             else:
                 waiting.append(step)
         while waiting:
-            number, refusal = self._gate.take(min(len(waiting), self._size))
+            number, refusal = self._gate.take(1 if one_by_one else min(len(waiting), writer.size))
             now, waiting = waiting[:number], waiting[number:]
             if refusal:
-                yield from (self._end(skip(step, refusal)) for step in now)
+                for step in now:
+                    yield self._end(Outcome(step, Result.SKIPPED, note=refusal, untouched=True))
                 continue
             now, ended = self._select_again(now)
             yield from map(self._end, ended)
             if len(now) == 1:
                 yield self._end(self._run_change(now[0]))
             elif now:
-                yield from self._run_together(now)
+                yield from self._change_together(writer, now)
 
     def _select_again(self, steps: Sequence[Change]) -> tuple[list[Change], list[Outcome]]:
-        """The steps whose providers are selected still, and how the others end."""
+        """Return the steps whose providers are still selected, and the outcomes of the others."""
         try:
             left = self._reselection.find_left(steps)
         except Exception as error:  # whatever it is, nobody knows whether they are to be changed
@@ -158,20 +192,17 @@ class _Run:
         ended = [leave(step, left[step.uuid]) for step in steps if step.uuid in left]
         return [step for step in steps if step.uuid not in left], ended
 
-    def _run_together(self, steps: Sequence[Change]) -> Iterator[Outcome]:
-        verdicts = write_providers(self._client, steps)
-        if verdicts is None:
-            # a write of one may be slow, so each of them passes the gate by itself
-            self._size = 1
-            yield from self._run_portion(steps)
+    def _change_together(self, writer: BulkWriter, steps: Sequence[Change]) -> Iterator[Outcome]:
+        results = writer.write(steps)
+        if results is None:
+            yield from self._change_group(writer, steps, one_by_one=True)
             return
         for step in steps:
-            verdict = verdicts[step.uuid]
-            if isinstance(verdict, Exception):
-                outcome = self._run_change(step, verdict)
+            result = results[step.uuid]
+            if isinstance(result, Exception):
+                yield self._end(self._run_change(step, result))
             else:
-                outcome = Outcome(step, Result.APPLIED, 1, verdict)
-            yield self._end(outcome)
+                yield self._end(Outcome(step, Result.APPLIED, 1, result))
 
     def _run_change(self, step: Change, refusal: Exception | None = None) -> Outcome:
         return run_change(
@@ -184,7 +215,7 @@ class _Run:
         )
 
     def _plan_again(self, change: Change) -> None:
-        """Keep a change that replaces the one planned, if it may."""
+        """Check and record a change that replaces the one planned, unless the planned one is to be kept."""
         if not self._plan.replaces_intent(change):
             return
         if change.facets:
@@ -194,17 +225,27 @@ class _Run:
         self._recorder.plan_again(change)
 
     def _end(self, outcome: Outcome) -> Outcome:
-        return end(outcome, self._recorder, self._gate)
+        """Record an outcome, and count it if it was tried and failed."""
+        self._record(outcome)
+        if outcome.result is Result.FAILED and outcome.attempts:
+            self._gate.count_failure()
+        return outcome
+
+    def _record(self, outcome: Outcome) -> None:
+        try:
+            self._recorder.end(outcome)
+        except PlacementError as error:  # what cannot be recorded any more is not begun
+            self._gate.halt(f"stopped: {error}")
 
     def verify(self, outcomes: Sequence[Outcome]) -> list[Outcome]:
-        """Read the canaries back; whatever is wrong with one of them stops the run."""
+        """Read the canaries back, and stop the run if anything is wrong with one of them."""
         verified = [self._verify(outcome) for outcome in outcomes]
         failed = [outcome for outcome in verified if outcome.result is Result.FAILED]
         if failed:
             self._gate.halt(f"stopped because {len(failed)} of {len(verified)} canaries failed")
         for before, after in zip(outcomes, verified, strict=True):
             if after is not before:  # what was kept as applied is not
-                _record(after, self._recorder, self._gate)
+                self._record(after)
         return verified
 
     def _verify(self, outcome: Outcome) -> Outcome:
@@ -227,28 +268,8 @@ class NotKept(Exception):
         super().__init__(f"{name} was changed, but read back it is not what was written")
 
 
-def end(outcome: Outcome, recorder: Recorder, gate: Gate) -> Outcome:
-    """Keep how it ended, and count it if it was tried and failed."""
-    _record(outcome, recorder, gate)
-    if outcome.result is Result.FAILED and outcome.attempts:
-        gate.count_failure()
-    return outcome
-
-
-def _record(outcome: Outcome, recorder: Recorder, gate: Gate) -> None:
-    try:
-        recorder.end(outcome)
-    except PlacementError as error:  # what cannot be recorded any more is not begun
-        gate.halt(f"stopped: {error}")
-
-
-def skip(step: Change, reason: str) -> Outcome:
-    """What is not begun any more."""
-    return Outcome(step, Result.SKIPPED, note=reason, untouched=True)
-
-
 def leave(step: Change, reason: str) -> Outcome:
-    """What is not selected any more."""
+    """Return the outcome of a change whose provider is not selected any more."""
     return Outcome(replace(step, after=step.before), Result.UNCHANGED, note=reason, untouched=True)
 
 
@@ -282,7 +303,7 @@ def _ignore(_change: Change) -> None:
 
 
 class _Attempt:
-    """How far one provider is: the only thing here that moves, and seen by one thread."""
+    """The progress of one change; used by one thread."""
 
     def __init__(self, change: Change, refusal: Exception | None = None) -> None:
         self.change = change
@@ -306,7 +327,7 @@ class _Attempt:
         return Outcome(self.change, result, self.number, self.generation, error, note, untouched)
 
     def _is_untouched(self, error: Exception | None) -> bool:
-        """Whether nothing was written: a write was refused, and not a reading between two of them."""
+        """Return whether nothing was written: a write was refused, and not a reading between two writes."""
         if self.written:
             return False
         refused = isinstance(error, HttpError) and error.method != "GET"
@@ -357,9 +378,9 @@ def _find_out(client: PlacementClient, attempt: _Attempt, error: Exception) -> O
 
 
 def keep_before(change: Change, again: Change, written: Collection[Facet] = ()) -> Change:
-    """The later plan, with what was there before of the facets that we wrote already.
+    """Return the later plan, with the before-images of the facets that the run has written already.
 
-    What somebody set in a facet of which it is known that it was ``written`` is his, and the rest ours.
+    A difference in a facet that is known to be ``written`` comes from somebody else, any other from the run.
     """
     now = again.before
     if is_half_written(change, now):

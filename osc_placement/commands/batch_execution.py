@@ -11,7 +11,7 @@ from typing import Any, Final, TextIO
 from cliff.columns import FormattableColumn
 
 from osc_placement import microversion
-from osc_placement.batch import atomic, execute, journal, select, together
+from osc_placement.batch import atomic, execute, journal, select
 from osc_placement.batch.difference import describe_difference
 from osc_placement.batch.gate import Gate
 from osc_placement.batch.journal.record import facet_to_json
@@ -192,7 +192,7 @@ class PlanCommand(ConfirmedCommand, base.Lister):
         gate = self._make_gate(parsed_args, recorder, progress)
         if consumers.takes(plan) and not parsed_args.canary:
             gate.stop_with(stop)
-            return together.execute_together(
+            return execute.execute_together(
                 self.client,
                 plan,
                 concurrency=parsed_args.concurrency,

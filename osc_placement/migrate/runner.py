@@ -11,10 +11,9 @@ from dataclasses import dataclass, field, replace
 from osc_placement.api.client import PlacementClient
 from osc_placement.api.concurrency import CONCURRENCY
 from osc_placement.batch import journal, recovery, select
-from osc_placement.batch.execute import execute_plan
+from osc_placement.batch.execute import execute_plan, execute_together
 from osc_placement.batch.gate import Gate
 from osc_placement.batch.plan import Outcome, Plan, Report
-from osc_placement.batch.together import execute_together
 from osc_placement.batch.writers import consumers
 from osc_placement.errors import PlacementError
 from osc_placement.migrate.migrations.base import Assessment

@@ -6,9 +6,22 @@
 them in one transaction. None of them tries again: that is for ``batch.execute``.
 """
 
-from collections.abc import Mapping
+from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from osc_placement.batch.plan import Change
 from osc_placement.errors import PlacementError
 
 #: by UUID the generation afterwards, None where it is not told; or why it was not done or is not known to be
 Results = Mapping[str, int | PlacementError | None]
+
+
+class BulkWriter(Protocol):
+    """Writes many changes in one request, at most ``size`` of them."""
+
+    size: int
+
+    def write(self, changes: Sequence[Change]) -> Results | None:
+        """Write changes; return None if nothing was written and they have to be written one by one."""

@@ -22,39 +22,47 @@ LOG = logging.getLogger(__name__)
 SIZE: Final = 50
 
 
-def choose_size(client: PlacementClient, steps: Sequence[Change], max_failures: int | None) -> int:
-    """Return how many changes may go in one request: one, unless the server takes more.
+class ProvidersWriter:
+    """Writes the changes of many providers in one request, as long as the server takes such requests.
 
-    It takes no allocations in such a request. There are no more changes in it than one and the failures that
-    are allowed: whoever stops a run at the first failure does not want forty more under way.
+    There are no more changes in a request than one and the failures that are allowed: whoever stops a run at
+    the first failure does not want forty more under way.
+
+    :ivar size: the number of changes in a request; one if the server takes no more, or no allocations in it
     """
-    changes = [step for step in steps if step.facets]
-    if len(changes) < 2 or any("allocations" in step.facets for step in changes):
-        return 1
-    if not client.can_change_many(changes[0].uuid):
-        return 1
-    return SIZE if max_failures is None else min(SIZE, max_failures + 1)
 
+    def __init__(self, client: PlacementClient, steps: Sequence[Change], max_failures: int | None) -> None:
+        self._client = client
+        self.size = 1
+        changes = [step for step in steps if step.facets]
+        if len(changes) < 2 or any("allocations" in step.facets for step in changes):
+            return
+        if client.can_change_many(changes[0].uuid):
+            self.size = SIZE if max_failures is None else min(SIZE, max_failures + 1)
 
-def write_providers(client: PlacementClient, changes: Sequence[Change]) -> Results | None:
-    """Write changes of different providers, each whole or not at all; raise nothing that is about them.
+    def write(self, changes: Sequence[Change]) -> Results | None:
+        """Write changes of different providers, each whole or not at all; raise nothing that is about them.
 
-    Return None if nothing was written and they have to be written one by one: the server has no such request
-    after all, or refused it as a whole, which tells nothing of any one of them. Where a proxy does not pass
-    such requests on, the generations of the providers tell that nothing was written.
-    """
-    try:
-        results = client.change_many([_describe(change) for change in changes])
-    except ANSWER_LOST as error:
-        if getattr(error, "http_status", None) in NO_ROUTE and _are_unchanged(client, changes):
+        Return None if nothing was written and they have to be written one by one, as all after them: the
+        server has no such request after all, or refused it as a whole, which tells nothing of any one of
+        them. Where a proxy does not pass such requests on, the generations of the providers tell that
+        nothing was written.
+        """
+        try:
+            results = self._client.change_many([_describe(change) for change in changes])
+        except ANSWER_LOST as error:
+            is_refused = getattr(error, "http_status", None) in NO_ROUTE
+            if not (is_refused and _are_unchanged(self._client, changes)):
+                return {change.uuid: error for change in changes}
+            results = None
+        except Exception as error:  # whatever it is, each has an outcome of its own
+            LOG.debug("%s providers are changed one by one: %s", len(changes), error)
+            results = None
+        if results is None:
+            # a write of one may be slow, so each of them passes the gate by itself
+            self.size = 1
             return None
-        return {change.uuid: error for change in changes}
-    except Exception as error:  # whatever it is, each has an outcome of its own
-        LOG.debug("%s providers are changed one by one: %s", len(changes), error)
-        return None
-    if results is None:
-        return None
-    return {change.uuid: result for change, result in zip(changes, results, strict=True)}
+        return {change.uuid: result for change, result in zip(changes, results, strict=True)}
 
 
 def _are_unchanged(client: PlacementClient, changes: Sequence[Change]) -> bool:

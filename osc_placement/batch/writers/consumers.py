@@ -20,7 +20,7 @@ from osc_placement.errors import ANSWER_LOST
 
 LOG = logging.getLogger(__name__)
 
-#: consumers of one request; no more than the failures that are allowed, and one, where these are limited
+#: consumers of one request
 SIZE: Final = 50
 
 
@@ -29,12 +29,11 @@ def takes(plan: Plan) -> bool:
     return bool(plan.steps) and all(isinstance(step.subject, Consumer) for step in plan.steps)
 
 
-def group_steps(plan: Plan, max_failures: int | None) -> list[Sequence[Change]]:
+def group_steps(plan: Plan, size: int) -> list[Sequence[Change]]:
     """Return the steps of a plan in groups, each for one request; first those of which nothing is written.
 
     Consumers of the same providers are neighbours, or concurrent requests would hinder each other.
     """
-    size = SIZE if max_failures is None else min(SIZE, max_failures + 1)
     writable = {change.uuid for change in plan.changes} - plan.hopeless.keys()
     others = [step for step in plan.steps if step.uuid not in writable]
     changes = (step for step in plan.steps if step.uuid in writable)
@@ -47,20 +46,30 @@ def group_steps(plan: Plan, max_failures: int | None) -> list[Sequence[Change]]:
     return [group for group in (others, *groups) if group]
 
 
-def write_consumers(client: PlacementClient, changes: Sequence[Change]) -> Results | None:
-    """Write changes of different consumers, all or none; raise nothing that is about them.
+class ConsumersWriter:
+    """Writes the changes of many consumers in one request.
 
-    Return None if nothing was written and they have to be written one by one, each with its own outcome.
+    :ivar size: the number of consumers in a request: no more than one and the failures that are allowed
     """
-    consumers = [consumer_after(change, change.subject.generation) for change in changes]
-    try:
-        client.set_many_allocations(*describe_consumers(consumers, client.version))
-    except ANSWER_LOST as error:
-        return {change.uuid: error for change in changes}
-    except Exception as error:  # whatever it is, each has an outcome of its own
-        LOG.debug("%s consumers are written one by one: %s", len(changes), error)
-        return None
-    return {change.uuid: None for change in changes}
+
+    def __init__(self, client: PlacementClient, max_failures: int | None) -> None:
+        self._client = client
+        self.size = SIZE if max_failures is None else min(SIZE, max_failures + 1)
+
+    def write(self, changes: Sequence[Change]) -> Results | None:
+        """Write changes of different consumers, all or none; raise nothing that is about them.
+
+        Return None if nothing was written and these have to be written one by one, each with its own outcome.
+        """
+        consumers = [consumer_after(change, change.subject.generation) for change in changes]
+        try:
+            self._client.set_many_allocations(*describe_consumers(consumers, self._client.version))
+        except ANSWER_LOST as error:
+            return {change.uuid: error for change in changes}
+        except Exception as error:  # whatever it is, each has an outcome of its own
+            LOG.debug("%s consumers are written one by one: %s", len(changes), error)
+            return None
+        return {change.uuid: None for change in changes}
 
 
 def consumer_after(change: Change, generation: int | None) -> Consumer:

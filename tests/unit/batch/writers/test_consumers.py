@@ -6,7 +6,7 @@ import time
 import pytest
 
 from osc_placement.api import retry
-from osc_placement.batch import journal, recovery, together
+from osc_placement.batch import execute, journal, recovery
 from osc_placement.batch.execute import NoRecorder
 from osc_placement.batch.gate import Gate
 from osc_placement.batch.plan import Change, Consumer, Plan, ProviderState
@@ -29,7 +29,7 @@ def claim(uuid, after=HELD):
 
 def run(placement, *changes, gate=None, recorder=None, on_outcome=None):
     """Write the changes; how each ended."""
-    report = together.execute_together(
+    report = execute.execute_together(
         placement.client(),
         Plan(EDIT, changes),
         gate=gate or Gate(),
@@ -129,7 +129,7 @@ def test_what_the_plan_refuses_is_no_failure_to_stop_at():
     placement = FakePlacement().on("PUT", "/allocations/b", (204, ""))
     plan = Plan(EDIT, (claim("a"), claim("b")), refused={"a": PlacementError("full")})
     gate, recorder = Gate(max_failures=0), NoRecorder()
-    report = together.execute_together(placement.client(), plan, gate=gate, recorder=recorder, concurrency=1)
+    report = execute.execute_together(placement.client(), plan, gate=gate, recorder=recorder, concurrency=1)
     assert [str(outcome.result) for outcome in report.outcomes] == ["failed", "applied"]
 
 
@@ -194,7 +194,7 @@ def test_resumed_run_is_done_when_what_was_left_is_found_done(tmp_path):
     client = placement.client()
     plan = recovery.plan_resume(recorded, lambda subjects, facets: read_states(client, subjects, facets))
     recorder.begin(plan)
-    report = together.execute_together(client, plan, gate=Gate(), recorder=recorder)
+    report = execute.execute_together(client, plan, gate=Gate(), recorder=recorder)
     recorder.end_sitting(report)
     recorder.close()
     assert [str(outcome.result) for outcome in report.outcomes] == ["unchanged"]
@@ -222,7 +222,7 @@ def test_what_a_dead_sitting_had_under_way_keeps_its_intent(monkeypatch, goes_on
     placement.on("GET", "/allocations/a", {**held, "consumer_generation": 1})
     plan = Plan(EDIT, (change,), edits=edits_of(EDIT, (change,)), goes_on=goes_on)
     notes = Notes()
-    report = together.execute_together(placement.client(), plan, gate=Gate(), recorder=notes)
+    report = execute.execute_together(placement.client(), plan, gate=Gate(), recorder=notes)
     assert [str(outcome.result) for outcome in report.outcomes] == ["unchanged"]
     assert len(notes.again) == (not goes_on)
 
