@@ -22,7 +22,7 @@ from osc_placement.batch.execute import NoRecorder, Recorder, leave
 from osc_placement.batch.plan import Change, Outcome, Plan, Report, Result, count_providers, plan_change
 from osc_placement.batch.reselect import Reselection
 from osc_placement.batch.select import read_states, require_capacity
-from osc_placement.batch.takeback import take_back
+from osc_placement.batch.undo import undo_change
 from osc_placement.batch.writers.reshape import MayNotReshape, write_inventories
 from osc_placement.errors import (
     ANSWER_LOST,
@@ -279,18 +279,18 @@ class _Run:
         """Undo a part; the UUIDs of those that others changed since, which stay so."""
 
         def put_back(_attempt: int) -> Sequence[str]:
-            back, overtaken = self._plan_back(part)
+            back, overtaken = self._plan_undo(part)
             if back:
                 write_inventories(self._client, back)
             return overtaken
 
         return retry(put_back, after=_is_worth_another)
 
-    def _plan_back(self, part: Sequence[Change]) -> tuple[list[Change], list[str]]:
-        """What undoes a part, and the UUIDs of those of which something stays, as others changed it since."""
+    def _plan_undo(self, part: Sequence[Change]) -> tuple[list[Change], list[str]]:
+        """Plan the undo of a part; return with it the UUIDs of those of which something of others stays."""
         planned, overtaken = [], []
         for change, (subject, state) in zip(part, self._read(part), strict=True):
-            back, whole = take_back(change, state)
+            back, whole = undo_change(change, state)
             planned.append(Change(subject, state, back))
             overtaken += [] if whole else [change.uuid]
         return [change for change in planned if change.facets], overtaken

@@ -25,7 +25,7 @@ from osc_placement.batch.plan import Change, Edit, Facet, Outcome, Plan, Report,
 from osc_placement.batch.reselect import NotSelected, Reselection
 from osc_placement.batch.room import Overtaken, carry_owner, is_half_written, is_overtaken, is_written
 from osc_placement.batch.select import read_state, require_capacity
-from osc_placement.batch.takeback import take_back
+from osc_placement.batch.undo import undo_change
 from osc_placement.batch.writers import BulkWriter
 from osc_placement.batch.writers.bulk import ProvidersWriter
 from osc_placement.batch.writers.consumers import ConsumersWriter, group_steps
@@ -385,7 +385,7 @@ def keep_before(change: Change, again: Change, written: Collection[Facet] = ()) 
     now = again.before
     if is_half_written(change, now):
         return replace(change, subject=again.subject)
-    back, _ = take_back(change, now)
+    back, _ = undo_change(change, now)
     images = {facet: getattr(back, facet) for facet in written}
     images |= {
         facet: getattr(change.before, facet)

@@ -14,8 +14,9 @@ from osc_placement.api.concurrency import CONCURRENCY, map_in_order
 from osc_placement.api.retry import retry
 from osc_placement.batch.execute import Recorder
 from osc_placement.batch.plan import Change, Outcome, Plan, Report, Result
-from osc_placement.batch.reshape import ReshapePlan, World, plan_undo
-from osc_placement.batch.reshape_record import Undo, changes_of, plan_steps, undo_of
+from osc_placement.batch.reshape import ReshapePlan, World
+from osc_placement.batch.reshape_record import changes_of, plan_steps
+from osc_placement.batch.undo import ReshapeUndo, undo_of
 from osc_placement.batch.writers.reshape import MayNotReshape
 from osc_placement.errors import (
     ANSWER_LOST,
@@ -146,7 +147,7 @@ def _is_done(plan: ReshapePlan, read: Callable[[], World], error: Exception) -> 
         world = read()
     except Exception as unread:  # whatever it is, the answer stays lost
         raise NotKnown(error) from unread
-    return undo_of(changes_of(plan)).turn().is_done(world)
+    return undo_of(changes_of(plan)).reverse().is_done(world)
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,15 +165,11 @@ class Task:
         return plan_steps(self.title, changes_of(self.plan))
 
 
-def plan_return(client: PlacementClient, undo: Undo, title: str) -> Task | None:
-    """Plan the way back of a reshape, or to it; None if it is made already."""
+def plan_task(client: PlacementClient, undo: ReshapeUndo, title: str) -> Task | None:
+    """Plan the undo of a reshape, or the reverse of it; return None if it is done already."""
     read = functools.partial(read_world, client, undo.providers, undo.classes)
-
-    def make_plan(world: World) -> ReshapePlan:
-        return plan_undo(world, undo.before, undo.after, undo.transfers)
-
     world = read()
-    return None if undo.is_done(world) else Task(title, make_plan(world), read, make_plan)
+    return None if undo.is_done(world) else Task(title, undo.plan(world), read, undo.plan)
 
 
 def execute_reshape(

@@ -8,11 +8,11 @@ import sys
 from typing import Any, Final
 
 from osc_placement import microversion
-from osc_placement.batch import journal, recovery, takeback
+from osc_placement.batch import journal, recovery, undo
 from osc_placement.batch.difference import describe_difference
 from osc_placement.batch.plan import EXIT_PARTIAL, Change, Plan
-from osc_placement.batch.reshape_record import KIND, plan_steps, undo_of
-from osc_placement.batch.reshape_run import plan_return
+from osc_placement.batch.reshape_record import KIND, plan_steps
+from osc_placement.batch.reshape_run import plan_task
 from osc_placement.commands import base
 from osc_placement.commands.batch_execution import PlanCommand, read_with
 from osc_placement.commands.batch_options import add_execution, add_overcommit
@@ -128,7 +128,9 @@ class ResumeRun(PlanCommand):
         recovery.require_planned(run)
         title = run.header.edit.title
         intents = run.intents.values()
-        self._reshape = plan_return(self.client, undo_of(intents).turn(), title) if run.pending else None
+        self._reshape = (
+            plan_task(self.client, undo.undo_of(intents).reverse(), title) if run.pending else None
+        )
         if self._reshape is not None:
             return self._reshape.steps
         pending = run.pending
@@ -179,7 +181,7 @@ class UndoRun(PlanCommand):
         self._undoes = run.header.id
         if run.header.kind == KIND:
             return self._plan_reshape(run)
-        plan = recovery.plan_undo(run, read_with(self, parsed_args), force=parsed_args.force)
+        plan = undo.plan_undo(run, read_with(self, parsed_args), force=parsed_args.force)
         # the operator asked for the undo, so leaving less than is allocated is a warning and not a refusal
         return self.judge(plan, parsed_args, allow_overcommitted=True)
 
@@ -187,10 +189,10 @@ class UndoRun(PlanCommand):
         """Plan to undo a reshape, in one transaction."""
         title = f"undo of {run.header.id} ({run.header.edit.title})"
         intents = run.intents.values() if run.is_planned else ()
-        self._reshape = plan_return(self.client, undo_of(intents), title)
+        self._reshape = plan_task(self.client, undo.undo_of(intents), title)
         if self._reshape is not None:
             return self._reshape.steps
-        back = (Change(step.subject, step.before, step.before, takeback.FOUND_BACK) for step in intents)
+        back = (Change(step.subject, step.before, step.before, undo.FOUND_UNDONE) for step in intents)
         return plan_steps(title, back)
 
 

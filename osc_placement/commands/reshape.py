@@ -12,8 +12,9 @@ from osc_placement import microversion
 from osc_placement.batch import journal
 from osc_placement.batch.recovery import check_server
 from osc_placement.batch.reshape import Inventories, Move, ReshapePlan, World, plan_reshape
-from osc_placement.batch.reshape_record import KIND, describe_moves, undo_of
-from osc_placement.batch.reshape_run import NotKnown, Task, execute_reshape, plan_return, read_world
+from osc_placement.batch.reshape_record import KIND, describe_moves
+from osc_placement.batch.reshape_run import NotKnown, Task, execute_reshape, plan_task, read_world
+from osc_placement.batch.undo import undo_of
 from osc_placement.batch.writers.reshape import MayNotReshape
 from osc_placement.commands import base
 from osc_placement.commands.reshape_moves import (
@@ -128,7 +129,7 @@ class Reshape(ConfirmedCommand, base.Lister):
         check_server(run.header.server, self.client.endpoint)
         title = f"undo of {run.header.id} ({run.header.edit.title})"
         intents = run.intents.values() if run.is_planned else ()
-        task = plan_return(self.client, undo_of(intents), title)
+        task = plan_task(self.client, undo_of(intents), title)
         if task is None:
             raise PlacementError(f"Nothing to undo: everything is as it was before run {run.header.id}")
         return task

@@ -14,6 +14,7 @@ from osc_placement.batch import journal, recovery, select
 from osc_placement.batch.execute import execute_plan, execute_together
 from osc_placement.batch.gate import Gate
 from osc_placement.batch.plan import Outcome, Plan, Report
+from osc_placement.batch.undo import ReadStates, plan_undo
 from osc_placement.batch.writers import consumers
 from osc_placement.errors import PlacementError
 from osc_placement.migrate.migrations.base import Assessment
@@ -109,7 +110,7 @@ def undo(client: PlacementClient, run_id: str, execution: Execution, *, force: b
     if run.is_running:
         raise journal.JournalError(f"Run {run_id} is under way in another process")
     recovery.check_server(run.header.server, client.endpoint)
-    plan = recovery.plan_undo(run, _reader(client, execution), force=force)
+    plan = plan_undo(run, _reader(client, execution), force=force)
     record = journal.create(client.endpoint, plan, undoes=run_id, directory=execution.directory)
     return Run(_write(client, plan, execution, record), record.id)
 
@@ -141,7 +142,7 @@ def _write(
         record.close()
 
 
-def _reader(client: PlacementClient, execution: Execution) -> recovery.ReadStates:
+def _reader(client: PlacementClient, execution: Execution) -> ReadStates:
     return lambda subjects, facets: select.read_states(
         client, subjects, facets, concurrency=execution.concurrency
     )

@@ -155,7 +155,7 @@ PURE = (
     "batch.reshape",
     "batch.room",
     "batch.selection",
-    "batch.takeback",
+    "batch.undo",
     "candidates",
     "server.api.schemas",
 )

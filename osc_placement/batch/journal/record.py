@@ -21,7 +21,7 @@ from osc_placement.batch.plan import (
 )
 from osc_placement.batch.repeat import Recorded
 from osc_placement.batch.selection import Selection
-from osc_placement.batch.takeback import WayBack
+from osc_placement.batch.undo import UndoEdit
 from osc_placement.model import INVENTORY_FIELDS, Inventory, Provider
 
 Document = dict[str, Any]
@@ -152,18 +152,6 @@ def _known(kind: type, document: Document) -> Document:
     return {name: value for name, value in document.items() if name in names}
 
 
-class Undoing(Recorded):
-    """The undo of a run, with ``force`` or without: each step has a way back of its own."""
-
-    def __init__(self, title: str, facets: tuple[Facet, ...], *, force: bool) -> None:
-        super().__init__(title, facets)
-        self.force = force
-
-    def edit_of(self, step: Change) -> Edit:
-        """The way back of a step."""
-        return WayBack(self.title, step, self.force)
-
-
 def edit_to_json(edit: Edit) -> Document:
     """Return an edit with all it needs to plan again; only its title if its kind is not known here."""
     for kind, (of_type, write, _read) in _EDITS.items():
@@ -251,9 +239,9 @@ _EDITS: Final[Mapping[str, tuple[type, Callable[[Any], Document], Callable[[Docu
         lambda document: AggregateEdit(document["verb"], frozenset(document["aggregates"])),
     ),
     "undo": (
-        Undoing,
+        UndoEdit,
         lambda edit: {"facets": list(edit.facets), "force": edit.force},
-        lambda document: Undoing(document["title"], tuple(document["facets"]), force=document["force"]),
+        lambda document: UndoEdit(document["title"], tuple(document["facets"]), force=document["force"]),
     ),
     "trait": (
         TraitEdit,

@@ -14,8 +14,9 @@ from osc_placement.batch.membership import TraitEdit
 from osc_placement.batch.plan import Change, Consumer, Plan, ProviderState, make_plan
 from osc_placement.batch.repeat import Recorded, edits_of
 from osc_placement.batch.reshape import Move, plan_reshape
-from osc_placement.batch.reshape_record import KIND, describe_moves, undo_of
-from osc_placement.batch.reshape_run import Task, execute_reshape, plan_return, read_world
+from osc_placement.batch.reshape_record import KIND, describe_moves
+from osc_placement.batch.reshape_run import Task, execute_reshape, plan_task, read_world
+from osc_placement.batch.undo import undo_of
 from osc_placement.errors import Forbidden, NotFound
 from osc_placement.model import Inventory
 from tests.unit.batch.cloud import FakeCloud, conflict, processors
@@ -272,7 +273,7 @@ def resume(cloud, run_id, directory):
         if run.header.kind == KIND:
             recovery.require_planned(run)
             title = run.header.edit.title
-            task = plan_return(cloud, undo_of(run.intents.values()).turn(), title) if run.pending else None
+            task = plan_task(cloud, undo_of(run.intents.values()).reverse(), title) if run.pending else None
             if task is None:
                 return None
             recorder.begin(task.steps)
@@ -290,7 +291,7 @@ def undo(cloud, run_id, directory, *, force=False):
     run = journal.read(run_id, directory)
     if run.header.kind == KIND:
         recovery.require_planned(run)
-        task = plan_return(cloud, undo_of(run.intents.values()), "undo")
+        task = plan_task(cloud, undo_of(run.intents.values()), "undo")
         if task is None:
             return 0
         return execute_reshape(cloud, task, execute.NoRecorder())[1].exit_status

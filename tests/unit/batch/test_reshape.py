@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from osc_placement.api.consumer import Consumer
-from osc_placement.batch.reshape import Move, ReshapeRefused, World, plan_reshape, plan_undo
+from osc_placement.batch.reshape import Move, ReshapeRefused, World, plan_reshape
+from osc_placement.batch.undo import ReshapeUndo
 from osc_placement.model import Inventory, Provider
 
 
@@ -214,11 +215,11 @@ def test_undo_brings_back_what_was():
     world = make_world({"a": Inventory(4, max_unit=4), "b": None}, {"a": {"c1": 2, "c2": 1}})
     plan = plan_reshape(world, [vgpu("a", "b", 4)])
     then = after(plan)
-    undo = plan_undo(then, world.inventories, plan.inventories, plan.transfers)
+    undo = ReshapeUndo(world.inventories, plan.inventories, plan.transfers).plan(then)
     assert undo.inventories == world.inventories
     assert after(undo).holdings == world.holdings
     without = replace(then, holdings={**then.holdings, "b": {"c2": {"VGPU": 1}}})
-    assert plan_undo(without, world.inventories, plan.inventories, plan.transfers).consumers == ["c2"]
+    assert ReshapeUndo(world.inventories, plan.inventories, plan.transfers).plan(without).consumers == ["c2"]
 
 
 def test_undo_is_refused_when_things_have_changed():
@@ -228,7 +229,7 @@ def test_undo_is_refused_when_things_have_changed():
     then = after(plan)
     changed = replace(then, inventories={**then.inventories, "b": {"VGPU": Inventory(5)}})
     with pytest.raises(ReshapeRefused, match="VGPU on b was changed since"):
-        plan_undo(changed, world.inventories, plan.inventories, plan.transfers)
+        ReshapeUndo(world.inventories, plan.inventories, plan.transfers).plan(changed)
     crowded = replace(then, holdings={**then.holdings, "b": {"c1": {"VGPU": 2}, "c5": {"VGPU": 1}}})
     with pytest.raises(ReshapeRefused, match="1 of VGPU are allocated from b since"):
-        plan_undo(crowded, world.inventories, plan.inventories, plan.transfers)
+        ReshapeUndo(world.inventories, plan.inventories, plan.transfers).plan(crowded)

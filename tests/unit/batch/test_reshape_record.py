@@ -6,9 +6,10 @@ import pytest
 from osc_placement import microversion
 from osc_placement.batch import journal, recovery
 from osc_placement.batch.plan import Change, Consumer, ProviderState, Result
-from osc_placement.batch.reshape import plan_reshape, plan_undo
-from osc_placement.batch.reshape_record import KIND, changes_of, describe_moves, undo_of
+from osc_placement.batch.reshape import plan_reshape
+from osc_placement.batch.reshape_record import KIND, changes_of, describe_moves
 from osc_placement.batch.reshape_run import Task, execute_reshape
+from osc_placement.batch.undo import OtherKind, undo_of
 from osc_placement.model import Inventory
 from tests.unit.batch.cloud import conflict
 from tests.unit.batch.test_reshape import make_world, vgpu
@@ -40,8 +41,8 @@ def test_a_plan_comes_back_from_its_changes():
     assert undo.before == world.inventories
     assert undo.after == plan.inventories
     assert sorted(undo.transfers, key=str) == sorted(plan.transfers, key=str)
-    assert undo.turn().turn() == undo
-    assert (undo.is_done(world), undo.turn().is_done(world)) == (True, False)
+    assert undo.reverse().reverse() == undo
+    assert (undo.is_done(world), undo.reverse().is_done(world)) == (True, False)
 
 
 def test_other_classes_of_a_provider_are_not_what_was_moved():
@@ -128,7 +129,7 @@ def test_one_by_one_a_reshape_is_neither_undone_nor_gone_on_with(tmp_path):
     world = make_world({"a": Inventory(8), "b": None})
     _, run = recorded(tmp_path, FakeServer(), world, world)
     for plan in (recovery.plan_undo, recovery.plan_resume):
-        with pytest.raises(recovery.OtherKind, match=f"Run {run.header.id} is a reshape; .*batch run$"):
+        with pytest.raises(OtherKind, match=f"Run {run.header.id} is a reshape; .*batch run$"):
             plan(run, lambda *_: [])
 
 
@@ -138,7 +139,7 @@ def test_its_undo_is_planned_from_its_journal(tmp_path):
     _, run = recorded(tmp_path, FakeServer(), world, world)
     now = make_world({"a": {}, "b": Inventory(8)}, {"b": {"c1": 3}})
     undo = undo_of(run.intents.values())
-    back = plan_undo(now, undo.before, undo.after, undo.transfers)
+    back = undo.plan(now)
     assert back.inventories == {"a": {"VGPU": Inventory(8)}, "b": {}}
     assert back.amounts_of("c1") == {"a": {"VGPU": 3}}
 
@@ -148,5 +149,5 @@ def test_what_moved_to_a_provider_that_stayed_as_it_was_comes_back():
     world = make_world({"b": Inventory(4), "c": None, "a": Inventory(4)}, {"a": {"c1": 3}})
     undo = undo_of(changes_of(plan_reshape(world, [vgpu("b", "c", 4), vgpu("a", "b", 4)])))
     assert undo.before["b"] == undo.after["b"] == {}
-    assert (undo.classes["b"], undo.turn().classes["a"]) == ({"VGPU"}, {"VGPU"})
+    assert (undo.classes["b"], undo.reverse().classes["a"]) == ({"VGPU"}, {"VGPU"})
     assert undo.classes["a"] == frozenset()

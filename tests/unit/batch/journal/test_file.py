@@ -16,11 +16,11 @@ from osc_placement.batch.atomic import execute_atomically
 from osc_placement.batch.gate import Gate
 from osc_placement.batch.inventory import RatioEdit
 from osc_placement.batch.journal import file
-from osc_placement.batch.journal.record import Undoing
 from osc_placement.batch.membership import TraitEdit
 from osc_placement.batch.plan import Change, Consumer, Plan, ProviderState, Result, make_plan
 from osc_placement.batch.repeat import Recorded, edits_of
 from osc_placement.batch.select import read_states
+from osc_placement.batch.undo import NOT_DONE, UndoEdit
 from osc_placement.errors import Forbidden, ServerError
 from osc_placement.model import Inventory, Provider
 from tests.unit.batch.cloud import FakeCloud, processors
@@ -158,7 +158,7 @@ def test_an_undo_leaves_what_its_run_did_not_do(tmp_path):
     cloud.before_write = lambda _uuid: None
     assert execute.execute_plan(cloud, plan_for(cloud)).counts == {Result.APPLIED: 3}
     undone = undo(cloud, tmp_path, recorder.id)
-    assert {outcome.change.reason for outcome in undone.outcomes} == {recovery.NOT_DONE}
+    assert {outcome.change.reason for outcome in undone.outcomes} == {NOT_DONE}
     assert traits(cloud) == {"a": ["A"], "b": ["A"], "c": ["A"]}
 
 
@@ -192,7 +192,7 @@ def test_what_is_refused_at_a_resume_was_written_by_the_sitting_that_died(tmp_pa
     """The resume sends nothing for it, so it knows no more of it than was known before."""
     cloud = FakeCloud("a", inventories=processors(4.0))
     step = plan_for(cloud, RatioEdit({"VCPU": 1.0})).changes[0]
-    edit = Undoing("undo of x", step.facets, force=False)
+    edit = UndoEdit("undo of x", step.facets, force=False)
     plan = Plan(edit, (step,), edits=edits_of(edit, (step,)))
     run_id = run_recorded(cloud, tmp_path, plan, undoes="x")
     path = tmp_path / f"{run_id}.jsonl"
@@ -213,7 +213,7 @@ def test_what_a_resume_finds_done_was_done_by_others_if_the_run_had_not_begun_it
     cloud.touch("a", traits=["A"])
     assert resume(cloud, tmp_path, run_id).counts == {Result.UNCHANGED: 1}
     undone = undo(cloud, tmp_path, run_id)
-    assert [outcome.change.reason for outcome in undone.outcomes] == [recovery.NOT_DONE]
+    assert [outcome.change.reason for outcome in undone.outcomes] == [NOT_DONE]
     assert traits(cloud) == {"a": ["A"]}
 
 
@@ -359,7 +359,7 @@ def begin_undo(directory, edit, atomic):
 @pytest.mark.parametrize(
     "edit",
     [
-        Undoing("undo of r", ("inventories",), force=False),
+        UndoEdit("undo of r", ("inventories",), force=False),
         # as it was written by releases that did not know better
         Recorded("undo of r", ("inventories",)),
     ],

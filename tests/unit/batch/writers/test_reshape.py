@@ -6,9 +6,10 @@ import pytest
 from osc_placement import codes
 from osc_placement.batch.execute import keep_before, run_change
 from osc_placement.batch.plan import Change, ProviderState, Result, describe_owner
-from osc_placement.batch.recovery import _resume_step, _undo_step
+from osc_placement.batch.recovery import _resume_step
 from osc_placement.batch.repeat import Repeat
 from osc_placement.batch.room import make_room
+from osc_placement.batch.undo import _undo_step
 from osc_placement.batch.writers.provider import write_change
 from osc_placement.batch.writers.reshape import MayNotReshape, Ownerless
 from osc_placement.errors import Conflict, VersionTooLow

@@ -11,11 +11,11 @@ from osc_placement.batch import execute
 from osc_placement.batch.atomic import NotDone, NotRolledBack, execute_atomically
 from osc_placement.batch.execute import keep_before, run_change
 from osc_placement.batch.inventory import RatioEdit
-from osc_placement.batch.journal.record import Undoing, edit_from_json, edit_to_json
+from osc_placement.batch.journal.record import edit_from_json, edit_to_json
 from osc_placement.batch.plan import Change, Consumer, Plan, ProviderState, Result, describe_owner
-from osc_placement.batch.recovery import _resume_step, _undo_step
+from osc_placement.batch.recovery import _resume_step
 from osc_placement.batch.repeat import Repeat
-from osc_placement.batch.takeback import OTHERS_STAY, ChangedSince, WayBack, take_back
+from osc_placement.batch.undo import OTHERS_STAY, ChangedSince, UndoEdit, UndoStep, _undo_step, undo_change
 from osc_placement.model import Inventory, Provider
 from tests.unit.batch.cloud import FakeCloud
 from tests.unit.batch.test_repeat import EXAMPLES, STATES
@@ -33,14 +33,14 @@ def stock(**inventories):
 @given(STATES, STATES)
 def test_what_nobody_touched_goes_back_whole(before, after):
     """As it was, all of it."""
-    assert take_back(Change(NODE, before, after), after) == (before, True)
+    assert undo_change(Change(NODE, before, after), after) == (before, True)
 
 
 @EXAMPLES
 @given(STATES, STATES)
 def test_what_is_back_already_stays(before, after):
     """A lost answer of the way back is no reason to go it twice."""
-    assert take_back(Change(NODE, before, after), before) == (before, True)
+    assert undo_change(Change(NODE, before, after), before) == (before, True)
 
 
 @pytest.mark.parametrize(
@@ -82,14 +82,14 @@ def test_what_is_back_already_stays(before, after):
 )
 def test_what_others_set_stays(before, after, now, back, whole):
     """Also where they set what we had set."""
-    assert take_back(Change(NODE, before, after), now) == (back, whole)
+    assert undo_change(Change(NODE, before, after), now) == (back, whole)
 
 
 def test_what_a_database_rounds_was_changed_by_nobody():
     """MariaDB keeps six digits."""
     before, after = stock(VCPU=OLD), stock(VCPU=Inventory(8, allocation_ratio=1.23456789))
     now = stock(VCPU=Inventory(8, allocation_ratio=1.23457))
-    assert take_back(Change(NODE, before, after), now) == (before, True)
+    assert undo_change(Change(NODE, before, after), now) == (before, True)
 
 
 def test_undo_with_force_leaves_what_others_set():
@@ -142,7 +142,7 @@ def test_a_refusal_of_the_whole_leaves_nothing_to_undo(answer, untouched):
 def test_consumer_that_was_moved_on_stays_there(now, back):
     """What a run moved is moved back only from where the run had moved it."""
     moved = [ProviderState(allocations={name: {"VCPU": 2}}) for name in ("a", "b")]
-    taken, _ = take_back(Change(Consumer("i"), *moved), ProviderState(allocations=now))
+    taken, _ = undo_change(Change(Consumer("i"), *moved), ProviderState(allocations=now))
     assert taken == ProviderState(allocations=back)
 
 
@@ -153,15 +153,15 @@ def test_orphans_of_a_consumer_that_was_moved_on_stay_away(now):
     change = Change(
         Consumer("i"), ProviderState(allocations=held), ProviderState(allocations={"b": held["b"]})
     )
-    assert take_back(change, ProviderState(allocations=now)) == (ProviderState(allocations=now), False)
-    assert take_back(change, change.after) == (change.before, True)
+    assert undo_change(change, ProviderState(allocations=now)) == (ProviderState(allocations=now), False)
+    assert undo_change(change, change.after) == (change.before, True)
 
 
 def test_consumers_of_a_provider_go_back_each_by_itself():
     """One that is no longer there is not given its claim again; the other is."""
     before, after = ({name: {held: 1} for name in ("gone", "there")} for held in ("VCPU", "CUSTOM_X"))
     change = Change(NODE, ProviderState(allocations=before), ProviderState(allocations=after))
-    back, whole = take_back(change, ProviderState(allocations={"there": {"CUSTOM_X": 1}}))
+    back, whole = undo_change(change, ProviderState(allocations={"there": {"CUSTOM_X": 1}}))
     assert (back.allocations, whole) == ({"there": {"VCPU": 1}}, False)
 
 
@@ -180,15 +180,15 @@ STEP = Change(
 )
 def test_way_back_from_what_is_known(state, force):
     """However far it was gone already; a claim changes the generation and nothing else."""
-    assert WayBack("undo", STEP, force).decide(state).after == STEP.after
+    assert UndoStep("undo", STEP, force).decide(state).after == STEP.after
 
 
 def test_way_back_leaves_what_others_set_meanwhile():
     """Without force it is refused, as it would have been if it had been seen before."""
     now = replace(STEP.before, inventories={"VCPU": THEIRS, "DISK_GB": OURS})
     with pytest.raises(ChangedSince, match=r"VCPU:allocation_ratio=4.0 became VCPU:allocation_ratio=9.0"):
-        WayBack("undo", STEP, force=False).decide(now)
-    back = WayBack("undo", STEP, force=True).decide(now).after
+        UndoStep("undo", STEP, force=False).decide(now)
+    back = UndoStep("undo", STEP, force=True).decide(now).after
     assert back == ProviderState({"VCPU": THEIRS, "DISK_GB": OLD}, frozenset())
 
 
@@ -196,7 +196,7 @@ def test_way_back_tells_only_what_others_set():
     """Not what the undo itself has written already."""
     now = ProviderState(STEP.after.inventories, frozenset({"CUSTOM_A", "CUSTOM_B"}))
     with pytest.raises(ChangedSince, match=r"^p was changed since: nothing became CUSTOM_B; --force"):
-        WayBack("undo", STEP, force=False).decide(now)
+        UndoStep("undo", STEP, force=False).decide(now)
 
 
 @pytest.mark.parametrize(
@@ -209,7 +209,7 @@ def test_way_back_tells_only_what_others_set():
 )
 def test_reason_of_a_way_back(now, reason):
     """What stays is not said to be as it was."""
-    assert WayBack("undo", STEP, force=True).decide(now).reason == reason
+    assert UndoStep("undo", STEP, force=True).decide(now).reason == reason
 
 
 def test_way_back_that_is_half_written_is_nobody_elses():
@@ -218,7 +218,7 @@ def test_way_back_that_is_half_written_is_nobody_elses():
     after = ProviderState({"VCPU": Inventory(8)}, allocations={"c": {"VCPU": 2}})
     step = Change(NODE, after, before)
     half = replace(before, inventories={"CUSTOM_X": Inventory(1)})
-    again = Change(NODE, half, WayBack("undo", step, force=False).decide(half).after)
+    again = Change(NODE, half, UndoStep("undo", step, force=False).decide(half).after)
     assert keep_before(step, again) == step
 
 
@@ -235,7 +235,7 @@ def test_undo_that_somebody_overtakes(force):
         "/resource_providers/p/inventories/DISK_GB",
         OLD.to_json() | {"resource_provider_generation": 6},
     )
-    outcome = run_change(fake.client(), step, WayBack("undo", step, force))
+    outcome = run_change(fake.client(), step, UndoStep("undo", step, force))
     assert fake.lines.count("PUT /resource_providers/p/inventories") == 1
     assert fake.lines.count("PUT /resource_providers/p/inventories/DISK_GB") == force
     assert outcome.result is (Result.APPLIED if force else Result.FAILED)
@@ -298,6 +298,6 @@ def test_undo_of_what_somebody_overtook_between_a_kill_and_its_resume():
 
 def test_undo_in_a_journal():
     """Whoever resumes it goes the same way back."""
-    edit = edit_from_json(edit_to_json(Undoing("undo of r", ("inventories",), force=True)))
-    assert edit.edit_of(STEP) == WayBack("undo of r", STEP, force=True)
+    edit = edit_from_json(edit_to_json(UndoEdit("undo of r", ("inventories",), force=True)))
+    assert edit.edit_of(STEP) == UndoStep("undo of r", STEP, force=True)
     assert (edit.title, edit.facets) == ("undo of r", ("inventories",))

@@ -1,0 +1,412 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Undo: of a change, of a run and of a reshape, on what is there now. Pure.
+
+Where somebody else changed a provider or consumer since, what he set stays: of a change, only what is still
+as the change left it is undone. A reshape is undone whole or not at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from osc_placement.api.consumer import Allocations, Consumer
+from osc_placement.batch.difference import describe_difference, holds, is_same_inventory
+from osc_placement.batch.inventory import is_same_ratio
+from osc_placement.batch.plan import Change, Decision, Edit, Facet, Plan, ProviderState, Reading, Subject
+from osc_placement.batch.repeat import Recorded, edits_of
+from osc_placement.batch.reshape import Inventories, ReshapePlan, ReshapeRefused, Transfer, World
+from osc_placement.batch.reshape_record import KIND
+from osc_placement.batch.room import is_half_written
+from osc_placement.errors import PlacementError
+from osc_placement.model import INVENTORY_FIELDS, Inventory, Provider
+
+if TYPE_CHECKING:  # reading a journal needs the edit of an undo
+    from osc_placement.batch.journal.run import Run
+
+FOUND_UNDONE: Final = "is as it was before"
+OTHERS_STAY: Final = "changed since; what others changed stays"
+NOT_DONE: Final = "was not changed by the run"
+
+#: reads the facets of some providers or consumers: `select.read_states` with its client
+ReadStates = Callable[[Sequence[Subject], Sequence[Facet]], Sequence[Reading]]
+
+#: what a facet is made of: each of these is undone, or stays, by itself
+_Cells = dict[tuple[str, ...], Any]
+
+
+class ChangedSince(PlacementError):
+    """Somebody changed a provider since a run did; ``remedy`` says what can be done about it."""
+
+    def __init__(
+        self,
+        name: str,
+        gone: Sequence[str],
+        come: Sequence[str],
+        remedy: str = "--force undoes what the run changed, and no more",
+    ) -> None:
+        self.name = name
+        self.gone = tuple(gone)
+        self.come = tuple(come)
+        what = f"{', '.join(gone) or 'nothing'} became {', '.join(come) or 'nothing'}"
+        super().__init__(f"{name} was changed since: {what}; {remedy}")
+
+    @classmethod
+    def seen(cls, name: str, expected: ProviderState, state: ProviderState) -> ChangedSince:
+        """Return the error for a provider whose state is not as expected."""
+        return cls(name, *describe_difference(expected, state))
+
+
+@dataclass(frozen=True, slots=True)
+class UndoStep:
+    """The edit of a step of an undo, used if somebody is faster: what he set is not written over.
+
+    ``step`` is as it was planned. Without ``force``, a provider of which anything is neither as it was then
+    nor as the step leaves it is refused; with it, only what nobody else has set since is undone.
+    """
+
+    title: str
+    step: Change
+    force: bool
+
+    @property
+    def facets(self) -> tuple[Facet, ...]:
+        """Return the facets of the step."""
+        return self.step.facets
+
+    def check(self, states: Sequence[ProviderState]) -> None:
+        """Accept any states: what was changed can be undone."""
+
+    def decide(self, state: ProviderState) -> Decision:
+        """Return the state without the change; raise ChangedSince if others changed it, unless ``force``."""
+        step = self.step
+        if not (self.force or is_half_written(step, state)):
+            self._refuse_strangers(state)
+        back, whole = undo_change(Change(step.subject, step.after, step.before), state)
+        if whole:
+            return Decision(back, FOUND_UNDONE if back == state else "")
+        return Decision(back, OTHERS_STAY)
+
+    def _refuse_strangers(self, state: ProviderState) -> None:
+        images = (self.step.before, self.step.after)
+        planned = {
+            facet: getattr(self.step.before, facet)
+            for facet in self.facets
+            if not any(holds(state, image, [facet]) for image in images)
+        }
+        if planned:
+            raise ChangedSince.seen(self.step.subject.name, replace(state, **planned), state)
+
+
+class UndoEdit(Recorded):
+    """The edit of the undo of a run, with ``force`` or without; each step has an edit of its own."""
+
+    def __init__(self, title: str, facets: tuple[Facet, ...], *, force: bool) -> None:
+        super().__init__(title, facets)
+        self.force = force
+
+    def edit_of(self, step: Change) -> Edit:
+        """Return the edit of a step."""
+        return UndoStep(self.title, step, self.force)
+
+
+def undo_change(change: Change, now: ProviderState) -> tuple[ProviderState, bool]:
+    """Return a state without a change, and whether nothing of the change was changed since."""
+    taken = {
+        facet: _undo_facet(change, facet, now) for facet in change.facets if getattr(now, facet) is not None
+    }
+    merged = {facet: value for facet, (value, _) in taken.items()}
+    return replace(now, **merged), all(whole for _, whole in taken.values())
+
+
+def _undo_facet(change: Change, facet: Facet, now: ProviderState) -> tuple[Any, bool]:
+    split, join = _FORMS[facet]
+    before, after, cells = split(*(getattr(state, facet) for state in (change.before, change.after, now)))
+    changed = {key for key in {*before, *after} if before.get(key) != after.get(key)}
+    ours = {key for key in changed if _is_same(cells.get(key), after.get(key))}
+    if facet == "allocations":
+        moved = _find_moved(change, now, changed - ours, gives=not ours.isdisjoint(before))
+        ours = {key for key in ours if key[0] not in moved}
+    whole = all(_is_same(cells.get(key), before.get(key)) for key in changed - ours)
+    for key in ours:
+        cells.pop(key, None)
+        cells |= {key: before[key]} if key in before else {}
+    return join(cells), whole
+
+
+def _find_moved(
+    change: Change, now: ProviderState, strange: set[tuple[str, ...]], *, gives: bool
+) -> set[str]:
+    """Return the holders whose allocations are not undone, as that would be a second claim for an instance.
+
+    A consumer that does not hold what a change left it with was moved on, or is gone. ``gives``: something
+    would be held again, which is too much for a consumer that holds things elsewhere by now. Of a provider
+    the holders are consumers, and each is judged by itself.
+    """
+    if not isinstance(change.subject, Consumer):
+        return {key[0] for key in strange}
+    left, held = change.after.allocations or {}, now.allocations or {}
+    moved = strange or (gives and held.keys() != left.keys())
+    return {*(change.before.allocations or {}), *left} if moved else set()
+
+
+def _is_same(one: Any, other: Any) -> bool:
+    if isinstance(one, Inventory) and isinstance(other, Inventory):
+        return is_same_inventory(one, other)
+    if isinstance(one, float) and isinstance(other, float):
+        return is_same_ratio(one, other)
+    return bool(one == other)
+
+
+def _split_inventories(
+    before: Inventories | None, after: Inventories | None, now: Inventories
+) -> list[_Cells]:
+    """Split a class that is added or removed into one cell, and one that stays into its fields."""
+    before, after = before or {}, after or {}
+    whole = {*before, *after, *now} - (before.keys() & after.keys())
+    return [_split_fields(state, whole) for state in (before, after, now)]
+
+
+def _split_fields(inventories: Inventories, whole: set[str]) -> _Cells:
+    return {
+        key: value
+        for name, inventory in inventories.items()
+        for key, value in (
+            {(name,): inventory}
+            if name in whole
+            else {(name, field): getattr(inventory, field) for field in INVENTORY_FIELDS}
+        ).items()
+    }
+
+
+def _join_inventories(cells: _Cells) -> dict[str, Inventory]:
+    joined = {key[0]: value for key, value in cells.items() if len(key) == 1}
+    for name in {key[0] for key in cells if len(key) > 1}:
+        joined[name] = Inventory(**{field: cells[name, field] for field in INVENTORY_FIELDS})
+    return joined
+
+
+Claims = Mapping[str, Mapping[str, int]]
+
+
+def _split_allocations(*states: Claims | None) -> list[_Cells]:
+    return [
+        {
+            (holder, name): amount
+            for holder, amounts in (state or {}).items()
+            for name, amount in amounts.items()
+        }
+        for state in states
+    ]
+
+
+def _join_allocations(cells: _Cells) -> Claims:
+    joined: dict[str, dict[str, int]] = {}
+    for (holder, name), amount in cells.items():
+        joined.setdefault(holder, {})[name] = amount
+    return joined
+
+
+def _split_names(*states: frozenset[str] | None) -> list[_Cells]:
+    return [{(name,): True for name in state or ()} for state in states]
+
+
+def _join_names(cells: _Cells) -> frozenset[str]:
+    return frozenset(name for (name,) in cells)
+
+
+def _split_owner(*states: frozenset[str] | None) -> list[_Cells]:
+    """Make one cell of an owner, as half of one and half of another is nobody."""
+    return [{("owner",): state} for state in states]
+
+
+def _join_owner(cells: _Cells) -> frozenset[str] | None:
+    owner: frozenset[str] | None = cells["owner",]
+    return owner
+
+
+_FORMS: Final[Mapping[Facet, tuple[Callable[..., list[_Cells]], Callable[[_Cells], Any]]]] = {
+    "inventories": (_split_inventories, _join_inventories),
+    "traits": (_split_names, _join_names),
+    "aggregates": (_split_names, _join_names),
+    "allocations": (_split_allocations, _join_allocations),
+    "owner": (_split_owner, _join_owner),
+}
+
+
+class OtherKind(PlacementError):
+    """A run is of a kind that is done and undone otherwise."""
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        super().__init__(
+            f"Run {run.header.id} is a {run.header.kind}; go on with it, or undo it, with: "
+            "openstack resource provider batch run"
+        )
+
+
+def plan_undo(run: Run, read: ReadStates, *, force: bool = False) -> Plan:
+    """Plan the undo of a run; refuse a provider that somebody changed since unless ``force``."""
+    if run.header.kind == KIND:
+        raise OtherKind(run)
+    # a failure may have been written too, and whoever died could not say
+    intents = list(run.intents.values()) if run.is_planned else []
+    changes = [change for change in intents if run.may_be_written(change)]
+    steps = [
+        Change(change.subject, ProviderState(), ProviderState(), NOT_DONE)
+        for change in intents
+        if not run.may_be_written(change)
+    ]
+    unreadable, refused = {}, {}
+    for change, reading in zip(changes, read_now(changes, read), strict=True):
+        if reading.state is None:
+            unreadable[change.uuid] = reading.error or PlacementError("it could not be read")
+            steps.append(Change(change.subject, change.after, change.before, "could not be read"))
+            continue
+        step, refusal = _undo_step(change, reading.subject, reading.state, force=force)
+        steps.append(step)
+        if refusal:
+            refused[step.uuid] = refusal
+    edit = UndoEdit(f"undo of {run.header.id} ({run.header.edit.title})", _facets(changes), force=force)
+    return Plan(edit, tuple(steps), unreadable, refused, edits_of(edit, tuple(steps)))
+
+
+def _undo_step(
+    change: Change, subject: Subject, state: ProviderState, *, force: bool
+) -> tuple[Change, PlacementError | None]:
+    if holds(state, change.before, change.facets):
+        return Change(subject, state, state, FOUND_UNDONE), None
+    if holds(state, change.after, change.facets) or is_half_written(change, state):
+        values = {facet: getattr(change.before, facet) for facet in change.facets}
+        return Change(subject, state, replace(state, **values)), None
+    if force:
+        back, _ = undo_change(change, state)
+        return Change(subject, state, back, OTHERS_STAY), None
+    left = {facet: getattr(change.after, facet) for facet in change.facets}
+    refusal = ChangedSince.seen(subject.name, replace(state, **left), state)
+    return Change(subject, change.after, change.before, "changed since"), refusal
+
+
+def _facets(changes: Sequence[Change]) -> tuple[Facet, ...]:
+    return tuple(dict.fromkeys(facet for change in changes for facet in change.facets))
+
+
+def read_now(changes: Sequence[Change], read: ReadStates, more: Sequence[Facet] = ()) -> Sequence[Reading]:
+    """Read the subjects of changes: the facets that any of them changes, and ``more``."""
+    facets = tuple(dict.fromkeys((*_facets(changes), *more)))
+    return read([change.subject for change in changes], facets)
+
+
+@dataclass(frozen=True, slots=True)
+class ReshapeUndo:
+    """The undo of a reshape: inventories by provider, of the classes that were moved, and the transfers.
+
+    :ivar before: what the providers had before the reshape, and ``after`` what they were given
+    :ivar transfers: what was moved; what a consumer has given up since stays given up
+    """
+
+    before: Mapping[str, Inventories]
+    after: Mapping[str, Inventories]
+    transfers: tuple[Transfer, ...]
+
+    @property
+    def providers(self) -> tuple[str, ...]:
+        """Return the providers concerned."""
+        return tuple(self.after)
+
+    @property
+    def classes(self) -> dict[str, frozenset[str]]:
+        """Return by provider the classes of which allocations may have to move."""
+        # where as much came as went no inventory changed, and allocations moved all the same
+        return {
+            uuid: frozenset(held) | {one.resource_class for one in self.transfers if one.target == uuid}
+            for uuid, held in self.after.items()
+        }
+
+    def reverse(self) -> ReshapeUndo:
+        """Return what makes the reshape again."""
+        return ReshapeUndo(
+            self.after,
+            self.before,
+            tuple(
+                Transfer(one.consumer, one.target, one.source, one.resource_class, one.amount)
+                for one in self.transfers
+            ),
+        )
+
+    def is_done(self, world: World) -> bool:
+        """Return whether the inventories are as the undo leaves them, which tells that it was carried out."""
+        return all(
+            _is_same(world.inventories[uuid].get(name), wanted.get(name))
+            for uuid, wanted in self.before.items()
+            for name in {*wanted, *self.after[uuid]}
+        )
+
+    def plan(self, world: World) -> ReshapePlan:
+        """Plan the undo on what is there now; raise ReshapeRefused if it is not possible any more."""
+        inventories: dict[str, dict[str, Inventory]] = {}
+        for uuid, given in self.after.items():
+            now = dict(world.inventories[uuid])
+            for name in given.keys() | self.before[uuid].keys():
+                if now.get(name) != given.get(name):
+                    raise ReshapeRefused(
+                        f"The inventory of {name} on {world.name(uuid)} was changed since; this reshape can "
+                        "neither be undone nor gone on with"
+                    )
+                now.pop(name, None)
+            inventories[uuid] = now | dict(self.before[uuid])
+        back = tuple(
+            Transfer(one.consumer, one.target, one.source, one.resource_class, one.amount)
+            for one in self.transfers
+            if world.holdings[one.target].get(one.consumer, {}).get(one.resource_class, 0) >= one.amount
+        )
+        plan = ReshapePlan(world, (), inventories, back)
+        _check_room(plan)
+        return plan
+
+
+def undo_of(changes: Iterable[Change]) -> ReshapeUndo:
+    """Return what undoes the changes of a reshape."""
+    before: dict[str, Inventories] = {}
+    after: dict[str, Inventories] = {}
+    transfers: list[Transfer] = []
+    for change in changes:
+        if isinstance(change.subject, Provider):
+            old, new = change.before.inventories or {}, change.after.inventories or {}
+            moved = {name for name in {*old, *new} if old.get(name) != new.get(name)}
+            before[change.uuid] = {name: old[name] for name in old if name in moved}
+            after[change.uuid] = {name: new[name] for name in new if name in moved}
+        else:
+            transfers += _find_transfers(
+                change.uuid, change.before.allocations or {}, change.after.allocations or {}
+            )
+    return ReshapeUndo(before, after, tuple(transfers))
+
+
+def _find_transfers(consumer: str, before: Allocations, after: Allocations) -> Iterator[Transfer]:
+    """Yield what a consumer gave up at one provider and got at another; any pairing of these will do."""
+    providers = list({**before, **after})
+    for name in sorted({name for held in (*before.values(), *after.values()) for name in held}):
+        more = {
+            uuid: after.get(uuid, {}).get(name, 0) - before.get(uuid, {}).get(name, 0) for uuid in providers
+        }
+        for source in providers:
+            for target in providers:
+                amount = min(-more[source], more[target])
+                if amount > 0:
+                    yield Transfer(consumer, source, target, name, amount)
+                    more[source] += amount
+                    more[target] -= amount
+
+
+def _check_room(plan: ReshapePlan) -> None:
+    for uuid, inventories in plan.inventories.items():
+        for name in {name for held in plan.world.holdings[uuid].values() for name in held}:
+            capacity = inventories[name].capacity if name in inventories else 0
+            over = plan.used(uuid, name) - capacity
+            if over > 0:
+                raise ReshapeRefused(
+                    f"{over} of {name} are allocated from {plan.world.name(uuid)} since, for which there was "
+                    "no room before; move or delete those allocations first"
+                )
