@@ -95,6 +95,8 @@ ARROWS = {
 #: what is imported only by those named here, although an arrow would allow others to
 RESERVED = {
     "client": (),
+    "batch.run": (),
+    "batch.saved": (),
     "api.transport": ("api.operations", "api.client"),
     "api.operations": ("api.client",),
     "api.piecewise": ("api.client",),

@@ -1,0 +1,6 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The name by which programs import these; the package itself uses `osc_placement.batch.journal.saved`."""
+
+from osc_placement.batch.journal.saved import BadPlanFile, Move, SavedPlan, find_moves, load_plan, save_plan
+
+__all__ = ["BadPlanFile", "Move", "SavedPlan", "find_moves", "load_plan", "save_plan"]
