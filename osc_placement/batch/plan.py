@@ -39,7 +39,7 @@ class ProviderState:
 
     Of a consumer it is ``allocations``, amounts by class, by the UUID of the provider; and ``owner``, made by
     `describe_owner`. Of a provider, ``allocations`` has amounts by class, by the UUID of the consumer, and
-    ``owner`` whose those consumers are that hold nothing yet (see holdings.py).
+    ``owner`` whose those consumers are that hold nothing yet (see `batch.writers.reshape`).
     """
 
     inventories: Mapping[str, Inventory] | None = None

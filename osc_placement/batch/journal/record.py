@@ -6,11 +6,11 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, fields
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 from osc_placement.api.consumer import Consumer
 from osc_placement.batch.inventory import InventoryDeletion, InventoryEdit, RatioEdit
-from osc_placement.batch.membership import AggregateEdit, TraitEdit
+from osc_placement.batch.membership import AggregateEdit, TraitEdit, Verb
 from osc_placement.batch.plan import (
     ALL_FACETS,
     Change,
@@ -27,7 +27,6 @@ from osc_placement.model import INVENTORY_FIELDS, Inventory, Provider
 Document = dict[str, Any]
 _SELECTION_TYPES: Final = {"in_tree": str, "name": str, "root_only": bool, "everything": bool}
 _NAME_CONDITIONS: Final = ("aggregates", "required", "forbidden", "providers")
-_VERBS: Final = ("add", "remove", "set")
 #: characters of a bad value that are shown
 _LONGEST: Final = 60
 _INVENTORY_TYPES: Final = {
@@ -191,7 +190,7 @@ def _check_edit(document: Document) -> None:
     """Raise ValueError unless a document is what `edit_to_json` writes."""
     check_types(document, {"kind": str, "title": str})
     check_types(document, {"replace": bool, "force": bool, "verb": str, "fields": dict}, optional=True)
-    if document.get("verb", "add") not in _VERBS:
+    if document.get("verb", "add") not in get_args(Verb):
         raise ValueError(f"verb is {_show(document['verb'])}")
     for name in ("classes", "aggregates", "names", "facets"):
         if name in document:

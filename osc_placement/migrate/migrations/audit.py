@@ -127,8 +127,9 @@ class Audit:
         if not number or whole <= most:
             return []
         text = (
-            f"{whole} of {total} consumers would lose something, and {most} may; if that is right, "
-            f"add --max-removals {number} to this command, and if not, check "
+            f"{whole} of {total} consumers would lose allocations, and no more than {most} may without an "
+            f"option; run this without --delete to see which; if all of them are orphans, add --max-removals "
+            f"{number} to this command, and if not, check "
             "[api_database]/connection, nova-manage cell_v2 list_cells and the endpoint of placement"
         )
         return [Problem(Reason.TOO_MANY, NAME, text)]

@@ -170,7 +170,10 @@ def test_large_removal_needs_its_number(client, claims, many_orphans, migrate, m
     document, status = migrate_json("audit")
     assert ({row["uuid"] for row in document["rows"]}, status) == (set(many_orphans), 3)
     (finding,) = document["findings"]
-    assert "8 of 26 consumers would lose something, and 5 may" in finding["text"]
+    assert (
+        "8 of 26 consumers would lose allocations, and no more than 5 may without an option"
+        in finding["text"]
+    )
     for options in ((), ("--max-removals", "7")):
         done = migrate("audit", "--delete", *options)
         assert (done.returncode, done.stdout) == (1, "")

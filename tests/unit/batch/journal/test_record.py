@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+"""osc_placement.batch.journal.record: edits as JSON and back."""
+
+import inspect
+from typing import get_args
+
+import pytest
+
+from osc_placement.batch import inventory, membership
+from osc_placement.batch.journal.record import edit_from_json, edit_to_json
+
+EDITS = (
+    inventory.RatioEdit({"VCPU": 4.0}),
+    inventory.InventoryEdit({"VCPU": {"total": 8}}, replace_all=False),
+    inventory.InventoryDeletion(("VCPU",)),
+    *(membership.TraitEdit(verb, frozenset(("CUSTOM_A",))) for verb in get_args(membership.Verb)),
+    *(membership.AggregateEdit(verb, frozenset(("a",))) for verb in get_args(membership.Verb)),
+)
+
+
+@pytest.mark.parametrize("edit", EDITS, ids=lambda edit: edit.title)
+def test_every_edit_is_read_back_as_itself(edit):
+    """A run whose edit is not could not be planned again."""
+    assert edit_from_json(edit_to_json(edit)) == edit
+
+
+def test_edits_of_all_modules_are_among_those_above():
+    """A class with a decision is an edit."""
+    classes = {
+        kind
+        for module in (inventory, membership)
+        for _, kind in inspect.getmembers(module, inspect.isclass)
+        if kind.__module__ == module.__name__ and hasattr(kind, "decide")
+    }
+    assert classes == {type(edit) for edit in EDITS}
