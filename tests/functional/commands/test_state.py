@@ -430,6 +430,6 @@ def test_ctrl_c_skips_what_has_not_begun(openstack, empty, write):
 def test_help_tells_the_exit_statuses(openstack):
     """Every status that apply can end with is told."""
     words = " ".join(openstack.run("resource", "provider", "apply", "--help").out.split())
-    assert "Exit status: 0 everything is as the file says" in words
+    assert "Exit status: 0 the server matches the file" in words
     for status in ("1 nothing was changed", "2 the command line", "3 something failed", "130 interrupted"):
         assert status in words
