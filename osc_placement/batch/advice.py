@@ -46,7 +46,7 @@ class Overcommitted(PlacementError):
 
 
 def is_shrinking(change: Change) -> bool:
-    """Whether a change leaves less of some class than there was."""
+    """Return whether a change leaves less of some class than there was."""
     return any(True for _ in _shrunk(change))
 
 

@@ -215,7 +215,7 @@ class _Run:
         return [(reading.subject, reading.state) for reading in readings]
 
     def _is_written(self, wanted: Sequence[Change], part: Sequence[Change], error: Exception) -> bool:
-        """Whether it was done, as a transaction is done whole; NotKnown if nobody can tell."""
+        """Return whether the transaction was committed; raise NotKnown if that cannot be read back."""
         change = wanted[0]
         try:
             subject, state = self._read([change])[0]
@@ -303,7 +303,7 @@ def _is_worth_another(error: Exception) -> bool:
 
 
 def _summarize(stuck: Sequence[Exception], unknown: int, reason: Exception) -> str:
-    """How it was given up, in a line: why each is stuck, what else is known, and what is not."""
+    """Return in one line why the run was aborted, what was not put back, and what is not known."""
     if not (stuck or unknown):
         return str(OutcomeUnknown(reason)) if is_outcome_unknown(reason) else f"nothing was changed: {reason}"
     told = [f"{count_providers(len(stuck))} changed and not put back: {stuck[-1]}"] if stuck else []

@@ -13,7 +13,7 @@ from osc_placement.model import INVENTORY_FIELDS, Inventory
 
 
 def describe_difference(before: ProviderState, after: ProviderState) -> tuple[list[str], list[str]]:
-    """What is only in ``before`` and what is only in ``after``.
+    """Return what is only in ``before`` and what is only in ``after``.
 
     A trait or aggregate by its name; of an inventory the fields that change (``VCPU:allocation_ratio=4.0``),
     and its total alone where the class comes or goes; an allocation with the UUID of its provider.
@@ -56,7 +56,7 @@ def _amounts(allocations: Mapping[str, Mapping[str, int]] | None) -> set[str]:
 
 
 def holds(now: ProviderState, wanted: ProviderState, facets: Iterable[Facet]) -> bool:
-    """Whether a state that was read is the one wanted, as far as every database keeps it."""
+    """Return whether a state that was read is the one wanted, as far as every database keeps it."""
     return all(_is_same(facet, getattr(now, facet), getattr(wanted, facet)) for facet in facets)
 
 
@@ -69,7 +69,7 @@ def _is_same(facet: Facet, now: Any, wanted: Any) -> bool:
 
 
 def is_same_inventory(one: Inventory, other: Inventory) -> bool:
-    """Whether two inventories are equal to every database."""
+    """Return whether two inventories are equal to every database."""
     return (
         is_same_ratio(one.allocation_ratio, other.allocation_ratio)
         and replace(one, allocation_ratio=other.allocation_ratio) == other

@@ -88,7 +88,7 @@ class Gate:
 
     @property
     def stopped(self) -> bool:
-        """Whether nothing more may pass."""
+        """Return whether no further change may start."""
         return self.stop.is_set() or self._closed.is_set()
 
     def halt(self, reason: str) -> None:

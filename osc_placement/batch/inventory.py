@@ -136,7 +136,7 @@ class InventoryDeletion:
         return ("inventories",)
 
     def check(self, states: Sequence[ProviderState]) -> None:
-        """What is not there is deleted already."""
+        """Do nothing: an inventory that does not exist counts as deleted."""
 
     def decide(self, state: ProviderState) -> Decision:
         """Say which inventories the provider shall have."""
@@ -157,5 +157,5 @@ def _require_classes(names: Iterable[str], states: Sequence[ProviderState], so: 
 
 
 def is_same_ratio(one: float, other: float) -> bool:
-    """Whether two ratios are equal as far as every database keeps them."""
+    """Return whether two ratios are equal as far as every database keeps them."""
     return math.isclose(one, other, rel_tol=_RATIO_PRECISION)

@@ -91,7 +91,7 @@ class Edit(Protocol):
 
     @property
     def facets(self) -> tuple[Facet, ...]:
-        """What must be read of a provider to decide."""
+        """Return the facets that must be read of a provider to decide."""
 
     def check(self, states: Sequence[ProviderState]) -> None:
         """Raise PlacementError if the edit makes no sense for these providers taken together."""
@@ -115,14 +115,14 @@ class Change:
 
     @property
     def facets(self) -> tuple[Facet, ...]:
-        """What has to be written; empty if there is nothing to do."""
+        """Return the facets that have to be written; none if there is nothing to do."""
         return tuple(
             facet for facet in ALL_FACETS if getattr(self.before, facet) != getattr(self.after, facet)
         )
 
     @property
     def uuid(self) -> str:
-        """Of the provider or consumer."""
+        """Return the UUID of the provider or consumer."""
         return self.subject.uuid
 
 
@@ -154,18 +154,18 @@ class Plan:
         return {**self.unreadable, **self.refused}
 
     def edit_of(self, step: Change) -> Edit:
-        """What plans a step again when somebody else was faster."""
+        """Return the edit that plans a step again after a conflict."""
         return self.edits.get(step.uuid, self.edit)
 
     def end_untried(self, step: Change) -> Outcome:
-        """How a step ends that is hopeless, or finds nothing to do."""
+        """Return the outcome of a step that cannot be carried out, or has nothing to change."""
         error = self.hopeless.get(step.uuid)
         if error is None:
             return Outcome(step, Result.UNCHANGED)
         return Outcome(step, Result.FAILED, error=error, untouched=not self.goes_on)
 
     def replaces_intent(self, again: Change) -> bool:
-        """Whether a change that was planned again is to be kept in place of the one planned.
+        """Return whether a change that was planned again replaces the one planned.
 
         Not where a run goes on and nothing is left to do: a request that it sent before it died may have
         been carried out since, and the intent kept then has what undo needs.
@@ -248,22 +248,22 @@ class Report:
 
     @property
     def is_untouched(self) -> bool:
-        """Whether nothing was written, so that there is nothing to undo."""
+        """Return whether nothing was written, so that there is nothing to undo."""
         return all(outcome.untouched or outcome.result is Result.UNCHANGED for outcome in self.outcomes)
 
     @property
     def counts(self) -> Counter[Result]:
-        """How many providers ended how."""
+        """Return the number of providers by result."""
         return Counter(outcome.result for outcome in self.outcomes)
 
     @property
     def is_failed(self) -> bool:
-        """Whether a change failed, or the run stopped itself, as when its journal cannot be written."""
+        """Return whether a change failed or the run stopped itself, as when it cannot write its journal."""
         return bool(self.counts[Result.FAILED] or self.halted)
 
     @property
     def exit_status(self) -> int:
-        """What a process should end with that did this and nothing else."""
+        """Return the exit status of a process that did this and nothing else."""
         if self.interrupted:
             return EXIT_INTERRUPTED
         return EXIT_PARTIAL if self.is_failed else EXIT_DONE

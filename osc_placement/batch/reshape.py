@@ -65,11 +65,11 @@ class World:
     consumers: Mapping[str, Consumer]
 
     def name(self, uuid: str) -> str:
-        """What a person calls a provider."""
+        """Return the name of a provider."""
         return self.providers[uuid].name if uuid in self.providers else uuid
 
     def used(self, uuid: str, resource_class: str) -> int:
-        """How much of a class is allocated from a provider."""
+        """Return how much of a class is allocated from a provider."""
         return sum(amounts.get(resource_class, 0) for amounts in self.holdings[uuid].values())
 
 
@@ -83,7 +83,7 @@ class ReshapePlan:
     transfers: Sequence[Transfer]
 
     def amounts_of(self, consumer: str) -> dict[str, dict[str, int]]:
-        """What a consumer that moves has afterwards, by provider and class."""
+        """Return the amounts that a consumer that moves holds afterwards, by provider and class."""
         amounts = {uuid: dict(held) for uuid, held in self.world.consumers[consumer].allocations.items()}
         for transfer in self.transfers:
             if transfer.consumer == consumer:
@@ -91,7 +91,7 @@ class ReshapePlan:
         return {uuid: held for uuid, held in amounts.items() if held}
 
     def used(self, uuid: str, resource_class: str) -> int:
-        """How much of a class is allocated from a provider afterwards."""
+        """Return how much of a class is allocated from a provider afterwards."""
         come = sum(_amounts(self.transfers, target=uuid, resource_class=resource_class))
         gone = sum(_amounts(self.transfers, source=uuid, resource_class=resource_class))
         return self.world.used(uuid, resource_class) + come - gone
@@ -162,7 +162,7 @@ def plan_reshape(world: World, moves: Sequence[Move], pins: Mapping[str, str] | 
 
 
 def move_inventories(world: World, moves: Iterable[Move]) -> dict[str, dict[str, Inventory]]:
-    """What the providers concerned have after the moves, made one after the other."""
+    """Return the inventories of the providers concerned after the moves, made one after the other."""
     after: dict[str, dict[str, Inventory]] = {}
     for move in moves:
         source = after.setdefault(move.source, dict(world.inventories[move.source]))
@@ -185,7 +185,7 @@ def move_inventories(world: World, moves: Iterable[Move]) -> dict[str, dict[str,
 
 
 def _split(given: Inventory, had: Inventory | None, amount: int) -> tuple[Inventory | None, Inventory]:
-    """What is left of an inventory, and what the target has with the amount that was taken from it."""
+    """Return what is left of an inventory, and that of the target with the amount taken from it."""
     total = given.total - amount
     reserved = min(given.reserved, total)
     left = replace(given, total=total, reserved=reserved, max_unit=_scale(given, total)) if total else None
@@ -274,7 +274,7 @@ class _Distribution:
             )
 
     def _held(self, source: str, resource_class: str) -> Sequence[tuple[str, int]]:
-        """Who holds how much, the largest first."""
+        """Return the consumers and the amounts they hold, the largest first."""
         held = [
             (consumer, amounts[resource_class])
             for consumer, amounts in self._world.holdings[source].items()

@@ -33,7 +33,7 @@ def describe_moves(plan: ReshapePlan) -> str:
 
 
 def changes_of(plan: ReshapePlan) -> tuple[Change, ...]:
-    """What becomes of each provider, and then of each consumer that moves."""
+    """Return the change of each provider, and then of each consumer that moves."""
     world = plan.world
     providers = (
         Change(

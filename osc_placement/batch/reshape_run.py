@@ -58,7 +58,7 @@ class _Inconsistent(PlacementError):
 
 
 def _is_consistent(world: World, classes: Mapping[str, frozenset[str]]) -> bool:
-    """Whether consumers, which are read after the providers, have what these say that they have."""
+    """Return whether consumers, which are read after the providers, hold what these say they hold."""
     return all(
         consumer.allocations.get(provider, {}) == world.holdings[provider].get(uuid, {})
         for uuid, consumer in world.consumers.items()

@@ -34,7 +34,7 @@ def _relax(inventory: Inventory, used: int) -> Inventory:
 
 
 def is_written(change: Change, facet: Facet, now: ProviderState) -> bool:
-    """Whether a facet of a provider is as a change writes it, be it with the room that it makes first."""
+    """Return whether a facet is as a change writes it, or as its first of two writes leaves it."""
     found, wanted = getattr(now, facet), getattr(change.after, facet)
     if facet == "inventories" and change.after.allocations is not None and isinstance(found, Mapping):
         return found in (wanted, make_room(change.after))
@@ -42,7 +42,7 @@ def is_written(change: Change, facet: Facet, now: ProviderState) -> bool:
 
 
 def is_half_written(change: Change, now: ProviderState) -> bool:
-    """Whether the first of the two writes was done and the second was not: what is reserved is missing."""
+    """Return whether only the first of two writes was done: what is reserved is missing."""
     return (
         "allocations" in change.facets
         and not isinstance(change.subject, Consumer)
@@ -52,7 +52,7 @@ def is_half_written(change: Change, now: ProviderState) -> bool:
 
 
 def is_overtaken(change: Change, now: ProviderState) -> bool:
-    """Whether what consumers hold, or whose it is, is neither as it was planned on nor as it was planned.
+    """Return whether allocations or owners are neither as before the change nor as after it.
 
     A new plan would join what was right for a state that is gone with what somebody knew better since: it
     might give an instance its claim twice, or take away the one it has now.

@@ -66,7 +66,7 @@ class Selection:
 
     @property
     def filters(self) -> dict[str, Any]:
-        """What the server judges, as arguments of ``client.list_providers``."""
+        """Return the conditions that the server judges, as arguments of ``client.list_providers``."""
         filters = {
             "member_of": syntax.format_member_of((), self.aggregates),
             "in_tree": self.in_tree,
@@ -77,7 +77,7 @@ class Selection:
 
     @property
     def can_be_left(self) -> bool:
-        """Whether a provider that is selected may stop being so: a UUID stays what it is."""
+        """Return whether a selected provider may leave the selection; one selected by UUID cannot."""
         others = replace(self, providers=None, everything=True)
         return bool(others._phrases() or self._named[1])
 
