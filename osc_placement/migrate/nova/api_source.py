@@ -270,7 +270,7 @@ class ApiSource:
 
     def _read_migrations(self) -> list[MigrationRecord]:
         found = self._api.iterate("/os-migrations", "migrations", name="uuid")
-        migrations = list(map(_read_migration, found))
+        migrations = list(map(MigrationRecord.from_fields, found))
         self._confirm()
         return migrations
 
@@ -290,15 +290,3 @@ class ApiSource:
 def _describe_silence(hosts: Mapping[str, bool]) -> str:
     silent = sorted(host for host, is_silent in hosts.items() if is_silent)
     return f"the cell of {', '.join(silent)} does not answer" if silent else ""
-
-
-def _read_migration(document: Document) -> MigrationRecord:
-    return MigrationRecord(
-        uuid=document.get("uuid"),
-        instance_uuid=document["instance_uuid"],
-        status=document["status"] or "",
-        source_host=document["source_compute"],
-        source_node=document["source_node"],
-        dest_host=document["dest_compute"],
-        dest_node=document["dest_node"],
-    )

@@ -233,14 +233,15 @@ class DatabaseSource:
         database, table = self._migrations(cell)
         live = sa.or_(table.c.status.is_(None), table.c.status.not_in(sorted(ENDED_MIGRATIONS)))
         statement = sa.select(table).where(table.c.deleted == 0, live)
-        return [_migration(row) for rows in database.pages(statement, table.c.id) for row in rows]
+        pages = database.pages(statement, table.c.id)
+        return [MigrationRecord.from_fields(row) for rows in pages for row in rows]
 
     def find_migrations(self, cell: Cell, uuids: Collection[str]) -> list[MigrationRecord]:
         """Return those of a cell's migrations that have one of these UUIDs; none before Queens."""
         database, table = self._migrations(cell)
         chunks = _split(uuids) if "uuid" in table.c else ()
         found = (database.fetch(sa.select(table).where(table.c.uuid.in_(chunk))) for chunk in chunks)
-        return [_migration(row) for rows in found for row in rows]
+        return [MigrationRecord.from_fields(row) for rows in found for row in rows]
 
     def _migrations(self, cell: Cell) -> tuple[NovaDatabase, sa.TableClause]:
         database = self._cell(cell)
@@ -367,15 +368,3 @@ def _read_flavor(text: str | None) -> tuple[Flavor | None, str]:
         return parse_flavor(text), ""
     except BadFlavor as error:
         return None, str(error)
-
-
-def _migration(row: RowMapping) -> MigrationRecord:
-    return MigrationRecord(
-        uuid=row.get("uuid"),
-        instance_uuid=row["instance_uuid"],
-        status=row["status"] or "",
-        source_host=row["source_compute"],
-        source_node=row["source_node"],
-        dest_host=row["dest_compute"],
-        dest_node=row["dest_node"],
-    )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from osc_placement.flavor import Flavor
 
@@ -140,6 +140,19 @@ class MigrationRecord:
     dest_node: str | None = None
     #: the UUID of its cell
     cell: str = ""
+
+    @classmethod
+    def from_fields(cls, fields: Mapping[Any, Any]) -> MigrationRecord:
+        """Make one of a row of the database or a document of the API, which have the same names."""
+        return cls(
+            uuid=fields.get("uuid"),
+            instance_uuid=fields["instance_uuid"],
+            status=fields["status"] or "",
+            source_host=fields["source_compute"],
+            source_node=fields["source_node"],
+            dest_host=fields["dest_compute"],
+            dest_node=fields["dest_node"],
+        )
 
     @property
     def is_evacuated(self) -> bool:
