@@ -7,7 +7,7 @@ import zlib
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 import sqlalchemy as sa
 from sqlalchemy.ext.compiler import compiles
@@ -180,6 +180,15 @@ def new_values(
 ) -> dict[str, sa.ColumnElement[Any]]:
     """Return the value that an upsert sets each column to; ``new`` are the columns of the row to insert."""
     return {name: table.c[name] + new[name] for name in added} | {name: new[name] for name in replaced}
+
+
+def update_on_conflict(
+    statement: Any, table: sa.Table, added: tuple[str, ...], replaced: tuple[str, ...]
+) -> sa.Insert:
+    """Return an upsert made of an INSERT of SQLite or PostgreSQL, which have the same clause for it."""
+    key = [column.name for column in table.primary_key]
+    values = new_values(table, statement.excluded, added, replaced)
+    return cast("sa.Insert", statement.on_conflict_do_update(index_elements=key, set_=values))
 
 
 class packed(FunctionElement[str]):  # noqa: N801  # it is written where functions are

@@ -19,9 +19,9 @@ from osc_placement.server.db.dialects.base import (
     Dialect,
     EngineOptions,
     Purpose,
-    new_values,
     packed,
     to_text,
+    update_on_conflict,
 )
 from osc_placement.server.db.driver_errors import is_busy, is_read_only
 
@@ -96,10 +96,7 @@ class SQLite(Dialect):
         # PERF: importing a dialect of SQLAlchemy takes a hundredth of a second of every start
         from sqlalchemy.dialects.sqlite import insert
 
-        statement = insert(table)
-        key = [column.name for column in table.primary_key]
-        values = new_values(table, statement.excluded, added, replaced)
-        return statement.on_conflict_do_update(index_elements=key, set_=values)
+        return update_on_conflict(insert(table), table, added, replaced)
 
     def has_change_markers(self, connection: Connection) -> bool:
         return True
