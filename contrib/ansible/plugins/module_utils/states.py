@@ -1,0 +1,209 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A state as parameters or a file give it: compare it with the server's, show the difference, apply it."""
+
+from __future__ import annotations
+
+import pathlib
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+from ansible_collections.osc_placement.placement.plugins.module_utils.selection import describe_state
+from ansible_collections.osc_placement.placement.plugins.module_utils.session import (
+    Cloud,
+    Failed,
+    explain,
+    explain_unknown,
+    importing,
+    tell_failures,
+)
+
+with importing():
+    import yaml
+
+    from osc_placement import microversion
+    from osc_placement.batch import service
+    from osc_placement.batch.plan import APPLY, Plan, ProviderState
+    from osc_placement.batch.select import judge_capacity
+    from osc_placement.state.description import describe_leftover, describe_plan
+    from osc_placement.state.document import Document
+    from osc_placement.state.plan import ApplyPlan, Leftover, ProviderEdit, plan_apply, plan_run
+    from osc_placement.state.read import read_current
+    from osc_placement.state.results import list_results
+    from osc_placement.state.selection import NoTreeSelected, Selection
+
+#: how many things that would be deleted a message names
+_TOLD: Final = 10
+
+
+def compare(
+    cloud: Cloud, document: Document, *, prune: bool = False, selection: Selection | None = None
+) -> ApplyPlan:
+    """Return what has to be changed for the server to have the state of a document; write nothing."""
+    cloud.client.require(microversion.NESTED_PROVIDERS, "state")
+    part, current = read_current(cloud.client, document, prune=prune, selection=selection)
+    if selection and not (part.providers or current.leftover.providers):
+        raise NoTreeSelected(selection, "of the state or the server" if prune else "of the state")
+    for kind, listed, known in (
+        ("trait", part.traits, current.traits),
+        ("resource class", part.resource_classes, current.resource_classes),
+    ):
+        facet = "traits" if kind == "trait" else "inventories"
+        wanted = {name for entry in part.providers for name in getattr(entry.state, facet) or ()}
+        unknown = wanted - known - set(listed)
+        if unknown:
+            raise Failed(explain_unknown(kind, unknown, known))
+    return plan_apply(part, current)
+
+
+def plan_deletion(record: Any) -> ApplyPlan:
+    """Return the plan that deletes a provider, with all that an undo needs to create it again."""
+    provider = record.provider
+    state = ProviderState(record.inventories, record.traits, record.aggregates)
+    leftover = Leftover(providers=(provider,), states={provider.uuid: state})
+    return ApplyPlan((), (), (), (), {}, {}, leftover=leftover)
+
+
+def refuse_overcommit(cloud: Cloud, plan: ApplyPlan) -> None:
+    """Raise Failed if a provider would have less of something than is allocated from it."""
+    steps = [step for level in plan.levels for step in level if step.existing is not None]
+    if not steps:
+        return
+    changes = tuple(step.change for step in steps)
+    judged = judge_capacity(cloud.client, Plan(ProviderEdit(steps[0].entry), changes))
+    refused = [explain(error) for error in {**judged.unreadable, **judged.refused}.values()]
+    if refused:
+        more = f"; and {len(refused) - _TOLD} more" if len(refused) > _TOLD else ""
+        raise Failed(f"Nothing was changed: {'; '.join(refused[:_TOLD])}{more}")
+
+
+def describe(plan: ApplyPlan) -> list[str]:
+    """Return a line for each change, as ``openstack resource provider apply --dry-run`` shows it."""
+    return list(describe_plan(plan))
+
+
+def describe_deletions(plan: ApplyPlan) -> list[str]:
+    """Return a line for each thing that is deleted because the document does not name it."""
+    return [line.removeprefix("- ") for line in describe_leftover(plan.leftover)]
+
+
+def make_diff(plan: ApplyPlan) -> dict[str, str]:
+    """Return the difference as ``--diff`` shows it: YAML of what changes, before and after."""
+    before: dict[str, Any] = {}
+    after: dict[str, Any] = {}
+    for section, names in (("resource_classes", plan.resource_classes), ("traits", plan.traits)):
+        if names:
+            before[section], after[section] = [], list(names)
+    steps = [step for level in plan.levels for step in level]
+    names_by_uuid = {uuid: name for name, uuid in plan.uuids.items()}
+    if steps:
+        before["providers"] = {
+            step.entry.name: _describe_existing(step, names_by_uuid) for step in steps if step.existing
+        }
+        after["providers"] = {step.entry.name: _describe_wanted(step, names_by_uuid) for step in steps}
+    if plan.consumers:
+        before["allocations"] = {
+            step.entry.uuid: _describe_consumer(
+                step.existing.project_id,
+                step.existing.user_id,
+                {names_by_uuid.get(uuid, uuid): amounts for uuid, amounts in holdings.items()},
+            )
+            for step in plan.consumers
+            if (holdings := step.existing.allocations)
+        }
+        after["allocations"] = {
+            step.entry.uuid: _describe_consumer(step.entry.project, step.entry.user, step.entry.resources)
+            for step in plan.consumers
+        }
+    deletions = describe_deletions(plan)
+    if deletions:
+        before["deleted"] = deletions
+    return {"before": format_yaml(before), "after": format_yaml(after)}
+
+
+def _describe_existing(step: Any, names: Mapping[str, str]) -> dict[str, Any]:
+    existing = step.existing
+    described = {"name": existing.name, "uuid": existing.uuid}
+    if step.is_moved:
+        described["parent"] = names.get(existing.parent_provider_uuid, existing.parent_provider_uuid)
+    return {**described, **describe_state(step.change.before)}
+
+
+def _describe_wanted(step: Any, names: Mapping[str, str]) -> dict[str, Any]:
+    entry = step.entry
+    described = {"name": entry.name}
+    if step.existing or entry.uuid:
+        described["uuid"] = step.existing.uuid if step.existing else entry.uuid
+    if step.is_moved or (step.existing is None and isinstance(entry.parent, str)):
+        described["parent"] = entry.parent
+    return {**described, **describe_state(step.change.after)}
+
+
+def _describe_consumer(project: Any, user: Any, resources: Mapping[str, Any]) -> dict[str, Any]:
+    amounts = {name: dict(sorted(held.items())) for name, held in sorted(resources.items())}
+    return {"project": project, "user": user, "resources": amounts}
+
+
+def format_yaml(value: Mapping[str, Any]) -> str:
+    """Return YAML in block style, so that a difference is line by line; nothing for nothing."""
+    if not value:
+        return ""
+    text: str = yaml.safe_dump(dict(value), sort_keys=False, default_flow_style=False, allow_unicode=True)
+    return text
+
+
+def count_unchanged(plan: ApplyPlan) -> int:
+    """Return how many things are as they are to be."""
+    return sum(plan.unchanged.values())
+
+
+def carry_out(
+    cloud: Cloud,
+    plan: ApplyPlan,
+    *,
+    title: str,
+    selection: str = "",
+    concurrency: int = 1,
+    directory: str | None = None,
+    keeps_capacity: bool = False,
+) -> dict[str, Any]:
+    """Make all changes as a run; return the results of the module, raise Failed with them if some failed.
+
+    ``title`` and ``selection`` are what the journal says of the run; ``directory`` is where it is. With
+    ``keeps_capacity`` what is planned again after a conflict must not leave less than is allocated by then.
+    """
+    job = service.Job(replace(plan_run(plan, title), keeps_capacity=keeps_capacity), selection, APPLY)
+    recorder = service.start(cloud.client, job, pathlib.Path(directory) if directory else None)
+    report = list_results(service.carry_out(cloud.client, job, recorder, service.Pace(concurrency)).report)
+    done: Counter[str] = Counter(result.done for result in report.results)
+    failures = [
+        {"kind": result.kind, "name": result.name, "error": explain(result.error)}
+        for result in report.failures
+        if result.error is not None
+    ]
+    results: dict[str, Any] = {
+        "changed": any(result.done in ("created", "updated", "deleted") for result in report.results),
+        "run_id": recorder.id,
+        "counts": count_results(done, plan),
+        "failures": failures,
+    }
+    if report.exit_status:
+        if failures:
+            skipped = f"; {done['skipped']} that depend on it were not tried" if done["skipped"] else ""
+            told = f"{len(failures)} failed{skipped}: {tell_failures(failures)}"
+        else:
+            told = f"{report.halted or 'interrupted'}; {done['skipped']} were not tried"
+        raise Failed(
+            f"{title}: {told}. What was done stays; run the task again when the cause is mended, or undo it "
+            f"with: openstack resource provider batch run undo {recorder.id}",
+            **results,
+        )
+    return results
+
+
+def count_results(done: Mapping[str, int], plan: ApplyPlan) -> dict[str, int]:
+    """Return the number of things by result, unchanged ones included."""
+    names: Iterable[str] = ("created", "updated", "deleted", "failed", "unknown", "skipped")
+    unchanged = count_unchanged(plan) + done.get("unchanged", 0)
+    return {**{name: done[name] for name in names if done.get(name)}, "unchanged": unchanged}
