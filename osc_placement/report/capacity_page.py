@@ -5,59 +5,80 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Literal
 
-from osc_placement.report import page
-from osc_placement.report.cloud import Cloud
+from osc_placement.candidates.cloud import CloudView
+from osc_placement.report.bar import format_percent
+from osc_placement.report.page import PLAIN_ROWS, Contents, Origin, make_page
+from osc_placement.terminal.escape import printable
 
-#: columns that hold text, which is aligned to the left
-_LEFT: Final = ("provider", "root", "aggregate", "project", "resource_class", "host", "limited_by")
+#: ``name`` is the first column; a ``percent`` is drawn as a bar from the columns ``used`` and ``capacity``
+Kind = Literal["name", "text", "number", "percent"]
 
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """A table and its title."""
+    """A table and its title.
+
+    Values are texts and numbers; "" is no value. The last ``totals`` rows are about all the others, and stay
+    last when the page is sorted.
+    """
 
     title: str
     columns: tuple[str, ...]
     values: Sequence[tuple[Any, ...]]
+    totals: int = 0
 
 
-def capacity_page(cloud: Cloud, rows: Rows) -> str:
+def capacity_page(cloud: CloudView, rows: Rows, origin: Origin | None = None) -> str:
     """Return the page of a table: the plots of all classes, then the rows."""
-    return page.make_page(rows.title, page.describe_cloud(cloud), [page.class_panels(cloud), _table(rows)])
-
-
-def _table(rows: Rows) -> str:
-    head = "".join(_head_cell(column) for column in rows.columns)
-    body = "\n".join(_row(rows.columns, row) for row in rows.values)
-    return (
-        '<section aria-labelledby="rows"><h2 id="rows">In numbers</h2>\n'
-        f"{page.tools('rows', folds=False)}\n"
-        f'<div class="wide"><table><thead><tr>{head}</tr></thead>\n<tbody>{body}</tbody></table></div>'
-        "</section>"
+    labels = [column.replace("_", " ") for column in rows.columns]
+    kinds = [_kind_of(rows, index) for index in range(len(labels))]
+    words = " or ".join(label for label, kind in zip(labels, kinds, strict=True) if kind in ("name", "text"))
+    contents = Contents(
+        heading="In numbers",
+        data={
+            "filter": f"rows by {words}",
+            "columns": [{"label": label, "kind": kind} for label, kind in zip(labels, kinds, strict=True)],
+            **_number_texts(rows, kinds),
+            "totals": rows.totals,
+        },
+        plain_columns=labels,
+        plain_rows=[
+            [_format_cell(rows.columns, row, index, kind) for index, kind in enumerate(kinds)]
+            for row in rows.values[:PLAIN_ROWS]
+        ],
+        total=len(rows.values),
+        things="rows",
     )
+    return make_page(rows.title, cloud, contents, origin)
 
 
-def _head_cell(column: str) -> str:
-    kind = "" if column in _LEFT or column == "percent" else ' class="number"'
-    return f'<th scope="col"{kind}>{column.replace("_", " ")}</th>'
+def _kind_of(rows: Rows, index: int) -> Kind:
+    """Return the kind of a column, which is that of its values."""
+    if index == 0:
+        return "name"
+    if rows.columns[index] == "percent" and {"used", "capacity"} <= set(rows.columns):
+        return "percent"
+    types = {type(row[index]) for row in rows.values if row[index] != ""}
+    return "number" if types and types <= {int, float} else "text"
 
 
-def _row(columns: Sequence[str], row: tuple[Any, ...]) -> str:
-    values = dict(zip(columns, row, strict=True))
-    cells = "".join(_cell(column, values) for column in columns[1:])
-    find = " ".join(str(values[column]) for column in columns if column in _LEFT)
-    return (
-        f'<tr data-find="{page.text(find)}"><th scope="row" class="name">{page.name(str(row[0]))}</th>'
-        f"{cells}</tr>"
-    )
+def _number_texts(rows: Rows, kinds: Sequence[Kind]) -> dict[str, Any]:
+    """Return the texts, and the rows with the numbers of their texts: a name is in a row for each class."""
+    numbers: dict[str, int] = {}
+
+    def encode(kind: Kind, value: Any) -> Any:
+        if kind in ("name", "text"):
+            return numbers.setdefault(printable(str(value)), len(numbers))
+        # page.js makes the percentage, and has no other use for this column
+        return None if kind == "percent" or value == "" else value
+
+    values = [[encode(kind, value) for kind, value in zip(kinds, row, strict=True)] for row in rows.values]
+    return {"texts": list(numbers), "rows": values}
 
 
-def _cell(column: str, values: dict[str, Any]) -> str:
-    if column == "percent":
-        return f'<td class="bar">{page.meter(values["used"], values["capacity"])}</td>'
-    if column in _LEFT:
-        kind = "class" if column == "resource_class" else "aside"
-        return f'<td class="{kind}">{page.text(values[column])}</td>'
-    return f'<td class="number">{values[column]:,}</td>'
+def _format_cell(columns: Sequence[str], row: tuple[Any, ...], index: int, kind: Kind) -> str:
+    if kind == "percent":
+        return format_percent(row[columns.index("used")], row[columns.index("capacity")])
+    return f"{row[index]:,}" if kind == "number" and row[index] != "" else str(row[index])

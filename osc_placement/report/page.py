@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The parts that all HTML pages share: one file that loads nothing, for light, dark and printed. Pure.
 
-Everything from the server is escaped by ``text``, and a content security policy in the head forbids every
-script but ours and every connection.
+The table of a page is data, from which page.js makes the rows that are in the window; where no script runs,
+the page has a plain table of the first rows. Everything from the server is escaped, by ``text`` or as JSON,
+and a content security policy in the head forbids every script but ours and every connection.
 """
 
 from __future__ import annotations
@@ -10,16 +11,21 @@ from __future__ import annotations
 import base64
 import hashlib
 import html
-from collections.abc import Iterable, Sequence
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
 from importlib import resources
 from string import Template
-from typing import Final
+from typing import Any, Final
 
-from osc_placement.report.bar import MIDDLE, format_percent, level_of, percent_of
-from osc_placement.report.cloud import Cloud
+from osc_placement.candidates.cloud import CloudView
+from osc_placement.report.bar import HIGH, MIDDLE, format_percent, level_of, percent_of
 from osc_placement.terminal.escape import printable
 from osc_placement.terminal.screen import Style
 
+#: the number of rows that the page has without scripts
+PLAIN_ROWS: Final = 100
 #: the number of bins in the histogram of a class
 _BINS: Final = 10
 _PLOT_WIDTH: Final = 220
@@ -42,16 +48,45 @@ $style</style>
 <header>
 <h1>$title</h1>
 <p class="aside">$subtitle</p>
+$origin
 </header>
 <main id="main">
-$content
+$panels
+$table
 </main>
 <footer>Capacity is (total &minus; reserved) &times; allocation ratio.
-From $middle&nbsp;% on a bar is amber, from 90&nbsp;% red; more than 100&nbsp;% is over-allocated.</footer>
+From $middle&nbsp;% on a bar is amber, from $high&nbsp;% red; more than 100&nbsp;% is over-allocated.</footer>
+<script type="application/json" id="data">$data</script>
 <script>$script</script>
 </body>
 </html>
 """)
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """The cloud that a page shows, the time at which it was read, and the command that wrote the page."""
+
+    cloud: str
+    time: datetime
+    command: str
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """The table of a page.
+
+    ``heading`` is shown above it; ``data`` is what page.js makes it from. ``plain_columns`` and
+    ``plain_rows`` are the table where no script runs; of the rows, ``PLAIN_ROWS`` are enough. ``total`` is
+    the number of all ``things``.
+    """
+
+    heading: str
+    data: Mapping[str, Any]
+    plain_columns: Sequence[str]
+    plain_rows: Sequence[Sequence[str]]
+    total: int
+    things: str
 
 
 def text(value: object) -> str:
@@ -59,65 +94,88 @@ def text(value: object) -> str:
     return html.escape(printable(str(value)))
 
 
-def name(value: str) -> str:
-    """Escape a name and isolate it, so that right-to-left letters do not reorder the text around it."""
-    return f"<bdi>{text(value)}</bdi>"
-
-
-def make_page(title: str, subtitle: str, sections: Iterable[str]) -> str:
-    """Return a whole page; title and subtitle are text, sections are HTML."""
+def make_page(title: str, cloud: CloudView, contents: Contents, origin: Origin | None) -> str:
+    """Return a whole page: its origin, the plots of all classes, and the table."""
     package = resources.files("osc_placement.report")
     script = package.joinpath("page.js").read_text("utf-8")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     return _PAGE.substitute(
         title=text(title),
-        subtitle=text(subtitle),
+        subtitle=text(describe_size(cloud)),
+        origin=_format_origin(origin) if origin else "",
         policy=f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'",
         style=package.joinpath("page.css").read_text("utf-8"),
+        panels=_class_panels(cloud),
+        table=_format_contents(contents),
+        data=_format_data({"levels": [MIDDLE, HIGH], **contents.data}),
         script=script,
-        content="\n".join(sections),
         middle=MIDDLE,
+        high=HIGH,
     )
 
 
-def describe_cloud(cloud: Cloud) -> str:
-    """Return a line with the number of trees and providers."""
+def describe_size(cloud: CloudView) -> str:
+    """Return the numbers of providers, trees and classes, in words."""
     return (
-        f"{len(cloud.nodes):,} resource providers in {len(cloud.roots):,} trees, "
-        f"{len(cloud.classes):,} resource classes"
+        f"{_count(len(cloud.nodes), 'resource provider')} in {_count(len(cloud.roots), 'tree')}, "
+        f"{len(cloud.classes):,} resource class{'' if len(cloud.classes) == 1 else 'es'}"
     )
 
 
-def tools(what: str, *, folds: bool) -> str:
-    """Return the row with the filter and the fold buttons; hidden where scripts do not run."""
-    buttons = (
-        '<button type="button" data-open="yes">Open all</button>'
-        '<button type="button" data-open="no">Close all</button>'
-        if folds
-        else ""
-    )
+def _format_origin(origin: Origin) -> str:
+    time = f"{origin.time:%Y-%m-%d %H:%M:%S} {origin.time.tzname() or ''}".rstrip()
+    rows = {
+        "Cloud": text(origin.cloud),
+        "Read": f'<time datetime="{origin.time.isoformat(timespec="seconds")}">{text(time)}</time>',
+        "Command": f"<code>{text(origin.command)}</code>",
+    }
     return (
-        '<div class="tools" hidden>'
-        f'<input type="search" placeholder="Filter" aria-label="Filter {text(what)}">'
-        f'{buttons}<span role="status" class="label"></span></div>'
+        '<dl class="origin">'
+        + "".join(f"<div><dt>{term}</dt><dd>{value}</dd></div>" for term, value in rows.items())
+        + "</dl>"
     )
 
 
-def meter(used: int, capacity: int) -> str:
-    """Return a bar with its percentage."""
-    level: str = level_of(used, capacity)
-    percent = percent_of(used, capacity)
-    if not used:
-        level += " none"
-    # screen readers skip the bar, because the number says the same
-    width = min(100.0, percent if percent is not None else 100.0)
+def _format_contents(contents: Contents) -> str:
+    """Return the section of the table, with the plain table that page.js replaces."""
+    head = "".join(f'<th scope="col">{text(column)}</th>' for column in contents.plain_columns)
+    rows = "\n".join(
+        f'<tr><th scope="row" class="name">{_name(first)}</th>'
+        + "".join(
+            f'<td data-label="{text(column)}">{text(value)}</td>'
+            for column, value in zip(contents.plain_columns[1:], others, strict=True)
+        )
+        + "</tr>"
+        for first, *others in contents.plain_rows[:PLAIN_ROWS]
+    )
+    shown = min(len(contents.plain_rows), PLAIN_ROWS)
+    note = (
+        f"There are no {text(contents.things)}."
+        if not contents.total
+        else f"The script of this page did not run: these are the first {shown} of {contents.total:,} "
+        f"{text(contents.things)}, which cannot be sorted, filtered or opened."
+        if shown < contents.total
+        else "The script of this page did not run: the table cannot be sorted, filtered or opened."
+    )
+    table = f'<table class="plain"><thead><tr>{head}</tr></thead>\n<tbody>{rows}</tbody></table>'
+    plain = f'<div class="wide">{table if rows else ""}</div>\n<p class="note">{note}</p>'
     return (
-        f'<span class="meter {level}"><i aria-hidden="true"><b style="--p:{width}"></b></i>'
-        f"<span>{format_percent(used, capacity)}</span></span>"
+        f'<section aria-labelledby="rows"><h2 id="rows">{text(contents.heading)}</h2>\n'
+        f'<div id="table">{plain}</div></section>'
     )
 
 
-def class_panels(cloud: Cloud) -> str:
+def _format_data(data: Mapping[str, Any]) -> str:
+    """Return JSON that no text in it can end: without ``<``, it has neither tags nor comments of HTML."""
+    return json.dumps(data, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
+
+
+def _name(value: str) -> str:
+    """Escape a name and isolate it, so that right-to-left letters do not reorder the text around it."""
+    return f"<bdi>{text(value)}</bdi>"
+
+
+def _class_panels(cloud: CloudView) -> str:
     """Return a panel for each class: its usage, and a histogram of how full its providers are."""
     panels = "\n".join(_class_panel(cloud, resource_class) for resource_class in cloud.classes)
     return (
@@ -128,7 +186,7 @@ def class_panels(cloud: Cloud) -> str:
     )
 
 
-def _class_panel(cloud: Cloud, resource_class: str) -> str:
+def _class_panel(cloud: CloudView, resource_class: str) -> str:
     stocks = [node.stocks[resource_class] for node in cloud.nodes if resource_class in node.stocks]
     used, capacity = sum(stock.used for stock in stocks), sum(stock.capacity for stock in stocks)
     bins = [0] * _BINS

@@ -4,137 +4,108 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, TypeVar
 
-from osc_placement.report import page
-from osc_placement.report.capacity import Amounts
-from osc_placement.report.cloud import Cloud, Node, Stock
+from osc_placement.candidates.cloud import CloudView
+from osc_placement.candidates.node import Node
+from osc_placement.report.page import PLAIN_ROWS, Contents, Origin, make_page
 from osc_placement.report.tree import describe_terms
+from osc_placement.terminal.escape import printable
 
 #: the number of classes with a column of their own; a provider lists all of its classes when it is opened
 _COLUMNS: Final = 6
 #: trees are open at first if they have at most this many providers in all
 _OPEN: Final = 12
 
+T = TypeVar("T")
 
-def tree_page(cloud: Cloud) -> str:
+
+def tree_page(cloud: CloudView, origin: Origin | None = None) -> str:
     """Return the page of a cloud or of some of its trees."""
     title = f"Resource providers: {cloud.roots[0].name}" if len(cloud.roots) == 1 else "Resource providers"
-    return page.make_page(title, page.describe_cloud(cloud), [page.class_panels(cloud), _forest(cloud)])
-
-
-def _forest(cloud: Cloud) -> str:
-    columns = _choose_columns(cloud)
-    sums = _sum_subtrees(cloud)
-    head = "".join(f'<span class="col">{page.text(column)}</span>' for column in columns)
-    trees = "\n".join(_draw_tree(cloud, root, columns, sums) for root in cloud.roots)
-    return (
-        '<section aria-labelledby="trees"><h2 id="trees">Trees</h2>\n'
-        f"{page.tools('trees by name, UUID, trait or aggregate', folds=True)}\n"
-        f'<div class="forest" style="--columns:{max(1, len(columns))}">'
-        f'<div class="row head" aria-hidden="true"><span class="col">provider, with all below it</span>{head}'
-        f"</div>\n{trees or '<p class=empty>There are no resource providers.</p>'}</div></section>"
+    contents = Contents(
+        heading="Trees",
+        data=_make_data(cloud),
+        plain_columns=("provider", "UUID", "used of capacity", "traits", "aggregates"),
+        plain_rows=[_describe(node) for node, _ in _walk(cloud, PLAIN_ROWS)],
+        total=len(cloud.nodes),
+        things="resource providers",
     )
+    return make_page(title, cloud, contents, origin)
 
 
-def _choose_columns(cloud: Cloud) -> Sequence[str]:
-    """Return the classes that most trees have, sorted by name."""
-    counts = Counter(
-        name for nodes in cloud.trees.values() for name in {name for node in nodes for name in node.stocks}
-    )
+def _make_data(cloud: CloudView) -> Mapping[str, Any]:
+    """Return the trees as page.js reads them: what many providers have alike is there once, and has a number.
+
+    A provider is a list: its name, its UUID, the numbers of its parent (-1 for a root), of the set of its
+    traits and of that of its aggregates, and a flat list that has for each inventory the number of its *kind*
+    (class, capacity, and why that is not the total) and how much is used.
+    """
+    kinds: dict[tuple[str, int, str], int] = {}
+    sets: dict[tuple[str, ...], int] = {}
+    numbers: dict[str, int] = {}
+    providers = []
+    for node, parent in _walk(cloud):
+        stocks: list[int] = []
+        for name, stock in node.stocks.items():
+            kind = (printable(name), stock.capacity, describe_terms(stock).strip("()"))
+            stocks += (_number(kinds, kind), stock.used)
+        names = (tuple(map(printable, sorted(each))) for each in (node.traits, node.aggregates))
+        providers.append(
+            [
+                printable(node.name),
+                printable(node.uuid),
+                -1 if parent is None else numbers[parent.uuid],
+                *(_number(sets, each) for each in names),
+                stocks,
+            ]
+        )
+        numbers[node.uuid] = len(numbers)
+    return {
+        "filter": "trees by name, UUID, class, trait or aggregate",
+        "classes": [printable(name) for name in _choose_classes(cloud)],
+        "kinds": list(kinds),
+        "sets": list(sets),
+        "providers": providers,
+        "open": _OPEN,
+    }
+
+
+def _number(numbers: dict[T, int], key: T) -> int:
+    return numbers.setdefault(key, len(numbers))
+
+
+def _walk(cloud: CloudView, most: int | None = None) -> Iterator[tuple[Node, Node | None]]:
+    """Yield each provider, or the first ones, with its parent, which comes before it."""
+    # not recursive: a chain of providers may be longer than Python's recursion limit
+    waiting: list[tuple[Node, Node | None]] = [(root, None) for root in reversed(cloud.roots)]
+    left = len(cloud.nodes) if most is None else most
+    while waiting and left:
+        node, parent = waiting.pop()
+        yield node, parent
+        left -= 1
+        waiting.extend((child, node) for child in reversed(cloud.children(node)))
+
+
+def _choose_classes(cloud: CloudView) -> Sequence[str]:
+    """Return the classes that most trees have, sorted by name: those with a column."""
+    roots: dict[str, str] = {}
+    found: set[tuple[str, str]] = set()
+    for node, parent in _walk(cloud):
+        root = roots[node.uuid] = node.uuid if parent is None else roots[parent.uuid]
+        found.update((root, name) for name in node.stocks)
+    counts = Counter(name for _, name in found)
     return sorted(sorted(counts, key=lambda name: (-counts[name], name))[:_COLUMNS])
 
 
-def _sum_subtrees(cloud: Cloud) -> Mapping[str, Mapping[str, Amounts]]:
-    """Return the sums of each provider and all its descendants, by UUID."""
-    sums: dict[str, dict[str, Amounts]] = {node.uuid: {} for node in cloud.nodes}
-    for node in cloud.nodes:
-        for name, stock in node.stocks.items():
-            for above in cloud.ancestry(node):
-                sums[above.uuid][name] = sums[above.uuid].get(name, Amounts()).add(stock)
-    return sums
-
-
-def _draw_tree(
-    cloud: Cloud, root: Node, columns: Sequence[str], sums: Mapping[str, Mapping[str, Amounts]]
-) -> str:
-    parts: list[str] = []
-    opened = " open" if len(cloud.nodes) <= _OPEN else ""
-    # not recursive: a chain of providers may be longer than Python's recursion limit
-    waiting: list[Node | str] = [root]
-    while waiting:
-        node = waiting.pop()
-        if isinstance(node, str):
-            parts.append(node)
-            continue
-        is_root = node is root
-        find = f' data-find="{page.text(_findable(cloud, root))}"' if is_root else ""
-        parts.append(
-            f'<details class="node{" root" if is_root else ""}"{find}{opened}>'
-            f"{_summary(node, columns, sums[node.uuid])}{_facts(node)}"
-        )
-        children = cloud.children(node)
-        waiting.append("</div></details>" if children else "</details>")
-        if children:
-            parts.append('<div class="below">')
-            waiting.extend(reversed(children))
-    return "".join(parts)
-
-
-def _findable(cloud: Cloud, root: Node) -> str:
-    """Return the words by which the filter finds a tree: names, classes, traits and aggregates of its
-    providers.
-    """
-    words: dict[str, None] = {}
-    for node in cloud.trees[root.uuid]:
-        words.update(dict.fromkeys((node.name, node.uuid, *sorted(node.traits), *sorted(node.aggregates))))
-    return " ".join(words)
-
-
-def _summary(node: Node, columns: Sequence[str], sums: Mapping[str, Amounts]) -> str:
-    cells = "".join(
-        f'<span class="cell" data-class="{page.text(column)}">'
-        + (page.meter(sums[column].used, sums[column].capacity) if column in sums else "")
-        + "</span>"
-        for column in columns
-    )
-    return f'<summary class="row"><span class="name">{page.name(node.name)}</span>{cells}</summary>'
-
-
-def _facts(node: Node) -> str:
+def _describe(node: Node) -> Sequence[str]:
+    """Return what the plain table says of a provider."""
+    stocks = (f"{name}: {stock.used:,} of {stock.capacity:,}" for name, stock in node.stocks.items())
     return (
-        f'<div class="facts"><span class="uuid">{page.text(node.uuid)}</span>'
-        + _inventory_table(node.stocks)
-        + _chips("Traits", node.traits)
-        + _chips("Aggregates", node.aggregates)
-        + "</div>"
+        node.name,
+        node.uuid,
+        "; ".join(stocks),
+        " ".join(sorted(node.traits)),
+        " ".join(sorted(node.aggregates)),
     )
-
-
-def _inventory_table(stocks: Mapping[str, Stock]) -> str:
-    if not stocks:
-        return ""
-    rows = "".join(
-        f'<tr><th scope="row" class="class">{page.text(name)}</th>'
-        f'<td class="bar">{page.meter(stock.used, stock.capacity)}</td>'
-        f'<td class="number">{stock.used:,}</td><td class="number">{stock.capacity:,}</td>'
-        f'<td class="number">{stock.free:,}</td>'
-        f'<td class="aside">{page.text(describe_terms(stock).strip("()"))}</td></tr>'
-        for name, stock in stocks.items()
-    )
-    return (
-        '<div class="wide"><table><thead><tr><th scope="col">class</th><th scope="col"></th>'
-        '<th scope="col" class="number">used</th><th scope="col" class="number">capacity</th>'
-        '<th scope="col" class="number">free</th><th scope="col"></th></tr></thead>'
-        f"<tbody>{rows}</tbody></table></div>"
-    )
-
-
-def _chips(title: str, names: Iterable[str]) -> str:
-    items = "".join(_chip(name) for name in sorted(names))
-    return f'<div><span class="label">{title}</span><ul class="chips">{items}</ul></div>' if items else ""
-
-
-def _chip(name: str) -> str:
-    return f'<li class="chip">{page.text(name)}</li>'
