@@ -36,16 +36,13 @@ class Application:
         self._made: tuple[int, WSGIApplication] | None = None
 
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
-        return self._get()(environ, start_response)
-
-    def _get(self) -> WSGIApplication:
         made = self._made
         if made is None or made[0] != os.getpid():
             with self._making:
                 made = self._made
                 if made is None or made[0] != os.getpid():
                     made = self._made = (os.getpid(), deploy.loadapp(self._conf))
-        return made[1]
+        return made[1](environ, start_response)
 
 
 def _configure() -> ConfigOpts:

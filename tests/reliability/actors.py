@@ -447,13 +447,20 @@ class Actor:
             if answer.status == 204:
                 self.note_granted(cell, held, *times)
 
-    def release(self):
-        """Delete the allocations of a consumer."""
+    @contextlib.contextmanager
+    def taken_slot(self):
+        """Hold any slot that a consumer has; None if there is none that is free to be held."""
         cell = self.any_slot(False)
         if cell is None:
+            yield None
             return
         with self.locked(cell) as is_held:
-            if is_held and cell.value is not None:
+            yield cell if is_held and cell.value is not None else None
+
+    def release(self):
+        """Delete the allocations of a consumer."""
+        with self.taken_slot() as cell:
+            if cell is not None:
                 self.give_back(cell)
 
     def give_back(self, cell):
@@ -466,11 +473,8 @@ class Actor:
 
     def claim_in_vain(self):
         """Delete a consumer, and have another claim more than there is: a consumer less, and one more."""
-        cell = self.any_slot(False)
-        if cell is None:
-            return
-        with self.locked(cell) as is_held:
-            if not is_held or cell.value is None:
+        with self.taken_slot() as cell:
+            if cell is None:
                 return
             self.give_back(cell)
             # where the provider does not exist, openstack-placement keeps the consumer nevertheless
@@ -488,11 +492,8 @@ class Actor:
 
     def replace(self):
         """Have a consumer hold another amount of VCPU and as much of DISK_GB as before."""
-        cell = self.any_slot(False)
-        if cell is None:
-            return
-        with self.locked(cell) as is_held:
-            if not is_held or cell.value is None:
+        with self.taken_slot() as cell:
+            if cell is None:
                 return
             held = cell.value
             codes = [code for code in CODES if disk_of(code) == disk_of(held.code) and code != held.code]

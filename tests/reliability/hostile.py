@@ -7,6 +7,7 @@ that all of them have begun.
 
 import contextlib
 import random
+import selectors
 import socket
 import subprocess
 import sys
@@ -17,6 +18,7 @@ HEAD = b"Host: placement\r\nX-Auth-Token: admin\r\nOpenStack-API-Version: placem
 POST = b"POST /resource_providers HTTP/1.1\r\n" + HEAD + b"Content-Type: application/json\r\n"
 LIST = b"GET /resource_providers HTTP/1.1\r\n" + HEAD + b"\r\n"
 TRAITS = b"GET /traits HTTP/1.1\r\n" + HEAD + b"\r\n"
+READY = b"GET /-/readyz HTTP/1.1\r\nHost: placement\r\n\r\n"
 #: seconds between two things that a client does
 PAUSE = 0.5
 
@@ -31,6 +33,8 @@ class Kind:
     reads: bool = False
     #: connections that are closed and made again each second; None if they stay
     churn: int | None = None
+    #: whether it is sent again as soon as it is answered
+    floods: bool = False
 
 
 KINDS = {
@@ -44,6 +48,7 @@ KINDS = {
     "requests whose answers nobody reads": Kind(TRAITS * 100),
     "an answer that is read slowly": Kind(LIST, reads=True),
     "connections that come and go": Kind(LIST[:40], churn=20),
+    "requests for readiness without a pause": Kind(READY, floods=True),
 }
 
 
@@ -61,7 +66,9 @@ class Attack:
         self._connect()
         print("begun", flush=True)
         while True:
-            if self._kind.churn:
+            if self._kind.floods:
+                self._flood()
+            elif self._kind.churn:
                 time.sleep(1 / self._kind.churn)
                 self._close(random.choice(self._sockets))
             else:
@@ -97,6 +104,21 @@ class Attack:
             pass
         except OSError:
             self._close(sock)
+
+    def _flood(self):
+        """Send the request on each connection whose answer has arrived, until one is closed."""
+        with selectors.DefaultSelector() as selector:
+            for sock in self._sockets:
+                selector.register(sock, selectors.EVENT_READ)
+            while True:
+                for key, _ in selector.select():
+                    try:
+                        if not key.fileobj.recv(4096):
+                            raise ConnectionError
+                        key.fileobj.send(self._kind.begins)
+                    except OSError:
+                        self._close(key.fileobj)
+                        return
 
     def _close(self, sock):
         sock.close()

@@ -102,7 +102,7 @@ PIECES = {
 
 
 @pytest.mark.parametrize("piece", PIECES.values(), ids=PIECES.keys())
-def test_clients_that_send_slowly_do_not_keep_others_out(server, piece):
+def test_slow_clients_do_not_block_others(server, piece):
     """More of them than there are threads, and each goes on sending a byte now and then."""
     with contextlib.ExitStack() as opened:
         slow = [opened.enter_context(connect(server.url)) for _ in range(3 * WORKERS * 8)]
@@ -127,7 +127,7 @@ def test_clients_that_send_slowly_do_not_keep_others_out(server, piece):
 
 
 @pytest.mark.parametrize("piece", PIECES.values(), ids=PIECES.keys())
-def test_clients_that_vanish_are_forgotten(server, piece):
+def test_vanished_clients_leave_no_trace(server, piece):
     """Whatever they had sent when they went; nothing is done for them, and nothing is logged."""
     for _ in range(60):
         with connect(server.url) as connection:
@@ -139,7 +139,7 @@ def test_clients_that_vanish_are_forgotten(server, piece):
     assert server.log.read_text() == ""
 
 
-def test_a_body_that_is_too_large_is_refused_unread(server):
+def test_oversized_body_is_refused_unread(server):
     """Whoever announces more than any request needs is answered at once."""
     with connect(server.url) as connection:
         connection.sendall(PIECES["body"].replace(b"1000", b"99999999999"))
@@ -148,7 +148,7 @@ def test_a_body_that_is_too_large_is_refused_unread(server):
         assert client.send("GET", "/resource_providers").status == 200
 
 
-def test_without_a_free_connection_clients_are_told_to_come_again(tmp_path):
+def test_requests_without_a_free_connection_get_503(tmp_path):
     """One connection for eight threads: some wait in vain; nothing hangs, and afterwards all is well."""
     if "postgresql" not in scale.databases(databases.BACKENDS):
         pytest.skip("another kind of database was asked for")
@@ -181,7 +181,7 @@ def test_without_a_free_connection_clients_are_told_to_come_again(tmp_path):
             assert ledger.find_lost(database) == []
 
 
-def test_a_server_without_its_database_starts_to_answer_when_that_comes(tmp_path):
+def test_server_started_before_its_database_answers_503_until_it_is_there(tmp_path):
     """In a container, which starts in any order: 503 that says when to come again, until it is there."""
     if "postgresql" not in scale.databases(databases.BACKENDS):
         pytest.skip("another kind of database was asked for")
@@ -210,7 +210,7 @@ def limit_files(server, size):
         resource.prlimit(pid, resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
 
 
-def test_a_full_disk_is_said_and_damages_nothing(tmp_path):
+def test_full_disk_is_answered_with_503_and_damages_nothing(tmp_path):
     """What cannot be stored is answered with 503; reading goes on; with room again, so does writing."""
     database = f"sqlite:///{tmp_path}/placement.db"
     with (

@@ -15,7 +15,7 @@ import os
 import sys
 import threading
 import time
-from typing import IO, TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from osc_placement.server import errors
 
@@ -81,10 +81,12 @@ class CloudMetrics:
         made = None
         try:
             with _locked(directory / LOCK_FILE, deadline):
-                made = _read(path)
-                if made is None:
-                    made = self._make()
-                    _write(path, *made)
+                with contextlib.suppress(FileNotFoundError):
+                    moment = path.stat().st_mtime
+                    if 0 <= time.time() - moment < FRESH:
+                        return moment, path.read_bytes()
+                made = self._make()
+                _write(path, *made)
         except OSError as error:
             LOG.warning("each worker makes its own metrics of the cloud: %s: %s", directory, error.strerror)
         return made or self._make()
@@ -102,21 +104,20 @@ class _TookTooLong(Exception):
     """The holder of a lock does not release it in time."""
 
 
-def _read(path: Path) -> tuple[float, bytes] | None:
-    with contextlib.suppress(FileNotFoundError):
-        moment = path.stat().st_mtime
-        if 0 <= time.time() - moment < FRESH:
-            return moment, path.read_bytes()
-    return None
-
-
 def _write(path: Path, moment: float, text: bytes) -> None:
-    """Store a text for the other workers; :raises OSError: there is no space for it."""
+    """Store a text for the other workers.
+
+    Raise OSError if there is no space for it, or it would take more than half of the free space. The counters
+    need the rest: a process that writes to a mapped file of counters for which the memory has no page left is
+    killed by the system.
+    """
     draft = path.with_suffix(".new")
     # only the holder of the lock reads it, so the old text is deleted first to save space
     for old in (path, draft):
         old.unlink(missing_ok=True)
-    _check_room(path.parent, len(text))
+    free = os.statvfs(path.parent)
+    if 2 * len(text) > free.f_bavail * free.f_frsize:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     try:
         draft.write_bytes(text)
         os.utime(draft, (moment, moment))
@@ -126,33 +127,19 @@ def _write(path: Path, moment: float, text: bytes) -> None:
         raise
 
 
-def _check_room(directory: Path, size: int) -> None:
-    """Raise OSError if the text would take more than half of the free space, which the counters need.
-
-    A process that writes to a mapped file of counters for which the memory has no page left is killed by the
-    system.
-    """
-    room = os.statvfs(directory)
-    if 2 * size > room.f_bavail * room.f_frsize:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-
 @contextlib.contextmanager
 def _locked(path: Path, deadline: float) -> Iterator[None]:
+    """Hold the lock of a file; raise _TookTooLong if another process holds it until the deadline."""
     with path.open("w") as file:
-        while not _try_to_lock(file):
-            if time.monotonic() > deadline:
-                raise _TookTooLong
+        while True:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > deadline:
+                    raise _TookTooLong from None
             time.sleep(PAUSE)
         yield
-
-
-def _try_to_lock(file: IO[str]) -> bool:
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 class _Sums(NamedTuple):
@@ -212,18 +199,12 @@ def _describe(nodes: Sequence[Node], *, by_provider: bool) -> Iterator[str]:
     ]
     yield from _sums("aggregate", " in an aggregate", labelled)
     if by_provider:
-        yield from _describe_providers(nodes)
-
-
-def _describe_providers(nodes: Sequence[Node]) -> Iterator[str]:
-    stocks = [
-        ({"provider": node.name, "uuid": node.uuid, "resource_class": name}, stock)
-        for node in nodes
-        for name, stock in node.stocks.items()
-    ]
-    yield from _sums(
-        "provider", " at a provider", [(labels, _Sums().plus(stock)) for labels, stock in stocks]
-    )
+        of_each = [
+            ({"provider": node.name, "uuid": node.uuid, "resource_class": name}, _Sums().plus(stock))
+            for node in nodes
+            for name, stock in node.stocks.items()
+        ]
+        yield from _sums("provider", " at a provider", of_each)
 
 
 def _sums(prefix: str, where: str, sums: Sequence[tuple[Mapping[str, str], _Sums]]) -> Iterator[str]:

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 import yaml
 
-from osc_placement.server.process import readiness
+from osc_placement.server.process.address import is_loopback
 from osc_placement.server.process.opening import CannotRun
 from osc_placement.whole_file import write_whole
 
@@ -83,7 +83,15 @@ def merge(text: str, url: str) -> str:
     clouds = _read_clouds(text)
     ours = {"auth_type": AUTH_TYPE, "auth": {"endpoint": url, "token": TOKEN}}
     old = clouds.get(CLOUD_NAME)
-    if old is not None and not _is_ours(old, url):
+    if old is not None:
+        # it may belong to an earlier server, on this machine or at this address
+        try:
+            host = urlsplit(old["auth"]["endpoint"]).hostname or ""
+            is_known = (old["auth_type"], old["auth"]["token"]) == (AUTH_TYPE, TOKEN)
+        except (AttributeError, KeyError, TypeError, ValueError):
+            host, is_known = "", False
+        is_ours = is_known and (is_loopback(host) or host == urlsplit(url).hostname)
+    if old is not None and not is_ours:
         raise CannotMerge(f"it has a cloud '{CLOUD_NAME}' already, which is not a server of this kind")
     merged = _insert(text, url)
     if _read_clouds(merged) != {**clouds, CLOUD_NAME: ours}:
@@ -98,16 +106,6 @@ def _read_clouds(text: str) -> dict[str, Any]:
         return dict(clouds)
     except (yaml.YAMLError, AttributeError, TypeError, ValueError) as error:
         raise CannotMerge("it is not a clouds.yaml") from error
-
-
-def _is_ours(cloud: Any, url: str) -> bool:
-    """Return whether an entry may belong to an earlier server: on this machine, or at this address."""
-    try:
-        host = urlsplit(cloud["auth"]["endpoint"]).hostname or ""
-        known = (cloud["auth_type"], cloud["auth"]["token"]) == (AUTH_TYPE, TOKEN)
-    except (AttributeError, KeyError, TypeError, ValueError):
-        return False
-    return known and (readiness.is_loopback(host) or host == urlsplit(url).hostname)
 
 
 def _insert(text: str, url: str) -> str:

@@ -94,7 +94,7 @@ class Connection:
         #: the rest of an answer: a function that sends a part of it and returns whether that was the last
         self.unfinished: Any = None
         #: whether the connection is closed after this answer
-        self.last = False
+        self.closes_after = False
         #: the time since which an answer waits for the client, and the bytes sent since then
         self.waits_since = 0.0
         self.sent = 0
@@ -144,7 +144,7 @@ class Connection:
         end = self._body.find_end(self._incoming)
         if end is None:
             return False
-        self.last = self._body.is_cut
+        self.closes_after = self._body.is_cut
         self._complete(end)
         return True
 
@@ -156,7 +156,7 @@ class Connection:
         """
         if self.request is None:
             return False
-        self.last = True
+        self.closes_after = True
         self._complete(len(self._incoming))
         return True
 
@@ -236,11 +236,11 @@ class Connection:
         return True
 
     def end_request(self) -> None:
-        """Drop the answered request; set `last` if the end of its body is not certain."""
+        """Drop the answered request; set `closes_after` if the end of its body is not certain."""
         self.request = None
         if self.reader is not None:
             # if gunicorn and this module disagree, the end of the body is not certain
-            self.last = self.last or self.reader.failed
+            self.closes_after = self.closes_after or self.reader.failed
             self.reader = None
         self._body_kept = 0
 

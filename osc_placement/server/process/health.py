@@ -59,27 +59,27 @@ class Health:
 
     def start(self) -> None:
         """Get ready, in the background if the database does not answer in time."""
+
+        def try_to_get_ready() -> None:
+            try:
+                self.get_ready()
+            except errors.SchemaUnfit as error:
+                LOG.error("answering 503 until that is done: %s", error)
+            except errors.Unavailable:
+                LOG.warning("the database cannot be reached; answering 503 until it can")
+
         done: Future[None] = Future()
-        threading.Thread(target=_complete, args=(done, self._try_to_get_ready), daemon=True).start()
+        threading.Thread(target=_complete, args=(done, try_to_get_ready), daemon=True).start()
         if wait([done], PATIENCE).done:
             done.result()
         else:
             LOG.warning("the database has not answered for %s seconds; still waiting for it", PATIENCE)
-
-    def _try_to_get_ready(self) -> None:
-        try:
-            self.get_ready()
-        except errors.SchemaUnfit as error:
-            LOG.error("answering 503 until that is done: %s", error)
-        except errors.Unavailable:
-            LOG.warning("the database cannot be reached; answering 503 until it can")
 
     def get_ready(self) -> None:
         """Write to the database what every request relies on, as soon as the database can be reached.
 
         This is done once, and again if the database was dropped and created again, or restored from a backup,
         which is checked once a second. One thread does so; the others continue meanwhile, except the first
-        time.
         time.
 
         :raises errors.DatabaseUnavailable: it cannot be reached
@@ -94,26 +94,26 @@ class Health:
                 return
             if not (self._ready and self._is_as_it_was()):
                 self._ready = False
-                self._get_ready()
+                if fault := upgrade.find_fault(self._database):
+                    raise errors.SchemaUnfit(fault)
+                names.synchronize(self._database)
+                _keep_revisions(self._database)
+                self._state = self._read_state()
                 self._ready = True
             self._checked_at = time.monotonic()
         finally:
             self._starting.release()
 
     def _is_as_it_was(self) -> bool:
+        """Return whether this is still the database that was made ready."""
+        assert self._state is not None, "the state is known before the service is ready"
         try:
-            state = self._database.read(upgrade.read_state, own_tables=self._database.revisions_kept)
+            return self._read_state().is_of_the_same_database(self._state)
         except errors.SchemaUnfit:
             return False
-        assert self._state is not None, "the state is known before the service is ready"
-        return state.is_of_the_same_database(self._state)
 
-    def _get_ready(self) -> None:
-        if fault := upgrade.find_fault(self._database):
-            raise errors.SchemaUnfit(fault)
-        names.synchronize(self._database)
-        _keep_revisions(self._database)
-        self._state = self._database.read(upgrade.read_state, own_tables=self._database.revisions_kept)
+    def _read_state(self) -> upgrade.State:
+        return self._database.read(upgrade.read_state, own_tables=self._database.revisions_kept)
 
     def find_fault(self) -> Fault | None:
         """Return the fault that prevents answering, at most a second old, or None.
@@ -136,12 +136,7 @@ class Health:
         return result.result()
 
     def _probe(self) -> Fault | None:
-        try:
-            return self._look_for_fault()
-        finally:
-            self._probe_ended = time.monotonic()
-
-    def _look_for_fault(self) -> Fault | None:
+        """Return the fault that prevents answering now, or None."""
         check = "database"
         try:
             if fault := upgrade.find_fault(self._database):
@@ -156,6 +151,8 @@ class Health:
         except Exception:
             LOG.exception("cannot tell whether the service is ready")
             return Fault(check, "An unexpected error; the log has it.")
+        finally:
+            self._probe_ended = time.monotonic()
         return None
 
 

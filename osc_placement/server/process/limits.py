@@ -21,3 +21,6 @@ CONNECTIONS = 1000
 CONNECTIONS_PER_ADDRESS = 256
 #: bytes that all connections of a process may have waiting: requests that arrive, answers that are not read
 BUFFERED = 256 << 20
+#: bytes of answers to one client that the system accepts before it sends them, without those on their way.
+#: By default it accepts megabytes, and the memory of many clients that do not read delays all others
+UNSENT_IN_SYSTEM = 16 << 10

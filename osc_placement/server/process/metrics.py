@@ -52,19 +52,17 @@ class Metrics(Observer):
 
         self._registry = prometheus_client.CollectorRegistry(auto_describe=False)
         self._children: dict[Hashable, Any] = {}
-        self._define(prometheus_client)
 
-    def _define(self, library: Any) -> None:
         def counter(name: str, text: str, *labels: str) -> Any:
-            return library.Counter(f"placement_{name}", text, labels, registry=self._registry)
+            return prometheus_client.Counter(f"placement_{name}", text, labels, registry=self._registry)
 
         def histogram(name: str, text: str, labels: tuple[str, ...], buckets: tuple[float, ...]) -> Any:
-            return library.Histogram(
+            return prometheus_client.Histogram(
                 f"placement_{name}", text, labels, registry=self._registry, buckets=buckets
             )
 
-        def gauge(name: str, text: str, mode: str, *labels: str) -> Any:
-            return library.Gauge(
+        def gauge(name: str, text: str, mode: Any, *labels: str) -> Any:
+            return prometheus_client.Gauge(
                 f"placement_{name}", text, labels, registry=self._registry, multiprocess_mode=mode
             )
 
@@ -178,16 +176,9 @@ def _forget_the_dead(directory: Path, forget: Callable[[int, str], object]) -> N
     """Remove the numbers of ended processes that hold for living ones only, such as connections."""
     for path in directory.glob("gauge_live*_*.db"):
         pid = int(path.stem.rpartition("_")[2])
-        if not _is_ours(pid):
-            # another worker may remove the same file
+        try:
+            os.kill(pid, 0)
+        except (ProcessLookupError, PermissionError):
+            # it ended; another user's process may have its id, and another worker may remove the same file
             with contextlib.suppress(FileNotFoundError):
                 forget(pid, str(directory))
-
-
-def _is_ours(pid: int) -> bool:
-    """Return whether a process of ours exists; another user's may have the id of one that ended."""
-    try:
-        os.kill(pid, 0)
-    except (ProcessLookupError, PermissionError):
-        return False
-    return True

@@ -56,19 +56,13 @@ def _make(parent: str) -> tuple[Path, int | None]:
         directory = Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent))
         held = _try_to_lock(directory)
         if held is not None:
-            if _is_at(directory, held):
-                return directory, held
+            with contextlib.suppress(OSError):
+                if os.path.samestat(os.fstat(held), directory.stat()):
+                    return directory, held
             os.close(held)
         shutil.rmtree(directory, ignore_errors=True)
     # the file system has no locks, so other servers have none either, and remove nothing
     return Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent)), None
-
-
-def _is_at(path: Path, descriptor: int) -> bool:
-    try:
-        return os.path.samestat(os.fstat(descriptor), path.stat())
-    except OSError:
-        return False
 
 
 def find_memory() -> str | None:

@@ -98,16 +98,8 @@ def open_database(conf: cfg.ConfigOpts, *, create: bool = True) -> Database:
     :param create: whether a missing SQLite file will be created
     :raises CannotRun: its URL is malformed, or names a database, driver or file that does not exist
     """
-    database = _make_database(conf)
-    path = database.dialect.find_file(database.url)
-    if path is not None and not create and not path.exists():
-        raise CannotRun(f"There is no database {describe(database.url)}: no such file")
-    return database
-
-
-def _make_database(conf: cfg.ConfigOpts) -> Database:
     try:
-        return Database.from_conf(conf)
+        database = Database.from_conf(conf)
     except sa.exc.NoSuchModuleError as error:
         raise CannotRun(f"There is no such kind of database: {_reason(error)}; {_URLS}") from error
     except sa.exc.ArgumentError as error:
@@ -117,6 +109,10 @@ def _make_database(conf: cfg.ConfigOpts) -> Database:
             f"The driver for the database is not installed: {error}; install osc-placement[mysql] or "
             f"osc-placement[postgresql]; {_URLS}"
         ) from error
+    path = database.dialect.find_file(database.url)
+    if path is not None and not create and not path.exists():
+        raise CannotRun(f"There is no database {describe(database.url)}: no such file")
+    return database
 
 
 _URLS = (
@@ -125,9 +121,9 @@ _URLS = (
 )
 
 
-def describe(url: sa.URL) -> str:
+def describe(url: sa.URL | str) -> str:
     """Return a database URL without its password."""
-    return url.render_as_string(hide_password=True)
+    return sa.make_url(url).render_as_string(hide_password=True)
 
 
 @contextmanager

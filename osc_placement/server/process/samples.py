@@ -21,19 +21,14 @@ CONFIG_NAMESPACES = (
 
 def print_sample(kind: str) -> None:
     """Print a sample ``config`` or ``policy`` file."""
-    {"config": _print_config, "policy": _print_policy}[kind]()
+    if kind == "config":
+        from oslo_config import generator as config_generator
 
-
-def _print_config() -> None:
-    from oslo_config import generator
-
-    generator.main([f"--namespace={namespace}" for namespace in CONFIG_NAMESPACES])
-
-
-def _print_policy() -> None:
+        config_generator.main([f"--namespace={namespace}" for namespace in CONFIG_NAMESPACES])
+        return
     from oslo_config import cfg
-    from oslo_policy import generator
+    from oslo_policy import generator as policy_generator
 
     # the generator sets up logging, at this level
     logging.disable(logging.WARNING)
-    generator.generate_sample(["--namespace", NAMESPACE], conf=cfg.ConfigOpts())
+    policy_generator.generate_sample(["--namespace", NAMESPACE], conf=cfg.ConfigOpts())

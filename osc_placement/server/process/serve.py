@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import http.client
 import logging
 import os
 import socket
@@ -22,10 +23,12 @@ from osc_placement.server import conf as configuration
 from osc_placement.server import deploy
 from osc_placement.server.db import names, upgrade
 from osc_placement.server.policy import Policy
-from osc_placement.server.process import clouds_yaml, limits, metrics, metrics_directory, readiness, trial
+from osc_placement.server.process import clouds_yaml, limits, metrics, metrics_directory, trial
+from osc_placement.server.process.address import find_own, format_url, is_loopback
 from osc_placement.server.process.opening import (
     CannotRun,
     Sources,
+    describe,
     improvise_configuration,
     in_one_line,
     muted,
@@ -76,9 +79,18 @@ def serve(options: Options) -> None:
     _set_up_logging(conf, options)
     listener = _listen(options.host, options.port)
     address: tuple[str, int] = listener.getsockname()[:2]
-    url = readiness.format_url(options.host, address[1])
-    cloud = _prepare_clouds_yaml(options, conf, url)
-    _check_metrics_directory()
+    url = format_url(options.host, address[1])
+    cloud = None
+    if options.clouds_yaml is not None:
+        if conf.api.auth_strategy != "noauth2":
+            raise CannotRun(
+                "--write-clouds-yaml is for noauth2: only you know how to authenticate with keystone"
+            )
+        cloud = clouds_yaml.prepare(options.clouds_yaml, url)
+    try:
+        metrics.find_directory()
+    except metrics.CannotCount as error:
+        raise CannotRun(str(error)) from error
     with metrics_directory.provided(metrics.DIRECTORY_VARIABLE) as directory:
         with contextlib.nullcontext() if options.verbose else muted():
             _prepare_database(conf)
@@ -86,7 +98,7 @@ def serve(options: Options) -> None:
                 _try_to_load(conf, directory)
         if cloud is not None:
             cloud.write()
-        announcement = readiness.Announcement(conf, options.workers, address, url)
+        announcement = Announcement(conf, options.workers, address, url)
         # gunicorn closes the descriptor, so it is detached: the socket object would close a later one with
         # its number
         _run(_Gunicorn(conf, options, listener.detach(), directory, announcement))
@@ -96,41 +108,35 @@ def _read(options: Options) -> ConfigOpts:
     """Return the configuration after checking it; :raises CannotRun: the server cannot run with it."""
     read = read_configuration if options.sources.is_configured else improvise_configuration
     conf = read(options.sources)
-    _check_exposure(conf, options)
-    return conf
-
-
-def _set_up_logging(conf: ConfigOpts, options: Options) -> None:
-    """Set up logging as configured; :raises CannotRun: it cannot be set up."""
-    try:
-        _log_as_configured(conf, options)
-    except Exception as error:  # any error of oslo.log about a value, or of the system about a file
-        raise CannotRun(f"The log cannot be set up as configured: {in_one_line(error)}") from error
-
-
-def _log_as_configured(conf: ConfigOpts, options: Options) -> None:
-    """Set up logging; without a configuration, log errors and what the options request only."""
-    if not (conf.log_file or conf.log_dir or conf.use_syslog or conf.use_journal):
-        # otherwise the log would go to stdout, which is for the line that announces readiness
-        conf.set_default("use_stderr", True)
-    oslo_log.setup(conf, configuration.PROJECT)
-    own = logging.getLogger("osc_placement")
-    if options.verbose:
-        own.setLevel(logging.DEBUG)
-    elif not options.sources.is_configured:
-        own.setLevel(logging.WARNING)
-    if options.log_requests or options.verbose:
-        logging.getLogger(deploy.__name__).setLevel(logging.INFO)
-    configuration.log_options(conf)
-
-
-def _check_exposure(conf: ConfigOpts, options: Options) -> None:
     believes_everybody = conf.api.auth_strategy == "noauth2"
-    if believes_everybody and not options.insecure and not readiness.is_loopback(options.host):
+    if believes_everybody and not options.insecure and not is_loopback(options.host):
         raise CannotRun(
             f"Without authentication (noauth2) anybody who reaches {options.host or 'this machine'} is an "
             "administrator; serve on 127.0.0.1, configure keystone, or say --insecure"
         )
+    return conf
+
+
+def _set_up_logging(conf: ConfigOpts, options: Options) -> None:
+    """Set up logging as configured; without a configuration, log errors and what the options request only.
+
+    :raises CannotRun: it cannot be set up
+    """
+    try:
+        if not (conf.log_file or conf.log_dir or conf.use_syslog or conf.use_journal):
+            # otherwise the log would go to stdout, which is for the line that announces readiness
+            conf.set_default("use_stderr", True)
+        oslo_log.setup(conf, configuration.PROJECT)
+        own = logging.getLogger("osc_placement")
+        if options.verbose:
+            own.setLevel(logging.DEBUG)
+        elif not options.sources.is_configured:
+            own.setLevel(logging.WARNING)
+        if options.log_requests or options.verbose:
+            logging.getLogger(deploy.__name__).setLevel(logging.INFO)
+        configuration.log_options(conf)
+    except Exception as error:  # any error of oslo.log about a value, or of the system about a file
+        raise CannotRun(f"The log cannot be set up as configured: {in_one_line(error)}") from error
 
 
 def _listen(host: str, port: int) -> socket.socket:
@@ -151,13 +157,6 @@ def _listen(host: str, port: int) -> socket.socket:
             "another port with --port (0 takes a free one), or another address with --host"
         ) from error
     return listener
-
-
-def _check_metrics_directory() -> None:
-    try:
-        metrics.find_directory()
-    except metrics.CannotCount as error:
-        raise CannotRun(str(error)) from error
 
 
 def _prepare_database(conf: ConfigOpts) -> None:
@@ -189,15 +188,8 @@ def _try_to_load(conf: ConfigOpts, directory: Path) -> None:
     metrics_directory.forget_this_process(directory)
 
 
-def _prepare_clouds_yaml(options: Options, conf: ConfigOpts, url: str) -> clouds_yaml.Change | None:
-    if options.clouds_yaml is None:
-        return None
-    if conf.api.auth_strategy != "noauth2":
-        raise CannotRun("--write-clouds-yaml is for noauth2: only you know how to authenticate with keystone")
-    return clouds_yaml.prepare(options.clouds_yaml, url)
-
-
 def _run(server: _Gunicorn) -> None:
+    """Serve until told to stop; raise CannotRun if the workers do not start."""
     master = os.getpid()
     try:
         server.run()
@@ -205,17 +197,41 @@ def _run(server: _Gunicorn) -> None:
         # every process ends here; gunicorn reads the exit statuses of workers, so those stay unchanged
         if os.getpid() != master:
             raise
-        _close_file(server.conf)
+        # close a SQLite file last, which merges the write-ahead log into it, so that it can be copied
+        database = open_database(server.conf)
+        if database.dialect.find_file(database.url) is not None:
+            with contextlib.suppress(CannotRun), using(database):
+                upgrade.version(database)
         if end.code:
             raise CannotRun("The workers do not start; --verbose says why") from end
 
 
-def _close_file(conf: ConfigOpts) -> None:
-    """Close a SQLite file last, which merges the write-ahead log into it, so that it can be copied."""
-    database = open_database(conf)
-    if database.dialect.find_file(database.url) is not None:
-        with contextlib.suppress(CannotRun), using(database):
-            upgrade.version(database)
+@dataclass(frozen=True, slots=True)
+class Announcement:
+    """The line that says, to people and to scripts that wait for it, that a server is ready."""
+
+    conf: ConfigOpts
+    workers: int
+    address: tuple[str, int]
+    url: str
+
+    def make(self) -> None:
+        """Print the line, once the server has answered a request."""
+        host, port = self.address
+        connection = http.client.HTTPConnection(find_own(host), port)
+        try:
+            with contextlib.closing(connection):
+                connection.request("GET", "/")
+                connection.getresponse().read()
+        except (OSError, http.client.HTTPException) as error:
+            LOG.error("the server does not answer: %s", error)
+            return
+        database = describe(self.conf.placement_database.connection)
+        workers = "1 worker" if self.workers == 1 else f"{self.workers} workers"
+        facts = f"database {database}, {self.conf.api.auth_strategy}, {workers}"
+        # the reader of stdout may have ended
+        with contextlib.suppress(BrokenPipeError):
+            print(f"placement-server: ready at {self.url} ({facts})", flush=True)
 
 
 def _forget_log_levels(conf: ConfigOpts) -> None:
@@ -243,6 +259,12 @@ class _Arbiter(Arbiter):  # type: ignore[misc]  # it has no annotations
             return super().spawn_worker()
 
 
+def _share_memory(_arbiter: Any) -> None:
+    # otherwise the garbage collector of each worker would write to, and so copy, the shared memory
+    gc.collect()
+    gc.freeze()
+
+
 class _Gunicorn(BaseApplication):  # type: ignore[misc]  # it has no annotations
     """gunicorn with the settings of this server and an application in every worker."""
 
@@ -252,7 +274,7 @@ class _Gunicorn(BaseApplication):  # type: ignore[misc]  # it has no annotations
         options: Options,
         descriptor: int,
         directory: Path,
-        announcement: readiness.Announcement,
+        announcement: Announcement,
     ) -> None:
         self.conf = conf
         self._options = options
@@ -267,12 +289,7 @@ class _Gunicorn(BaseApplication):  # type: ignore[misc]  # it has no annotations
 
     def load_config(self) -> None:
         """Set those settings that this release of gunicorn has."""
-        for name, value in self._make_settings().items():
-            if name in self.cfg.settings:
-                self.cfg.set(name, value)
-
-    def _make_settings(self) -> dict[str, Any]:
-        return {
+        settings = {
             "bind": f"fd://{self._descriptor}",
             "workers": self._options.workers,
             "worker_class": Worker,
@@ -290,10 +307,13 @@ class _Gunicorn(BaseApplication):  # type: ignore[misc]  # it has no annotations
             "loglevel": "info" if self._options.verbose else "error",
             "proc_name": "placement-server",
             "control_socket_disable": True,
-            "when_ready": self._share_memory,
+            "when_ready": _share_memory,
             "post_fork": self._set_limits,
             "post_worker_init": self._announce,
         }
+        for name, value in settings.items():
+            if name in self.cfg.settings:
+                self.cfg.set(name, value)
 
     def reload(self) -> None:
         """Read the configuration again for the workers that SIGHUP starts in place of the old ones.
@@ -312,7 +332,14 @@ class _Gunicorn(BaseApplication):  # type: ignore[misc]  # it has no annotations
 
     def _read_again(self) -> None:
         conf = _read(self._options)
-        failure = trial.find_failure(lambda: self._check(conf), TRIAL_SECONDS)
+
+        def check() -> None:
+            with muted():
+                _set_up_logging(conf, self._options)
+                _prepare_database(conf)
+                _try_to_load(conf, self._directory)
+
+        failure = trial.find_failure(check, TRIAL_SECONDS)
         if failure is not None:
             raise CannotRun(failure)
         # the synchronization has been done before
@@ -326,20 +353,9 @@ class _Gunicorn(BaseApplication):  # type: ignore[misc]  # it has no annotations
             raise
         self.conf = conf
 
-    def _check(self, conf: ConfigOpts) -> None:
-        with muted():
-            _set_up_logging(conf, self._options)
-            _prepare_database(conf)
-            _try_to_load(conf, self._directory)
-
     def load(self) -> WSGIApplication:
         """Create the application of a worker, which inherits modules but no connection."""
         return deploy.loadapp(self.conf)
-
-    def _share_memory(self, arbiter: Any) -> None:
-        # otherwise the garbage collector of each worker would write to, and so copy, the shared memory
-        gc.collect()
-        gc.freeze()
 
     def _set_limits(self, arbiter: Any, worker: Worker) -> None:
         worker.connections_per_address = self._options.connections_per_address

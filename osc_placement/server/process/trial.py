@@ -24,7 +24,20 @@ def find_failure(operation: Callable[[], object], seconds: int) -> str | None:
     reader, writer = os.pipe()
     child = os.fork()
     if not child:
-        _try(operation, seconds, writer)
+        try:
+            for number in _ENDING:
+                signal.signal(number, signal.SIG_DFL)
+            # the system ends a child that hangs, also if the parent does not exist any more
+            signal.alarm(seconds)
+            try:
+                operation()
+                said = _SUCCESS
+            except Exception as error:
+                said = (str(error) or type(error).__name__).encode()
+            os.write(writer, said)
+        finally:
+            # without the handlers of this process
+            os._exit(0)
     os.close(writer)
     with open(reader, "rb") as answer:
         said = answer.read()
@@ -34,23 +47,3 @@ def find_failure(operation: Callable[[], object], seconds: int) -> str | None:
     if said == _SUCCESS:
         return None
     return said.decode() or f"The database has not answered for {seconds} seconds"
-
-
-def _try(operation: Callable[[], object], seconds: int, writer: int) -> None:
-    """Run in the child: write the result, and exit without the handlers of this process."""
-    try:
-        for number in _ENDING:
-            signal.signal(number, signal.SIG_DFL)
-        # the system ends a child that hangs, also if the parent does not exist any more
-        signal.alarm(seconds)
-        os.write(writer, _run(operation))
-    finally:
-        os._exit(0)
-
-
-def _run(operation: Callable[[], object]) -> bytes:
-    try:
-        operation()
-    except Exception as error:
-        return (str(error) or type(error).__name__).encode()
-    return _SUCCESS

@@ -1,17 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """gunicorn's worker for placement: one loop reads and sends for all connections, threads only answer.
 
-A thread gets a request that has arrived completely, and its answer is sent as fast as the client reads it, by
-the loop if that takes longer. So a client that is slow in either direction uses memory, for which there are
-limits (`limits`), but no thread. The requests that check whether a server is alive and whether it is ready
-have threads of their own, and are answered while all other threads wait for a database.
+A thread gets a request that has arrived completely, and its answer is sent as fast as the client reads it,
+by the loop if that takes longer. So a client that is slow in either direction uses memory, for which there
+are limits (`limits`), but no thread. `_Queue` says in which order requests are served. The requests that
+check whether a server is alive and whether it is ready have threads of their own, and are answered while all
+other threads wait for a database.
 """
 
 from __future__ import annotations
 
 import contextlib
+import enum
 import errno
-import itertools
 import os
 import queue
 import resource
@@ -20,7 +21,7 @@ import signal
 import socket
 import threading
 import time
-from collections import defaultdict
+from collections import defaultdict, deque
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
@@ -51,8 +52,8 @@ _TICK: Final = 1.0
 _CLOSING_SECONDS: Final = 2.0
 #: seconds that idle connections stay open when the worker stops, as a request may be on its way
 _STOPPING_SECONDS: Final = 2.0
-#: seconds by which requests that a client sent ahead are delayed in favour of later clients
-_LAST_SECONDS: Final = 2.0
+#: seconds for which a request that was sent ahead is served after those of other clients
+_MOST_DEFERRED_SECONDS: Final = 2.0
 #: file descriptors reserved for other uses than connections of clients
 _OTHER_FILES: Final = 128
 
@@ -72,6 +73,17 @@ def until_handled() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
+class _Turn(enum.Enum):
+    """The kind of a turn for which a connection waits."""
+
+    #: a request whose client has waited for the previous answer
+    PROMPT = enum.auto()
+    #: a request that the client sent before it had the previous answer
+    AHEAD = enum.auto()
+    #: the rest of an answer, of which the client has read what was made
+    REST = enum.auto()
+
+
 class Worker(BaseWorker):  # type: ignore[misc]  # it has no annotations
     """A process that serves requests; it has settings beside gunicorn's, which ``post_fork`` may set."""
 
@@ -87,6 +99,7 @@ class Worker(BaseWorker):  # type: ignore[misc]  # it has no annotations
         self._by_origin: defaultdict[str, set[Connection]] = defaultdict(set)
         self._most = self.cfg.worker_connections
         self._kept = 0
+        self._listens = False
         #: the connections with a request, for the common threads and for each of the reserved threads
         self._queues = [_Queue() for _ in (None, *RESERVED)]
         #: the connections that threads have returned to the loop
@@ -118,7 +131,10 @@ class Worker(BaseWorker):  # type: ignore[misc]  # it has no annotations
         self._selector.register(self.PIPE[0], selectors.EVENT_READ)
         for listener in self.sockets:
             listener.setblocking(False)
-            self._selector.register(listener, selectors.EVENT_READ, listener.getsockname())
+            if listener.family in (socket.AF_INET, socket.AF_INET6):
+                # the connections inherit it
+                listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, limits.UNSENT_IN_SYSTEM)
+        self._listen(True)
         stop = float("inf")
         next_tick = 0.0
         while True:
@@ -128,8 +144,7 @@ class Worker(BaseWorker):  # type: ignore[misc]  # it has no annotations
             now = time.monotonic()
             if not self.alive and stop == float("inf"):
                 stop = now
-                for listener in self.sockets:
-                    self._selector.unregister(listener)
+                self._listen(False)
             if not self.alive and (not self._connections or now > stop + self.cfg.graceful_timeout):
                 break
             if now >= next_tick:
@@ -139,8 +154,20 @@ class Worker(BaseWorker):  # type: ignore[misc]  # it has no annotations
                     self.log.info("Parent changed, shutting down: %s", self)
                     self.alive = False
                 self._end_overdue(now, stop)
+                self._listen(self.alive)
 
     # methods of the loop
+
+    def _listen(self, wanted: bool) -> None:
+        """Begin or cease to accept connections; those that arrive meanwhile wait in the system."""
+        if wanted == self._listens:
+            return
+        self._listens = wanted
+        for listener in self.sockets:
+            if wanted:
+                self._selector.register(listener, selectors.EVENT_READ, listener.getsockname())
+            else:
+                self._selector.unregister(listener)
 
     def _handle(self, key: selectors.SelectorKey, events: int) -> None:
         if isinstance(key.data, Connection):
@@ -171,8 +198,9 @@ class Worker(BaseWorker):  # type: ignore[misc]  # it has no annotations
             sock, client = listener.accept()
         except OSError as error:
             # otherwise another worker was faster, or the client has gone
-            if error.errno in (errno.EMFILE, errno.ENFILE):
-                self._end_idlest(self._connections)
+            if error.errno in (errno.EMFILE, errno.ENFILE) and not self._end_idlest(self._connections):
+                # the selector would report the waiting connection again and again; wait for the next tick
+                self._listen(False)
             return
         connection = Connection(sock, client, server, time.monotonic())
         if not self._make_room(connection):
@@ -231,11 +259,10 @@ class Worker(BaseWorker):  # type: ignore[misc]  # it has no annotations
         elif connection.state is not State.CLOSING:
             self._look_for_request(connection)
 
-    def _look_for_request(self, connection: Connection, *, was_waiting: bool = False) -> None:
+    def _look_for_request(self, connection: Connection, *, was_sent_ahead: bool = False) -> None:
         """Pass the next request to a thread, if it is complete.
 
-        :param was_waiting: whether the client sent it before it had the previous answer; it is then served
-            after those of clients that waited for theirs
+        :param was_sent_ahead: whether the client sent it before it had the previous answer
         """
         if connection.state is State.IDLE and connection.has_more:
             connection.state = State.ARRIVING
@@ -243,7 +270,7 @@ class Worker(BaseWorker):  # type: ignore[misc]  # it has no annotations
         try:
             is_complete = connection.find_request(self.cfg)
         except Exception as error:
-            connection.last = True
+            connection.closes_after = True
             self.handle_error(None, Output(connection), connection.client, error)
             self._begin_to_send(connection)
             return
@@ -254,19 +281,22 @@ class Worker(BaseWorker):  # type: ignore[misc]  # it has no annotations
             connection.state = State.IDLE
         self._count(connection)
         if is_complete:
-            self._give(connection, is_last=was_waiting)
+            self._give(connection, _Turn.AHEAD if was_sent_ahead else _Turn.PROMPT)
 
-    def _give(self, connection: Connection, *, is_last: bool = False) -> None:
-        """Queue a connection for a thread; with ``is_last``, after all others that wait for one."""
+    def _give(self, connection: Connection, turn: _Turn = _Turn.PROMPT) -> None:
+        """Queue a connection for a thread."""
         path = connection.request.path
         reserved = (number for number, paths in enumerate(RESERVED, 1) if path in paths)
-        self._queues[next(reserved, 0)].put(connection, is_last=is_last)
+        self._queues[next(reserved, 0)].put(connection, turn)
 
     def _take_back(self) -> None:
-        """Continue with the connections that threads have returned."""
-        with contextlib.suppress(queue.Empty):
-            while True:
-                self._begin_to_send(self._returned.get_nowait())
+        """Continue with the connections that threads have returned until now.
+
+        Those returned in the meantime wait until the sockets of the others have been served: threads may
+        return requests that were sent ahead as fast as the loop passes the next ones to them.
+        """
+        for _ in range(self._returned.qsize()):
+            self._begin_to_send(self._returned.get_nowait())
 
     def _begin_to_send(self, connection: Connection) -> None:
         connection.since = time.monotonic()
@@ -293,7 +323,7 @@ class Worker(BaseWorker):  # type: ignore[misc]  # it has no annotations
             connection.state = State.SERVED
             # the time spent waiting for a thread is not the client's fault
             connection.waits_since = 0.0
-            self._give(connection, is_last=True)
+            self._give(connection, _Turn.REST)
         else:
             connection.waits_since = 0.0
             self._go_on(connection)
@@ -302,7 +332,7 @@ class Worker(BaseWorker):  # type: ignore[misc]  # it has no annotations
         """Continue with the next request of a connection, or close it."""
         connection.end_request()
         connection.since = time.monotonic()
-        if connection.last:
+        if connection.closes_after:
             connection.state = State.CLOSING
             try:
                 connection.sock.shutdown(socket.SHUT_WR)
@@ -314,7 +344,7 @@ class Worker(BaseWorker):  # type: ignore[misc]  # it has no annotations
         connection.watched = True
         self._watch(connection, selectors.EVENT_READ)
         if connection.has_more and connection.state is State.IDLE:
-            self._look_for_request(connection, was_waiting=True)
+            self._look_for_request(connection, was_sent_ahead=True)
         else:
             self._count(connection)
 
@@ -375,7 +405,8 @@ class Worker(BaseWorker):  # type: ignore[misc]  # it has no annotations
 
     def _serve_all(self, served: _Queue) -> None:
         while True:
-            self._serve(served.get())
+            with served.take() as connection:
+                self._serve(connection)
 
     def _serve(self, connection: Connection) -> None:
         """Answer a request, or continue an answer, as far as the client reads it."""
@@ -387,7 +418,7 @@ class Worker(BaseWorker):  # type: ignore[misc]  # it has no annotations
                 connection.unfinished.close()
                 connection.unfinished = None
         except Exception as error:
-            connection.last = True
+            connection.closes_after = True
             answer, connection.unfinished = connection.unfinished, None
             if answer is not None and answer.has_begun:
                 self.log.exception("the rest of an answer cannot be made: %s", error)
@@ -405,7 +436,7 @@ class Worker(BaseWorker):  # type: ignore[misc]  # it has no annotations
                 is_open
                 and connection.watched
                 and not connection.unsent
-                and not connection.last
+                and not connection.closes_after
                 and not connection.counted
                 and connection.reader is None
                 and not connection.has_more
@@ -431,21 +462,47 @@ def _that_wait(connections: Iterable[Connection]) -> list[Connection]:
 class _Queue:
     """A queue of connections that wait for a thread, in the order of arrival.
 
-    Those added as last come after all others of the next seconds, but not after all later ones.
+    A request that was sent ahead is served as if it had arrived `_MOST_DEFERRED_SECONDS` later, if others
+    wait. Of such requests, and of the rests of long answers, one each is served at a time, however many
+    threads are free: each of the two kinds takes the processor time of one thread at most, and neither waits
+    for the other.
     """
 
     def __init__(self) -> None:
-        self._entries: queue.PriorityQueue[tuple[float, int, Connection]] = queue.PriorityQueue()
-        self._number = itertools.count()
+        self._condition = threading.Condition()
+        #: by turn, the connections with the times that order them, ascending
+        self._waiting: dict[_Turn, deque[tuple[float, Connection]]] = {turn: deque() for turn in _Turn}
+        #: the turns of which none can be taken now
+        self._taken: set[_Turn] = set()
 
-    def put(self, connection: Connection, *, is_last: bool) -> None:
-        """Add a connection; only the loop calls this."""
-        turn = time.monotonic() + (_LAST_SECONDS if is_last else 0)
-        self._entries.put((turn, next(self._number), connection))
+    def put(self, connection: Connection, turn: _Turn = _Turn.PROMPT) -> None:
+        """Add a connection."""
+        delay = _MOST_DEFERRED_SECONDS if turn is _Turn.AHEAD else 0.0
+        with self._condition:
+            self._waiting[turn].append((time.monotonic() + delay, connection))
+            if turn not in self._taken:
+                self._condition.notify()
 
-    def get(self) -> Connection:
-        """Wait for a connection, and return it."""
-        return self._entries.get()[-1]
+    @contextlib.contextmanager
+    def take(self) -> Iterator[Connection]:
+        """Wait for a connection, and own it for as long as the context lasts."""
+        with self._condition:
+            while not (
+                turns := [turn for turn, of in self._waiting.items() if of and turn not in self._taken]
+            ):
+                self._condition.wait()
+            turn = min(turns, key=lambda turn: self._waiting[turn][0][0])
+            _, connection = self._waiting[turn].popleft()
+            if turn is not _Turn.PROMPT:
+                self._taken.add(turn)
+        try:
+            yield connection
+        finally:
+            if turn is not _Turn.PROMPT:
+                with self._condition:
+                    self._taken.remove(turn)
+                    if self._waiting[turn]:
+                        self._condition.notify()
 
 
 class _Answer:
@@ -478,7 +535,7 @@ class _Answer:
         if worker.nr >= worker.max_requests and worker.alive:
             worker.log.info("Autorestarting worker after current request.")
             worker.alive = False
-        if connection.last or not worker.alive or not worker.cfg.keepalive:
+        if connection.closes_after or not worker.alive or not worker.cfg.keepalive:
             self._response.force_close()
         self._body = worker.wsgi(self._environ, self._response.start_response)
         self._pieces = iter(self._body)
@@ -493,7 +550,7 @@ class _Answer:
                 if not is_open or connection.unsent > _MOST_UNSENT:
                     return False
         self._response.close()
-        connection.last = connection.last or self._response.should_close()
+        connection.closes_after = connection.closes_after or self._response.should_close()
         return True
 
     def close(self) -> None:

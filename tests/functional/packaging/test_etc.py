@@ -18,7 +18,7 @@ import time
 import pytest
 import requests
 
-from osc_placement.migrate.options import make_parser as make_migrate_parser
+from osc_placement.migrate.main import make_parser as make_migrate_parser
 from osc_placement.server import conf as configuration
 from osc_placement.server.main import _make_parser as make_server_parser
 from tests.functional import containers, servers
@@ -29,7 +29,7 @@ UNITS = sorted((ETC / "systemd").glob("*.service"))
 ADMIN = {"X-Auth-Token": "admin", "OpenStack-API-Version": "placement 1.20"}
 
 
-def test_the_configuration_is_one():
+def test_placement_conf_has_known_options_only():
     """placement.conf is read, and names no option that there is not."""
     path = ETC / "placement.conf"
     conf = configuration.load(config_files=[str(path)], config_dirs=[])
@@ -37,7 +37,7 @@ def test_the_configuration_is_one():
     check_names(path.read_text(), conf)
 
 
-def test_the_configuration_trusts_nobody_unless_told_to(tmp_path):
+def test_placement_conf_trusts_no_proxy_by_default(tmp_path):
     """Clients may reach the service itself; what is for a proxy in front is there to be switched on."""
     text = (ETC / "placement.conf").read_text()
     path = tmp_path / "placement.conf"
@@ -58,7 +58,7 @@ def check_names(written, conf):
             assert name in conf[group], f"[{group}] {name}"
 
 
-def test_the_configuration_serves(tmp_path):
+def test_server_starts_with_placement_conf(tmp_path):
     """With addresses where nobody is: a token that cannot be checked is answered with 503."""
     text = (ETC / "placement.conf").read_text()
     for there, here in (
@@ -89,7 +89,7 @@ def read_unit(path):
 
 
 @pytest.mark.parametrize("path", UNITS, ids=lambda path: path.name)
-def test_systemd_takes_the_unit(path, tmp_path):
+def test_systemd_accepts_the_units(path, tmp_path):
     """`systemd-analyze verify` finds nothing to say, with the programs where they are here."""
     if not shutil.which("systemd-analyze"):
         pytest.skip("systemd-analyze is not installed")
@@ -108,7 +108,7 @@ def test_systemd_takes_the_unit(path, tmp_path):
     assert said == [], done.stderr
 
 
-def test_the_page_installs_what_the_unit_starts():
+def test_deploying_page_installs_the_program_of_the_unit():
     """The account, and the program in its virtual environment, are those of the commands of the page."""
     page = (ROOT / "doc/source/admin/deploying.rst").read_text()
     (edit,) = re.findall(r"\$ (sed .*) > /etc/systemd/", page)
@@ -124,7 +124,7 @@ def test_the_page_installs_what_the_unit_starts():
     ("name", "make_parser"),
     [("placement-server", make_server_parser), ("placement-mirror", make_migrate_parser)],
 )
-def test_the_command_of_a_unit_is_one(name, make_parser):
+def test_command_of_each_unit_has_known_options(name, make_parser):
     """The program knows each option."""
     unit = read_unit(ETC / "systemd" / f"{name}.service")
     _, *arguments = shlex.split(unit["Service"]["ExecStart"])
@@ -152,7 +152,7 @@ def write_conf(directory):
     )
 
 
-def test_the_unit_of_the_server_serves(tmp_path):
+def test_command_of_the_server_unit_starts_reloads_and_stops(tmp_path):
     """Its command line starts the server, its reload and its end leave nothing undone."""
     write_conf(tmp_path)
     unit = read_unit(ETC / "systemd" / "placement-server.service")["Service"]
@@ -198,7 +198,7 @@ def make_command(name, path):
 
 
 @pytest.mark.parametrize("name", ["uwsgi.ini", "gunicorn.conf.py"])
-def test_a_container_serves_as_configured(name, tmp_path):
+def test_wsgi_container_serves_and_stops_gracefully(name, tmp_path):
     """It serves, and at SIGTERM it answers what has begun before it ends."""
     write_conf(tmp_path)
     port = containers.find_free_port()
@@ -231,13 +231,18 @@ NGINX = ETC / "nginx" / "placement.conf"
 TEMPORARY = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
 
 
+def find_nginx():
+    """Return the path of nginx; skip the test if it is not installed."""
+    directories = [os.environ["PATH"], "/usr/sbin", "/usr/local/sbin"]
+    return shutil.which("nginx", path=":".join(directories)) or pytest.skip("nginx is not installed")
+
+
 @pytest.fixture
 def nginx(tmp_path):
     """A function that returns the command of nginx, with etc/'s file and a certificate of a test."""
-    directories = [os.environ["PATH"], "/usr/sbin", "/usr/local/sbin"]
-    program = shutil.which("nginx", path=":".join(directories))
-    if not program or not shutil.which("openssl"):
-        pytest.skip("nginx or openssl is not installed")
+    program = find_nginx()
+    if not shutil.which("openssl"):
+        pytest.skip("openssl is not installed")
     key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
     command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=placement"]
     subprocess.run([*command, "-keyout", key, "-out", certificate], check=True, capture_output=True)
@@ -264,7 +269,7 @@ def nginx(tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore:Unverified HTTPS request")
-def test_nginx_passes_on_what_it_is_to(nginx, tmp_path):
+def test_nginx_proxies_tls_locations_and_metrics(nginx, tmp_path):
     """TLS ends there, locations are those of the client, and metrics are for the monitoring only."""
     port = containers.find_free_port()
     environment = servers.make_environment(
@@ -288,6 +293,27 @@ def test_nginx_passes_on_what_it_is_to(nginx, tmp_path):
         assert "elsewhere" not in server.log.read_text()
 
 
+@pytest.mark.filterwarnings("ignore:Unverified HTTPS request")
+def test_nginx_before_uwsgi_answers_each_request(nginx, tmp_path):
+    """uWSGI closes each connection after one answer, and nginx does not send the next request on it."""
+    (tmp_path / "server").mkdir()
+    write_conf(tmp_path / "server")
+    port, behind = containers.find_free_port(), containers.find_free_port()
+    uwsgi = make_command("uwsgi.ini", place("uwsgi.ini", tmp_path / "server", behind))
+    environment = servers.make_environment()
+    with (
+        containers.running(uwsgi, tmp_path / "server", environment, behind),
+        containers.running(nginx(port, f"127.0.0.1:{behind}"), tmp_path, environment, port),
+        requests.Session() as session,
+    ):
+        session.verify, session.trust_env = False, False
+        url = f"https://127.0.0.1:{port}/resource_providers"
+        statuses = [
+            session.post(url, json={"name": f"h{number}"}, headers=ADMIN).status_code for number in range(20)
+        ]
+    assert statuses == [200] * 20
+
+
 #: what a client may say of itself, which is not so
 SPOOFED = {
     "Forwarded": "for=elsewhere;host=elsewhere;proto=http",
@@ -306,7 +332,7 @@ def post(session, url):
     return answer
 
 
-def test_the_configuration_of_nginx_can_be_read():
+def test_nginx_configuration_is_well_formed():
     """Its blocks close, its statements end, and it sends to where the service listens."""
     text = re.sub(r"#.*", "", NGINX.read_text())
     depth = 0
@@ -327,7 +353,7 @@ def read_containerfile():
     return [tuple(line.split(None, 1)) for line in text.splitlines() if line.strip()]
 
 
-def test_the_containerfile_copies_what_there_is():
+def test_containerfile_copies_existing_files():
     """Each source of a COPY is in the tree, or in a stage before; the extras exist."""
     stages = {
         rest.split(" AS ")[1] for name, rest in read_containerfile() if name == "FROM" and " AS " in rest
@@ -346,7 +372,7 @@ def test_the_containerfile_copies_what_there_is():
     assert set(extras.split(",")) <= set(config["options.extras_require"])
 
 
-def test_what_the_image_is_built_of_is_enough(tmp_path):
+def test_files_copied_into_the_image_build_the_wheel(tmp_path):
     """The files that are copied into the first stage make the wheel that is installed there."""
     sources = [
         rest.split()[:-1] for name, rest in read_containerfile() if name == "COPY" and "--from" not in rest
@@ -369,14 +395,14 @@ def test_what_the_image_is_built_of_is_enough(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["Containerfile", "doc/source/admin/deploying.rst"])
-def test_the_image_is_built_with_its_health_check(name):
+def test_image_is_built_in_docker_format_for_its_health_check(name):
     """The format that podman makes by default has none."""
     commands = re.findall(r"podman build.*", (ROOT / name).read_text())
     assert commands
     assert all("--format docker" in command for command in commands)
 
 
-def test_the_image_serves(tmp_path):
+def test_image_serves_and_is_healthy(tmp_path):
     """Its entry point with its command starts the server, and its health check passes."""
     instructions = dict(read_containerfile())
     (program,), arguments = json.loads(instructions["ENTRYPOINT"]), json.loads(instructions["CMD"])

@@ -43,7 +43,7 @@ def answer(connection):
 
 @pytest.mark.usefixtures("impatient")
 @pytest.mark.parametrize("method", ["read", "write", "read_on_kept_connection"])
-def test_who_waits_for_a_database_that_hangs_is_told_soon(on_the_way, method):
+def test_transaction_on_a_hanging_database_fails_soon(on_the_way, method):
     """In a transaction of each kind, on a connection that was good; and when it goes on, so does all else."""
     url, way = on_the_way
     database = Database(url.update_query_dict({"connect_timeout": "2"}))
@@ -58,7 +58,7 @@ def test_who_waits_for_a_database_that_hangs_is_told_soon(on_the_way, method):
 
 
 @pytest.mark.usefixtures("impatient")
-def test_an_idle_connection_is_not_taken_for_one_that_hangs(on_the_way):
+def test_idle_connection_is_not_timed_out(on_the_way):
     """Nor is a transaction in which nothing is asked for long."""
     url, _ = on_the_way
     database = Database(url)
@@ -78,7 +78,7 @@ def test_an_idle_connection_is_not_taken_for_one_that_hangs(on_the_way):
 
 
 @pytest.mark.usefixtures("impatient")
-def test_changes_to_the_schema_take_their_time(on_the_way):
+def test_schema_changes_are_not_timed_out(on_the_way):
     """A statement that is longer than anybody else may wait."""
     url, _ = on_the_way
     database = Database(url)
@@ -89,7 +89,7 @@ def test_changes_to_the_schema_take_their_time(on_the_way):
     database.dispose()
 
 
-def test_requests_that_wait_for_a_database_end(tmp_path, on_the_way):
+def test_requests_on_a_hanging_database_get_503(tmp_path, on_the_way):
     """They are answered with 503 and when to come again, and are served when it goes on."""
     url, way = on_the_way
     url = url.update_query_dict({"connect_timeout": "2"})

@@ -49,7 +49,7 @@ def serving(way, directory, **variables):
 
 
 @pytest.mark.parametrize("way", ["serve", "gunicorn", "uwsgi"])
-def test_a_service_that_can_answer_says_so(way, tmp_path):
+def test_ready_service_answers_probes_without_a_token(way, tmp_path):
     """Without a token, and without a question to the API before."""
     conf = write_conf(tmp_path, f"sqlite:///{tmp_path}/placement.db")
     assert run(tmp_path, "db", "sync", "--config-file", conf).returncode == 0
@@ -60,7 +60,7 @@ def test_a_service_that_can_answer_says_so(way, tmp_path):
 
 
 @pytest.mark.parametrize("way", ["gunicorn", "uwsgi"])
-def test_a_service_waits_for_its_tables(way, tmp_path):
+def test_service_without_tables_becomes_ready_after_their_creation(way, tmp_path):
     """It lives, says what to do, answers 503, and is ready when that is done, without a restart."""
     conf = write_conf(tmp_path, f"sqlite:///{tmp_path}/placement.db")
     reason = "It has no tables of placement: run 'placement-server db sync'"
@@ -82,7 +82,7 @@ def test_a_service_waits_for_its_tables(way, tmp_path):
 
 
 @pytest.mark.parametrize("way", ["gunicorn", "uwsgi"])
-def test_a_service_without_its_database_is_not_ready(way, tmp_path):
+def test_service_without_a_database_is_not_ready(way, tmp_path):
     """The reason names the database, and not its account."""
     write_conf(tmp_path, "mysql+pymysql://somebody:secret@127.0.0.1:1/placement")
     with serving(way, tmp_path) as url:
@@ -93,7 +93,7 @@ def test_a_service_without_its_database_is_not_ready(way, tmp_path):
     assert document["reasons"] == [{"check": "database", "reason": reason}]
 
 
-def test_a_service_becomes_unready_and_ready_again(tmp_path):
+def test_readiness_follows_the_schema(tmp_path):
     """What is asked is the database of now: a schema that is taken back, and brought forward."""
     path = tmp_path / "placement.db"
     conf = write_conf(tmp_path, f"sqlite:///{path}")
@@ -121,7 +121,7 @@ def probe(application):
     return webob.Request.blank("/-/readyz").get_response(application)
 
 
-def test_a_probe_that_hangs_does_not_delay_the_next(database, monkeypatch):
+def test_hanging_probe_does_not_delay_the_next(database, monkeypatch):
     """While one waits for the database, the next is soon answered with the time of waiting."""
     application = deploy.make_application(make_conf(), database)
     monkeypatch.setattr(health_module, "PATIENCE", 0.05)
@@ -148,7 +148,7 @@ def test_a_probe_that_hangs_does_not_delay_the_next(database, monkeypatch):
         assert time.monotonic() < end
 
 
-def test_many_who_ask_have_the_database_asked_once(database, monkeypatch):
+def test_simultaneous_probes_query_the_database_once(database, monkeypatch):
     """At the same time and within a second, for a service that is ready and for one that is not."""
     application = deploy.make_application(make_conf(), database)
     asked = []
@@ -173,7 +173,7 @@ def test_many_who_ask_have_the_database_asked_once(database, monkeypatch):
     assert all(later - earlier >= 1 for earlier, later in itertools.pairwise(asked))
 
 
-def test_a_probe_tells_nothing_of_the_inside(database, monkeypatch, caplog):
+def test_probe_hides_unexpected_errors(database, monkeypatch, caplog):
     """What nobody expected is in the log, and the service is not ready."""
     application = deploy.make_application(make_conf(), database)
 

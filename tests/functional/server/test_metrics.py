@@ -56,7 +56,7 @@ def scrape(url, headers=ADMIN):
 
 
 @pytest.mark.parametrize("way", ["serve", "gunicorn", "uwsgi"])
-def test_every_process_reports_the_numbers_of_all(way, tmp_path):
+def test_every_process_reports_the_metrics_of_all(way, tmp_path):
     """Requests on separate connections reach several processes, and every scrape includes them all."""
     connection = f"sqlite:///{tmp_path}/placement.db\nsync_on_startup = true"
     write_conf(tmp_path, connection)
@@ -80,7 +80,7 @@ def find_directory(server):
     raise AssertionError("the server has no such directory open")
 
 
-def test_the_directory_goes_with_the_server(tmp_path):
+def test_metrics_directory_is_removed_with_the_server(tmp_path):
     with servers.running(tmp_path) as server:
         directory = find_directory(server)
         assert directory.is_dir()
@@ -117,7 +117,7 @@ def find_workers(server):
     return [int(word) for word in children.read_text().split()]
 
 
-def test_what_a_dead_process_did_is_counted_and_its_connections_are_not(tmp_path):
+def test_counters_of_a_dead_process_remain_and_its_gauges_do_not(tmp_path):
     """A counter never goes back; what a process had open is gone with it."""
     with servers.launched(tmp_path, "--workers", 1) as server:
         for _ in range(5):
@@ -131,7 +131,7 @@ def test_what_a_dead_process_did_is_counted_and_its_connections_are_not(tmp_path
         assert server.stop() == 0
 
 
-def test_what_a_killed_server_left_is_taken_away_by_the_next(tmp_path):
+def test_next_server_removes_the_directory_of_a_killed_one(tmp_path):
     """Its directory goes when no process of it is left; that of a server that runs stays."""
     if not MEMORY.is_dir():
         pytest.skip("this system has no directory in memory")
@@ -212,7 +212,7 @@ def claim(application, host, amount, generation=None):
     return send(application, "PUT", f"/allocations/{uuid.uuid4()}", body)
 
 
-def test_what_the_cloud_has_is_summed(make_application):
+def test_cloud_metrics_are_summed_by_class_and_aggregate(make_application):
     """By class, and by aggregate and class; a host in two aggregates counts in both."""
     application = make_application()
     host = make_host(application, "one", RACK, ROW)
@@ -232,7 +232,7 @@ def test_what_the_cloud_has_is_summed(make_application):
     assert not any(name.startswith("placement_provider_") for name, _ in scraped)
 
 
-def test_each_provider_is_told_if_asked_for(make_application):
+def test_by_provider_reports_each_provider(make_application):
     """With by_provider, whatever its name has in it."""
     application = make_application(by_provider=True)
     name = 'a "host"\\ of\nmine'
@@ -295,7 +295,7 @@ def test_conflicts_and_searches_are_counted(make_application):
     assert time.time() - scraped.get("snapshot_timestamp_seconds") < 60
 
 
-def test_conflicts_of_many_changes_are_counted_one_by_one(make_application):
+def test_conflicts_in_a_bulk_write_are_counted_one_by_one(make_application):
     """The answer to all of them is 200."""
     application = make_application()
     hosts = [make_host(application, name) for name in ("one", "two", "three")]
@@ -308,7 +308,7 @@ def test_conflicts_of_many_changes_are_counted_one_by_one(make_application):
     assert read(application).get("conflicts_total", code="placement.concurrent_update") == 2
 
 
-def test_metrics_of_every_kind_of_database(server):
+def test_database_metrics_are_reported_on_every_backend(server):
     """Readiness, the cloud and the connections are reported by the server itself."""
     assert requests.get(f"{server.url}/-/readyz", timeout=30).json() == {"status": "ready"}
     created = requests.post(
@@ -342,7 +342,7 @@ def test_lost_races_are_counted(database, make_application):
     assert scraped.get("transactions_given_up_total") == 1
 
 
-def test_connections_are_counted_while_they_are_used(database, make_application):
+def test_connections_in_use_are_counted(database, make_application):
     """One that is lost, or kept out of the pool, is no longer the pool's."""
     application = make_application()
     read(application)
@@ -359,7 +359,7 @@ def test_connections_are_counted_while_they_are_used(database, make_application)
     assert read(application).get("pool_connections", state="open", **pool) == 0
 
 
-def test_a_path_that_is_none_makes_no_series_of_its_own(make_application):
+def test_unknown_paths_share_one_series(make_application):
     """Whoever asks for many different things does not fill the memory of the monitoring."""
     application = make_application()
     for number in range(5):
@@ -372,7 +372,7 @@ def test_a_path_that_is_none_makes_no_series_of_its_own(make_application):
     }
 
 
-def test_a_scrape_takes_a_token_unless_told_otherwise(make_application):
+def test_scrape_needs_a_token_by_default(make_application):
     """By default that of somebody who may read all of it by other requests."""
     guarded, public = make_application(), make_application(public=True)
     scrape_ = webob.Request.blank("/-/metrics")
@@ -451,7 +451,7 @@ def count_reads(database):
 
 
 @pytest.mark.parametrize("by_provider", [False, True])
-def test_scrapes_of_many_hosts_ask_once_a_second(database, make_application, by_provider):
+def test_scrapes_query_the_database_at_most_once_a_second(database, make_application, by_provider):
     """However many there are; how long one takes is in the benchmarks."""
     fill(database)
     application = make_application(by_provider=by_provider)
@@ -471,7 +471,7 @@ def test_scrapes_of_many_hosts_ask_once_a_second(database, make_application, by_
     assert len(statements) <= of_one * (1 + int(seconds + 1))
 
 
-def test_workers_share_the_question_to_the_database(tmp_path):
+def test_workers_share_the_query_of_a_scrape(tmp_path):
     """Forty scrapes of two workers within a second or two look at the database that many times."""
     with servers.running(tmp_path) as server:
         scrape(server.url)

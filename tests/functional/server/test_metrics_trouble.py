@@ -35,7 +35,7 @@ def small_memory(tmp_path):
     return directory, wrapper
 
 
-def test_a_text_that_is_too_large_to_be_shared_takes_no_room(tmp_path, small_memory):
+def test_oversized_shared_metrics_are_not_stored(tmp_path, small_memory):
     """Ten thousand providers one by one, and a dozen megabytes for all workers: they serve, and count."""
     directory, wrapper = small_memory
     write_conf(tmp_path, f"sqlite:///{tmp_path}/placement.db", f"{NOAUTH}[metrics]\nby_provider = true\n")
@@ -58,7 +58,7 @@ def test_a_text_that_is_too_large_to_be_shared_takes_no_room(tmp_path, small_mem
     assert "each worker makes its own metrics of the cloud" in server.log.read_text()
 
 
-def test_what_cannot_be_written_is_told_all_the_same(tmp_path):
+def test_metrics_that_cannot_be_written_are_still_reported(tmp_path):
     """And no part of it stays behind."""
     cloud = CloudMetrics(list, tmp_path, by_provider=False)
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -73,20 +73,20 @@ def test_what_cannot_be_written_is_told_all_the_same(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["cloud.lock"]
 
 
-def test_a_directory_that_is_gone_keeps_nobody_from_telling(tmp_path):
+def test_removed_metrics_directory_does_not_prevent_scrapes(tmp_path):
     """Somebody has tidied up."""
     cloud = CloudMetrics(list, tmp_path / "gone", by_provider=False)
     assert b"placement_providers 0\n" in cloud.get()
 
 
-def test_a_worker_without_a_snapshot_has_none_that_is_old(tmp_path):
+def test_worker_without_a_snapshot_reports_no_snapshot_age(tmp_path):
     """One of two has looked, by the scrape that comes first; its snapshot is the oldest."""
     with servers.running(tmp_path, "--workers", 2) as server:
         assert scrape(server.url).get("snapshot_timestamp_seconds") is None
         assert time.time() - scrape(server.url).get("snapshot_timestamp_seconds") < 60
 
 
-def test_scrapes_leave_threads_to_others_while_the_database_hangs(tmp_path, hanging):
+def test_scrapes_do_not_occupy_all_threads_while_the_database_hangs(tmp_path, hanging):
     """Eight for two workers of four threads each: all but one are answered, and so is a probe."""
     url, way = hanging
     arguments = ("--database", url, "--workers", 2, "--threads", 4)

@@ -55,7 +55,7 @@ def cors(make_application):
     return make_application(allowed_origin=("cors", [ORIGIN]))
 
 
-def test_a_browser_may_ask_first(cors):
+def test_cors_preflight_needs_no_token(cors):
     """A preflight needs no token, and says which methods and headers may follow."""
     headers = {
         "origin": ORIGIN,
@@ -69,14 +69,14 @@ def test_a_browser_may_ask_first(cors):
     assert answer.headers["access-control-allow-headers"] == "x-auth-token,openstack-api-version"
 
 
-def test_a_page_of_the_origin_may_read_the_answer(cors):
+def test_allowed_origin_gets_cors_headers(cors):
     """The answer names the origin, and the headers that the page may see."""
     answer = send(cors, "GET", "/resource_providers", origin=ORIGIN)
     assert answer.headers["access-control-allow-origin"] == ORIGIN
     assert "OpenStack-API-Version" in answer.headers["access-control-expose-headers"]
 
 
-def test_a_page_of_another_origin_may_not(cors):
+def test_other_origin_gets_no_cors_headers(cors):
     """Others get no permission."""
     answer = send(cors, "GET", "/resource_providers", origin="https://elsewhere.example")
     assert "access-control-allow-origin" not in answer.headers
@@ -90,7 +90,7 @@ FORWARDED = {
 }
 
 
-def test_a_proxy_in_front_is_believed_if_told_so(make_application, caplog):
+def test_proxy_headers_are_used_if_enabled(make_application, caplog):
     """Locations, links and log lines are those that the client of the proxy sees."""
     application = make_application(enable_proxy_headers_parsing=("oslo_middleware", True))
     caplog.set_level(logging.INFO, logger=deploy.__name__)
@@ -101,7 +101,7 @@ def test_a_proxy_in_front_is_believed_if_told_so(make_application, caplog):
     assert '203.0.113.7 "POST /placement/resource_providers" status: 200' in caplog.text
 
 
-def test_a_proxy_in_front_is_not_believed_otherwise(make_application):
+def test_proxy_headers_are_ignored_by_default(make_application):
     """Anybody can send such headers."""
     answer = send(make_application(), "POST", "/resource_providers", body={"name": "host"}, **FORWARDED)
     assert answer.headers["location"] == f"http://localhost/resource_providers/{answer.json['uuid']}"
@@ -114,7 +114,7 @@ def test_errors_in_authentication_show_no_internals(make_application, monkeypatc
         raise RuntimeError("secret")
 
     application = make_application()
-    monkeypatch.setattr("osc_placement.server.api.auth.NoAuth._identify", fail)
+    monkeypatch.setattr("osc_placement.server.api.auth.NoAuth.__call__", fail)
     answer = send(application, "GET", "/traits")
     assert (answer.status_int, "secret" in answer.text) == (500, False)
     assert answer.json["errors"][0]["request_id"] == answer.headers["x-openstack-request-id"]
@@ -134,7 +134,7 @@ def contexts(make_application, monkeypatch):
     return application, found
 
 
-def test_the_id_that_a_service_sends_is_the_global_one(contexts):
+def test_global_request_id_is_taken_from_the_header(contexts):
     """What another service calls the request is in the context that log lines are made from."""
     application, found = contexts
     inbound = f"req-{ID}"
@@ -145,7 +145,7 @@ def test_the_id_that_a_service_sends_is_the_global_one(contexts):
 
 
 @pytest.mark.parametrize("inbound", ["", "1", "req-1", f"req-{ID}\nx", f"REQ-{ID}"])
-def test_what_is_no_request_id_is_not_taken(contexts, inbound):
+def test_invalid_global_request_id_is_ignored(contexts, inbound):
     """Nobody can write into the log whatever they like."""
     application, found = contexts
     environ = webob.Request.blank("/traits", headers={"x-auth-token": "admin"}).environ
@@ -154,7 +154,7 @@ def test_what_is_no_request_id_is_not_taken(contexts, inbound):
     assert [context.global_request_id for context in found] == [None]
 
 
-def test_a_refusal_is_logged_with_its_own_id(contexts):
+def test_refused_request_is_logged_with_its_request_id(contexts):
     """Also where there is no caller yet, and after somebody else was served."""
     application, found = contexts
     answers = [send(application, "GET", "/traits"), send(application, "GET", "/traits", token=None)]
@@ -186,7 +186,7 @@ PATHS = {
 
 
 @pytest.mark.parametrize("path", PATHS)
-def test_a_path_makes_no_line_of_the_log(make_application, caplog, path):
+def test_path_is_quoted_in_the_request_log(make_application, caplog, path):
     """It is in its line as it was sent, quoted; whoever has no token forges nothing."""
     application = make_application()
     caplog.set_level(logging.INFO, logger=deploy.__name__)
@@ -195,7 +195,7 @@ def test_a_path_makes_no_line_of_the_log(make_application, caplog, path):
     assert f' "GET {PATHS[path]}" status: 401 ' in line
 
 
-def test_a_path_in_text_is_logged_too(make_application, caplog):
+def test_decoded_path_is_logged(make_application, caplog):
     """Callers in the process may pass one that has been decoded already."""
     application = make_application()
     caplog.set_level(logging.INFO, logger=deploy.__name__)
@@ -204,14 +204,14 @@ def test_a_path_in_text_is_logged_too(make_application, caplog):
     assert ' "GET /%5Cu20ac%0A" status: 401 ' in caplog.text
 
 
-def test_an_unexpected_error_forges_no_line_of_the_log(make_application, monkeypatch, caplog):
+def test_path_is_quoted_in_the_error_log(make_application, monkeypatch, caplog):
     """The path is quoted where what went wrong is told, too."""
 
     def fail(*arguments):
         raise RuntimeError
 
     application = make_application()
-    monkeypatch.setattr("osc_placement.server.api.auth.NoAuth._identify", fail)
+    monkeypatch.setattr("osc_placement.server.api.auth.NoAuth.__call__", fail)
     assert send(application, "GET", "/traits/a%0Aforged").status_int == 500
     (message,) = [record.getMessage() for record in caplog.records if record.exc_info]
     assert message == "unexpected error answering GET /traits/a%0Aforged"
@@ -239,7 +239,7 @@ def test_a_policy_file_is_read_again_when_it_changes(make_application, tmp_path)
     )
 
 
-def test_the_root_answers_without_a_database(make_application):
+def test_root_is_answered_without_a_database(make_application):
     """Which versions there are is known before the database is; everything else has to wait for it."""
     application = make_application(connection="mysql+pymysql://nobody@127.0.0.1:1/placement")
     assert send(application, "GET", "/", token=None).json["versions"][0]["max_version"] == "1.39"

@@ -32,7 +32,7 @@ def url(request, tmp_path):
         yield stack.enter_context(serving)[0]
 
 
-def test_a_header_does_not_move_the_service(url):
+def test_mount_headers_of_clients_are_ignored(url):
     """Whether the path begins with it or not, it is a header like others that the service does not know."""
     standard = {"X-Auth-Token": "admin", "OpenStack-API-Version": "placement 1.39"}
     created = requests.post(f"{url}/resource_providers", json={"name": "h"}, headers=standard, timeout=30)

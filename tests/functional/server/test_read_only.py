@@ -173,7 +173,7 @@ def make_standby(stack, directory, send):
     )
 
 
-def test_reads_go_on_and_changes_are_refused(frozen, send, caplog):
+def test_read_only_database_serves_reads_and_refuses_changes(frozen, send, caplog):
     """From the start on such a database, until it can be changed."""
     url, thaw = frozen
     with open_application(url) as application:
@@ -213,7 +213,7 @@ def check_frozen(application, send, caplog):
     assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
 
 
-def test_a_file_that_another_program_made_is_read_without_switching_its_journal(tmp_path, send):
+def test_read_only_sqlite_file_keeps_its_journal_mode(tmp_path, send):
     """SQLite's default journal stays where it cannot be changed."""
     path = tmp_path / "placement.db"
     fill(f"sqlite:///{path}", send)
@@ -240,7 +240,7 @@ def test_a_read_only_database_needs_no_tables_of_our_own(tmp_path, send, caplog)
     assert "cannot make the tables of its own" in caplog.text
 
 
-def test_a_database_that_somebody_writes_to_is_not_read_only(tmp_path, send):
+def test_busy_sqlite_database_is_not_reported_read_only(tmp_path, send):
     """A probe neither waits for whoever writes to SQLite, nor takes that for a refusal."""
     path = tmp_path / "placement.db"
     fill(f"sqlite:///{path}", send)
@@ -251,7 +251,7 @@ def test_a_database_that_somebody_writes_to_is_not_read_only(tmp_path, send):
     other.dispose()
 
 
-def test_the_server_starts_on_a_database_that_takes_no_changes(tmp_path, send):
+def test_server_starts_on_a_read_only_database(tmp_path, send):
     """The command says that it is ready as ever, for reads are answered."""
     path = tmp_path / "placement.db"
     fill(f"sqlite:///{path}", send)

@@ -142,7 +142,7 @@ def test_hangup_with_a_bad_configuration_changes_nothing(text, reason, tmp_path)
         assert process.wait(servers.PATIENCE) == 0
 
 
-def test_hangup_does_not_open_the_server_to_everybody(tmp_path):
+def test_hangup_keeps_a_server_without_authentication_on_loopback(tmp_path):
     """Without authentication it stays on loopback, also if the configuration says so later."""
     write_conf(tmp_path)
     conf = tmp_path / "placement.conf"
@@ -162,7 +162,7 @@ def test_hangup_does_not_open_the_server_to_everybody(tmp_path):
         assert get(server.url) != 200
 
 
-def test_hangup_while_the_database_hangs_leaves_the_server_to_its_master(tmp_path, hanging):
+def test_hangup_with_a_hanging_database_keeps_the_server_controllable(tmp_path, hanging):
     """It refuses what it cannot check, answers what needs no database, and ends when it is told to."""
     url, way = hanging
     with servers.launched(tmp_path, "--database", url, "--workers", 1) as server:

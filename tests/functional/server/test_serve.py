@@ -128,7 +128,7 @@ sys.exit(main())
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda sig: sig.name)
-def test_worker_that_has_just_been_forked_stops_as_well(tmp_path, number):
+def test_new_worker_stops_at_once(tmp_path, number):
     """It is told only once, before it can listen; nobody waits for the 30 seconds of its grace."""
     with servers.launched(tmp_path, command=(sys.executable, "-c", SLOW_SECOND_WORKER)) as server:
         server.process.send_signal(number)
@@ -136,7 +136,7 @@ def test_worker_that_has_just_been_forked_stops_as_well(tmp_path, number):
         assert server.log.read_text() == ""
 
 
-def test_request_under_way_is_answered_before_the_end(tmp_path):
+def test_started_request_is_answered_before_the_server_ends(tmp_path):
     """A request that has begun when the server is told to stop gets its answer."""
     with servers.launched(tmp_path) as server:
         host, port = server.url.removeprefix("http://").split(":")
@@ -199,7 +199,7 @@ def test_requests_are_logged_if_asked(tmp_path):
     assert re.search(rf"{request}status: 200 len: \d+ microversion: 1\.39 time: [\d.]+$", log, re.MULTILINE)
 
 
-def test_verbose_shows_the_processes(tmp_path):
+def test_verbose_logs_the_processes_of_gunicorn(tmp_path):
     """-v has gunicorn tell about its processes, on stderr."""
     with servers.running(tmp_path, "-v") as server:
         assert "Booting worker" in server.log.read_text()
@@ -234,7 +234,7 @@ def test_serves_as_configured(tmp_path):
         assert server.facts == "database sqlite:///conf.db, noauth2, 2 workers"
 
 
-def test_configured_schema_is_not_made_unasked(tmp_path):
+def test_configured_server_creates_tables_only_if_told_to(tmp_path):
     """With a placement.conf the tables are made at start only if sync_on_startup says so."""
     conf = tmp_path / "placement.conf"
     text = "[placement_database]\nconnection = sqlite:///conf.db\n[api]\nauth_strategy = noauth2\n"
@@ -259,7 +259,7 @@ def test_old_schema_is_refused(tmp_path):
     )
 
 
-def test_schema_of_the_future_is_served(tmp_path):
+def test_schema_with_an_unknown_revision_is_served(tmp_path):
     """A version that is not known was made by a newer release, whose tables are trusted."""
     conf = tmp_path / "placement.conf"
     conf.write_text("[placement_database]\nconnection = sqlite:///conf.db\n[api]\nauth_strategy = noauth2\n")
@@ -307,7 +307,7 @@ def test_serves_on_ipv6(tmp_path):
         assert fetch(f"{server.url}/resource_providers")[0] == 200
 
 
-def test_port_in_use(tmp_path):
+def test_port_in_use_is_a_one_line_error(tmp_path):
     """A port that somebody listens on is named, and nothing is made."""
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
@@ -330,7 +330,7 @@ def test_port_in_use(tmp_path):
         ("mysql+nodriver://x", "There is no such kind of database: .*nodriver; one looks like .*"),
     ],
 )
-def test_unusable_database(tmp_path, url, message):
+def test_unusable_database_is_a_one_line_error(tmp_path, url, message):
     """A database that is not there, or no database, is one line; it does not show the password."""
     line = refuse(tmp_path, "serve", "--port", 0, "--database", url)
     assert re.fullmatch(message, line)
@@ -354,14 +354,14 @@ def test_unusable_database(tmp_path, url, message):
         (f"{DATABASE}[DEFAULT]\nuse_syslog = 1\nsyslog_log_facility = x\n", ".*syslog facility must .*"),
     ],
 )
-def test_unusable_configuration(tmp_path, text, message):
+def test_unusable_configuration_is_a_one_line_error(tmp_path, text, message):
     """A placement.conf that cannot be read, or says what cannot be, is one line."""
     conf = tmp_path / "placement.conf"
     conf.write_text(text, encoding="latin-1")
     assert re.fullmatch(message, refuse(tmp_path, "serve", "--port", 0, "--config-file", conf))
 
 
-def test_unusable_policy(tmp_path):
+def test_unusable_policy_is_refused_at_start(tmp_path):
     """It is refused at the start, not at each request."""
     policy = tmp_path / "policy.yaml"
     policy.write_text("rule: [role")
@@ -376,7 +376,7 @@ def test_unusable_policy(tmp_path):
     ("hidden", "with_password", "wanted"),
     [("memcache", False, "python-memcached"), ("bmemcached", True, "python-binary-memcached")],
 )
-def test_a_library_for_memcached_that_is_not_there(tmp_path, hidden, with_password, wanted):
+def test_missing_memcached_library_is_refused_at_start(tmp_path, hidden, with_password, wanted):
     """It is missed at the start, not at each request with a token."""
     # the first of the path, and what it does not have nobody has
     (tmp_path / "sitecustomize.py").write_text(f"import sys\nsys.modules[{hidden!r}] = None\n")
@@ -393,7 +393,7 @@ def test_a_library_for_memcached_that_is_not_there(tmp_path, hidden, with_passwo
 
 
 @pytest.mark.parametrize("option", ["--config-file", "--config-dir"])
-def test_absent_configuration(tmp_path, option):
+def test_missing_configuration_is_a_one_line_error(tmp_path, option):
     """A configuration that is not there is one line."""
     assert "nowhere" in refuse(tmp_path, "serve", "--port", 0, option, tmp_path / "nowhere")
 
@@ -410,7 +410,7 @@ def test_absent_configuration(tmp_path, option):
         ),
     ],
 )
-def test_unusable_clouds_yaml(tmp_path, name, text, message):
+def test_unusable_clouds_yaml_is_a_one_line_error(tmp_path, name, text, message):
     """A clouds.yaml that cannot be added to is one line; it stays as it is, and nothing else is made."""
     if text is not None:
         (tmp_path / name).write_text(text)
@@ -419,7 +419,7 @@ def test_unusable_clouds_yaml(tmp_path, name, text, message):
     assert {path: path.read_text() for path in tmp_path.iterdir()} == before
 
 
-def test_clouds_yaml_needs_noauth(tmp_path):
+def test_clouds_yaml_is_refused_with_keystone(tmp_path):
     """With keystone there is no token that could be written down."""
     environment = {"OS_API__AUTH_STRATEGY": "keystone"}
     message = refuse(tmp_path, "serve", "--port", 0, "--write-clouds-yaml", "clouds.yaml", **environment)
@@ -429,7 +429,7 @@ def test_clouds_yaml_needs_noauth(tmp_path):
 @pytest.mark.parametrize(
     "arguments", [(), ("serve", "--port", "x"), ("serve", "--workers", "0"), ("db",), ("db", "nothing")]
 )
-def test_unreadable_command_line(tmp_path, arguments):
+def test_invalid_command_line_prints_the_usage(tmp_path, arguments):
     """A command line that is none ends with usage on stderr and status 2."""
     done = run(tmp_path, *arguments)
     assert (done.returncode, done.stdout) == (2, "")

@@ -3,6 +3,8 @@
 
 import contextlib
 import json
+import re
+import resource
 import socket
 import sys
 import threading
@@ -20,7 +22,7 @@ from tests.functional import servers
 from tests.functional.server.test_health import ask
 from tests.functional.server.test_metrics import fill
 from tests.functional.server.test_serve import refuse, run
-from tests.reliability import hostile
+from tests.reliability import hostile, own_servers
 
 #: a server whose limits are others
 LIMITED = """
@@ -30,6 +32,7 @@ from osc_placement.server.main import main
 vars(limits).update({limits})
 sys.exit(main())
 """
+PROMPT, AHEAD, REST = worker._Turn
 TOKEN = {"X-Auth-Token": "admin", "OpenStack-API-Version": "placement 1.39"}
 
 
@@ -82,12 +85,12 @@ def long_list(tmp_path):
     return url
 
 
-def test_a_request_that_does_not_arrive_is_given_up(tmp_path):
+def test_incomplete_request_is_timed_out(tmp_path):
     """However much of it has arrived, and also if a byte comes now and then."""
     kinds = [
         kind
         for kind in hostile.KINDS.values()
-        if not kind.churn and not kind.reads and kind.begins.count(b"GET") < 2
+        if not (kind.churn or kind.reads or kind.floods) and kind.begins.count(b"GET") < 2
     ]
     with (
         servers.running(tmp_path, command=limited(REQUEST_SECONDS=1)) as server,
@@ -100,7 +103,7 @@ def test_a_request_that_does_not_arrive_is_given_up(tmp_path):
             await_closed(sock, lambda sock=sock, kind=kind: sock.send(kind.goes_on))
 
 
-def test_answers_that_are_not_read_are_given_up(tmp_path, long_list):
+def test_unread_answer_is_timed_out(tmp_path, long_list):
     """Whoever does not read does not see the end either, but can no longer send."""
     arguments = ("--database", long_list)
     with (
@@ -118,7 +121,7 @@ def test_answers_that_are_not_read_are_given_up(tmp_path, long_list):
             send_for_long()
 
 
-def test_an_answer_that_is_read_too_slowly_is_given_up(tmp_path, long_list):
+def test_slowly_read_answer_is_timed_out(tmp_path, long_list):
     """A little is read all the time, and less than an honest client would."""
     command = limited(STALL_SECONDS=1, SLOWEST_READING=1 << 20)
 
@@ -136,7 +139,7 @@ def test_an_answer_that_is_read_too_slowly_is_given_up(tmp_path, long_list):
             read_for_long()
 
 
-def test_a_stream_that_nobody_reads_keeps_no_thread(tmp_path, long_list):
+def test_unread_stream_does_not_occupy_a_thread(tmp_path, long_list):
     """There is one, and another client is served; what was streamed is whole in the end."""
     path = "/-/providers"
     arguments = ("--database", long_list, "--workers", 1, "--threads", 1)
@@ -167,7 +170,7 @@ def read_answers(sock, number):
     return bodies
 
 
-def test_requests_in_a_row_are_answered_in_order(tmp_path):
+def test_pipelined_requests_are_answered_in_order(tmp_path):
     """Sent at once, with bodies of both kinds among them, and also byte by byte."""
     post = hostile.POST
     texts = [
@@ -192,7 +195,7 @@ def test_requests_in_a_row_are_answered_in_order(tmp_path):
             assert names == ["one", "two"]
 
 
-def test_a_connection_that_is_ended_in_the_midst_of_a_turn_ends_no_worker(tmp_path):
+def test_worker_survives_closing_the_connection_it_is_handling(tmp_path):
     """The bytes that wait are counted when a request is complete, and its own connection may have the most.
 
     So may one of which the system has told in the same turn that there is something to read.
@@ -212,7 +215,7 @@ def test_a_connection_that_is_ended_in_the_midst_of_a_turn_ends_no_worker(tmp_pa
         assert ask(server.url, "/-/healthz") == (200, {"status": "alive"})
 
 
-def test_a_body_of_tiny_chunks_is_refused(tmp_path):
+def test_body_in_tiny_chunks_is_refused(tmp_path):
     """The loop, which is everybody's, would be busy with each of them."""
     with servers.running(tmp_path) as server, connect(server) as sock:
         sock.sendall(hostile.POST + b"Transfer-Encoding: chunked\r\n\r\n" + b"1\r\nx\r\n" * 1200)
@@ -220,15 +223,121 @@ def test_a_body_of_tiny_chunks_is_refused(tmp_path):
     assert status == "400"
 
 
-def test_requests_that_were_sent_ahead_wait_for_those_of_others():
-    """A client that sends a hundred requests in a row has the second served after the first of all others."""
-    waiting = worker._Queue()
-    for name, is_last in (("first", False), ("ahead", True), ("other", False), ("further ahead", True)):
-        waiting.put(name, is_last=is_last)
-    assert [waiting.get() for _ in range(4)] == ["first", "other", "ahead", "further ahead"]
+def serve_in_thread(queue):
+    """Return a thread that takes a connection, and the list in which it puts it."""
+    taken = []
+    thread = threading.Thread(target=lambda: taken.append(queue.take().__enter__()), daemon=True)
+    thread.start()
+    return thread, taken
 
 
-def test_permission_to_go_on_is_given_once_and_not_for_what_is_too_large(tmp_path):
+def test_requests_sent_ahead_are_served_one_at_a_time_and_after_those_of_others():
+    """The second of a hundred requests that one client sends in a row comes after the first of all others."""
+    queue = worker._Queue()
+    for name, turn in (("first", PROMPT), ("ahead", AHEAD), ("other", PROMPT), ("further ahead", AHEAD)):
+        queue.put(name, turn)
+    with queue.take() as one, queue.take() as two, queue.take() as three:
+        assert [one, two, three] == ["first", "other", "ahead"]
+        # another thread waits, although there is a request, until there is one of another turn
+        thread, taken = serve_in_thread(queue)
+        queue.put("later")
+        thread.join()
+    with queue.take() as last:
+        assert [*taken, last] == ["later", "further ahead"]
+
+
+def test_a_request_sent_ahead_does_not_delay_the_rest_of_a_long_answer():
+    """It may wait for a lock of the database, and the rest of an answer only needs a processor."""
+    queue = worker._Queue()
+    queue.put("ahead", AHEAD)
+    with queue.take():
+        queue.put("rest", REST)
+        with queue.take() as connection:
+            assert connection == "rest"
+
+
+def test_the_rest_of_a_long_answer_takes_its_turn_among_new_requests():
+    """Otherwise a worker that is never idle would make a little of it every few seconds."""
+    queue = worker._Queue()
+    for name, turn in (("first", PROMPT), ("rest", REST), ("second", PROMPT)):
+        queue.put(name, turn)
+    with queue.take() as one, queue.take() as two, queue.take() as three:
+        assert [one, two, three] == ["first", "rest", "second"]
+
+
+def test_requests_sent_ahead_wait_no_longer_than_some_seconds(monkeypatch):
+    """Other clients go on sending requests; those that arrive after these seconds are served later."""
+    now = [0.0]
+    monkeypatch.setattr(worker.time, "monotonic", lambda: now[0])
+    queue = worker._Queue()
+    queue.put("ahead", AHEAD)
+    now[0] = worker._MOST_DEFERRED_SECONDS - 1
+    queue.put("in time")
+    now[0] = worker._MOST_DEFERRED_SECONDS + 1
+    queue.put("too late")
+    with queue.take() as one, queue.take() as two:
+        assert [one, two] == ["in time", "ahead"]
+
+
+def test_requests_sent_ahead_do_not_keep_a_single_thread_for_themselves(monkeypatch):
+    """A new request comes after those that are due, and before all later ones."""
+    now = [0.0]
+    monkeypatch.setattr(worker.time, "monotonic", lambda: now[0])
+    queue = worker._Queue()
+    queue.put("due", AHEAD)
+    now[0] = 100.0
+    queue.put("later", AHEAD)
+    queue.put("new")
+    served = []
+    for _ in range(3):
+        with queue.take() as connection:
+            served.append(connection)
+    assert served == ["due", "new", "later"]
+
+
+def count_served(server):
+    """Return the number of requests for traits that a server of one worker has answered."""
+    text = requests.get(f"{server.url}/-/metrics", headers=TOKEN).text
+    pattern = r'placement_requests_total\{[^}]*route="/traits"[^}]*\} ([0-9.]+)'
+    return sum(float(number) for number in re.findall(pattern, text))
+
+
+def test_requests_whose_answers_nobody_reads_are_hardly_served(tmp_path):
+    """The system accepts a few answers for the client, and the other requests wait until it reads them."""
+    with (
+        servers.running(tmp_path, "--workers", 1) as server,
+        contextlib.ExitStack() as opened,
+    ):
+        socks = [opened.enter_context(connect(server, buffer=2048)) for _ in range(5)]
+        for sock in socks:
+            sock.sendall(hostile.TRAITS * 100)
+        served = -1
+        while served != (served := count_served(server)):
+            time.sleep(0.5)
+        assert 5 <= served < 50
+        # the client that reads after all gets all its answers
+        assert [status for status, _ in read_answers(socks[0], 100)] == ["200"] * 100
+
+
+def test_a_server_without_free_file_descriptors_accepts_connections_later(tmp_path):
+    """There is no connection that it could close, and the next one waits until there are descriptors."""
+    with servers.running(tmp_path, "--workers", 1) as server:
+        assert ask(server.url, "/-/healthz")[0] == 200
+        (pid,) = own_servers.find_children(server.process.pid)
+        limits = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+        # those open now stay open
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, (3, limits[1]))
+        with connect(server) as sock:
+            sock.sendall(b"GET /-/healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+            sock.settimeout(1.5)
+            with pytest.raises(TimeoutError):
+                sock.recv(1)
+            resource.prlimit(pid, resource.RLIMIT_NOFILE, limits)
+            sock.settimeout(30)
+            assert read_answers(sock, 1)[0][0] == "200"
+
+
+def test_continue_is_sent_once_and_not_for_oversized_bodies(tmp_path):
     """Then the refusal comes at once."""
     with servers.running(tmp_path) as server:
         for length, first in ((15, b"HTTP/1.1 100 "), (1 << 40, b"HTTP/1.1 413 ")):
@@ -254,7 +363,7 @@ MALFORMED = (
 )
 
 
-def test_malformed_chunks_are_the_fault_of_the_client(tmp_path):
+def test_malformed_chunks_are_answered_with_400(tmp_path):
     """They are answered as any malformed body is, and the connection ends."""
     with servers.running(tmp_path) as server:
         for chunks in MALFORMED:
@@ -268,7 +377,7 @@ def test_malformed_chunks_are_the_fault_of_the_client(tmp_path):
         assert server.log.read_text() == ""
 
 
-def test_long_request_lines_are_taken(tmp_path):
+def test_request_line_with_a_thousand_aggregates_is_accepted(tmp_path):
     """A query with a thousand aggregates is one; what nobody asks is refused."""
     with servers.running(tmp_path) as server, connect(server) as sock:
         for length, status in ((9_000, 200), (60_000, 200), (70_000, 414)):
@@ -279,7 +388,7 @@ def test_long_request_lines_are_taken(tmp_path):
             assert head.startswith(b"HTTP/1.1 %d " % status), length
 
 
-def test_what_is_no_request_is_refused_at_once(tmp_path):
+def test_invalid_request_line_is_refused_at_once(tmp_path):
     """One line, and the end of the connection."""
     with servers.running(tmp_path) as server:
         for text in (
@@ -301,6 +410,8 @@ def test_connections_of_one_address_are_limited(tmp_path):
         kept = opened.enter_context(connect(server, "127.0.0.2"))
         kept.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
         read_answers(kept, 1)
+        # the answer arrives before the thread has returned the connection
+        time.sleep(1)
         many = {
             source: [opened.enter_context(connect(server, source)) for _ in range(20)]
             for source in ("127.0.0.1", "127.0.0.2", "127.0.0.3")
@@ -315,7 +426,7 @@ def test_connections_of_one_address_are_limited(tmp_path):
             assert read_answers(sock, 1)[0][0] == "200"
 
 
-def test_an_option_for_addresses_takes_addresses(tmp_path):
+def test_trusted_address_option_refuses_other_values(tmp_path):
     """Other values end with usage."""
     for arguments in (("--proxy", "nowhere"), ("--connections-per-address", "-1")):
         done = run(tmp_path, "serve", *arguments)
@@ -324,7 +435,7 @@ def test_an_option_for_addresses_takes_addresses(tmp_path):
     assert refuse(tmp_path, "serve", "--port", 99999, "--proxy", "::1").startswith("Cannot listen")
 
 
-def test_the_greediest_address_makes_room_for_others(tmp_path):
+def test_address_with_most_connections_loses_an_idle_one(tmp_path):
     """Where there are as many connections as may be, who has most of them loses one that does nothing."""
     command = limited(CONNECTIONS=10)
     with (
@@ -359,7 +470,7 @@ def test_waiting_bytes_are_limited(tmp_path):
         assert requests.get(f"{server.url}/resource_providers", headers=TOKEN).status_code == 200
 
 
-def test_the_origin_of_a_client_address():
+def test_connections_are_grouped_by_ipv4_address_or_ipv6_64_network():
     """The origin is an IPv4 address, however it is written, or a 64-bit network."""
     assert split_address("") == ("", "")
     assert split_address(("192.0.2.1", 5)) == ("192.0.2.1", "192.0.2.1")
@@ -368,7 +479,7 @@ def test_the_origin_of_a_client_address():
     assert split_address(("fe80::1%eth0", 5, 0, 2))[1] == "fe80::/64"
 
 
-def test_life_and_readiness_are_told_while_every_thread_waits(tmp_path, hanging):
+def test_probes_are_answered_while_every_thread_waits(tmp_path, hanging):
     """The database hangs, and more requests wait for it than there are threads."""
     url, way = hanging
     arguments = ("--database", url, "--workers", 1, "--threads", 2)

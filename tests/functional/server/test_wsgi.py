@@ -25,7 +25,7 @@ def serving(directory, *arguments):
 
 
 @pytest.mark.parametrize("arguments", [(), ("--preload",), ("--worker-class", "gthread", "--threads", "4")])
-def test_application_serves_in_a_container(tmp_path, database_url, arguments):
+def test_application_serves_in_a_wsgi_container(tmp_path, database_url, arguments):
     """Workers that import the application, or inherit it, answer from a database that one of them made."""
     write_conf(
         tmp_path,
@@ -70,7 +70,7 @@ def test_requests_are_logged_as_configured(tmp_path):
         (["[placement_database]", "connection = sqlite://", "max_retries = many"], "max_retries"),
     ],
 )
-def test_bad_configuration_keeps_the_container_from_starting(tmp_path, lines, message):
+def test_import_fails_with_an_invalid_configuration(tmp_path, lines, message):
     """A configuration that cannot be worked with is found when the application is imported."""
     write_conf(tmp_path, *lines)
     environment = {**os.environ, "OS_PLACEMENT_CONFIG_DIR": str(tmp_path)}
@@ -80,7 +80,7 @@ def test_bad_configuration_keeps_the_container_from_starting(tmp_path, lines, me
     assert message in done.stderr.splitlines()[-1]
 
 
-def test_a_directory_that_cannot_be_counted_in_keeps_the_container_from_starting(tmp_path):
+def test_import_fails_with_an_unusable_metrics_directory(tmp_path):
     """It is found when the application is imported, and not by each request."""
     write_conf(tmp_path, "[placement_database]", "connection = sqlite://")
     (tmp_path / "file").touch()

@@ -142,7 +142,7 @@ def test_new_file_is_its_owners_only(tmp_path):
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
-def test_file_that_is_no_text_is_refused(tmp_path):
+def test_binary_file_is_refused(tmp_path):
     """Bytes that are no text are said to be unreadable."""
     path = tmp_path / "clouds.yaml"
     path.write_bytes(b"\xff\xfe")
@@ -150,7 +150,7 @@ def test_file_that_is_no_text_is_refused(tmp_path):
         clouds_yaml.prepare(path, URL)
 
 
-def test_file_in_no_directory_is_refused(tmp_path):
+def test_file_in_a_missing_directory_is_refused(tmp_path):
     """A directory that does not exist is not made."""
     path = tmp_path / "nowhere" / "clouds.yaml"
     with pytest.raises(CannotRun, match="the directory does not exist"):

@@ -19,7 +19,7 @@ def memory(tmp_path, monkeypatch):
     return tmp_path
 
 
-def test_a_directory_that_another_took_for_a_leftover_is_made_again(memory, monkeypatch):
+def test_directory_removed_before_it_was_locked_is_made_again(memory, monkeypatch):
     """It is gone before it could be locked; the next one is there, and stays."""
     make, made = tempfile.mkdtemp, []
 
@@ -37,7 +37,7 @@ def test_a_directory_that_another_took_for_a_leftover_is_made_again(memory, monk
     assert list(memory.iterdir()) == []
 
 
-def test_a_directory_that_was_removed_while_it_was_locked_is_made_again(memory, monkeypatch):
+def test_directory_removed_while_it_was_locked_is_made_again(memory, monkeypatch):
     """The other let go of the lock with the directory gone; what is locked then is no directory any more."""
     lock, locked = metrics_directory._try_to_lock, []
 
@@ -56,7 +56,7 @@ def test_a_directory_that_was_removed_while_it_was_locked_is_made_again(memory, 
     assert list(memory.iterdir()) == []
 
 
-def test_a_directory_is_there_where_there_are_no_locks(memory, monkeypatch):
+def test_directory_is_made_without_locks_of_the_file_system(memory, monkeypatch):
     """One, and not all that were tried."""
     monkeypatch.setattr(metrics_directory, "_try_to_lock", lambda _directory: None)
     with metrics_directory.provided(VARIABLE) as directory:
