@@ -299,19 +299,15 @@ def parse(
         default_config_files=None if config_files is None else list(config_files),
         default_config_dirs=None if config_dirs is None else list(config_dirs),
     )
-    _check_values(conf)
+    # oslo.config validates a value only when it is read
+    for group, opts in _OWN_OPTS.items():
+        for opt in opts:
+            conf[group.name][opt.dest]
 
 
 def named_config_dir() -> str:
     """Return the directory of ``placement.conf`` in the environment, or an empty string."""
     return os.environ.get(CONFIG_DIR_VARIABLE, "").strip()
-
-
-def _check_values(conf: cfg.ConfigOpts) -> None:
-    """Read each value once, because oslo.config validates a value only when it is read."""
-    for group, opts in _OWN_OPTS.items():
-        for opt in opts:
-            conf[group.name][opt.dest]
 
 
 def log_options(conf: cfg.ConfigOpts) -> None:
@@ -324,10 +320,10 @@ def log_options(conf: cfg.ConfigOpts) -> None:
 
 def find_without_effect(conf: cfg.ConfigOpts) -> list[str]:
     """Return the options that are set although they have no effect, as ``[group] name``."""
-    return [f"[{group}] {name}" for group, name in WITHOUT_EFFECT if _is_set(conf, group, name)]
-
-
-def _is_set(conf: cfg.ConfigOpts, group: str, name: str) -> bool:
-    found = conf.get_location(name, None if group == "DEFAULT" else group)
-    # an option without default and value has no location
-    return found is not None and bool(found.location.is_user_controlled)
+    found = []
+    for group, name in WITHOUT_EFFECT:
+        source = conf.get_location(name, None if group == "DEFAULT" else group)
+        # an option without default and value has no location
+        if source is not None and source.location.is_user_controlled:
+            found.append(f"[{group}] {name}")
+    return found

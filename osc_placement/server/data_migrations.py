@@ -36,37 +36,32 @@ def run(conf: ConfigOpts, database: Database, *, max_count: str | None) -> int:
     :returns: 0 nothing is left to do, 1 with ``max_count``, rows were repaired and there may be more, 2 a
         repair failed, 127 the count is not a positive number
     """
-    limit = BATCH if max_count is None else _parse_count(max_count)
+    try:
+        limit = BATCH if max_count is None else int(max_count)
+    except ValueError:
+        limit = 0
     if limit < 1:
         print("Must supply a positive value for max_count")
         return 127
     if max_count is None:
         print(f"Running batches of {limit} until complete")
-    migrations = _list_migrations(conf, database)
+    migrations: dict[str, Migration] = {
+        # in order, by the names that placement-manage prints
+        "set_root_provider_ids": lambda limit: database.write(repair.set_roots, limit),
+        "create_incomplete_consumers": partial(_create_incomplete_consumers, conf, database),
+    }
     totals: dict[str, int] = {}
     repaired, failed = _run_batch(migrations, totals, limit)
     while max_count is None and repaired:
         repaired, failed = _run_batch(migrations, totals, limit)
-    _print_table(totals)
+    table = prettytable.PrettyTable(["Migration", "Total Found", "Completed"])
+    for name, count in totals.items():
+        table.add_row([name, count, count])
+    print(table)
     if failed and not repaired:
         print("Some migrations failed unexpectedly. Check log for details.")
         return 2
     return 1 if repaired else 0
-
-
-def _parse_count(text: str) -> int:
-    try:
-        return int(text)
-    except ValueError:
-        return 0
-
-
-def _list_migrations(conf: ConfigOpts, database: Database) -> dict[str, Migration]:
-    """Return every repair, in order, by the name that placement-manage prints."""
-    return {
-        "set_root_provider_ids": lambda limit: database.write(repair.set_roots, limit),
-        "create_incomplete_consumers": partial(_create_incomplete_consumers, conf, database),
-    }
 
 
 def _create_incomplete_consumers(conf: ConfigOpts, database: Database, limit: int) -> int:
@@ -98,10 +93,3 @@ def _run_batch(migrations: dict[str, Migration], totals: dict[str, int], limit: 
         if repaired >= limit:
             break
     return repaired, failed
-
-
-def _print_table(totals: dict[str, int]) -> None:
-    table = prettytable.PrettyTable(["Migration", "Total Found", "Completed"])
-    for name, count in totals.items():
-        table.add_row([name, count, count])
-    print(table)

@@ -61,7 +61,13 @@ def loadapp(conf: ConfigOpts, project_name: str | None = None) -> WSGIApplicatio
 
 
 def make_application(conf: ConfigOpts, database: Database) -> WSGIApplication:
-    """Return the application for a database that the caller has opened, and will close."""
+    """Return the application for a database that the caller has opened, and will close.
+
+    The middleware is added innermost first, so a request passes it in reverse order. The order matters: the
+    address of the caller is determined before it is logged; the request gets its id before an error is
+    possible; CORS answers preflights, which carry no token, before authentication; an unexpected error is
+    answered with the microversion's headers already decided.
+    """
     metrics = Metrics()
     database.tell(metrics)
     current = Current(database)
@@ -73,21 +79,14 @@ def make_application(conf: ConfigOpts, database: Database) -> WSGIApplication:
         return current.get().snapshot.nodes
 
     cloud = CloudMetrics(read_nodes, metrics.directory, by_provider=conf.metrics.by_provider)
-    return _pipeline(http.Service(conf, database, Policy(conf), current, health, metrics, cloud))
-
-
-def _pipeline(service: http.Service) -> WSGIApplication:
-    """Return the service with its middleware, added innermost first, so a request passes it in reverse order.
-
-    The order matters: the address of the caller is determined before it is logged; the request gets its id
-    before an error is possible; CORS answers preflights, which carry no token, before authentication; an
-    unexpected error is answered with the microversion's headers already decided.
-    """
-    conf = service.conf
-    public = _list_public_paths(conf)
+    service = http.Service(conf, database, Policy(conf), current, health, metrics, cloud)
+    # the paths that need no token; the root may be written without its slash
+    public = {"", *(path for path, methods in routes.ROUTES.items() if routes.is_public(methods))}
+    if conf.metrics.public:
+        public.add("/-/metrics")
     versions = [str(version) for version in microversion.ALL]
     application: WSGIApplication = Dispatcher(service)
-    application = Negotiation(application, http.SERVICE_TYPE, versions, _format_negotiation_error)
+    application = Negotiation(application, http.SERVICE_TYPE, versions, http.error_document)
     application = FaultWrapper(application)
     application = auth.Context(application, public)
     if conf.api.auth_strategy == "noauth2":
@@ -107,16 +106,6 @@ def _pipeline(service: http.Service) -> WSGIApplication:
 
         application = HTTPProxyToWSGI(application, conf)
     return application
-
-
-def _list_public_paths(conf: ConfigOpts) -> frozenset[str]:
-    """Return the paths that need no token; the root may be written without its slash."""
-    public = {"", *(path for path, methods in routes.ROUTES.items() if routes.is_public(methods))}
-    return frozenset(public | {"/-/metrics"} if conf.metrics.public else public)
-
-
-def _format_negotiation_error(**parts: Any) -> dict[str, Any]:
-    return http.error_document(**parts)
 
 
 class Negotiation(MicroversionMiddleware):
@@ -152,27 +141,36 @@ class Dispatcher:
 
     def _answer(self, environ: WSGIEnvironment) -> Any:
         web = webob.Request(environ)
-        _check_content(environ)
-        endpoint, parameters = routes.find(_path(environ), web.method)
+        try:
+            length = int(environ.get("CONTENT_LENGTH") or 0)
+        except ValueError:
+            raise errors.BadContentHeaders("content-length header must be an integer") from None
+        _check_size(length)
+        if length > 0 and not environ.get("CONTENT_TYPE"):
+            raise errors.BadContentHeaders("content-type header required when content-length > 0")
+        if not environ.get("CONTENT_LENGTH"):
+            environ["wsgi.input"] = BoundedInput(environ["wsgi.input"])
+        path: str = environ.get("PATH_INFO", "") or "/"
+        # servers pass the bytes of the path as latin-1, callers in the process may pass text
+        with contextlib.suppress(UnicodeEncodeError):
+            path = path.encode("latin-1").decode("utf-8", "replace")
+        try:
+            check_text(path)
+        except ValueError as error:
+            raise errors.PathNotFound from error
+        endpoint, parameters = routes.find(path, web.method)
         environ[http.ENV_ROUTE] = endpoint.path
         version = Version(*environ[http.ENV_MICROVERSION])
-        _check_endpoint(endpoint, web, version)
+        if version < endpoint.since:
+            raise errors.HTTPError(endpoint.below)
+        if endpoint.takes_json:
+            http.require_json(web)
+        if endpoint.gives_json and web.accept and not web.accept.acceptable_offers([http.JSON]):
+            raise errors.HTTPError(406, f"Only {http.JSON} is provided")
         if endpoint.needs_database:
             self._service.health.get_ready()
         request = http.Request(web, version, parameters, environ[http.ENV_CONTEXT], self._service)
         return endpoint.handler(request)
-
-
-def _check_content(environ: WSGIEnvironment) -> None:
-    try:
-        length = int(environ.get("CONTENT_LENGTH") or 0)
-    except ValueError:
-        raise errors.BadContentHeaders("content-length header must be an integer") from None
-    _check_size(length)
-    if length > 0 and not environ.get("CONTENT_TYPE"):
-        raise errors.BadContentHeaders("content-type header required when content-length > 0")
-    if not environ.get("CONTENT_LENGTH"):
-        environ["wsgi.input"] = BoundedInput(environ["wsgi.input"])
 
 
 def _check_size(length: int) -> None:
@@ -203,27 +201,6 @@ class BoundedInput:
         self._length += len(data)
         _check_size(self._length)
         return data
-
-
-def _path(environ: WSGIEnvironment) -> str:
-    """Return the path as text. Servers pass its bytes as latin-1, callers in the process may pass text."""
-    path: str = environ.get("PATH_INFO", "") or "/"
-    with contextlib.suppress(UnicodeEncodeError):
-        path = path.encode("latin-1").decode("utf-8", "replace")
-    try:
-        check_text(path)
-    except ValueError as error:
-        raise errors.PathNotFound from error
-    return path
-
-
-def _check_endpoint(endpoint: routes.Endpoint, web: webob.Request, version: Version) -> None:
-    if version < endpoint.since:
-        raise errors.HTTPError(endpoint.below)
-    if endpoint.takes_json:
-        http.require_json(web)
-    if endpoint.gives_json and web.accept and not web.accept.acceptable_offers([http.JSON]):
-        raise errors.HTTPError(406, f"Only {http.JSON} is provided")
 
 
 class FaultWrapper:
@@ -267,24 +244,20 @@ class RequestLog:
         def start(status: str, headers: list[tuple[str, str]], exc_info: Any = None) -> Any:
             headers.append(("x-openstack-request-id", request_id))
             seconds = time.monotonic() - started
-            _count_request(self._observer, environ, status, seconds)
+            version = environ.get(http.ENV_MICROVERSION)
+            self._observer.answered(
+                environ["REQUEST_METHOD"],
+                # a request that was refused earlier, such as without a token, has no endpoint
+                environ.get(http.ENV_ROUTE, ""),
+                status[:3],
+                "" if version is None else str(version),
+                seconds,
+            )
             if LOG.isEnabledFor(logging.INFO):
                 _log_request(environ, status, headers, seconds)
             return start_response(status, headers, exc_info)
 
         return self._application(environ, start)
-
-
-def _count_request(observer: Observer, environ: WSGIEnvironment, status: str, seconds: float) -> None:
-    version = environ.get(http.ENV_MICROVERSION)
-    observer.answered(
-        environ["REQUEST_METHOD"],
-        # a request that was refused earlier, such as without a token, has no endpoint
-        environ.get(http.ENV_ROUTE, ""),
-        status[:3],
-        "" if version is None else str(version),
-        seconds,
-    )
 
 
 def _quote(text: str, safe: str = "") -> str:

@@ -36,25 +36,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         from osc_placement.server.process.opening import CannotRun
 
-        status: int = _run(options, CannotRun)
+        try:
+            status: int = options.run(options)
+            return status
+        except CannotRun as error:
+            problem = str(error)
+        except KeyboardInterrupt:
+            return 130
     except ModuleNotFoundError as error:
-        print(
-            f"placement-server: {error.name} is not installed: run pip install 'osc-placement[server]'",
-            file=sys.stderr,
-        )
-        return getattr(options, "failure", 1)
-    return status
-
-
-def _run(options: argparse.Namespace, refusal: type[Exception]) -> int:
-    try:
-        status: int = options.run(options)
-    except refusal as error:
-        print(f"placement-server: {error}", file=sys.stderr)
-        return getattr(options, "failure", 1)
-    except KeyboardInterrupt:
-        return 130
-    return status
+        problem = f"{error.name} is not installed: run pip install 'osc-placement[server]'"
+    print(f"placement-server: {problem}", file=sys.stderr)
+    return getattr(options, "failure", 1)
 
 
 def _make_parser() -> argparse.ArgumentParser:
@@ -67,10 +59,38 @@ def _make_parser() -> argparse.ArgumentParser:
     )
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     _add_serve(commands)
-    _add_db(commands)
-    _add_status(commands)
-    _add_sample(commands, "config", "placement.conf with every option")
-    _add_sample(commands, "policy", "policy.yaml with every rule")
+    actions = _add_group(commands, "db", "look after the database")
+    for name, run, text in (
+        ("sync", _sync, "Make the tables, or bring them up to date."),
+        ("version", _print_version, "Print the version of the schema."),
+        ("stamp", _stamp, "Record a version of the schema without changing the tables."),
+        ("online_data_migrations", _migrate_data, "Repair rows that old releases wrote."),
+    ):
+        _add_sources(_add(actions, name, run, text))
+    actions.choices["stamp"].add_argument("version", help="the version to record, or 'head' for the newest")
+    migrations = actions.choices["online_data_migrations"]
+    migrations.add_argument("--max-count", metavar="<number>", help="repair at most so many rows, then stop")
+    migrations.epilog = (
+        "Exit status: 0 nothing is left to do; 1 with --max-count, some rows were repaired and there may be "
+        "more; 2 a repair failed; 127 the count is not a positive number."
+    )
+    upgrade = _add_group(_add_group(commands, "status", "say whether an upgrade can begin"), "upgrade", "")
+    check = _add(upgrade, "check", _check_upgrade, "Check what stands in the way of an upgrade.")
+    check.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    check.epilog = (
+        "Exit status: 0 all checks passed; 1 there are warnings; 2 something must be done first; "
+        f"{CHECK_FAILED} the checks could not be made."
+    )
+    check.set_defaults(failure=CHECK_FAILED)
+    _add_sources(check)
+    for kind, what in (
+        ("config", "placement.conf with every option"),
+        ("policy", "policy.yaml with every rule"),
+    ):
+        sample = _add_group(commands, kind, f"print a sample {kind} file")
+        _add(sample, "sample", _print_sample, f"Print a {what}, its default and what it does.").set_defaults(
+            kind=kind
+        )
     return parser
 
 
@@ -126,43 +146,6 @@ def _add_serve(commands: Subparsers) -> None:
     parser.add_argument("--log-requests", action="store_true", help="log a line per request on stderr")
     parser.add_argument(
         "-v", "--verbose", action="store_true", help="log on stderr what the server does, and its processes"
-    )
-
-
-def _add_db(commands: Subparsers) -> None:
-    actions = _add_group(commands, "db", "look after the database")
-    for name, run, text in (
-        ("sync", _sync, "Make the tables, or bring them up to date."),
-        ("version", _print_version, "Print the version of the schema."),
-        ("stamp", _stamp, "Record a version of the schema without changing the tables."),
-        ("online_data_migrations", _migrate_data, "Repair rows that old releases wrote."),
-    ):
-        _add_sources(_add(actions, name, run, text))
-    actions.choices["stamp"].add_argument("version", help="the version to record, or 'head' for the newest")
-    migrations = actions.choices["online_data_migrations"]
-    migrations.add_argument("--max-count", metavar="<number>", help="repair at most so many rows, then stop")
-    migrations.epilog = (
-        "Exit status: 0 nothing is left to do; 1 with --max-count, some rows were repaired and there may be "
-        "more; 2 a repair failed; 127 the count is not a positive number."
-    )
-
-
-def _add_status(commands: Subparsers) -> None:
-    upgrade = _add_group(_add_group(commands, "status", "say whether an upgrade can begin"), "upgrade", "")
-    check = _add(upgrade, "check", _check_upgrade, "Check what stands in the way of an upgrade.")
-    check.add_argument("--json", action="store_true", help="print JSON instead of a table")
-    check.epilog = (
-        "Exit status: 0 all checks passed; 1 there are warnings; 2 something must be done first; "
-        f"{CHECK_FAILED} the checks could not be made."
-    )
-    check.set_defaults(failure=CHECK_FAILED)
-    _add_sources(check)
-
-
-def _add_sample(commands: Subparsers, name: str, what: str) -> None:
-    sample = _add_group(commands, name, f"print a sample {name} file")
-    _add(sample, "sample", _print_sample, f"Print a {what}, its default and what it does.").set_defaults(
-        kind=name
     )
 
 

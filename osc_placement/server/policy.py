@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import threading
@@ -73,31 +74,26 @@ class Policy:
             with self._turn:
                 # the previous holder of the lock may have checked just now
                 if time.monotonic() >= self._next_look:
-                    self._look()
+                    self._read_if_changed()
                     self._next_look = time.monotonic() + LOOK_SECONDS
         assert self._enforcer is not None, "a first look that finds no rules raises"
         return self._enforcer
 
-    def _look(self) -> None:
+    def _read_if_changed(self) -> None:
         found = _describe_files(self._conf)
         if found == self._seen:
             return
         try:
-            self._enforcer = _load(self._conf)
+            enforcer = _make_enforcer(self._conf)
+            enforcer.load_rules()
+            # from now on the enforcer reads no files by itself
+            enforcer.set_rules(dict(enforcer.rules), use_conf=False)
+            self._enforcer = enforcer
         except Exception as error:  # any error of oslo.policy about a text
             if self._enforcer is None:
                 raise
             LOG.error("The policy stays as it was: %s", error)
         self._seen = found
-
-
-def _load(conf: ConfigOpts) -> oslo_policy.Enforcer:
-    """Return an enforcer with the present rules, which do not change later."""
-    enforcer = _make_enforcer(conf)
-    enforcer.load_rules()
-    # from now on the enforcer reads no files by itself
-    enforcer.set_rules(dict(enforcer.rules), use_conf=False)
-    return enforcer
 
 
 def _describe_files(conf: ConfigOpts) -> list[tuple[object, ...]]:
@@ -108,16 +104,14 @@ def _describe_files(conf: ConfigOpts) -> list[tuple[object, ...]]:
     files = [path for path in paths if path]
     for directory in filter(os.path.isdir, tuple(files)):
         files += [entry.path for entry in os.scandir(directory)]
-    return sorted(filter(None, map(_describe_file, files)))
-
-
-def _describe_file(path: str) -> tuple[object, ...] | None:
-    try:
-        status = os.stat(path)
-    except OSError:
-        # the file was just deleted
-        return None
-    return path, status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino
+    described = []
+    for path in files:
+        # a file may have been deleted just now
+        with contextlib.suppress(OSError):
+            status = os.stat(path)
+            facts = status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino
+            described.append((path, *facts))
+    return sorted(described)
 
 
 def _make_enforcer(conf: ConfigOpts) -> oslo_policy.Enforcer:

@@ -8,6 +8,7 @@ for their test runners; each is imported when it is asked for, because most user
 
 from __future__ import annotations
 
+import io
 import threading
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,16 +17,19 @@ from typing import TYPE_CHECKING, Any
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
 import requests
+import webob
 from keystoneauth1.adapter import Adapter
 from keystoneauth1.session import Session
 from keystoneauth1.token_endpoint import Token
 from oslo_config import cfg
+from requests.adapters import BaseAdapter
+from requests.structures import CaseInsensitiveDict
+from requests.utils import get_encoding_from_headers
 
 from osc_placement.server import conf as configuration
 from osc_placement.server import deploy
 from osc_placement.server.db import upgrade
 from osc_placement.server.db.engine import Database
-from osc_placement.server.wsgi_adapter import WSGIAdapter
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -92,28 +96,63 @@ def direct(conf: cfg.ConfigOpts | None = None, **adapter_kwargs: Any) -> Iterato
         yield Adapter(session, **{"service_type": "placement", "raise_exc": False, **adapter_kwargs})
 
 
+class WSGIAdapter(BaseAdapter):
+    """A transport adapter of requests that calls an application without a socket."""
+
+    def __init__(self, application: WSGIApplication) -> None:
+        super().__init__()
+        self._application = application
+
+    def send(
+        self, request: requests.PreparedRequest, *_connection: object, **_options: object
+    ) -> requests.Response:
+        """Call the application; the arguments about the connection are ignored."""
+        url = request.url or ""
+        body: Any = request.body or b""
+        if not isinstance(body, (str, bytes)):
+            body = b"".join(chunk.encode() if isinstance(chunk, str) else chunk for chunk in body)
+        web = webob.Request.blank(
+            url,
+            {"REMOTE_ADDR": "127.0.0.1"},
+            method=request.method,
+            headers={
+                # keystoneauth1 passes bytes
+                name: value.decode("latin-1") if isinstance(value, bytes) else value
+                for name, value in request.headers.items()
+            },
+            body=body.encode() if isinstance(body, str) else body,
+        )
+        answer = web.get_response(self._application)
+        response = requests.Response()
+        response.status_code, response.reason = answer.status_code, answer.status.partition(" ")[2]
+        response.headers = CaseInsensitiveDict(answer.headerlist)
+        response.encoding = get_encoding_from_headers(response.headers)
+        response.raw = io.BytesIO(answer.body)
+        response.url, response.request = url, request
+        return response
+
+    def close(self) -> None:
+        """Do nothing, as no connection is open."""
+
+
 @contextmanager
 def _open_application(conf: cfg.ConfigOpts | None) -> Iterator[WSGIApplication]:
-    """Provide the application without authentication, with an upgraded database that is closed at the end."""
+    """Provide the application without authentication, with an upgraded database that is closed at the end.
+
+    The configured authentication, also if it is an override of the caller, is restored at the end.
+    """
     conf = conf or make_conf()
     configuration.register_opts(conf)
-    with _without_authentication(conf):
+    found = conf.get_location("auth_strategy", "api")
+    before = conf.api.auth_strategy
+    conf.set_override("auth_strategy", "noauth2", group="api")
+    try:
         database = Database.from_conf(conf)
         try:
             upgrade.upgrade(database)
             yield deploy.make_application(conf, database)
         finally:
             database.dispose()
-
-
-@contextmanager
-def _without_authentication(conf: cfg.ConfigOpts) -> Iterator[None]:
-    """Override the configured authentication, and restore earlier overrides at the end."""
-    found = conf.get_location("auth_strategy", "api")
-    before = conf.api.auth_strategy
-    conf.set_override("auth_strategy", "noauth2", group="api")
-    try:
-        yield
     finally:
         if found is not None and found.location is cfg.Locations.set_override:
             conf.set_override("auth_strategy", before, group="api")

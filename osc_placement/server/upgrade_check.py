@@ -18,8 +18,6 @@ from osc_placement.server.db import repair
 from osc_placement.server.db.upgrade import REPAIR_FIRST
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from oslo_config.cfg import ConfigOpts
 
     from osc_placement.server.db.engine import Database
@@ -37,43 +35,55 @@ class Code(enum.IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """The result of a check: its name, its outcome, and advice."""
+    """The result of a check: its name, its outcome, and advice unless it is a success."""
 
     check: str
     code: Code
-    details: str | None = None
+    details: str | None
 
 
 def run(conf: ConfigOpts, database: Database, *, as_json: bool = False) -> int:
     """Run the checks, print the results, and return the worst outcome."""
-    results = [_check_roots(database), _check_consumers(database), _check_policy_file(conf)]
-    print(_format_json(results) if as_json else _format_table(results))
+    is_root_missing = database.read(repair.is_root_missing)
+    count = database.read(repair.count_missing_consumers)
+    results = [
+        _make_result(
+            "Missing Root Provider IDs",
+            is_root_missing,
+            Code.FAILURE,
+            "There is at least one resource provider table record which misses its root provider id. "
+            f"{REPAIR_FIRST}",
+        ),
+        _make_result(
+            "Incomplete Consumers",
+            count,
+            Code.WARNING,
+            f"There are {count} incomplete consumers table records for existing allocations. {REPAIR_FIRST}",
+        ),
+        _make_result("Policy File JSON to YAML Migration", _is_policy_json(conf), Code.FAILURE, _CONVERT),
+    ]
+    if as_json:
+        checks = [{"check": item.check, "result": item.code, "details": item.details} for item in results]
+        print(json.dumps({"name": TITLE, "checks": checks}))
+    else:
+        table = prettytable.PrettyTable([TITLE], align="l")
+        for item in results:
+            details = "\n".join(textwrap.wrap(item.details or "None", 60, subsequent_indent="  "))
+            cell = f"Check: {item.check}\nResult: {item.code.name.capitalize()}\nDetails: {details}"
+            table.add_row([cell], divider=True)
+        print(table.get_string())
     return max(result.code for result in results)
 
 
-def _check_roots(database: Database) -> Result:
-    if not database.read(repair.is_root_missing):
-        return Result("Missing Root Provider IDs", Code.SUCCESS)
-    details = "There is at least one resource provider table record which misses its root provider id."
-    return Result("Missing Root Provider IDs", Code.FAILURE, f"{details} {REPAIR_FIRST}")
+def _make_result(check: str, problem: object, code: Code, advice: str) -> Result:
+    """Return the result of a check, a success if there is no problem."""
+    return Result(check, code, advice) if problem else Result(check, Code.SUCCESS, None)
 
 
-def _check_consumers(database: Database) -> Result:
-    count = database.read(repair.count_missing_consumers)
-    if not count:
-        return Result("Incomplete Consumers", Code.SUCCESS)
-    details = f"There are {count} incomplete consumers table records for existing allocations."
-    return Result("Incomplete Consumers", Code.WARNING, f"{details} {REPAIR_FIRST}")
-
-
-def _check_policy_file(conf: ConfigOpts) -> Result:
+def _is_policy_json(conf: ConfigOpts) -> bool:
     path = conf.find_file(conf.oslo_policy.policy_file)
-    if path is None or not _is_json(path):
-        return Result("Policy File JSON to YAML Migration", Code.SUCCESS)
-    return Result("Policy File JSON to YAML Migration", Code.FAILURE, _CONVERT)
-
-
-def _is_json(path: str) -> bool:
+    if path is None:
+        return False
     with open(path, encoding="utf-8") as file:
         try:
             json.load(file)
@@ -88,17 +98,3 @@ _CONVERT = (
     "backwards-compatible manner: "
     "https://docs.openstack.org/oslo.policy/latest/cli/oslopolicy-convert-json-to-yaml.html."
 )
-
-
-def _format_json(results: Sequence[Result]) -> str:
-    checks = [{"check": item.check, "result": item.code, "details": item.details} for item in results]
-    return json.dumps({"name": TITLE, "checks": checks})
-
-
-def _format_table(results: Sequence[Result]) -> str:
-    table = prettytable.PrettyTable([TITLE], align="l")
-    for result in results:
-        details = "\n".join(textwrap.wrap(result.details or "None", 60, subsequent_indent="  "))
-        cell = f"Check: {result.check}\nResult: {result.code.name.capitalize()}\nDetails: {details}"
-        table.add_row([cell], divider=True)
-    return table.get_string()

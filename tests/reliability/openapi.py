@@ -10,32 +10,20 @@ import pathlib
 import re
 
 from osc_placement import microversion
-from osc_placement.server.api import routes
+from osc_placement.server.api import routes, schemas
 from osc_placement.server.api.http import SERVICE_TYPE
-from osc_placement.server.api.schemas import (
-    aggregate,
-    allocation,
-    allocation_candidate,
-    inventory,
-    provider_changes,
-    reshaper,
-    resource_class,
-    resource_provider,
-    trait,
-    usage,
-)
 
 FILE = pathlib.Path(__file__).with_name("openapi.json")
 
 
 def _describe_changes():
     """Changes of many providers, with what is checked of each part of a change by itself."""
-    schema = copy.deepcopy(provider_changes.POST)
+    schema = copy.deepcopy(schemas.CHANGE_PROVIDERS)
     parts = schema["properties"]["changes"]["items"]["properties"]
     for name, put in (
-        ("inventories", inventory.PUT_ALL),
-        ("traits", trait.PUT_OF_PROVIDER),
-        ("aggregates", aggregate.PUT_1_19),
+        ("inventories", schemas.PUT_INVENTORIES),
+        ("traits", schemas.PUT_TRAITS),
+        ("aggregates", schemas.PUT_AGGREGATES_1_19),
     ):
         parts[name] = put["properties"][name]
     return schema
@@ -43,25 +31,25 @@ def _describe_changes():
 
 #: the schemas of bodies, by operation
 BODIES = {
-    "POST /resource_classes": resource_class.CUSTOM_CLASS,
-    "POST /resource_providers": resource_provider.POST_1_14,
-    "PUT /resource_providers/{uuid}": resource_provider.PUT_1_14,
-    "POST /resource_providers/{uuid}/inventories": inventory.POST,
-    "PUT /resource_providers/{uuid}/inventories": inventory.PUT_ALL,
-    "PUT /resource_providers/{uuid}/inventories/{resource_class}": inventory.PUT_ONE,
-    "PUT /resource_providers/{uuid}/aggregates": aggregate.PUT_1_19,
-    "PUT /resource_providers/{uuid}/traits": trait.PUT_OF_PROVIDER,
-    "POST /allocations": allocation.POST_1_38,
-    "PUT /allocations/{consumer_uuid}": allocation.PUT_1_38,
+    "POST /resource_classes": schemas.CUSTOM_CLASS,
+    "POST /resource_providers": schemas.POST_PROVIDER_1_14,
+    "PUT /resource_providers/{uuid}": schemas.PUT_PROVIDER_1_14,
+    "POST /resource_providers/{uuid}/inventories": schemas.POST_INVENTORY,
+    "PUT /resource_providers/{uuid}/inventories": schemas.PUT_INVENTORIES,
+    "PUT /resource_providers/{uuid}/inventories/{resource_class}": schemas.PUT_INVENTORY,
+    "PUT /resource_providers/{uuid}/aggregates": schemas.PUT_AGGREGATES_1_19,
+    "PUT /resource_providers/{uuid}/traits": schemas.PUT_TRAITS,
+    "POST /allocations": schemas.POST_ALLOCATIONS_1_38,
+    "PUT /allocations/{consumer_uuid}": schemas.PUT_ALLOCATIONS_1_38,
     "POST /-/providers": _describe_changes(),
-    "POST /reshaper": reshaper.POST_1_38,
+    "POST /reshaper": schemas.RESHAPE_1_38,
 }
 #: the schemas of query strings, by operation
 QUERIES = {
-    "GET /resource_providers": resource_provider.LIST_1_18,
-    "GET /allocation_candidates": allocation_candidate.LIST_1_36,
-    "GET /traits": trait.LIST,
-    "GET /usages": usage.LIST_1_38,
+    "GET /resource_providers": schemas.LIST_PROVIDERS_1_18,
+    "GET /allocation_candidates": schemas.LIST_CANDIDATES_1_36,
+    "GET /traits": schemas.LIST_TRAITS,
+    "GET /usages": schemas.LIST_USAGES_1_38,
 }
 #: one group of an allocation candidate, beside the one without a suffix
 SUFFIX = "_GROUP"

@@ -31,12 +31,12 @@ CLOUD = (ROOT / "examples" / "cloud.yaml").read_text()
 HEADERS = {"X-Auth-Token": "admin", "X-Roles": "admin,service"}
 
 
-def test_the_description_of_the_api_is_that_of_this_source():
+def test_openapi_json_is_up_to_date():
     """openapi.json is what the url table and the schemas make."""
     assert openapi.FILE.read_text() == openapi.to_text()
 
 
-def test_the_description_knows_every_body():
+def test_openapi_json_describes_every_body():
     """What takes JSON says which; nothing is described that the url table lacks."""
     takes_json = {
         f"{method} {path}"
@@ -67,7 +67,7 @@ versions = st.sampled_from(microversion.ALL)
 
 @hypothesis.settings(PROFILE)
 @hypothesis.given(items, versions)
-def test_any_query_for_candidates_is_read_or_refused(pairs, version):
+def test_any_candidate_query_is_parsed_or_refused(pairs, version):
     """As a value or as a `BadQuery`."""
     with contextlib.suppress(query.BadQuery):
         request.parse(pairs, version)
@@ -79,7 +79,7 @@ def test_any_query_for_candidates_is_read_or_refused(pairs, version):
     items | st.binary(max_size=60),
     versions,
 )
-def test_any_query_string_is_answered(application, path, pairs, version):
+def test_any_query_string_gets_an_answer_below_500(application, path, pairs, version):
     """Of characters, of bytes that are no text, and at every microversion."""
     if isinstance(pairs, bytes):
         text = pairs.decode("latin-1").replace("#", "").replace("?", "")
@@ -122,7 +122,7 @@ def find_refusal(read, *arguments):
 )
 @hypothesis.settings(PROFILE)
 @hypothesis.given(arguments)
-def test_any_argument_is_read_or_refused_in_one_line(parse, texts):
+def test_any_argument_is_parsed_or_refused_in_one_line(parse, texts):
     """As values, or as an error that the command shows as it is."""
     refusal = find_refusal(parse, texts)
     assert refusal is None or refusal.splitlines()
@@ -163,7 +163,7 @@ plain = st.recursive(
     | plain.map(lambda value: yaml.safe_dump(value, allow_unicode=True))
     | plain.map(lambda value: yaml.safe_dump({"version": 1, "providers": [value]}))
 )
-def test_any_state_file_is_read_or_refused(content):
+def test_any_state_file_is_parsed_or_refused(content):
     """As a document, or as an error that names the file."""
     refusal = find_refusal(state_text.parse_text, content, "cloud.yaml")
     assert refusal is None or "cloud.yaml" in refusal
@@ -192,7 +192,7 @@ def to_lines(records):
     | lines.map(lambda records: to_lines(records).encode())
     | damaged(to_lines(LINES)).map(lambda text: text.encode("utf-8", "replace"))
 )
-def test_any_journal_is_read_or_refused(content):
+def test_any_journal_is_parsed_or_refused(content):
     """As a run, or as a `JournalError`; one that is bad does not hide the others."""
     with tempfile.TemporaryDirectory() as directory:
         path = pathlib.Path(directory) / f"{RUN}.jsonl"
@@ -202,7 +202,7 @@ def test_any_journal_is_read_or_refused(content):
         assert len(list(journal.read_all(pathlib.Path(directory)))) == 1
 
 
-def test_the_characters_of_names_are_those_of_the_api():
+def test_trait_names_accept_the_characters_of_the_api():
     """Each printable character by itself, as a trait."""
     for character, position in itertools.product(string.printable, ("{}", "A{}", "{}A")):
         name = position.format(character)

@@ -41,15 +41,12 @@ class NoAuth:
             token = environ.get("HTTP_X_AUTH_TOKEN")
             if token is None:
                 return _unauthorized(environ, start_response)
-            self._identify(environ, token)
+            user, _, project = token.partition(":")
+            environ["HTTP_X_USER_ID"] = user
+            if not environ.get("HTTP_OPENSTACK_SYSTEM_SCOPE"):
+                environ["HTTP_X_TENANT_ID"] = project or user
+            environ.setdefault("HTTP_X_ROLES", "admin" if user == "admin" else "")
         return self._application(environ, start_response)
-
-    def _identify(self, environ: WSGIEnvironment, token: str) -> None:
-        user, _, project = token.partition(":")
-        environ["HTTP_X_USER_ID"] = user
-        if not environ.get("HTTP_OPENSTACK_SYSTEM_SCOPE"):
-            environ["HTTP_X_TENANT_ID"] = project or user
-        environ.setdefault("HTTP_X_ROLES", "admin" if user == "admin" else "")
 
 
 class Context:

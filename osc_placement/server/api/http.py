@@ -14,7 +14,7 @@ import re
 import sys
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import cache, partial
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import jsonschema
@@ -26,6 +26,7 @@ from osc_placement import codes, microversion
 from osc_placement.microversion import Version
 from osc_placement.model import check_text, is_uuid
 from osc_placement.server import errors
+from osc_placement.server.api.schemas import Schema
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -52,8 +53,6 @@ JSON = "application/json"
 #: the limit, in characters, on an error's message, and on jsonschema's text before schema and data
 LONGEST_MESSAGE: Final = 4000
 _LONGEST_FAULT: Final = 1000
-
-Schema = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,20 +104,23 @@ class Request:
         :raises errors.HTTPError: 400 if the body is not JSON or does not match
         """
         try:
-            return self._checked_body(schema)
+            try:
+                text = self.web.body.decode()
+                data = json.loads(
+                    text, parse_int=_parse_int, parse_float=_parse_float, parse_constant=_parse_float
+                )
+                if "\\u" in text:
+                    # only an escape can contain characters that are not text
+                    _check_texts(data)
+                check(data, schema)
+            except (ValueError, RecursionError) as error:
+                raise errors.HTTPError(400, f"Malformed JSON: {error}") from error
+            except OSError as error:
+                raise errors.HTTPError(400, "The request body ended before its content-length.") from error
         except errors.HTTPError:
             if of is not None:
                 of()
             raise
-
-    def _checked_body(self, schema: Schema) -> Any:
-        try:
-            data = _parse(self.web.body.decode())
-            check(data, schema)
-        except (ValueError, RecursionError) as error:
-            raise errors.HTTPError(400, f"Malformed JSON: {error}") from error
-        except OSError as error:
-            raise errors.HTTPError(400, "The request body ended before its content-length.") from error
         return data
 
     @property
@@ -137,9 +139,8 @@ class Request:
     def query(self, schema: Schema) -> dict[str, str]:
         """Read the query string, which has to match the schema."""
         parameters = self.parameters
-        problem = best_match(_validator(_Key(schema), strict_uuid=True).iter_errors(parameters))
-        if problem is not None:
-            raise errors.HTTPError(400, f"Invalid query string parameters: {_describe(problem)}")
+        if problem := _find_problem(parameters, schema, _QUERY_FORMATS):
+            raise errors.HTTPError(400, f"Invalid query string parameters: {problem}")
         return parameters
 
     def values(self, key: str) -> list[str]:
@@ -149,14 +150,6 @@ class Request:
     def link(self, *parts: str) -> str:
         """Return the path of an object as clients see it, below the mount point of the service."""
         return "/".join((self.web.environ.get("SCRIPT_NAME", ""), *parts))
-
-
-def _parse(text: str) -> Any:
-    data = json.loads(text, parse_int=_parse_int, parse_float=_parse_float, parse_constant=_parse_float)
-    if "\\u" in text:
-        # only an escape can contain characters that are not text
-        _check_texts(data)
-    return data
 
 
 def _check_texts(data: object) -> None:
@@ -192,26 +185,10 @@ def require_json(web: webob.Request) -> None:
         raise errors.HTTPError(415, f"The media type {given} is not supported, use {JSON}")
 
 
-class _Key:
-    """A schema as a cache key, compared by identity, because schemas are module constants."""
-
-    def __init__(self, schema: Schema) -> None:
-        self.schema = schema
-
-    def __hash__(self) -> int:
-        return id(self.schema)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Key) and self.schema is other.schema
-
-
-_BODY_FORMATS = jsonschema.FormatChecker(formats=())
-
-
-@_BODY_FORMATS.checks("uuid")
-def _is_uuid(value: object) -> bool:
-    # bodies may have a UUID without dashes or in capitals; query strings may not (see `query`)
-    return not isinstance(value, str) or is_uuid(value)
+_QUERY_FORMATS: Final = jsonschema.FormatChecker()
+_BODY_FORMATS: Final = jsonschema.FormatChecker(formats=())
+# bodies may have a UUID without dashes or in capitals; query strings may not
+_BODY_FORMATS.checks("uuid")(lambda value: not isinstance(value, str) or is_uuid(value))
 
 
 def _check_pattern(validator: Any, pattern: str, instance: object, schema: Schema) -> Iterator[Any]:
@@ -233,26 +210,33 @@ _Validator: Any = jsonschema.validators.extend(  # type: ignore[no-untyped-call]
 )
 
 
-@cache
-def _validator(key: _Key, *, strict_uuid: bool) -> Any:
-    formats = jsonschema.FormatChecker() if strict_uuid else _BODY_FORMATS
-    return _Validator(key.schema, format_checker=formats)
+#: validators by identity of their schemas, which are module constants, and of the format checker
+_validators: dict[tuple[int, int], Any] = {}
+
+
+def _find_problem(data: object, schema: Schema, formats: jsonschema.FormatChecker) -> str | None:
+    """Return jsonschema's message about the most relevant mismatch, or None if data match the schema."""
+    key = id(schema), id(formats)
+    # a validator refers to its schema, so that no other object gets the identity
+    validator = _validators.get(key) or _validators.setdefault(
+        key, _Validator(schema, format_checker=formats)
+    )
+    problem = best_match(validator.iter_errors(data))
+    if problem is None:
+        return None
+    # the message begins with the invalid value, followed by the reason
+    fault, rule, place = str(problem).partition("\n\n")
+    return f"{shorten(fault, _LONGEST_FAULT)}{rule}{place}"
 
 
 def check(data: object, schema: Schema) -> None:
     """Validate data; :raises errors.HTTPError: 400, with jsonschema's message, if they do not match."""
     try:
-        problem = best_match(_validator(_Key(schema), strict_uuid=False).iter_errors(data))
-        if problem is not None:
-            raise errors.HTTPError(400, f"JSON does not validate: {_describe(problem)}")
+        problem = _find_problem(data, schema, _BODY_FORMATS)
     except RecursionError as error:
         raise errors.HTTPError(400, f"Malformed JSON: {error}") from error
-
-
-def _describe(problem: jsonschema.ValidationError) -> str:
-    # the message begins with the invalid value, followed by the reason
-    fault, rule, place = str(problem).partition("\n\n")
-    return f"{shorten(fault, _LONGEST_FAULT)}{rule}{place}"
+    if problem is not None:
+        raise errors.HTTPError(400, f"JSON does not validate: {problem}")
 
 
 def shorten(text: str, most: int = LONGEST_MESSAGE) -> str:

@@ -15,14 +15,12 @@ from osc_placement.server.api.handlers import (
     aggregate,
     allocation,
     allocation_candidate,
-    health,
     inventory,
-    metrics,
     provider_changes,
     reshaper,
     resource_class,
     resource_provider,
-    root,
+    service,
     trait,
     usage,
 )
@@ -64,7 +62,7 @@ def _probe(handler: Handler) -> Endpoint:
 
 
 _TABLE: Mapping[str, Mapping[str, Endpoint]] = {
-    "/": {"GET": _probe(root.show_versions)},
+    "/": {"GET": _probe(service.show_versions)},
     "/resource_classes": {
         "GET": _get(resource_class.list_resource_classes, microversion.RESOURCE_CLASSES),
         "POST": _send(resource_class.create_resource_class, microversion.RESOURCE_CLASSES),
@@ -126,9 +124,9 @@ _TABLE: Mapping[str, Mapping[str, Endpoint]] = {
             gives_json=True,
         ),
     },
-    "/-/healthz": {"GET": _probe(health.show_life)},
-    "/-/readyz": {"GET": _probe(health.show_readiness)},
-    "/-/metrics": {"GET": Endpoint(metrics.show_metrics, needs_database=False)},
+    "/-/healthz": {"GET": _probe(service.show_life)},
+    "/-/readyz": {"GET": _probe(service.show_readiness)},
+    "/-/metrics": {"GET": Endpoint(service.show_metrics, needs_database=False)},
     "/reshaper": {"POST": _send(reshaper.reshape, microversion.RESHAPER)},
     "/traits": {"GET": _get(trait.list_traits, microversion.TRAITS)},
     "/traits/{name}": {
@@ -164,26 +162,17 @@ def find(path: str, method: str) -> tuple[Endpoint, dict[str, str]]:
     """
     segments = path[1:].split("/")
     for template, methods in _BY_LENGTH.get(len(segments), ()):
-        parameters = _match(template, segments)
-        if parameters is not None:
-            return _for_method(methods, method), parameters
+        parameters = {}
+        for expected, actual in zip(template, segments, strict=True):
+            if expected.startswith("{") and actual:
+                name = expected[1:-1]
+                parameters[name] = canonical_uuid(actual) if name.endswith("uuid") else actual
+            elif expected != actual:
+                break
+        else:
+            if method in methods:
+                return methods[method], parameters
+            allowed = {"allow": ", ".join(methods)}
+            message = "The method specified is not allowed for this resource."
+            raise errors.HTTPError(405, message, headers=allowed)
     raise errors.PathNotFound
-
-
-def _match(template: tuple[str, ...], segments: list[str]) -> dict[str, str] | None:
-    parameters = {}
-    for expected, actual in zip(template, segments, strict=True):
-        if expected.startswith("{") and actual:
-            name = expected[1:-1]
-            parameters[name] = canonical_uuid(actual) if name.endswith("uuid") else actual
-        elif expected != actual:
-            return None
-    return parameters
-
-
-def _for_method(methods: Mapping[str, Endpoint], method: str) -> Endpoint:
-    if method in methods:
-        return methods[method]
-    allowed = {"allow": ", ".join(methods)}
-    message = "The method specified is not allowed for this resource."
-    raise errors.HTTPError(405, message, headers=allowed)

@@ -12,7 +12,7 @@ to them before this one commits. After a conflict the whole transaction is repea
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -20,8 +20,7 @@ import sqlalchemy as sa
 
 from osc_placement.model import Inventory, canonical_uuid
 from osc_placement.server import errors
-from osc_placement.server.db import consumer, inventory_rows, names, provider, revision
-from osc_placement.server.db.portions import split
+from osc_placement.server.db import consumer, dialects, inventory_rows, names, provider, revision
 from osc_placement.server.db.tables import (
     allocations,
     consumer_types,
@@ -156,7 +155,9 @@ _delete = sa.delete(allocations).where(allocations.c.consumer_id.in_(sa.bindpara
 
 
 def _delete_of(conn: Connection, consumer_uuids: Collection[str]) -> int:
-    return sum(conn.execute(_delete, {"uuids": uuids}).rowcount for uuids in split(sorted(consumer_uuids)))
+    return sum(
+        conn.execute(_delete, {"uuids": uuids}).rowcount for uuids in dialects.split(sorted(consumer_uuids))
+    )
 
 
 def replace(conn: Connection, claims: Sequence[Claim]) -> None:
@@ -169,65 +170,53 @@ def replace(conn: Connection, claims: Sequence[Claim]) -> None:
     :raises errors.ResourceClassNotFound: a class does not exist
     :raises errors.InventoryUnfit: a provider lacks the inventory, or an amount is not allowed, or too much
     """
-    known = _find_names(conn, claims)
+    # names are looked up before anything is locked; a name deleted meanwhile is noticed later. PERF: a single
+    # provider is found by its lock, and the owner of a single consumer by its insertion, so that most claims
+    # look up nothing, which took a tenth of their time
+    named = list(dict.fromkeys(uuid for claim in claims for uuid in claim.resources))
+    is_only = len(named) == 1 and all(claim.resources for claim in claims)
+    classes = {name for claim in claims for amounts in claim.resources.values() for name in amounts}
+    mentioned: dict[Any, Collection[str]] = {}
+    mentioned[resource_classes, "name"] = classes - names.STANDARD_CLASSES.keys()
+    if len(claims) > 1:
+        mentioned |= consumer.names_of([claim.owner for claim in claims if claim.resources])
+    if not is_only:
+        mentioned[resource_providers, "uuid"] = named
+    known = names.find_known(conn, mentioned)
     by_consumer = consumer.lock(conn, [claim.consumer_uuid for claim in claims])
     for claim in claims:
-        _check_generation(claim, by_consumer.get(claim.consumer_uuid))
+        present = by_consumer.get(claim.consumer_uuid)
+        generation = None if present is None else present.generation
+        if claim.checked and generation != claim.generation:
+            raise errors.ConsumerChanged(generation, claim.generation)
     before = _held_by(conn, by_consumer)
-    locked = _lock_providers(conn, claims, known, before)
+    if is_only:
+        locked = {named[0]: provider.lock(conn, named[0])}
+    else:
+        ids = known.of(resource_providers)
+        for uuid in named:
+            if uuid not in ids:
+                raise errors.ProviderNotFound(uuid)
+        locked = provider.lock_ids(conn, {*ids.values(), *_released(claims, before)})
     wanted = _Wanted.resolve(conn, claims, known, {uuid: locked_.id for uuid, locked_ in locked.items()})
     _judge(conn, wanted, {locked_.id: uuid for uuid, locked_ in locked.items()}, before)
     if before:
         _delete_of(conn, before)
     wanted.insert(conn)
-    kept = {claim.consumer_uuid for claim in claims if claim.resources}
+    owners = {claim.consumer_uuid: claim.owner for claim in claims if claim.resources}
     provider.advance_generations(
         conn,
         list(locked.values()),
         touched=_providers_of(before),
-        consumers=consumer.weigh_changes(by_consumer, kept=kept),
+        consumers=consumer.weigh_changes(by_consumer, kept=owners.keys()),
         of_use_only=True,
     )
-    _save_consumers(conn, claims, by_consumer, known)
-
-
-def _find_names(conn: Connection, claims: Sequence[Claim]) -> names.Known:
-    """Look up the names in claims before anything is locked; a name deleted meanwhile is noticed later.
-
-    PERF: two things are left to other statements: a single provider is found by its lock, and the owner of a
-    single consumer by its insertion. Then most claims look up nothing, which took a tenth of their time.
-    """
-    classes = {name for claim in claims for amounts in claim.resources.values() for name in amounts}
-    wanted: dict[Any, Collection[str]] = {(resource_classes, "name"): classes - names.STANDARD_CLASSES.keys()}
     if len(claims) > 1:
-        wanted |= consumer.names_of([claim.owner for claim in claims if claim.resources])
-    if _only_provider(claims) is None:
-        wanted[resource_providers, "uuid"] = _named_providers(claims)
-    return names.find_known(conn, wanted)
-
-
-def _named_providers(claims: Sequence[Claim]) -> list[str]:
-    return list(dict.fromkeys(uuid for claim in claims for uuid in claim.resources))
-
-
-def _only_provider(claims: Sequence[Claim]) -> str | None:
-    """Return the only provider of all claims, or None if there are several or a consumer gives all back."""
-    named = _named_providers(claims)
-    return named[0] if len(named) == 1 and all(claim.resources for claim in claims) else None
-
-
-def _lock_providers(
-    conn: Connection, claims: Sequence[Claim], known: names.Known, before: Mapping[str, Counter[Key]]
-) -> dict[str, provider.Locked]:
-    """Lock the providers that are claimed, or that consumers give everything back of; return them by UUID."""
-    only = _only_provider(claims)
-    if only is not None:
-        return {only: provider.lock(conn, only)}
-    ids = known.of(resource_providers)
-    for uuid in _named_providers(claims):
-        if uuid not in ids:
-            raise errors.ProviderNotFound(uuid)
-    return provider.lock_ids(conn, {*ids.values(), *_released(claims, before)})
+        consumer.save(conn, consumer.number(conn, owners, known), by_consumer)
+    else:
+        for uuid, owner in owners.items():
+            consumer.save_one(conn, uuid, owner, by_consumer.get(uuid))
+    consumer.delete(conn, [present for uuid, present in by_consumer.items() if uuid not in owners])
 
 
 def find_released(conn: Connection, claims: Sequence[Claim]) -> set[int]:
@@ -241,30 +230,6 @@ def _released(claims: Sequence[Claim], before: Mapping[str, Counter[Key]]) -> se
     return {key[0] for uuid in emptied for key in before.get(uuid, ())}
 
 
-def _check_generation(claim: Claim, present: consumer.Locked | None) -> None:
-    if not claim.checked:
-        return
-    expected = None if present is None else present.generation
-    if expected != claim.generation:
-        raise errors.ConsumerChanged(expected, claim.generation)
-
-
-def _save_consumers(
-    conn: Connection,
-    claims: Sequence[Claim],
-    by_consumer: Mapping[str, consumer.Locked],
-    known: names.Known,
-) -> None:
-    owners = {claim.consumer_uuid: claim.owner for claim in claims if claim.resources}
-    if len(claims) > 1:
-        consumer.save(conn, consumer.number(conn, owners, known), by_consumer)
-    else:
-        for uuid, owner in owners.items():
-            consumer.save_one(conn, uuid, owner, by_consumer.get(uuid))
-    emptied = [claim.consumer_uuid for claim in claims if not claim.resources]
-    consumer.delete(conn, [by_consumer[uuid] for uuid in emptied if uuid in by_consumer])
-
-
 _used_by = sa.select(
     allocations.c.consumer_id,
     allocations.c.resource_provider_id,
@@ -276,7 +241,7 @@ _used_by = sa.select(
 def _held_by(conn: Connection, consumer_uuids: Collection[str]) -> dict[str, Counter[Key]]:
     """Return the present allocations by consumer."""
     held: dict[str, Counter[Key]] = {}
-    for uuids in split(sorted(consumer_uuids)):
+    for uuids in dialects.split(sorted(consumer_uuids)):
         for uuid, provider_id, class_id, used in conn.execute(_used_by, {"uuids": uuids}):
             held.setdefault(canonical_uuid(uuid), Counter())[provider_id, class_id] += used
     return held
@@ -315,14 +280,6 @@ class _Wanted:
         amounts = [(uuid, (provider_ids[of], class_ids[name]), amount) for uuid, of, name, amount in lines]
         return cls(amounts, {id_: name for name, id_ in class_ids.items()})
 
-    @property
-    def provider_ids(self) -> set[int]:
-        return {key[0] for _, key, _ in self.amounts}
-
-    @property
-    def keys(self) -> set[Key]:
-        return {key for _, key, _ in self.amounts}
-
     def insert(self, conn: Connection) -> None:
         """Store the allocations."""
         rows = [
@@ -342,8 +299,17 @@ def _judge(
     """Raise InventoryUnfit if a provider cannot have the wanted allocations in place of the present ones."""
     if not wanted.amounts:
         return
-    stock, used = _stock(conn, wanted.keys)
-    _check_stocked(wanted, provider_uuids, stock)
+    stock: dict[Key, Inventory] = {}
+    used: dict[Key, int] = {}
+    class_ids = sorted(wanted.class_names)
+    for ids in dialects.split(sorted({provider_id for _, (provider_id, _), _ in wanted.amounts})):
+        for key, fields, amount in inventory_rows.read_stocks(conn, ids, class_ids):
+            stock[key], used[key] = Inventory(*fields), amount
+    # one error names every provider without inventory of any of the classes
+    stocked = {provider_id for provider_id, _ in stock}
+    if bare := {provider_id for _, (provider_id, _), _ in wanted.amounts} - stocked:
+        classes = ", ".join(wanted.class_names[id_] for id_ in class_ids)
+        raise errors.InventoryUnfit(classes, ", ".join(provider_uuids[id_] for id_ in sorted(bare)))
     given_back: Counter[Key] = sum(before.values(), Counter())
     so_far: Counter[Key] = Counter()
     for _, key, amount in wanted.amounts:
@@ -357,23 +323,3 @@ def _judge(
         others = used[key] - given_back[key]
         if not inventory.has_room(so_far[key], used=others) and so_far[key] > given_back[key]:
             raise errors.CapacityExceeded(*names_of)
-
-
-def _check_stocked(
-    wanted: _Wanted, provider_uuids: Mapping[int, str], stock: Mapping[Key, Inventory]
-) -> None:
-    """Raise one error that names every provider without inventory of any of the classes."""
-    bare = wanted.provider_ids - {provider_id for provider_id, _ in stock}
-    if bare:
-        classes = ", ".join(wanted.class_names[id_] for id_ in sorted(wanted.class_names))
-        raise errors.InventoryUnfit(classes, ", ".join(provider_uuids[id_] for id_ in sorted(bare)))
-
-
-def _stock(conn: Connection, keys: Iterable[Key]) -> tuple[dict[Key, Inventory], dict[Key, int]]:
-    """Return the inventories with these keys, and how much of each is used."""
-    provider_ids, class_ids = map(sorted, map(set, zip(*keys, strict=True)))
-    stock, used = {}, {}
-    for portion in split(provider_ids):
-        for key, fields, amount in inventory_rows.read_stocks(conn, portion, class_ids):
-            stock[key], used[key] = Inventory(*fields), amount
-    return stock, used

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from oslo_db import exception as db_exc
 
 from osc_placement.server import errors
-from osc_placement.server.db.portions import split
+from osc_placement.server.db import dialects
 from osc_placement.server.db.tables import resource_provider_aggregates, resource_provider_traits
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class Association:
     def load(self, conn: Connection, provider_ids: Collection[int]) -> dict[int, set[int]]:
         """Return by provider id the ids of what it is associated with."""
         found: dict[int, set[int]] = {id_: set() for id_ in provider_ids}
-        for portion in split(sorted(found)):
+        for portion in dialects.split(sorted(found)):
             for provider_id, other_id in conn.execute(self._load, {"provider_ids": portion}):
                 found[provider_id].add(other_id)
         return found
@@ -59,19 +59,16 @@ class Association:
                 gone[superfluous].append(id_)
         # PERF: one statement for all providers that lose the same associations
         for superfluous, ids in gone.items():
-            for portion in split(sorted(ids)):
+            for portion in dialects.split(sorted(ids)):
                 conn.execute(self._delete, {"provider_ids": portion, "other_ids": sorted(superfluous)})
         new = [(id_, other) for id_ in sorted(wanted) for other in sorted(set(wanted[id_]) - present[id_])]
-        self._add(conn, new)
-        return {id_ for id_ in wanted if present[id_] != set(wanted[id_])}
-
-    def _add(self, conn: Connection, pairs: Collection[tuple[int, int]]) -> None:
-        rows = [{"resource_provider_id": id_, self.column: other} for id_, other in pairs]
         try:
-            if rows:
+            if new:
+                rows = [{"resource_provider_id": id_, self.column: other} for id_, other in new]
                 conn.execute(self._insert, rows)
         except (db_exc.DBDuplicateEntry, db_exc.DBReferenceError) as error:
             raise errors.Retry from error
+        return {id_ for id_ in wanted if present[id_] != set(wanted[id_])}
 
 
 TRAITS = Association.of(resource_provider_traits, "trait_id")

@@ -15,7 +15,6 @@ from oslo_db import exception as db_exc
 from osc_placement.model import canonical_uuid
 from osc_placement.server import errors
 from osc_placement.server.db import dialects, names
-from osc_placement.server.db.portions import SIZE, split
 from osc_placement.server.db.revision import weigh_consumer
 from osc_placement.server.db.tables import consumer_types, consumers, projects, users
 
@@ -53,7 +52,7 @@ class Locked:
 _select_locking = (
     sa.select(
         consumers.c.uuid,
-        dialects.packed(
+        dialects.packed_integers(
             consumers.c.id,
             consumers.c.generation,
             consumers.c.project_id,
@@ -71,19 +70,19 @@ _lock_by_ids = _select_locking.where(consumers.c.id.in_(sa.bindparam("ids", expa
 def lock(conn: Connection, uuids: Collection[str]) -> dict[str, Locked]:
     """Lock those of the consumers that exist, by ascending id, and return them by UUID."""
     wanted = sorted(set(uuids))
-    if len(wanted) <= SIZE:
+    if len(wanted) <= dialects.PORTION:
         rows: Iterable[Any] = conn.execute(_lock_named, {"uuids": wanted})
     else:
         # locking in portions by UUID would not be in the order of other transactions
         ids = sorted(names.find_ids(conn, consumers, "uuid", wanted).values())
-        rows = chain.from_iterable(conn.execute(_lock_by_ids, {"ids": portion}) for portion in split(ids))
+        rows = chain.from_iterable(
+            conn.execute(_lock_by_ids, {"ids": portion}) for portion in dialects.split(ids)
+        )
     # other servers may have stored capital letters, which MariaDB treats as equal
-    return {canonical_uuid(uuid): _locked(packed) for uuid, packed in rows}
-
-
-def _locked(packed: str) -> Locked:
-    id_, generation, project_id, user_id, type_id = map(int, packed.split())
-    return Locked(id_, generation, OwnerIds(project_id, user_id, type_id or None))
+    return {
+        canonical_uuid(uuid): Locked(id_, generation, OwnerIds(project_id, user_id, type_id or None))
+        for uuid, (id_, generation, project_id, user_id, type_id) in rows
+    }
 
 
 def names_of(owners: Collection[Owner]) -> names.Wanted:
@@ -116,6 +115,18 @@ def number(conn: Connection, owners: Mapping[str, Owner], known: names.Known) ->
     }
 
 
+_insert = sa.insert(consumers)
+_advance = (
+    sa.update(consumers)
+    # the condition on ids lets SQLite use the primary key, which it does not for pairs
+    .where(
+        consumers.c.id.in_(sa.bindparam("ids", expanding=True)),
+        sa.tuple_(consumers.c.id, consumers.c.generation).in_(sa.bindparam("seen", expanding=True)),
+    )
+    .values(generation=consumers.c.generation + 1)
+)
+
+
 def save(conn: Connection, owners: Mapping[str, OwnerIds], present: Mapping[str, Locked]) -> None:
     """Increment the generations of consumers whose allocations changed; a new consumer gets generation 1.
 
@@ -124,35 +135,45 @@ def save(conn: Connection, owners: Mapping[str, OwnerIds], present: Mapping[str,
     :raises errors.Retry: another transaction created or changed a consumer in spite of the lock
     :raises errors.GenerationExhausted: a generation is the largest that the database stores
     """
-    _insert(conn, {uuid: owner for uuid, owner in owners.items() if uuid not in present})
-    kept = [uuid for uuid in owners if uuid in present]
-    for uuid in kept:
-        dialects.of(conn).check_generation(consumers, uuid, present[uuid].generation)
-    _advance_generations(conn, [present[uuid] for uuid in kept])
-    for uuid in kept:
-        _change_owner(conn, present[uuid], owners[uuid])
+    rows = [
+        {"uuid": uuid, "generation": 1, **asdict(owner)}
+        for uuid, owner in sorted(owners.items())
+        if uuid not in present
+    ]
+    if rows:
+        with _retrying_duplicates():
+            conn.execute(_insert, rows)
+    kept = {uuid: present[uuid] for uuid in owners if uuid in present}
+    for uuid, consumer in kept.items():
+        dialects.of(conn).check_generation(consumers, uuid, consumer.generation)
+    for seen in dialects.split([(consumer.id, consumer.generation) for consumer in kept.values()]):
+        if conn.execute(_advance, {"ids": [id_ for id_, _ in seen], "seen": seen}).rowcount != len(seen):
+            raise errors.Retry
+    for uuid, consumer in kept.items():
+        owner = owners[uuid]
+        if owner.consumer_type_id is None:
+            owner = replace(owner, consumer_type_id=consumer.owner.consumer_type_id)
+        if owner != consumer.owner:
+            conn.execute(sa.update(consumers).where(consumers.c.id == consumer.id).values(asdict(owner)))
 
 
 def save_one(conn: Connection, uuid: str, owner: Owner, present: Locked | None) -> None:
-    """Do as `save` for one consumer whose owner was not looked up; ``present`` if it existed before."""
-    if present is None and _insert_named(conn, uuid, owner):
-        return
+    """Do as `save` for one consumer whose owner was not looked up; ``present`` if it existed before.
+
+    A new consumer whose project, user and type exist is inserted by one statement. MariaDB lets no other
+    transaction insert consumers until such a statement ends. The statement may wait for a transaction that
+    inserts the same consumer, which at that point has only its commit left.
+    """
+    if present is None:
+        with _retrying_duplicates():
+            values = {"uuid": uuid, **asdict(owner)}
+            if conn.execute(_insert_by_names[owner.consumer_type is not None], values).rowcount > 0:
+                return
     ids = number(conn, {uuid: owner}, names.find_known(conn, names_of([owner])))
     save(conn, ids, {} if present is None else {uuid: present})
 
 
-def _insert_named(conn: Connection, uuid: str, owner: Owner) -> bool:
-    """Insert a consumer if its project, user and type exist, and return whether they do.
-
-    MariaDB lets no other transaction insert consumers until such a statement ends. The statement may wait for
-    a transaction that inserts the same consumer, which at that point has only its commit left.
-    """
-    values = {"uuid": uuid, **asdict(owner)}
-    with _retrying_duplicates():
-        return conn.execute(_by_names[owner.consumer_type is not None], values).rowcount > 0
-
-
-def _insert_with_ids(*, typed: bool) -> sa.Insert:
+def _inserting_by_names(*, typed: bool) -> sa.Insert:
     """Return a statement that inserts a consumer by names, and inserts nothing if one does not exist."""
     looked_up = [
         _id_of(projects, "external_id", "project").label("project_id"),
@@ -174,17 +195,7 @@ def _id_of(table: sa.Table, column: str, parameter: str) -> sa.ScalarSelect[Any]
     return sa.select(table.c.id).where(table.c[column] == sa.bindparam(parameter)).scalar_subquery()
 
 
-_by_names = {typed: _insert_with_ids(typed=typed) for typed in (False, True)}
-
-
-_insert_consumer = sa.insert(consumers)
-
-
-def _insert(conn: Connection, owners: Mapping[str, OwnerIds]) -> None:
-    rows = [{"uuid": uuid, "generation": 1, **asdict(owner)} for uuid, owner in sorted(owners.items())]
-    if rows:
-        with _retrying_duplicates():
-            conn.execute(_insert_consumer, rows)
+_insert_by_names = {typed: _inserting_by_names(typed=typed) for typed in (False, True)}
 
 
 @contextmanager
@@ -194,30 +205,6 @@ def _retrying_duplicates() -> Iterator[None]:
         yield
     except db_exc.DBDuplicateEntry as error:
         raise errors.Retry from error
-
-
-_advance = (
-    sa.update(consumers)
-    # the condition on ids lets SQLite use the primary key, which it does not for pairs
-    .where(
-        consumers.c.id.in_(sa.bindparam("ids", expanding=True)),
-        sa.tuple_(consumers.c.id, consumers.c.generation).in_(sa.bindparam("seen", expanding=True)),
-    )
-    .values(generation=consumers.c.generation + 1)
-)
-
-
-def _advance_generations(conn: Connection, present: Sequence[Locked]) -> None:
-    for seen in split([(consumer.id, consumer.generation) for consumer in present]):
-        if conn.execute(_advance, {"ids": [id_ for id_, _ in seen], "seen": seen}).rowcount != len(seen):
-            raise errors.Retry
-
-
-def _change_owner(conn: Connection, present: Locked, owner: OwnerIds) -> None:
-    if owner.consumer_type_id is None:
-        owner = replace(owner, consumer_type_id=present.owner.consumer_type_id)
-    if owner != present.owner:
-        conn.execute(sa.update(consumers).where(consumers.c.id == present.id).values(asdict(owner)))
 
 
 def weigh_changes(present: Mapping[str, Locked], *, kept: Collection[str]) -> dict[str, int]:
@@ -239,5 +226,5 @@ _delete = sa.delete(consumers).where(consumers.c.id.in_(sa.bindparam("ids", expa
 
 def delete(conn: Connection, present: Sequence[Locked]) -> None:
     """Delete consumers that have no allocations any more."""
-    for ids in split(sorted(consumer.id for consumer in present)):
+    for ids in dialects.split(sorted(consumer.id for consumer in present)):
         conn.execute(_delete, {"ids": ids})

@@ -20,9 +20,10 @@ import sqlalchemy as sa
 from oslo_db import exception as db_exc
 from oslo_db.sqlalchemy import exc_filters
 from sqlalchemy import event
+from sqlalchemy.pool import QueuePool
 
 from osc_placement.server import errors
-from osc_placement.server.db import dialects, driver_errors, pools, tables
+from osc_placement.server.db import dialects, driver_errors, tables
 from osc_placement.server.db.revision import KEPT
 from osc_placement.server.observer import Observer
 
@@ -102,15 +103,6 @@ def _leaving_if_read_only(connection: Connection) -> Iterator[None]:
         raise
 
 
-def _refuses_changes(connection: Connection) -> bool:
-    try:
-        with _leaving_if_read_only(connection):
-            dialects.of(connection).try_to_write(connection, tables.allocations)
-    except errors.DatabaseReadOnly:
-        return True
-    return False
-
-
 def _once_more(lost: type[db_exc.DBConnectionError], operation: Callable[[], T]) -> T:
     """Run the operation once more, on another connection, if the first was dead and nothing was changed."""
     try:
@@ -118,6 +110,28 @@ def _once_more(lost: type[db_exc.DBConnectionError], operation: Callable[[], T])
     except lost:
         LOG.info("lost a database connection before anything was changed, trying once more")
     return operation()
+
+
+def _watch_pool(engine: Engine, pool: str, observer: Observer) -> None:
+    """Tell an observer of every connection that an engine opens, closes, takes or gives back.
+
+    A detached connection does not count as one of the pool any more.
+    """
+
+    def listen(name: str, *, opened: int = 0, taken: int = 0) -> None:
+        def tell(*_given: object) -> None:
+            observer.pool_changed(pool, opened=opened, taken=taken)
+
+        event.listen(engine, name, tell)
+
+    if isinstance(engine.pool, QueuePool):
+        # connections opened before, such as for a change to the schema; other pools keep one until the end
+        observer.pool_changed(pool, opened=engine.pool.checkedin())
+    listen("connect", opened=1)
+    listen("close", opened=-1)
+    listen("checkout", taken=1)
+    listen("checkin", taken=-1)
+    listen("detach", opened=-1, taken=-1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,9 +221,9 @@ class Database:
     def tell(self, observer: Observer) -> None:
         """Tell an observer of lost races, and of the connections of each pool."""
         self.observer = observer
-        pools.watch(self._reader, "read", observer)
+        _watch_pool(self._reader, "read", observer)
         if self._writer is not self._reader:
-            pools.watch(self._writer, "write", observer)
+            _watch_pool(self._writer, "write", observer)
 
     def keep_revisions(self, kept: bool = True) -> None:
         """Set whether writes count their changes (see `revision`), which needs the table."""
@@ -236,23 +250,31 @@ class Database:
         :raises errors.DatabaseUnavailable: no connection can be opened
         :raises errors.Unstorable: the database cannot represent a value
         """
+
+        def attempt() -> T:
+            # the transaction ends with a rollback, as there is nothing to commit
+            with self._turns.get(self._reader, nullcontext()), self._reader.connect() as connection:
+                return operation(connection, *args, **kwargs)
+
         self._forget_old_connections()
         with _translating():
-            return _once_more(db_exc.DBConnectionError, lambda: self._look(operation, *args, **kwargs))
-
-    def _look(
-        self, operation: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs
-    ) -> T:
-        # the transaction ends with a rollback, as there is nothing to commit
-        with self._turns.get(self._reader, nullcontext()), self._reader.connect() as connection:
-            return operation(connection, *args, **kwargs)
+            return _once_more(db_exc.DBConnectionError, attempt)
 
     def is_read_only(self) -> bool:
         """Return whether the database refuses changes while it can be read.
 
         :raises errors.DatabaseUnavailable: no connection can be opened
         """
-        return self.read(_refuses_changes)
+
+        def refuses_changes(connection: Connection) -> bool:
+            try:
+                with _leaving_if_read_only(connection):
+                    self.dialect.try_to_write(connection, tables.allocations)
+            except errors.DatabaseReadOnly:
+                return True
+            return False
+
+        return self.read(refuses_changes)
 
     def read_on_kept_connection(self, operation: Callable[[Connection], T]) -> T:
         """Run ``operation(connection)`` as `read` does, on the same connection each time while it lives.
@@ -262,33 +284,34 @@ class Database:
 
         :raises errors.DatabaseUnavailable: no connection can be opened
         """
+
+        def attempt() -> T:
+            # another thread may set the attribute to None at any time, when the file was replaced
+            kept = self._kept
+            if kept is not None and 0 <= self._recycle_seconds < time.monotonic() - kept.opened_at:
+                # recycled as in the pool, so that it follows changes of the cluster node and of settings
+                kept.connection.close()
+                kept = None
+            if kept is None:
+                connection = self._reader.connect()
+                if not self.dialect.is_memory(self.url):
+                    # the connection is never returned to the pool, so it must not count as one of the pool's
+                    connection.detach()
+                kept = _Kept(connection, time.monotonic())
+            self._kept = kept
+            try:
+                try:
+                    return operation(kept.connection)
+                finally:
+                    kept.connection.rollback()
+            except BaseException:
+                self._kept = None
+                kept.connection.close()
+                raise
+
         self._forget_old_connections()
         with _translating(), self._turns.get(self._reader, nullcontext()):
-            return _once_more(db_exc.DBConnectionError, lambda: self._run_on_kept(operation))
-
-    def _run_on_kept(self, operation: Callable[[Connection], T]) -> T:
-        # another thread may set the attribute to None at any time, when the file was replaced
-        kept = self._kept
-        if kept is not None and 0 <= self._recycle_seconds < time.monotonic() - kept.opened_at:
-            # recycled as in the pool, so that it follows changes of the cluster node and of settings
-            kept.connection.close()
-            kept = None
-        if kept is None:
-            connection = self._reader.connect()
-            if not self.dialect.is_memory(self.url):
-                # the connection is never returned to the pool, so it must not count as one of the pool's
-                connection.detach()
-            kept = _Kept(connection, time.monotonic())
-        self._kept = kept
-        try:
-            try:
-                return operation(kept.connection)
-            finally:
-                kept.connection.rollback()
-        except BaseException:
-            self._kept = None
-            kept.connection.close()
-            raise
+            return _once_more(db_exc.DBConnectionError, attempt)
 
     def write(
         self, operation: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs
@@ -306,48 +329,42 @@ class Database:
         :raises errors.TooMuchContention: the transaction lost ``attempts`` races
         :raises errors.Unstorable: the database cannot represent a value
         """
-        self._forget_old_connections()
-        with _translating():
-            for pause in self._pauses():
+
+        def attempt() -> T:
+            with self._turns.get(self._writer, nullcontext()), self._writer.connect() as connection:
+                connection.begin()
                 try:
-                    return _once_more(_LostBeforeCommit, lambda: self._run(operation, *args, **kwargs))
+                    with _leaving_if_read_only(connection):
+                        found = operation(connection, *args, **kwargs)
+                except db_exc.DBConnectionError as error:
+                    raise _LostBeforeCommit(error.inner_exception) from error
+                try:
+                    connection.commit()
+                except BaseException:
+                    # the state of the transaction is unknown, and the pool does not reset connections to
+                    # servers
+                    if self.dialect.is_server:
+                        connection.invalidate()
+                    raise
+                return found
+
+        self._forget_old_connections()
+        longest = FIRST_PAUSE
+        end = time.monotonic() + PATIENCE
+        with _translating():
+            for _ in range(self._attempts):
+                pause = random.uniform(0, longest)
+                try:
+                    return _once_more(_LostBeforeCommit, attempt)
                 except (db_exc.DBDeadlock, errors.Retry) as error:
                     LOG.debug("transaction lost a race, trying again in %.3f s: %s", pause, error)
                     self.observer.lost_race()
                 time.sleep(pause)
+                if time.monotonic() > end:
+                    break
+                longest = min(longest * 2, LONGEST_PAUSE)
         self.observer.gave_up()
         raise errors.TooMuchContention
-
-    def _run(
-        self, operation: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs
-    ) -> T:
-        with self._turns.get(self._writer, nullcontext()), self._writer.connect() as connection:
-            connection.begin()
-            try:
-                with _leaving_if_read_only(connection):
-                    found = operation(connection, *args, **kwargs)
-            except db_exc.DBConnectionError as error:
-                raise _LostBeforeCommit(error.inner_exception) from error
-            self._commit(connection)
-            return found
-
-    def _commit(self, connection: Connection) -> None:
-        try:
-            connection.commit()
-        except BaseException:
-            # the state of the transaction is unknown, and the pool does not reset connections to servers
-            if self.dialect.is_server:
-                connection.invalidate()
-            raise
-
-    def _pauses(self) -> Iterator[float]:
-        longest = FIRST_PAUSE
-        end = time.monotonic() + PATIENCE
-        for _ in range(self._attempts):
-            yield random.uniform(0, longest)
-            if time.monotonic() > end:
-                return
-            longest = min(longest * 2, LONGEST_PAUSE)
 
     def _forget_old_connections(self) -> None:
         """Drop connections that a parent process opened, and those to a SQLite file that was replaced.
@@ -355,7 +372,13 @@ class Database:
         The latter would read and write the old, deleted file. A thread that uses such a connection finishes
         its transaction first.
         """
-        self._forget_parent()
+        if self._pid != os.getpid():
+            self._pid = os.getpid()
+            # closing it would end the parent's session, so a reference is kept and never used
+            self._inherited.append(self._kept)
+            self._kept = None
+            for engine in {self._reader, self._writer}:
+                engine.dispose(close=False)
         file = self.dialect.identify_file(self.url)
         if file == self._file:
             return
@@ -369,15 +392,6 @@ class Database:
             for engine in {self._reader, self._writer}:
                 engine.dispose()
             self._file = file
-
-    def _forget_parent(self) -> None:
-        if self._pid != os.getpid():
-            self._pid = os.getpid()
-            # closing it would end the parent's session, so a reference is kept and never used
-            self._inherited.append(self._kept)
-            self._kept = None
-            for engine in {self._reader, self._writer}:
-                engine.dispose(close=False)
 
     def dispose(self) -> None:
         """Close the idle connections; later transactions open new ones."""

@@ -18,7 +18,7 @@ from osc_placement.model import INVENTORY_FIELDS, Inventory
 from osc_placement.server import errors
 from osc_placement.server.db import inventory_rows as rows
 from osc_placement.server.db import names, provider
-from osc_placement.server.db.tables import allocations, inventories, resource_classes
+from osc_placement.server.db.tables import inventories, resource_classes
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -61,29 +61,6 @@ def load_of(conn: Connection, uuid: str) -> tuple[provider.Provider, list[Stored
     """Return a provider and its inventories; :raises errors.ProviderNotFound: there is no such provider."""
     found = provider.load(conn, uuid)
     return found, load(conn, found.id)
-
-
-def usages(conn: Connection, uuid: str) -> tuple[provider.Provider, dict[str, int]]:
-    """Return a provider, and the amount used of each class that it has inventory of.
-
-    :raises errors.ProviderNotFound: there is no such provider
-    """
-    found = provider.load(conn, uuid)
-    used = sa.func.coalesce(sa.func.sum(allocations.c.used), 0)
-    query = (
-        sa.select(resource_classes.c.name, used)
-        .select_from(inventories)
-        .join(resource_classes, inventories.c.resource_class_id == resource_classes.c.id)
-        .outerjoin(
-            allocations,
-            (allocations.c.resource_provider_id == inventories.c.resource_provider_id)
-            & (allocations.c.resource_class_id == inventories.c.resource_class_id),
-        )
-        .where(inventories.c.resource_provider_id == found.id)
-        .group_by(resource_classes.c.id, resource_classes.c.name)
-        .order_by(resource_classes.c.id)
-    )
-    return found, {name: int(amount) for name, amount in conn.execute(query)}
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,6 @@ import sqlalchemy as sa
 
 from osc_placement.model import INVENTORY_FIELDS, Inventory
 from osc_placement.server.db import dialects
-from osc_placement.server.db.portions import split
 from osc_placement.server.db.tables import allocations, inventories, resource_classes
 
 if TYPE_CHECKING:
@@ -53,7 +52,7 @@ _use = (
 )
 _stocks = (
     sa.select(
-        dialects.packed(
+        dialects.packed_integers(
             inventories.c.resource_provider_id,
             inventories.c.resource_class_id,
             sa.func.coalesce(_use, 0),
@@ -78,8 +77,7 @@ def read_stocks(
     parameters = {"ids": list(ids)}
     if class_ids is not None:
         statement, parameters = _stocks_of_classes, {**parameters, "class_ids": list(class_ids)}
-    for packed, ratio in conn.execute(statement, parameters):
-        provider_id, class_id, used, *counts = map(int, packed.split())
+    for (provider_id, class_id, used, *counts), ratio in conn.execute(statement, parameters):
         yield (provider_id, class_id), (*counts, ratio), used
 
 
@@ -95,7 +93,7 @@ def load(conn: Connection, provider_ids: Collection[int]) -> dict[Key, Row]:
     """Return the inventories of the providers."""
     return {
         (provider_id, class_id): Row(id_, Inventory(*fields))
-        for portion in split(sorted(provider_ids))
+        for portion in dialects.split(sorted(provider_ids))
         for provider_id, class_id, id_, *fields in conn.execute(_load, {"ids": portion})
     }
 
@@ -124,25 +122,27 @@ def find_used(conn: Connection, keys: Collection[Key]) -> dict[Key, Use]:
     class_ids = sorted({class_id for _, class_id in wanted})
     found = {
         (provider_id, class_id): Use(name, int(used))
-        for portion in split(sorted({provider_id for provider_id, _ in wanted}))
+        for portion in dialects.split(sorted({provider_id for provider_id, _ in wanted}))
         for provider_id, class_id, name, used in conn.execute(_used, {"ids": portion, "class_ids": class_ids})
     }
     return {key: found[key] for key in sorted(found.keys() & wanted)}
 
 
+_delete = sa.delete(inventories).where(inventories.c.id.in_(sa.bindparam("ids", expanding=True)))
+_insert = sa.insert(inventories)
+
+
 def replace(conn: Connection, present: Mapping[Key, Row], wanted: Mapping[Key, Inventory]) -> None:
     """Replace the inventories ``present`` by ``wanted``."""
-    _remove(conn, [row.id for key, row in present.items() if key not in wanted])
-    overwrite(conn, present, {key: new for key, new in wanted.items() if key in present})
-    _add(conn, {key: new for key, new in wanted.items() if key not in present})
-
-
-_delete = sa.delete(inventories).where(inventories.c.id.in_(sa.bindparam("ids", expanding=True)))
-
-
-def _remove(conn: Connection, row_ids: Collection[int]) -> None:
-    for portion in split(sorted(row_ids)):
+    for portion in dialects.split(sorted(row.id for key, row in present.items() if key not in wanted)):
         conn.execute(_delete, {"ids": portion})
+    overwrite(conn, present, {key: new for key, new in wanted.items() if key in present})
+    added = [
+        {"resource_provider_id": key[0], "resource_class_id": key[1]} | wanted[key].to_json()
+        for key in sorted(wanted.keys() - present.keys())
+    ]
+    if added:
+        conn.execute(_insert, added)
 
 
 _delete_one = sa.delete(inventories).where(
@@ -156,18 +156,6 @@ def remove_one(conn: Connection, key: Key) -> bool:
     return conn.execute(_delete_one, {"provider_id": key[0], "class_id": key[1]}).rowcount > 0
 
 
-_insert = sa.insert(inventories)
-
-
-def _add(conn: Connection, new: Mapping[Key, Inventory]) -> None:
-    rows = [
-        {"resource_provider_id": provider_id, "resource_class_id": class_id} | inventory.to_json()
-        for (provider_id, class_id), inventory in sorted(new.items(), key=lambda item: item[0])
-    ]
-    if rows:
-        conn.execute(_insert, rows)
-
-
 def overwrite(conn: Connection, present: Mapping[Key, Row], wanted: Mapping[Key, Inventory]) -> None:
     """Update existing inventories.
 
@@ -178,19 +166,16 @@ def overwrite(conn: Connection, present: Mapping[Key, Row], wanted: Mapping[Key,
     alike: dict[tuple[tuple[str, Any], ...], list[int]] = defaultdict(list)
     changed: set[int] = set()
     for key, new in wanted.items():
-        if difference := _difference(present[key].inventory, new):
-            alike[difference].append(present[key].id)
-            changed.add(key[0])
+        old = present[key].inventory
+        if old == new:
+            continue
+        before, after = old.to_json(), new.to_json()
+        difference = tuple((field, value) for field, value in after.items() if before[field] != value)
+        alike[difference].append(present[key].id)
+        changed.add(key[0])
     for values, row_ids in alike.items():
         _update(conn, row_ids, dict(values))
     _update(conn, [present[key].id for key in wanted if key[0] not in changed], {})
-
-
-def _difference(old: Inventory, new: Inventory) -> tuple[tuple[str, Any], ...]:
-    if old == new:
-        return ()
-    before, after = old.to_json(), new.to_json()
-    return tuple((field, value) for field, value in after.items() if before[field] != value)
 
 
 _touch = sa.update(inventories).where(inventories.c.id.in_(sa.bindparam("ids", expanding=True)))
@@ -198,5 +183,5 @@ _touch = sa.update(inventories).where(inventories.c.id.in_(sa.bindparam("ids", e
 
 def _update(conn: Connection, row_ids: Iterable[int], values: Mapping[str, Any]) -> None:
     """Set some fields of rows and the time of modification; without fields, only that time."""
-    for portion in split(sorted(row_ids)):
+    for portion in dialects.split(sorted(row_ids)):
         conn.execute(_touch, {"ids": portion, **values})

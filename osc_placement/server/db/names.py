@@ -20,7 +20,6 @@ from oslo_db import exception as db_exc
 
 from osc_placement.server import errors
 from osc_placement.server.db import dialects, tables
-from osc_placement.server.db.portions import split
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -41,12 +40,8 @@ def synchronize(database: Database) -> None:
     Existing names stay, also those that are newer than this installation. Workers that start together may
     all do this: a worker that finds names inserted meanwhile reads again and inserts the rest.
     """
-    if not database.read(_is_complete):
+    if database.read(lambda conn: bool(_missing_traits(conn) or _missing_classes(conn))):
         database.write(_add_standard_names)
-
-
-def _is_complete(conn: Connection) -> bool:
-    return not _missing_traits(conn) and not _missing_classes(conn)
 
 
 def _missing_traits(conn: Connection) -> list[str]:
@@ -143,7 +138,7 @@ class Known:
 
 def find_known(conn: Connection, wanted: Wanted) -> Known:
     """Look up names in several tables and columns, portion by portion."""
-    portions = {key: split(sorted(set(values))) for key, values in wanted.items()}
+    portions = {key: dialects.split(sorted(set(values))) for key, values in wanted.items()}
     ids: dict[str, dict[str, int]] = {}
     while values := {key: portion for key, rest in portions.items() if (portion := next(rest, None))}:
         parameters = {table.name: portion for (table, _), portion in values.items()}
@@ -176,16 +171,15 @@ def ensure(database: Database, table: sa.Table, column: str, values: Collection[
 
 
 def _ensure_each(conn: Connection, table: sa.Table, column: str, values: Collection[str]) -> dict[str, int]:
-    return {value: _ensure_one(conn, table, column, value) for value in sorted(values)}
-
-
-def _ensure_one(conn: Connection, table: sa.Table, column: str, value: str) -> int:
+    ids: dict[str, int] = {}
     # one at a time, as the database decides which names are equal; in MariaDB, "Blue" equals "blue"
-    id_ = conn.scalar(sa.select(table.c.id).where(table.c[column] == value))
-    if id_ is not None:
-        return int(id_)
-    try:
-        result = conn.execute(sa.insert(table).values({column: value}))
-    except db_exc.DBDuplicateEntry as error:
-        raise errors.Retry from error
-    return int(result.inserted_primary_key[0])  # type: ignore[index]  # an INSERT of one row has it
+    for value in sorted(values):
+        id_ = conn.scalar(sa.select(table.c.id).where(table.c[column] == value))
+        if id_ is None:
+            try:
+                result = conn.execute(sa.insert(table).values({column: value}))
+            except db_exc.DBDuplicateEntry as error:
+                raise errors.Retry from error
+            id_ = result.inserted_primary_key[0]  # type: ignore[index]  # an INSERT of one row has it
+        ids[value] = id_
+    return ids

@@ -17,7 +17,6 @@ from oslo_db import exception as db_exc
 
 from osc_placement.server import errors
 from osc_placement.server.db import dialects, revision
-from osc_placement.server.db.portions import split
 from osc_placement.server.db.tables import (
     allocations,
     inventories,
@@ -88,10 +87,25 @@ def load(conn: Connection, uuid: str) -> Provider:
     return Provider(*row)
 
 
+def find_ids(conn: Connection, *, name: str | None, uuid: str | None, in_tree: str | None) -> set[int]:
+    """Return the ids of the providers with this name, this UUID and in the tree of this UUID, if given."""
+    columns = resource_providers.c
+    query = sa.select(columns.id)
+    if name:
+        query = query.where(columns.name == name)
+    if uuid:
+        query = query.where(columns.uuid == uuid)
+    if in_tree:
+        tree = resource_providers.alias("tree")
+        root = sa.select(tree.c.root_provider_id).where(tree.c.uuid == in_tree)
+        query = query.where(columns.root_provider_id.in_(root))
+    return set(conn.scalars(query))
+
+
 _lock = (
     sa.select(
         resource_providers.c.uuid,
-        dialects.packed(
+        dialects.packed_integers(
             resource_providers.c.id,
             sa.func.coalesce(resource_providers.c.generation, 0),
             sa.func.coalesce(resource_providers.c.parent_provider_id, 0),
@@ -126,7 +140,7 @@ def lock_ids(conn: Connection, ids: Collection[int]) -> dict[str, Locked]:
     :raises errors.Retry: one of them was deleted
     """
     found: dict[str, Locked] = {}
-    for portion in split(sorted(set(ids))):
+    for portion in dialects.split(sorted(set(ids))):
         found |= _locked(conn.execute(_lock_by_ids, {"ids": portion}))
     if len(found) != len(set(ids)):
         raise errors.Retry
@@ -135,8 +149,7 @@ def lock_ids(conn: Connection, ids: Collection[int]) -> dict[str, Locked]:
 
 def _locked(rows: Iterable[Any]) -> dict[str, Locked]:
     found = {}
-    for uuid, packed in rows:
-        id_, generation, parent_id, root_id = map(int, packed.split())
+    for uuid, (id_, generation, parent_id, root_id) in rows:
         found[uuid] = Locked(id_, uuid, generation, parent_id or None, root_id)
     return found
 
@@ -176,7 +189,7 @@ def advance_generations(
     for provider in providers:
         dialects.of(conn).check_generation(resource_providers, provider.uuid, provider.generation)
     seen = sorted((provider.id, provider.generation) for provider in providers)
-    for portion in split(seen):
+    for portion in dialects.split(seen):
         ids = [id_ for id_, _ in portion]
         if conn.execute(_advance, {"ids": ids, "seen": portion}).rowcount != len(portion):
             raise errors.Retry
@@ -197,8 +210,19 @@ def create(conn: Connection, *, uuid: str, name: str, parent_uuid: str | None = 
             "is no parent.",
         )
     parent = None if parent_uuid is None else _lock_parent(conn, parent_uuid)
-    _check_unused(conn, uuid=uuid, name=name)
-    id_ = _insert(conn, uuid, name, parent)
+    columns = resource_providers.c
+    taken = conn.scalars(sa.select(columns.uuid).where((columns.uuid == uuid) | (columns.name == name))).all()
+    if taken:
+        raise errors.DuplicateProvider(f"uuid: {uuid}" if uuid in taken else f"name: {name}")
+    values: dict[str, Any] = {"uuid": uuid, "name": name, "generation": 0}
+    if parent is not None:
+        values |= {"parent_provider_id": parent.id, "root_provider_id": parent.root_id}
+    try:
+        result = conn.execute(sa.insert(resource_providers).values(values))
+    except db_exc.DBDuplicateEntry as error:
+        # another transaction took the UUID or name after the check; the retry finds out which
+        raise errors.Retry from error
+    id_ = int(result.inserted_primary_key[0])  # type: ignore[index]  # an INSERT of one row has it
     if parent is not None:
         _record_shape(conn, [parent.root_id, id_])
     else:
@@ -209,18 +233,6 @@ def create(conn: Connection, *, uuid: str, name: str, parent_uuid: str | None = 
     return load(conn, uuid)
 
 
-def _insert(conn: Connection, uuid: str, name: str, parent: Locked | None) -> int:
-    values = {"uuid": uuid, "name": name, "generation": 0}
-    if parent is not None:
-        values |= {"parent_provider_id": parent.id, "root_provider_id": parent.root_id}
-    try:
-        result = conn.execute(sa.insert(resource_providers).values(values))
-    except db_exc.DBDuplicateEntry as error:
-        # another transaction took the UUID or name after the check; the retry finds out which
-        raise errors.Retry from error
-    return int(result.inserted_primary_key[0])  # type: ignore[index]  # an INSERT of one row has it
-
-
 def _record_shape(conn: Connection, ids: Collection[int]) -> None:
     """Count a change of the tree structure for the roots of the trees and for the providers that move.
 
@@ -228,13 +240,6 @@ def _record_shape(conn: Connection, ids: Collection[int]) -> None:
     so that the second to commit loses and is repeated: no two moves can create a loop.
     """
     revision.record(conn, touched=ids)
-
-
-def _check_unused(conn: Connection, *, uuid: str, name: str) -> None:
-    columns = resource_providers.c
-    query = sa.select(columns.uuid).where((columns.uuid == uuid) | (columns.name == name))
-    if taken := conn.scalars(query).all():
-        raise errors.DuplicateProvider(f"uuid: {uuid}" if uuid in taken else f"name: {name}")
 
 
 def _lock_parent(conn: Connection, uuid: str) -> Locked:
@@ -268,18 +273,14 @@ def update(conn: Connection, uuid: str, changes: Mapping[str, Any], *, reparenti
     if parent_uuid != provider.parent_provider_uuid:
         _move(conn, uuid, parent_uuid, reparenting_allowed=reparenting_allowed)
     if changes["name"] != provider.name:
-        _rename(conn, provider, changes["name"])
+        statement = sa.update(resource_providers).where(resource_providers.c.id == provider.id)
+        try:
+            if conn.execute(statement.values(name=changes["name"])).rowcount != 1:
+                raise errors.Retry
+        except db_exc.DBDuplicateEntry as error:
+            raise errors.DuplicateProvider(changes["name"]) from error
+        revision.record(conn, touched=[provider.id])
     return load(conn, uuid)
-
-
-def _rename(conn: Connection, provider: Provider, name: str) -> None:
-    statement = sa.update(resource_providers).where(resource_providers.c.id == provider.id)
-    try:
-        if conn.execute(statement.values(name=name)).rowcount != 1:
-            raise errors.Retry
-    except db_exc.DBDuplicateEntry as error:
-        raise errors.DuplicateProvider(name) from error
-    revision.record(conn, touched=[provider.id])
 
 
 def _move(conn: Connection, uuid: str, parent_uuid: str | None, *, reparenting_allowed: bool) -> None:
@@ -288,7 +289,16 @@ def _move(conn: Connection, uuid: str, parent_uuid: str | None, *, reparenting_a
     if provider.parent_id is not None and not reparenting_allowed:
         verb = "un-parenting" if parent_uuid is None else "re-parenting"
         raise errors.TreeRefused("update", f"{verb} a provider is not currently allowed.")
-    moved = _subtree(tree, provider.id)
+    children: dict[int | None, list[int]] = {}
+    for member in tree.values():
+        children.setdefault(member.parent_id, []).append(member.id)
+    moved: set[int] = set()
+    waiting = [provider.id]
+    while waiting:
+        id_ = waiting.pop()
+        if id_ not in moved:
+            moved.add(id_)
+            waiting.extend(children.get(id_, ()))
     parent = None if parent_uuid is None else tree[parent_uuid]
     if parent is not None and parent.id in moved:
         raise errors.TreeRefused("update", "creating loop in the provider tree is not allowed.")
@@ -326,21 +336,6 @@ def _lock_trees(conn: Connection, uuid: str, parent_uuid: str | None) -> dict[st
     return tree
 
 
-def _subtree(tree: Mapping[str, Locked], top: int) -> set[int]:
-    """Return the ids of a provider and of all providers below it."""
-    children: dict[int | None, list[int]] = {}
-    for provider in tree.values():
-        children.setdefault(provider.parent_id, []).append(provider.id)
-    found: set[int] = set()
-    waiting = [top]
-    while waiting:
-        id_ = waiting.pop()
-        if id_ not in found:
-            found.add(id_)
-            waiting.extend(children.get(id_, ()))
-    return found
-
-
 def delete(conn: Connection, uuid: str) -> None:
     """Delete a provider with its inventories and its associations with traits and aggregates.
 
@@ -349,7 +344,12 @@ def delete(conn: Connection, uuid: str) -> None:
     :raises errors.ProviderInUse: consumers hold allocations on it
     """
     provider = lock(conn, uuid)
-    _check_deletable(conn, provider)
+    child = sa.select(resource_providers.c.id).where(resource_providers.c.parent_provider_id == provider.id)
+    if conn.execute(child.limit(1)).first():
+        raise errors.ProviderHasChildren
+    held = sa.select(allocations.c.id).where(allocations.c.resource_provider_id == provider.id)
+    if conn.execute(held.limit(1)).first():
+        raise errors.ProviderInUse
     for table in (inventories, resource_provider_aggregates, resource_provider_traits):
         conn.execute(sa.delete(table).where(table.c.resource_provider_id == provider.id))
     itself = resource_providers.c.id == provider.id
@@ -360,12 +360,3 @@ def delete(conn: Connection, uuid: str) -> None:
     except db_exc.DBReferenceError as error:
         raise errors.ProviderHasChildren from error
     revision.record(conn, touched=[provider.id])
-
-
-def _check_deletable(conn: Connection, provider: Locked) -> None:
-    child = sa.select(resource_providers.c.id).where(resource_providers.c.parent_provider_id == provider.id)
-    if conn.execute(child.limit(1)).first():
-        raise errors.ProviderHasChildren
-    held = sa.select(allocations.c.id).where(allocations.c.resource_provider_id == provider.id)
-    if conn.execute(held.limit(1)).first():
-        raise errors.ProviderInUse

@@ -7,7 +7,7 @@ but reading and writing is done for all providers together. A refused change doe
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -45,9 +45,22 @@ def apply(conn: Connection, changes: Sequence[Wanted], *, may_reserve_all: bool)
 
     :param may_reserve_all: whether an inventory may reserve its total
     """
-    known = names.find_known(conn, _mentioned(changes))
+    known = names.find_known(
+        conn,
+        {
+            (resource_providers, "uuid"): {change.uuid for change in changes},
+            (resource_classes, "name"): {name for change in changes for name in change.inventories or ()},
+            (traits, "name"): {name for change in changes for name in change.traits or ()},
+            (placement_aggregates, "uuid"): {uuid for change in changes for uuid in change.aggregates or ()},
+        },
+    )
     locked = provider.lock_ids(conn, known.of(resource_providers).values())
-    verdicts = _judge_generations(changes, locked)
+    verdicts: Verdicts = {}
+    for change in changes:
+        if change.uuid not in locked:
+            verdicts[change.uuid] = errors.ProviderNotFound(change.uuid)
+        elif locked[change.uuid].generation != change.generation:
+            verdicts[change.uuid] = errors.ProviderChanged()
     left = [change for change in changes if change.uuid not in verdicts]
     replacement = inventory.judge(
         conn,
@@ -56,36 +69,15 @@ def apply(conn: Connection, changes: Sequence[Wanted], *, may_reserve_all: bool)
         may_reserve_all=may_reserve_all,
     )
     verdicts |= {each.uuid: error for each, error in replacement.refused.items()}
-    verdicts |= _judge_traits([change for change in left if change.uuid not in verdicts], known.of(traits))
+    for change in left:
+        unknown = sorted(set(change.traits or ()) - known.of(traits).keys())
+        if unknown and change.uuid not in verdicts:
+            verdicts[change.uuid] = errors.TraitNotFound(", ".join(unknown))
     allowed = {locked[change.uuid]: change for change in changes if change.uuid not in verdicts}
     replacement.write(conn, [each for each, change in allowed.items() if change.inventories is not None])
     moved = _associate(conn, allowed, known)
     provider.advance_generations(conn, moved)
     return verdicts | {each.uuid: each.generation + (each in moved) for each in allowed}
-
-
-def _mentioned(changes: Iterable[Wanted]) -> names.Wanted:
-    return {
-        (resource_providers, "uuid"): {change.uuid for change in changes},
-        (resource_classes, "name"): {name for change in changes for name in change.inventories or ()},
-        (traits, "name"): {name for change in changes for name in change.traits or ()},
-        (placement_aggregates, "uuid"): {uuid for change in changes for uuid in change.aggregates or ()},
-    }
-
-
-def _judge_generations(changes: Iterable[Wanted], locked: Mapping[str, provider.Locked]) -> Verdicts:
-    verdicts: Verdicts = {}
-    for change in changes:
-        if change.uuid not in locked:
-            verdicts[change.uuid] = errors.ProviderNotFound(change.uuid)
-        elif locked[change.uuid].generation != change.generation:
-            verdicts[change.uuid] = errors.ProviderChanged()
-    return verdicts
-
-
-def _judge_traits(changes: Iterable[Wanted], ids: Mapping[str, int]) -> Verdicts:
-    unknown = {change.uuid: sorted(set(change.traits or ()) - ids.keys()) for change in changes}
-    return {uuid: errors.TraitNotFound(", ".join(missing)) for uuid, missing in unknown.items() if missing}
 
 
 def _associate(

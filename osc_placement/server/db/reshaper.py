@@ -51,17 +51,6 @@ def reshape(
     :raises errors.PlacementError: as `allocation.replace` and `inventory.replace` do
     """
     consumer.lock(conn, [claim.consumer_uuid for claim in claims])
-    ids = _lock(conn, wanted, claims)
-    by_id = {ids[uuid]: new.inventories for uuid, new in wanted.items()}
-    inventory.replace_many(conn, {id_: new for id_, new in by_id.items() if new}, keeping=True)
-    allocation.replace(conn, claims)
-    inventory.replace_many(conn, by_id)
-
-
-def _lock(
-    conn: Connection, wanted: Mapping[str, NewInventories], claims: Sequence[allocation.Claim]
-) -> dict[str, int]:
-    """Lock all consumers and providers concerned; return the ids of the providers by UUID."""
     claimed = {uuid for claim in claims for uuid in claim.resources}
     ids = names.find_ids(conn, resource_providers, "uuid", claimed | wanted.keys())
     # in one step, because two transactions that lock the same rows in two steps can deadlock
@@ -74,4 +63,7 @@ def _lock(
     for uuid, new in wanted.items():
         if locked[uuid].generation != new.generation:
             raise Outdated(uuid, locked[uuid].generation, new.generation)
-    return ids
+    by_id = {ids[uuid]: new.inventories for uuid, new in wanted.items()}
+    inventory.replace_many(conn, {id_: new for id_, new in by_id.items() if new}, keeping=True)
+    allocation.replace(conn, claims)
+    inventory.replace_many(conn, by_id)

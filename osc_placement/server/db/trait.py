@@ -12,8 +12,7 @@ import sqlalchemy as sa
 from oslo_db import exception as db_exc
 
 from osc_placement.server import errors
-from osc_placement.server.db import association, provider
-from osc_placement.server.db.portions import split
+from osc_placement.server.db import association, dialects, provider
 from osc_placement.server.db.tables import resource_provider_traits, traits
 
 if TYPE_CHECKING:
@@ -130,7 +129,7 @@ def replace(
     locked = provider.lock(conn, uuid, generation=generation)
     wanted = [
         Trait(*row)
-        for portion in split(sorted(set(names)))
+        for portion in dialects.split(sorted(set(names)))
         for row in conn.execute(_select_named, {"names": portion})
     ]
     if unknown := set(names) - {trait.name for trait in wanted}:

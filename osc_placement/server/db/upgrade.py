@@ -24,7 +24,6 @@ from osc_placement.server.db.names import FIRST_CUSTOM_CLASS_ID
 from osc_placement.server.db.own_tables import database_identity
 
 if TYPE_CHECKING:
-    from alembic.config import Config
     from sqlalchemy.engine import Connection
 
     from osc_placement.server.db.engine import Database
@@ -135,7 +134,20 @@ def upgrade(database: Database, revision: str = "head") -> None:
     """
     wants_head = revision in ("head", HEAD)
     if not (wants_head and version(database) == HEAD):
-        _upgrade_placement(database, revision, wants_head=wants_head)
+        with database.engine.begin() as connection, dialects.of(connection).schema_lock(connection):
+            # read again, as another process may have upgraded it meanwhile
+            current = _read_version(connection)
+            present = sa.inspect(connection).get_table_names()
+            if current is None and not PLACEMENT.metadata.tables.keys().isdisjoint(present):
+                raise SchemaError(
+                    "There are tables of placement, but no record of their version. If they came from "
+                    "elsewhere, say which it is with 'placement-server db stamp'; if their making was "
+                    "interrupted, start over with an empty database"
+                )
+            if not wants_head or current not in (None, HEAD):
+                _run(connection, "upgrade", revision)
+            elif current is None:
+                _create(connection, PLACEMENT)
     if wants_head:
         upgrade_own(database)
 
@@ -147,9 +159,16 @@ def upgrade_own(database: Database) -> None:
     :raises errors.DatabaseUnavailable: the connection was lost
     """
     if database.read(_read_version, OWN) != OWN.head:
+        identity = database_identity
         try:
             with database.engine.begin() as connection, dialects.of(connection).schema_lock(connection):
-                _make_own(connection)
+                current = _read_version(connection, OWN)
+                if current is None:
+                    _create(connection, OWN)
+                elif current in OWN.revisions[:-1]:
+                    _run(connection, "upgrade", "head", OWN)
+                if connection.scalar(sa.select(sa.func.count()).select_from(identity)) == 0:
+                    connection.execute(sa.insert(identity).values(identity=secrets.randbits(62)))
         except (db_exc.DBConnectionError, db_exc.DBDeadlock) as error:
             raise errors.DatabaseUnavailable from error
         except (db_exc.DBError, sa.exc.OperationalError, errors.DatabaseReadOnly) as error:
@@ -157,36 +176,6 @@ def upgrade_own(database: Database) -> None:
             reason = getattr(error, "inner_exception", None) or getattr(error, "orig", None) or error
             raise SchemaError(" ".join(str(reason).split())) from error
     database.keep_revisions()
-
-
-def _make_own(connection: Connection) -> None:
-    current = _read_version(connection, OWN)
-    if current is None:
-        _create(connection, OWN)
-    elif current in OWN.revisions[:-1]:
-        _run(connection, "upgrade", "head", OWN)
-    identity = database_identity
-    if connection.scalar(sa.select(sa.func.count()).select_from(identity)) == 0:
-        connection.execute(sa.insert(identity).values(identity=secrets.randbits(62)))
-
-
-def _upgrade_placement(database: Database, revision: str, *, wants_head: bool) -> None:
-    with database.engine.begin() as connection, dialects.of(connection).schema_lock(connection):
-        # read again, as another process may have upgraded it meanwhile
-        current = _read_version(connection)
-        if wants_head and current == HEAD:
-            return
-        present = sa.inspect(connection).get_table_names()
-        if current is None and not PLACEMENT.metadata.tables.keys().isdisjoint(present):
-            raise SchemaError(
-                "There are tables of placement, but no record of their version. If they came from elsewhere, "
-                "say which it is with 'placement-server db stamp'; if their making was interrupted, start "
-                "over with an empty database"
-            )
-        if wants_head and current is None:
-            _create(connection, PLACEMENT)
-        else:
-            _run(connection, "upgrade", revision)
 
 
 def stamp(database: Database, revision: str) -> None:
@@ -215,13 +204,11 @@ def find_fault(database: Database) -> str | None:
     current = version(database)
     if current in PLACEMENT.revisions[:-1]:
         return f"The schema is at version {current}, and {HEAD} is needed: run 'placement-server db sync'"
-    if current is None and not database.read(_has_tables):
-        return "It has no tables of placement: run 'placement-server db sync'"
+    if current is None:
+        present = database.read(lambda connection: sa.inspect(connection).get_table_names())
+        if not PLACEMENT.metadata.tables.keys() <= set(present):
+            return "It has no tables of placement: run 'placement-server db sync'"
     return None
-
-
-def _has_tables(connection: Connection) -> bool:
-    return PLACEMENT.metadata.tables.keys() <= set(sa.inspect(connection).get_table_names())
 
 
 def _create(connection: Connection, history: History) -> None:
@@ -234,20 +221,15 @@ def _create(connection: Connection, history: History) -> None:
 def _run(connection: Connection, command: str, revision: str, history: History = PLACEMENT) -> None:
     # imported late: it takes a tenth of a second, and most starts have nothing to upgrade
     import alembic.command
+    from alembic.config import Config
     from alembic.util import CommandError
 
-    try:
-        getattr(alembic.command, command)(_configure_alembic(connection, history), revision)
-    except CommandError as error:
-        raise SchemaError(" ".join(str(error).split())) from error
-
-
-def _configure_alembic(connection: Connection, history: History) -> Config:
-    """Configure alembic without an ini file, which could be lost or inconsistent."""
-    from alembic.config import Config
-
+    # without an ini file, which could be lost or inconsistent
     config = Config(attributes={"connection": connection, "history": history})
     scripts = str(Path(__file__).with_name(history.directory))
     # ConfigParser reads the value and would interpolate %
     config.set_main_option("script_location", scripts.replace("%", "%%"))
-    return config
+    try:
+        getattr(alembic.command, command)(config, revision)
+    except CommandError as error:
+        raise SchemaError(" ".join(str(error).split())) from error

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The total usage of projects and users, by resource class and by consumer type."""
+"""The usage of a provider, and the total usage of projects and users by resource class and consumer type."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING
 import sqlalchemy as sa
 
 from osc_placement.model import UNKNOWN_TYPE
+from osc_placement.server.db import provider
 from osc_placement.server.db.tables import (
     allocations,
     consumer_types,
     consumers,
+    inventories,
     projects,
     resource_classes,
     users,
@@ -31,6 +33,29 @@ class Usage:
 
     resources: dict[str, int]
     consumer_count: int
+
+
+def of_provider(conn: Connection, uuid: str) -> tuple[provider.Provider, dict[str, int]]:
+    """Return a provider, and the amount used of each class that it has inventory of.
+
+    :raises errors.ProviderNotFound: there is no such provider
+    """
+    found = provider.load(conn, uuid)
+    used = sa.func.coalesce(sa.func.sum(allocations.c.used), 0)
+    query = (
+        sa.select(resource_classes.c.name, used)
+        .select_from(inventories)
+        .join(resource_classes, inventories.c.resource_class_id == resource_classes.c.id)
+        .outerjoin(
+            allocations,
+            (allocations.c.resource_provider_id == inventories.c.resource_provider_id)
+            & (allocations.c.resource_class_id == inventories.c.resource_class_id),
+        )
+        .where(inventories.c.resource_provider_id == found.id)
+        .group_by(resource_classes.c.id, resource_classes.c.name)
+        .order_by(resource_classes.c.id)
+    )
+    return found, {name: int(amount) for name, amount in conn.execute(query)}
 
 
 def _held_by(project_id: str, user_id: str | None) -> sa.FromClause:

@@ -37,6 +37,8 @@ OPTIONS = (
 
 #: policy rules that the fixture in use sets on the reference's enforcer
 rules = {}
+#: the application, by the connection of its database, which is a new file for each fixture
+applications = {}
 
 
 class FileDatabase(database_fixtures.Database):
@@ -60,16 +62,13 @@ def record_policy(fixture):
     fixture.set_rules = staticmethod(lambda changed, overwrite=True: rules.update(changed))
 
 
-class LateApplication:
-    """Our application, made at the first request: only then has the fixture made its configuration."""
-
-    def __init__(self):
-        self.application = None
-
-    def __call__(self, environ, start_response):
-        if self.application is None:
-            self.application = deploy.loadapp(make_conf(fixtures.CONF))
-        return self.application(environ, start_response)
+def answer(environ, start_response):
+    """Answer with our application, which is made at the first request after a fixture was set up."""
+    connection = fixtures.CONF.placement_database.connection
+    if connection not in applications:
+        applications.clear()
+        applications[connection] = deploy.loadapp(make_conf(fixtures.CONF))
+    return applications[connection](environ, start_response)
 
 
 def make_conf(theirs):
@@ -94,7 +93,7 @@ def load_tests(loader, tests, pattern):
         loader,
         host=None,
         test_loader_name=__name__,
-        intercept=LateApplication,
+        intercept=lambda: answer,
         fixture_module=fixtures,
         inner_fixtures=[capture.Logging],
     )

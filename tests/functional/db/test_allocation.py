@@ -7,7 +7,7 @@ import pytest
 import sqlalchemy as sa
 
 from osc_placement.server import errors
-from osc_placement.server.db import allocation, consumer, inventory, names, provider, tables
+from osc_placement.server.db import allocation, consumer, inventory, names, provider, tables, usage
 from osc_placement.server.db.allocation import Claim
 from osc_placement.server.db.consumer import Owner
 
@@ -42,7 +42,7 @@ def generation(database, subject):
     return database.read(provider.load, subject.uuid).generation
 
 
-def test_generations_move_on_the_providers_that_are_claimed(database, make_provider, claim):
+def test_claim_increments_generations_of_claimed_providers_only(database, make_provider, claim):
     """Those that a consumer leaves for others stay as they are, as in openstack-placement."""
     one, two = make_provider(VCPU=8), make_provider(VCPU=8)
     consumer = claim({one.uuid: 1})
@@ -51,7 +51,7 @@ def test_generations_move_on_the_providers_that_are_claimed(database, make_provi
     assert (generation(database, one), generation(database, two)) == (2, 2)
 
 
-def test_generations_move_on_the_providers_that_are_given_back(database, make_provider, claim):
+def test_emptying_a_consumer_increments_generations_of_its_providers(database, make_provider, claim):
     """If a consumer ends; a deletion moves none, as in openstack-placement."""
     subject = make_provider(VCPU=8)
     consumer = claim({subject.uuid: 1})
@@ -92,7 +92,7 @@ def test_a_refused_claim_changes_nothing(database, make_provider, claim):
     assert generation(database, subject) == 2
 
 
-def test_a_refused_claim_leaves_no_names(database, make_provider, claim):
+def test_refused_claim_creates_no_project_user_or_type(database, make_provider, claim):
     """The project, user and type that it mentioned first do not come to exist."""
     subject = make_provider(VCPU=8)
     name = str(uuid.uuid4())
@@ -109,7 +109,7 @@ def test_a_refused_claim_leaves_no_names(database, make_provider, claim):
     }
 
 
-def test_a_type_is_kept_if_none_is_named(database, make_provider, claim, owner):
+def test_claim_without_a_type_keeps_the_type(database, make_provider, claim, owner):
     """Old clients know no types; another project or user is taken over."""
     subject = make_provider(VCPU=8)
     consumer = claim({subject.uuid: 3})
@@ -118,7 +118,7 @@ def test_a_type_is_kept_if_none_is_named(database, make_provider, claim, owner):
     assert (held.user_id, held.consumer_type, held.consumer_generation) == ("other", "INSTANCE", 2)
 
 
-def test_consumers_of_one_request_are_judged_together(database, make_provider, owner):
+def test_capacity_is_checked_for_all_consumers_of_a_request_together(database, make_provider, owner):
     """What one gives back another may have, and two share what there is."""
     subject = make_provider(VCPU=8)
     one, two, three = (str(uuid.uuid4()) for _ in range(3))
@@ -126,13 +126,13 @@ def test_consumers_of_one_request_are_judged_together(database, make_provider, o
     database.write(allocation.replace, all_of_it)
     shared = [Claim(uuid_, owner, {subject.uuid: {"VCPU": 4}}) for uuid_ in (two, three)]
     database.write(allocation.replace, [Claim(one, owner, {}), *shared])
-    assert database.read(inventory.usages, subject.uuid)[1] == {"VCPU": 8}
+    assert database.read(usage.of_provider, subject.uuid)[1] == {"VCPU": 8}
     grown = [Claim(two, owner, {subject.uuid: {"VCPU": 5}}), *shared[1:]]
     with pytest.raises(errors.CapacityExceeded):
         database.write(allocation.replace, grown)
 
 
-def test_a_request_may_be_about_any_number_of_consumers(database, make_provider, owner):
+def test_request_may_name_thousands_of_consumers(database, make_provider, owner):
     """PostgreSQL gave up at some thousands; what the last request deletes is all that there was."""
     number = 8_000
     item = make_provider(VCPU=2 * number)
@@ -141,14 +141,12 @@ def test_a_request_may_be_about_any_number_of_consumers(database, make_provider,
         resources = {item.uuid: {"VCPU": amount}} if amount else {}
         claims = [Claim(uuid_, owner, resources, generation_, checked=True) for uuid_ in uuids]
         database.write(allocation.replace, claims)
-        _, used = database.read(inventory.usages, item.uuid)
+        _, used = database.read(usage.of_provider, item.uuid)
         assert used == {"VCPU": amount * number}
     assert database.read(load_consumer, uuids[-1]) is None
 
 
-def test_a_consumer_that_was_stored_in_capitals_is_found_where_they_mean_the_same(
-    database, backend, make_provider, claim
-):
+def test_consumer_stored_in_capitals_is_found_on_mariadb(database, backend, make_provider, claim):
     """openstack-placement stores a consumer of POST as it was spelled; to MariaDB it is the same consumer."""
     subject = make_provider(VCPU=8)
     consumer = claim({subject.uuid: 3})
@@ -161,10 +159,10 @@ def test_a_consumer_that_was_stored_in_capitals_is_found_where_they_mean_the_sam
     database.write(capitalize)
     claim({subject.uuid: 4}, consumer)
     used = 4 if backend == "mariadb" else 7
-    assert database.read(inventory.usages, subject.uuid)[1] == {"VCPU": used}
+    assert database.read(usage.of_provider, subject.uuid)[1] == {"VCPU": used}
 
 
-def test_inventory_that_shrank_below_what_is_used_is_logged(database, make_provider, claim, caplog):
+def test_inventory_below_its_usage_is_logged(database, make_provider, claim, caplog):
     """It is allowed, and the operator is told."""
     subject = make_provider(VCPU=8, DISK_GB=8)
     claim({subject.uuid: 5})

@@ -41,7 +41,7 @@ def end_connections(backend, database):
 
 # a file has no connections that somebody else could end
 @pytest.mark.parametrize("backend", list(ENDING), indirect=True)
-def test_reads_and_writes_take_another_connection(database, make_provider, end_connections):
+def test_reads_and_writes_use_different_connections(database, make_provider, end_connections):
     item = make_provider(VCPU=8)
     current = Current(database)
     assert current.get().snapshot.node(item.id).name == item.name
@@ -56,7 +56,7 @@ def test_reads_and_writes_take_another_connection(database, make_provider, end_c
 
 
 @pytest.mark.parametrize("backend", list(ENDING), indirect=True)
-def test_a_commit_that_was_refused_leaves_nothing_for_the_next(database, make_provider, monkeypatch):
+def test_connection_is_discarded_after_a_refused_commit(database, make_provider, monkeypatch):
     """Whoever refuses it, the connection with what was to be committed is not used again."""
     item = make_provider(VCPU=8)
     other = Database(database.url, pool_size=1, max_overflow=0)
@@ -75,7 +75,7 @@ def test_a_commit_that_was_refused_leaves_nothing_for_the_next(database, make_pr
     other.dispose()
 
 
-def test_a_new_file_that_another_is_writing_to_is_waited_for(tmp_path):
+def test_opening_a_new_sqlite_file_waits_for_another_writer(tmp_path):
     """SQLite waits for no lock while it makes a file one that is read and written at once."""
     path = tmp_path / "placement.db"
     writing = sqlite3.connect(path, isolation_level=None, check_same_thread=False)

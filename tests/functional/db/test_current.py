@@ -58,7 +58,7 @@ def used(current, item):
 
 # the others never give an id again
 @pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
-def test_a_provider_that_replaces_another_is_noticed(database, current, make_provider):
+def test_provider_that_reuses_an_id_is_noticed(database, current, make_provider):
     """SQLite uses ids again, and openstack-placement may create a deleted provider again."""
     item = make_provider(VCPU=4)
     assert current.get().snapshot.node(item.id).stocks["VCPU"].inventory.total == 4
@@ -78,7 +78,7 @@ def test_a_provider_that_replaces_another_is_noticed(database, current, make_pro
     assert current.get().snapshot.node(item.id).stocks["VCPU"].inventory.total == 7
 
 
-def test_providers_that_swap_their_names_are_seen(database, current, make_provider):
+def test_swapped_provider_names_are_noticed(database, current, make_provider):
     """Another program does not move their generations then."""
     first, second = make_provider(), make_provider()
     current.get()
@@ -94,7 +94,7 @@ def test_providers_that_swap_their_names_are_seen(database, current, make_provid
     assert (nodes.node(first.id).name, nodes.node(second.id).name) == (second.name, first.name)
 
 
-def test_providers_that_swap_their_aggregates_are_seen(database, current):
+def test_swapped_aggregates_are_noticed(database, current):
     """The sum of the CRC32 of these memberships is the same before and after."""
     first, second, one, other = 502789, 508066, 500010, 500012
     members, providers = tables.resource_provider_aggregates, tables.resource_providers
@@ -174,7 +174,7 @@ _GENERATIONS = sa.select(tables.resource_providers.c.uuid, tables.resource_provi
 @pytest.mark.parametrize(
     "exchange", [exchange_by_bulk_route, exchange_without_generations, exchange_elsewhere]
 )
-def test_four_providers_that_exchange_their_aggregates_are_seen(make_database, exchange):
+def test_aggregate_exchange_with_equal_checksums_is_noticed(make_database, exchange):
     """The sums of ids, of products of ids and of CRC32 are the same before and after."""
     database = Database(make_database())
     upgrade.upgrade(database)
@@ -210,7 +210,7 @@ def test_four_providers_that_exchange_their_aggregates_are_seen(make_database, e
     database.dispose()
 
 
-def test_sums_of_the_largest_numbers_overflow_nowhere(make_database):
+def test_sums_of_the_largest_ids_do_not_overflow(make_database):
     """SQLite fails at a sum of more than 63 bits."""
     database = Database(make_database())
     upgrade.upgrade(database)
@@ -249,7 +249,7 @@ def test_an_inventory_of_a_deleted_class_is_ignored(database, current, make_prov
     assert list(current.get().snapshot.node(item.id).stocks) == ["VCPU"]
 
 
-def test_every_thread_sees_its_own_writes_and_no_half_of_another(database, current, make_provider):
+def test_threads_see_own_writes_and_no_partial_writes(database, current, make_provider):
     """Threads claim a pair of hosts, give back, and look through one worker."""
     pair = [make_provider(VCPU=1000), make_provider(VCPU=1000)]
     problems = []
@@ -313,7 +313,7 @@ def test_changes_by_other_programs_are_noticed(database, current, make_provider)
 
 
 @pytest.mark.parametrize("same", [False, True])
-def test_a_consumer_that_takes_the_place_of_another_is_told_from_it(database, current, make_provider, same):
+def test_consumer_that_replaces_another_is_noticed(database, current, make_provider, same):
     """openstack-placement deletes one and makes one, whose allocations follow in another transaction.
 
     As many consumers as before, and no generation of a provider moves; on SQLite the id may be the same, and
@@ -334,7 +334,7 @@ def test_a_consumer_that_takes_the_place_of_another_is_told_from_it(database, cu
     assert used(current, item) == 0
 
 
-def test_a_claim_for_a_consumer_without_allocations_is_a_change_of_our_own(database, current, make_provider):
+def test_own_claim_does_not_look_like_a_foreign_change(database, current, make_provider):
     """After it, nothing looks like a change by another program, for which all usage would be read."""
     item = make_provider(VCPU=10)
     consumer = claim(database, item)
@@ -373,7 +373,7 @@ def give_trait_elsewhere(database, item, name):
 
 
 @pytest.mark.parametrize("give", [give_trait, give_trait_elsewhere])
-def test_changes_between_two_claims_are_noticed(database, current, make_provider, give):
+def test_foreign_changes_between_own_claims_are_noticed(database, current, make_provider, give):
     """Our own claims do not hide the changes of other programs."""
     item = make_provider(VCPU=4)
     current.get()
@@ -384,7 +384,7 @@ def test_changes_between_two_claims_are_noticed(database, current, make_provider
     assert (node.stocks["VCPU"].used, node.traits) == (2, ("HW_CPU_X86_VMX",))
 
 
-def test_after_a_claim_nothing_but_usage_is_read(backend, database, current, make_provider):
+def test_refresh_after_a_claim_reads_only_usage(backend, database, current, make_provider):
     """Where the row of a provider tells nothing of when it was changed."""
     if backend != "mariadb":
         pytest.skip("The row tells of the time of the change")
@@ -397,7 +397,7 @@ def test_after_a_claim_nothing_but_usage_is_read(backend, database, current, mak
     assert not [each for each in statements if "inventories" in each or "resource_provider_traits" in each]
 
 
-def test_changes_that_move_no_generation_are_seen(database, current, make_provider):
+def test_changes_without_a_generation_increment_are_noticed(database, current, make_provider):
     """Another name, place, aggregate or class."""
     item, parent = make_provider(VCPU=10), make_provider()
     current.get()
@@ -448,7 +448,7 @@ def database_is_left_alone(current: Current) -> bool:
     return current._marker is marker
 
 
-def test_reading_does_not_change_the_marker(database, current, make_provider):
+def test_reading_keeps_the_change_marker(database, current, make_provider):
     """Tests on other databases of the server may change it, so this may take a moment."""
     make_provider(VCPU=1)
     deadline = time.monotonic() + 30
@@ -457,7 +457,7 @@ def test_reading_does_not_change_the_marker(database, current, make_provider):
         database.read(lambda conn: conn.execute(sa.select(tables.resource_providers)).all())
 
 
-def test_counts_are_one_row_for_each_provider(database, make_provider):
+def test_change_counters_have_one_row_for_each_provider(database, make_provider):
     """However often a provider is claimed and given back."""
     item = make_provider(VCPU=10)
     for _ in range(3):

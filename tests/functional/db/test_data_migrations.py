@@ -115,7 +115,7 @@ def compare(twins, tmp_path, *arguments):
     return said
 
 
-def test_repairs_are_the_references(twins, tmp_path):
+def test_repairs_equal_the_reference(twins, tmp_path):
     """Both repair the same rows, say the same, and end with the same status, from the check to the check."""
     assert compare(twins, tmp_path, "upgrade", "check")[0] == 2
     status, said = compare(twins, tmp_path, "db", "online_data_migrations")
@@ -179,7 +179,7 @@ def test_configured_owner_is_used(tmp_path):
     assert owners == {("p", "u")}
 
 
-def test_failing_repair_does_not_keep_others_from_theirs(tmp_path):
+def test_failing_repair_does_not_stop_the_others(tmp_path):
     """A repair that fails is named, the other one is made, and at the end the status is 2."""
     url = f"sqlite:///{tmp_path}/placement.db"
     make_old_rows(url)
@@ -209,7 +209,7 @@ def test_check_as_json(conf):
     assert [check["result"] for check in json.loads(said)["checks"]] == [0, 0, 0]
 
 
-def test_check_that_cannot_be_made(tmp_path):
+def test_check_without_a_database_ends_with_255(tmp_path):
     """Status 255 tells that there was no check from the results of one."""
     conf = write_conf(tmp_path, f"sqlite:///{tmp_path}/nothing.db")
     assert run(OURS, conf, "upgrade", "check") == (255, "")

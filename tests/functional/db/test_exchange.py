@@ -145,7 +145,7 @@ def failures(answers):
 
 
 @pytest.mark.parametrize("first", SERVERS)
-def test_servers_take_turns_on_a_database(database_url, first):
+def test_both_servers_read_what_the_other_wrote(database_url, first):
     """What one wrote the other reads alike, changes, and gives back; the tables stay as they were made."""
     databases.require_reference()
     (second,) = {*SERVERS} - {first}

@@ -22,7 +22,7 @@ def load_names(connection, table):
     return dict(connection.execute(sa.select(table.c.name, table.c.id)).all())
 
 
-def test_standard_names_are_all_there(database):
+def test_new_database_has_all_standard_names(database):
     """Traits of os-traits, and classes of os-resource-classes with the ids that others rely on."""
     assert set(os_traits.get_traits()) <= database.read(load_names, tables.traits).keys()
     classes = database.read(load_names, tables.resource_classes)
@@ -31,7 +31,7 @@ def test_standard_names_are_all_there(database):
     )
 
 
-def test_standard_names_that_are_missing_come_back(database):
+def test_missing_standard_names_are_added_again(database):
     """Even the class with the id 0, which MariaDB takes for a request to choose one."""
 
     def remove(connection):
@@ -44,7 +44,7 @@ def test_standard_names_that_are_missing_come_back(database):
     assert "HW_CPU_X86_VMX" in database.read(load_names, tables.traits)
 
 
-def test_names_of_a_newer_installation_stay(database):
+def test_names_of_a_newer_release_are_kept(database):
     """A server that is older than the database it is pointed at takes nothing away."""
 
     def add(connection):
@@ -93,7 +93,7 @@ def test_custom_classes_are_numbered_above_the_standard_ones(database):
     assert database.read(resource_class.load, two).id == first + 1
 
 
-def test_a_class_may_be_kept_while_it_exists(database):
+def test_existing_class_can_be_locked(database):
     """Standard and custom ones alike, by the ids that they have."""
     name = make_name("CUSTOM_")
     database.write(resource_class.create, name)

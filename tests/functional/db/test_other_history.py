@@ -115,7 +115,7 @@ def change_something(database, chosen, uuids, consumers):
         database.write(provider.update, uuid_, changes, reparenting_allowed=True)
 
 
-def test_a_restored_backup_is_seen_by_workers_that_were_idle(database, worker):
+def test_idle_workers_notice_a_restored_backup(database, worker):
     """They saw changes that are lost, and then others were made, as many, so that sums are what they were."""
     first, second = make_providers(database, 2)
     rows = back_up(database)
@@ -130,7 +130,7 @@ def test_a_restored_backup_is_seen_by_workers_that_were_idle(database, worker):
     assert nodes[first].traits == TRAITS[1:2]
 
 
-def test_any_history_after_a_restore_is_seen(database, worker):
+def test_refresh_after_any_restore_equals_a_new_snapshot(database, worker):
     """Whatever was lost and whatever came instead, a refreshed snapshot equals one that is loaded."""
     uuids = make_providers(database, 3)
     kept = [claim(database, uuid_) for uuid_ in uuids]
@@ -183,7 +183,7 @@ def application(database):
     other.dispose()
 
 
-def test_a_database_that_was_made_again_gets_the_standard_names(database, application, monkeypatch):
+def test_recreated_database_gets_the_standard_names(database, application, monkeypatch):
     """Standard classes and traits are there for who asks, and the service does not say ready without them."""
     monkeypatch.setattr(health_module, "KEPT", 0)
     (item,) = make_providers(database, 1)
@@ -213,7 +213,7 @@ def test_a_database_without_its_tables_is_unavailable_until_they_are_made(databa
 
 
 @pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
-def test_a_sqlite_file_that_is_replaced_is_opened_anew(database, worker, tmp_path):
+def test_replaced_sqlite_file_is_reopened(database, worker, tmp_path):
     """By those who have the one of before open: they neither answer from it nor write to it."""
     first, second = make_providers(database, 2)
     database.dispose()

@@ -32,7 +32,7 @@ def forget_root(connection, uuid_):
     connection.execute(row.values(root_provider_id=None))
 
 
-def test_a_new_root_is_its_own_root_and_was_never_updated(database, make_provider):
+def test_new_root_has_itself_as_root_and_no_update_time(database, make_provider):
     """That the id of the root is stored a moment later is not an update."""
     row = database.read(load_row, make_provider().uuid)
     assert (row.root_provider_id, row.parent_provider_id) == (row.id, None)
@@ -40,7 +40,7 @@ def test_a_new_root_is_its_own_root_and_was_never_updated(database, make_provide
     assert row.created_at is not None
 
 
-def test_a_move_updates_all_that_move_and_nobody_else(database, make_provider):
+def test_move_updates_the_moved_providers_only(database, make_provider):
     """A descendant shows another root, so it has changed; the new parent has not."""
     old, new = make_provider(), make_provider()
     child = make_provider(old.uuid)
@@ -63,7 +63,7 @@ def test_a_rename_to_the_same_name_writes_nothing(database, make_provider):
     assert database.read(load_row, subject.uuid).updated_at.year == 2001
 
 
-def test_a_provider_from_before_trees_is_a_root(database, make_provider):
+def test_provider_without_a_stored_root_is_a_root(database, make_provider):
     """It can be shown, get children, be moved and be deleted though its root was never stored."""
     old, new = make_provider(), make_provider()
     database.write(forget_root, old.uuid)
@@ -79,7 +79,7 @@ def test_a_provider_from_before_trees_is_a_root(database, make_provider):
         database.write(provider.delete, item.uuid)
 
 
-def test_a_generation_that_moved_in_spite_of_the_lock_is_noticed(database, make_provider):
+def test_generation_changed_on_another_node_is_a_conflict(database, make_provider):
     """Locks do not reach other Galera nodes; the comparison with what was read does."""
     subject = make_provider()
     locked = database.write(provider.lock, subject.uuid)
@@ -96,7 +96,7 @@ def test_a_generation_that_moved_in_spite_of_the_lock_is_noticed(database, make_
     assert database.read(provider.load, subject.uuid).generation == 1
 
 
-def test_all_generations_move_or_none(database, make_provider):
+def test_generations_of_several_providers_change_together(database, make_provider):
     """One provider that somebody else changed keeps the others as they are."""
     one, two = make_provider(), make_provider()
     locked = [database.write(provider.lock, item.uuid) for item in (one, two)]
@@ -106,7 +106,7 @@ def test_all_generations_move_or_none(database, make_provider):
     assert database.read(provider.load, one.uuid).generation == 0
 
 
-def test_locking_a_provider_that_is_gone_starts_over(database, make_provider):
+def test_locking_a_deleted_provider_restarts_the_transaction(database, make_provider):
     """Whoever looked up an id before it was deleted has to look again."""
     gone = make_provider()
     database.write(provider.delete, gone.uuid)

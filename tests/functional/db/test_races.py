@@ -20,6 +20,7 @@ from osc_placement.server.db import (
     resource_class,
     tables,
     trait,
+    usage,
 )
 from osc_placement.server.db.allocation import Claim
 from osc_placement.server.db.consumer import Owner
@@ -75,7 +76,7 @@ def claim(database, owner):
 
 def used(database, subject):
     """The VCPU used of a provider."""
-    return database.read(inventory.usages, subject.uuid)[1].get("VCPU")
+    return database.read(usage.of_provider, subject.uuid)[1].get("VCPU")
 
 
 def test_claims_never_exceed_the_capacity(database, make_provider, claim):
@@ -87,7 +88,7 @@ def test_claims_never_exceed_the_capacity(database, make_provider, claim):
     assert database.read(provider.load, subject.uuid).generation == 1 + 12
 
 
-def test_claims_on_several_providers_do_not_starve_each_other(database, make_provider, claim):
+def test_overlapping_claims_on_several_providers_all_end(database, make_provider, claim):
     """Claims name the same providers in any order; each is granted or too much."""
     subjects = [make_provider(VCPU=8) for _ in range(3)]
     orders = (subjects, subjects[::-1], [subjects[1], subjects[0], subjects[2]])
@@ -96,7 +97,7 @@ def test_claims_on_several_providers_do_not_starve_each_other(database, make_pro
     assert [used(database, subject) for subject in subjects] == [8, 8, 8]
 
 
-def test_claims_of_one_consumer_take_turns(database, make_provider, claim):
+def test_concurrent_claims_of_one_consumer_hold_nothing_twice(database, make_provider, claim):
     """Old clients know no generations: the last word counts, and nothing is held twice."""
     subjects = [make_provider(VCPU=8) for _ in range(4)]
     consumer = str(uuid.uuid4())
@@ -107,7 +108,7 @@ def test_claims_of_one_consumer_take_turns(database, make_provider, claim):
 
 
 @pytest.mark.parametrize("present", [False, True], ids=("new", "present"))
-def test_of_claims_based_on_the_same_generation_one_is_granted(database, make_provider, claim, present):
+def test_one_of_several_claims_on_one_consumer_generation_is_granted(database, make_provider, claim, present):
     """The others are told that the consumer has changed."""
     subject = make_provider(VCPU=8)
     consumer = str(uuid.uuid4())
@@ -120,7 +121,7 @@ def test_of_claims_based_on_the_same_generation_one_is_granted(database, make_pr
 
 
 @pytest.mark.parametrize("round_", ROUNDS)
-def test_a_claim_and_a_deletion_leave_all_or_nothing(database, make_provider, claim, round_):
+def test_claim_beside_a_deletion_is_complete_or_absent(database, make_provider, claim, round_):
     """A consumer whose allocations are deleted while it claims has them or not, and is there or not."""
     subject = make_provider(VCPU=8)
     consumer = str(uuid.uuid4())
@@ -137,7 +138,7 @@ def test_a_claim_and_a_deletion_leave_all_or_nothing(database, make_provider, cl
     assert database.read(count, tables.consumers.c.uuid, consumer) == len(held)
 
 
-def test_a_claim_that_comes_when_nothing_was_there_to_delete_stays(database, backend, make_provider, claim):
+def test_deletion_of_nothing_keeps_a_later_claim(database, backend, make_provider, claim):
     """A deletion that found no consumer to lock does not take what came to be a moment later."""
     if backend == "sqlite":
         pytest.skip("SQLite has one writer at a time, so nothing comes between two statements")
@@ -172,7 +173,7 @@ MENTIONS = [
 
 
 @pytest.mark.parametrize(("table", "column"), MENTIONS, ids=lambda value: str(value))
-def test_names_that_many_use_first_are_created_once(database, table, column):
+def test_names_used_first_by_many_are_created_once(database, table, column):
     """All get the same ids, regardless of the order of the names."""
     wanted = [str(uuid.uuid4()) for _ in range(3)]
     orders = (wanted, wanted[::-1])
@@ -187,7 +188,7 @@ def test_names_that_many_use_first_are_created_once(database, table, column):
     assert database.read(count, table.c[column], wanted[0]) == 1
 
 
-def test_of_many_creators_of_a_trait_one_creates_it(database):
+def test_trait_created_by_many_is_created_once(database):
     """The others find it."""
     name = f"CUSTOM_{uuid.uuid4().hex.upper()}"
     results = race(*(lambda: database.write(trait.ensure, name) for _ in range(16)))
@@ -195,14 +196,14 @@ def test_of_many_creators_of_a_trait_one_creates_it(database):
     assert len({found.id for found, _ in results}) == 1
 
 
-def test_of_many_creators_of_a_class_one_creates_it(database):
+def test_class_created_by_many_is_created_once(database):
     """The others find it."""
     name = f"CUSTOM_{uuid.uuid4().hex.upper()}"
     results = race(*(lambda: database.write(resource_class.ensure, name) for _ in range(16)))
     assert sorted(results) == [False] * 15 + [True]
 
 
-def test_classes_that_many_create_all_come_to_exist(database):
+def test_different_classes_created_at_once_all_exist(database):
     """Each chooses an id of its own."""
     wanted = [f"CUSTOM_{uuid.uuid4().hex.upper()}" for _ in range(16)]
     results = race(*(lambda name=name: database.write(resource_class.create, name) for name in wanted))
@@ -210,7 +211,7 @@ def test_classes_that_many_create_all_come_to_exist(database):
     assert len(set(database.write(names.keep_class_ids, wanted).values())) == 16
 
 
-def test_a_provider_that_many_create_exists_once(database):
+def test_provider_created_by_many_is_created_once(database):
     """By its name; the others are told so."""
     name = str(uuid.uuid4())
     uuids = [str(uuid.uuid4()) for _ in range(12)]
@@ -253,7 +254,7 @@ def check_trees(connection):
 
 
 @pytest.mark.parametrize("round_", ROUNDS)
-def test_children_follow_a_parent_that_moves_meanwhile(database, make_provider, round_):
+def test_child_created_during_a_move_is_in_the_tree_of_its_parent(database, make_provider, round_):
     """Whether a child comes before or after the move, it ends in the tree of its parent."""
     one, two = make_provider(), make_provider()
     subject = make_provider(one.uuid)
@@ -271,7 +272,7 @@ def test_children_follow_a_parent_that_moves_meanwhile(database, make_provider, 
 
 
 @pytest.mark.parametrize("round_", ROUNDS)
-def test_moves_that_would_make_a_loop_together_do_not(database, make_provider, round_):
+def test_concurrent_moves_make_no_loop(database, make_provider, round_):
     """Each would be right alone; of three that go round at least one is refused."""
     a, b, c = make_provider(), make_provider(), make_provider()
     results = race(move(database, a, b), move(database, b, c), move(database, c, a))
@@ -280,7 +281,7 @@ def test_moves_that_would_make_a_loop_together_do_not(database, make_provider, r
 
 
 @pytest.mark.parametrize("round_", ROUNDS)
-def test_a_parent_that_is_deleted_meanwhile_has_no_children(database, make_provider, round_):
+def test_provider_deleted_while_it_gets_a_child_stays_or_has_none(database, make_provider, round_):
     """Either it has one and stays, or it is gone and gets none."""
     subject = make_provider(make_provider().uuid)
     child, deleted = race(add_child(database, subject), lambda: database.write(provider.delete, subject.uuid))
@@ -290,7 +291,7 @@ def test_a_parent_that_is_deleted_meanwhile_has_no_children(database, make_provi
 
 
 @pytest.mark.parametrize("round_", ROUNDS)
-def test_a_provider_that_is_deleted_meanwhile_is_not_claimed(database, make_provider, claim, round_):
+def test_provider_deleted_during_a_claim_stays_or_is_not_claimed(database, make_provider, claim, round_):
     """Either something is held of it and it stays, or it is gone and nothing can be."""
     subject = make_provider(VCPU=8)
     claimed, deleted = race(claim({subject.uuid: 1}), lambda: database.write(provider.delete, subject.uuid))
@@ -300,7 +301,7 @@ def test_a_provider_that_is_deleted_meanwhile_is_not_claimed(database, make_prov
 
 
 @pytest.mark.parametrize("round_", ROUNDS)
-def test_inventory_that_is_taken_away_meanwhile_is_not_claimed(database, make_provider, claim, round_):
+def test_inventory_deleted_during_a_claim_stays_or_is_not_claimed(database, make_provider, claim, round_):
     """Either it is held and stays, or it is gone."""
     subject = make_provider(VCPU=8)
     claimed, taken = race(
@@ -311,9 +312,7 @@ def test_inventory_that_is_taken_away_meanwhile_is_not_claimed(database, make_pr
 
 
 @pytest.mark.parametrize("round_", ROUNDS)
-def test_inventory_that_shrinks_meanwhile_bounds_claims_or_comes_after_them(
-    database, make_provider, claim, round_
-):
+def test_claims_respect_the_inventory_at_the_time_of_the_grant(database, make_provider, claim, round_):
     """Claims are judged by what the inventory is when they are granted."""
     subject = make_provider(VCPU=8)
     *claimed, shrunk = race(
@@ -329,7 +328,7 @@ def test_inventory_that_shrinks_meanwhile_bounds_claims_or_comes_after_them(
 
 
 @pytest.mark.parametrize("round_", ROUNDS)
-def test_a_class_that_is_deleted_meanwhile_has_no_inventory(database, make_provider, round_):
+def test_class_deleted_while_inventory_is_created_stays_or_has_none(database, make_provider, round_):
     """Either it is used and stays, or it is gone and cannot be."""
     name = f"CUSTOM_{uuid.uuid4().hex.upper()}"
     database.write(resource_class.create, name)
@@ -342,7 +341,7 @@ def test_a_class_that_is_deleted_meanwhile_has_no_inventory(database, make_provi
 
 
 @pytest.mark.parametrize("round_", ROUNDS)
-def test_a_trait_that_is_deleted_meanwhile_belongs_to_nobody(database, make_provider, round_):
+def test_trait_deleted_while_it_is_assigned_stays_or_is_unused(database, make_provider, round_):
     """Either somebody has it and it stays, or it is gone and cannot be had."""
     name = f"CUSTOM_{uuid.uuid4().hex.upper()}"
     database.write(trait.ensure, name)
@@ -354,7 +353,7 @@ def test_a_trait_that_is_deleted_meanwhile_belongs_to_nobody(database, make_prov
     assert isinstance(given, errors.TraitNotFound) != isinstance(deleted, errors.TraitInUse)
 
 
-def test_changes_on_one_generation_are_granted_once(database, make_provider):
+def test_one_of_several_changes_on_one_generation_is_made(database, make_provider):
     """Of many who saw the same provider one may change it."""
     subject = make_provider(VCPU=8)
     wanted = [{"VCPU": Inventory(total)} for total in range(1, 13)]
@@ -369,7 +368,7 @@ def test_changes_on_one_generation_are_granted_once(database, make_provider):
     assert database.read(provider.load, subject.uuid).generation == 2
 
 
-def test_changes_of_many_in_any_order_are_done_once_each(database, make_provider):
+def test_overlapping_bulk_changes_change_each_provider_once(database, make_provider):
     """Of overlapping changes of many providers based on the same generations, one wins each provider."""
     subjects = [make_provider(VCPU=8) for _ in range(30)]
     portions = [(subjects[:20], 2), (subjects[10:][::-1], 3), (subjects[::-3], 4), (subjects[5:25], 5)]
@@ -399,7 +398,7 @@ def test_changes_of_many_in_any_order_are_done_once_each(database, make_provider
 
 
 @pytest.mark.parametrize("round_", ROUNDS)
-def test_changes_of_many_and_claims_on_them_do_not_starve_each_other(database, make_provider, claim, round_):
+def test_bulk_changes_and_claims_on_the_same_providers_all_end(database, make_provider, claim, round_):
     """Claims that name the providers in another order are granted or too much, never both."""
     subjects = [make_provider(VCPU=4) for _ in range(6)]
     shrink = [provider_changes.Wanted(subject.uuid, 1, {}) for subject in subjects]

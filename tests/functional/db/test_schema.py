@@ -82,7 +82,7 @@ def describe_table(inspector, table):
     }
 
 
-def test_schema_is_the_references(ours, theirs):
+def test_schema_equals_the_reference(ours, theirs):
     """Tables, columns (order, type, nullability, default, autoincrement), keys and indexes are the same."""
     assert describe(ours) == describe(theirs)
 
@@ -140,12 +140,12 @@ def read_postgresql(connection):
 READERS = {"sqlite": read_sqlite, "mysql": read_mysql, "mariadb": read_mysql, "postgresql": read_postgresql}
 
 
-def test_statements_are_the_references(ours, theirs):
+def test_create_statements_equal_the_reference(ours, theirs):
     """The database itself describes both schemas with the same statements."""
     assert read_statements(ours) == read_statements(theirs)
 
 
-def test_version_is_the_references(ours, theirs):
+def test_revision_equals_the_reference(ours, theirs):
     """The recorded revision is the newest one, to us and to openstack-placement."""
     assert upgrade.version(ours) == upgrade.version(theirs) == upgrade.HEAD == REVISIONS[-1]
 
@@ -167,6 +167,6 @@ def test_adopting_the_references_schema_changes_nothing(theirs):
     assert upgrade.version(theirs) == upgrade.HEAD
 
 
-def test_tables_are_those_described(ours):
+def test_table_definitions_match_the_schema(ours):
     """`tables` describes each table there is, but for the one that holds the revision."""
     assert set(describe(ours)) == {*tables.metadata.tables, "alembic_version"}

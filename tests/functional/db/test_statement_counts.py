@@ -78,7 +78,7 @@ def make_uuids(number):
 class TestOfAnySize:
     """The number of statements does not depend on the number of things concerned."""
 
-    def test_first_claims(self, count, make_provider, owner, size, backend):
+    def test_statements_of_first_claims(self, count, make_provider, owner, size, backend):
         """Find what is named; lock consumers, then providers; stock; write; generations, consumers, count.
 
         What one claim of one provider names is found by what locks and inserts it. PostgreSQL is asked for
@@ -88,14 +88,14 @@ class TestOfAnySize:
         claims = make_claims(owner, make_uuids(size), providers, size)
         assert count(allocation.replace, claims) == (7 if size == 1 else 8) + (backend == "postgresql")
 
-    def test_changed_claims(self, count, make_provider, owner, size):
+    def test_statements_of_changed_claims(self, count, make_provider, owner, size):
         """As before; besides, what was held is read and deleted."""
         providers = [make_provider(**dict.fromkeys(CLASSES, 100)) for _ in range(size)]
         claims = make_claims(owner, make_uuids(size), providers, size)
         count(allocation.replace, claims)
         assert count(allocation.replace, claims) == 10
 
-    def test_claims_given_back(self, count, make_provider, owner, size, backend):
+    def test_statements_of_emptied_consumers(self, count, make_provider, owner, size, backend):
         """Nothing is judged."""
         providers = [make_provider(**dict.fromkeys(CLASSES, 100)) for _ in range(size)]
         consumers = make_uuids(size)
@@ -103,41 +103,41 @@ class TestOfAnySize:
         statements = 7 + (backend == "postgresql")
         assert count(allocation.replace, make_claims(owner, consumers, [])) == statements
 
-    def test_deletion_of_allocations(self, count, make_provider, owner, size, backend):
+    def test_statements_of_deletion_of_allocations(self, count, make_provider, owner, size, backend):
         """Lock, read and delete the allocations, delete the consumer, count."""
         providers = [make_provider(**dict.fromkeys(CLASSES, 100)) for _ in range(size)]
         consumers = make_uuids(1)
         count(allocation.replace, make_claims(owner, consumers, providers, size))
         assert count(allocation.delete, consumers[0]) == 5 + (backend == "postgresql")
 
-    def test_first_inventories(self, count, make_provider, size):
+    def test_statements_of_first_inventories(self, count, make_provider, size):
         """Lock, find classes, look what is there, write, generation, count."""
         wanted = dict.fromkeys(CLASSES[:size], Inventory(1))
         assert count(inventory.replace, make_provider().uuid, wanted) == 6
 
-    def test_changed_inventories(self, count, make_provider, size):
+    def test_statements_of_changed_inventories(self, count, make_provider, size):
         """Besides, whether what goes is in use is read, and what goes is deleted."""
         subject = make_provider(**dict.fromkeys(CLASSES[:size], 1), IPV4_ADDRESS=1)
         wanted = dict.fromkeys(CLASSES[:size], Inventory(2))
         assert count(inventory.replace, subject.uuid, wanted) == 8
 
-    def test_inventories_that_shrink(self, count, make_provider, size):
+    def test_statements_of_reduced_inventories(self, count, make_provider, size):
         """What is used of them is read, once."""
         subject = make_provider(**dict.fromkeys(CLASSES[:size], 2))
         wanted = dict.fromkeys(CLASSES[:size], Inventory(1))
         assert count(inventory.replace, subject.uuid, wanted) == 7
 
-    def test_traits_of_a_provider(self, count, make_provider, size):
+    def test_statements_of_provider_traits(self, count, make_provider, size):
         """Lock, find traits, look what is there, write, generation, count."""
         assert count(trait.replace, make_provider().uuid, TRAITS[:size]) == 6
 
-    def test_aggregates_of_a_provider(self, count, database, make_provider, size):
+    def test_statements_of_provider_aggregates(self, count, database, make_provider, size):
         """Lock, find aggregates, look what is there, write, generation, count."""
         uuids = make_uuids(size)
         names.ensure(database, tables.placement_aggregates, "uuid", uuids)
         assert count(aggregate.replace, make_provider().uuid, uuids, generation=0) == 6
 
-    def test_changes_of_many_providers(self, count, database, make_provider, size):
+    def test_statements_of_bulk_changes(self, count, database, make_provider, size):
         """Find all names, lock, look and write three times, generations, count."""
         subjects = [make_provider(**dict.fromkeys(CLASSES[:3], 100)) for _ in range(size)]
         uuids = make_uuids(2)
@@ -146,7 +146,7 @@ class TestOfAnySize:
         changes = [provider_changes.Wanted(subject.uuid, 1, new, TRAITS[:2], uuids) for subject in subjects]
         assert count(provider_changes.apply, changes, may_reserve_all=True) == 10
 
-    def test_a_move_in_a_tree(self, count, make_provider, size):
+    def test_statements_of_a_move(self, count, make_provider, size):
         """Load; find roots, find both trees, lock them, look again; move all of it; note both trees; load."""
         subject = make_provider()
         for _ in range(size):
@@ -154,7 +154,7 @@ class TestOfAnySize:
         changes = {"name": subject.name, "parent_provider_uuid": make_provider().uuid}
         assert count(provider.update, subject.uuid, changes, reparenting_allowed=True) == 9
 
-    def test_usages_by_type(self, count, make_provider, owner, size):
+    def test_statements_of_usages_by_type(self, count, make_provider, owner, size):
         """Count, and sum of all."""
         providers = [make_provider(VCPU=100)]
         count(allocation.replace, make_claims(owner, make_uuids(size), providers))
@@ -170,7 +170,7 @@ def test_known_names_take_one_statement(database):
     assert len(statements) == 1
 
 
-def test_single_objects(count, make_provider):
+def test_statements_of_operations_on_one_object(count, make_provider):
     """Operations on one thing, as a table."""
     subject = make_provider(VCPU=1)
     name = f"CUSTOM_{uuid.uuid4().hex.upper()}"
@@ -190,7 +190,7 @@ def test_single_objects(count, make_provider):
         "find a trait": count(trait.ensure, name),
         "delete a trait": count(trait.delete, name),
         "list inventories": count(inventory.load_of, subject.uuid),
-        "list usages": count(inventory.usages, subject.uuid),
+        "list usages": count(usage.of_provider, subject.uuid),
         "list allocations": count(allocation.load_of_provider, subject.uuid),
         "list traits": count(trait.load_of, subject.uuid),
         "list aggregates": count(aggregate.load, subject.uuid),

@@ -31,7 +31,7 @@ def insert(database, table, **row):
     database.write(lambda conn: conn.execute(sa.insert(table).values(row)))
 
 
-def test_head_is_the_newest_script():
+def test_head_equals_the_newest_alembic_script():
     """The revisions that are known without alembic are those of its scripts."""
     directory = upgrade.PLACEMENT.directory
     config = Config()
@@ -40,7 +40,7 @@ def test_head_is_the_newest_script():
     assert tuple(script.revision for script in scripts) == upgrade.PLACEMENT.revisions[::-1]
 
 
-def test_rows_outlive_an_upgrade(database):
+def test_upgrade_keeps_rows(database):
     """Rows of the oldest schema are there in the newest one."""
     upgrade.upgrade(database, "b4ed3a175331")
     row = {"uuid": str(uuid.UUID(int=1)), "project_id": 1, "user_id": 2, "generation": 3}
@@ -68,7 +68,7 @@ def test_rows_outlive_an_upgrade(database):
     ],
     ids=["root", "consumer"],
 )
-def test_old_rows_stop_an_upgrade(database, table, row, message):
+def test_rows_that_need_a_repair_stop_an_upgrade(database, table, row, message):
     """Rows that have to be repaired first keep the schema where it is, and the message says how."""
     upgrade.upgrade(database, "b4ed3a175331")
     insert(database, table, **row)
@@ -78,7 +78,7 @@ def test_old_rows_stop_an_upgrade(database, table, row, message):
     assert upgrade.version(database) in upgrade.PLACEMENT.revisions[:2]
 
 
-def test_tables_without_a_version_are_left_alone(database):
+def test_upgrade_refuses_placement_tables_without_a_revision(database):
     """Tables of placement whose version nobody knows are not touched; a stamp helps."""
     upgrade.upgrade(database)
     with database.engine.begin() as connection:
@@ -90,7 +90,7 @@ def test_tables_without_a_version_are_left_alone(database):
     assert upgrade.version(database) == upgrade.HEAD
 
 
-def test_tables_of_others_are_no_hindrance(database):
+def test_upgrade_works_beside_foreign_tables(database):
     """A database that has other tables gets ours beside them."""
     other = sa.Table("other", sa.MetaData(), sa.Column("id", sa.Integer, primary_key=True))
     other.create(database.engine)
@@ -108,7 +108,7 @@ def test_unknown_revision_is_refused(database, change):
     assert upgrade.version(database) == upgrade.HEAD
 
 
-def test_version_of_another_project_is_refused(database):
+def test_revision_of_another_project_is_refused(database):
     """A version that is not one of placement's, as in nova's database, stops an upgrade."""
     upgrade.PLACEMENT.versions.create(database.engine)
     insert(database, upgrade.PLACEMENT.versions, version_num="d67eeaabee36")
@@ -117,7 +117,7 @@ def test_version_of_another_project_is_refused(database):
     assert not sa.inspect(database.engine).has_table("traits")
 
 
-def test_check_tells_what_cannot_be_worked_with(database):
+def test_check_refuses_missing_and_old_tables(database):
     """No tables and old tables are refused; the newest version, and one that is not known, are not."""
     with pytest.raises(SchemaError, match="It has no tables of placement"):
         upgrade.check(database)
@@ -142,7 +142,7 @@ def _upgrade(url, gate, outcomes):
     database.dispose()
 
 
-def test_processes_that_start_together_take_turns(database_url):
+def test_concurrent_upgrades_of_one_database_succeed(database_url):
     """Several processes may make the schema of one empty database at once: one does, nobody fails."""
     processes = 4
     context = multiprocessing.get_context("spawn")
@@ -156,7 +156,7 @@ def test_processes_that_start_together_take_turns(database_url):
         process.join()
 
 
-def test_an_account_that_may_not_change_tables_serves_all_the_same(caplog, tmp_path):
+def test_account_without_ddl_rights_can_serve(caplog, tmp_path):
     """MariaDB's driver tells of it as of a server in trouble; the log says what to do."""
     with databases.make_database("mariadb", tmp_path) as url:
         database = Database(url)

@@ -3,12 +3,11 @@
 
 import re
 import secrets
-import subprocess
-import sys
 
 import pytest
 
 from tests import databases
+from tests.functional import forking
 from tests.reliability.differential import compare
 from tests.reliability.differential.conversation import Answer, Request
 
@@ -17,14 +16,13 @@ SEEDS = (1, secrets.randbelow(10**9))
 
 
 def run(*arguments):
-    """Run the tester as a program of its own: the reference leaves its marks on the process."""
+    """Run the tester in a process of its own, because the reference changes global state."""
     databases.require_reference()
-    command = [sys.executable, "-m", "tests.reliability.differential", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
+    return forking.run("tests.reliability.differential.__main__:main", *arguments)
 
 
 @pytest.mark.parametrize("seed", SEEDS, ids=("fixed", "random"))
-def test_both_servers_answer_alike(seed):
+def test_both_servers_answer_random_requests_identically(seed):
     """Some hundred requests leave no difference that has no reason."""
     done = run("--seed", seed, "--requests", 450)
     assert done.returncode == 0, f"seed {seed}: {done.stdout}{done.stderr}"
@@ -33,7 +31,7 @@ def test_both_servers_answer_alike(seed):
 
 
 @pytest.mark.parametrize("seed", SEEDS, ids=("fixed", "random"))
-def test_both_find_the_same_in_random_clouds(seed):
+def test_both_servers_find_the_same_candidates_in_random_clouds(seed):
     """Without a limit, the candidates and providers of some clouds are the same, as sets."""
     done = run("--clouds", "--seed", seed, "--requests", 450)
     assert done.returncode == 0, f"seed {seed}: {done.stdout}{done.stderr}"
@@ -49,7 +47,7 @@ def test_a_conversation_can_be_replayed(tmp_path):
     assert (done.returncode, done.stdout) == (0, "no difference\n")
 
 
-def test_a_difference_is_told():
+def test_differences_in_status_headers_and_body_are_reported():
     """Status, headers and bodies count; the order of a list and the id of a request do not."""
     headers = {"content-type": "application/json", "x-openstack-request-id": "1"}
     request = Request("GET", "/traits")

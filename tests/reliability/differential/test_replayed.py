@@ -72,7 +72,7 @@ def find_members(minor):
             yield ask("GET", "/allocation_candidates", query=query, minor=minor)
 
 
-def test_aggregates_are_read_as_they_were_written(replay):
+def test_aggregate_uuids_are_read_as_written(replay):
     """Another spelling of a UUID is another aggregate, at every microversion and for every filter."""
     requests = [*make_providers()]
     generation = 1
@@ -87,7 +87,7 @@ def test_aggregates_are_read_as_they_were_written(replay):
     assert replay(requests) == "no difference\n"
 
 
-def test_each_of_a_repeated_parameter_is_judged_and_the_last_counts(replay):
+def test_repeated_parameter_is_checked_each_time_and_the_last_is_used(replay):
     """Also where a bad one comes first, with and without a suffix, and at every microversion that differs."""
     values = {
         "resources": ("VCPU:1", "x"),
@@ -115,7 +115,7 @@ NUMBERS = ("1", "1.0", "1e0", "10e-1", "-0", "0.0", "1.5", "true", '"1"', "null"
 
 
 @pytest.mark.parametrize("minor", [0, 39])
-def test_whole_numbers_may_be_written_as_floats(replay, minor):
+def test_integers_may_be_written_as_floats(replay, minor):
     """An amount, a field of an inventory or a generation of 1.0 is 1, in the answers too."""
     requests = [*make_providers()]
     path = f"/resource_providers/{ONE}/inventories"

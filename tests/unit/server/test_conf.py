@@ -37,7 +37,7 @@ def normalize(description):
     return (kind.partition("(choices=")[0], *others)
 
 
-def test_options_are_the_references():
+def test_options_equal_the_reference():
     """Groups, names, types, defaults and choices are those that openstack-placement registers."""
     try:
         reference = importlib.import_module("placement.conf")

@@ -7,8 +7,8 @@ from typing import Any
 
 from osc_placement import codes, microversion
 from osc_placement.server import errors, policies
+from osc_placement.server.api import schemas
 from osc_placement.server.api.http import Request, reply
-from osc_placement.server.api.schemas import aggregate as schemas
 from osc_placement.server.db import aggregate as db
 from osc_placement.server.db import provider as provider_db
 from osc_placement.server.errors import Answer, answering
@@ -46,7 +46,7 @@ def set_aggregates(request: Request) -> Any:
     uuid = request.path["uuid"]
     guarded = request.version >= microversion.AGGREGATES_WITH_GENERATION
     data = request.json(
-        schemas.PUT_1_19 if guarded else schemas.PUT_1_1,
+        schemas.PUT_AGGREGATES_1_19 if guarded else schemas.PUT_AGGREGATES_1_1,
         of=lambda: request.database.read(provider_db.load, uuid),
     )
     aggregates = data["aggregates"] if guarded else data

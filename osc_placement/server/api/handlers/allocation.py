@@ -12,8 +12,8 @@ from typing import Any, Final
 from osc_placement import codes, microversion
 from osc_placement.model import UNKNOWN_TYPE, canonical_uuid, is_uuid
 from osc_placement.server import errors, policies
+from osc_placement.server.api import schemas
 from osc_placement.server.api.http import Request, no_content, reply, stream
-from osc_placement.server.api.schemas import allocation as schemas
 from osc_placement.server.db import allocation as db
 from osc_placement.server.db.consumer import Owner
 from osc_placement.server.errors import Answer, answering
@@ -32,18 +32,18 @@ PROVIDER_MISSING = Answer(
     errors.ProviderNotFound, 400, "Allocation for resource provider '{error.uuid}' that does not exist."
 )
 _PUT_SCHEMAS = (
-    (microversion.CONSUMER_TYPES, schemas.PUT_1_38),
-    (microversion.MAPPINGS, schemas.PUT_1_34),
-    (microversion.CONSUMER_GENERATIONS, schemas.PUT_1_28),
-    (microversion.ALLOCATIONS_BY_PROVIDER, schemas.PUT_1_12),
-    (microversion.CONSUMER_OWNER_REQUIRED, schemas.PUT_1_8),
-    (microversion.MIN, schemas.PUT_1_0),
+    (microversion.CONSUMER_TYPES, schemas.PUT_ALLOCATIONS_1_38),
+    (microversion.MAPPINGS, schemas.PUT_ALLOCATIONS_1_34),
+    (microversion.CONSUMER_GENERATIONS, schemas.PUT_ALLOCATIONS_1_28),
+    (microversion.ALLOCATIONS_BY_PROVIDER, schemas.PUT_ALLOCATIONS_1_12),
+    (microversion.CONSUMER_OWNER_REQUIRED, schemas.PUT_ALLOCATIONS_1_8),
+    (microversion.MIN, schemas.PUT_ALLOCATIONS_1_0),
 )
 _POST_SCHEMAS = (
-    (microversion.CONSUMER_TYPES, schemas.POST_1_38),
-    (microversion.MAPPINGS, schemas.POST_1_34),
-    (microversion.CONSUMER_GENERATIONS, schemas.POST_1_28),
-    (microversion.POST_ALLOCATIONS, schemas.POST_1_13),
+    (microversion.CONSUMER_TYPES, schemas.POST_ALLOCATIONS_1_38),
+    (microversion.MAPPINGS, schemas.POST_ALLOCATIONS_1_34),
+    (microversion.CONSUMER_GENERATIONS, schemas.POST_ALLOCATIONS_1_28),
+    (microversion.POST_ALLOCATIONS, schemas.POST_ALLOCATIONS_1_13),
 )
 
 
@@ -56,19 +56,14 @@ def list_consumer_allocations(request: Request) -> Any:
         of_provider = by_provider.setdefault(item.provider_uuid, {"resources": {}})
         of_provider["resources"][item.resource_class] = item.used
         of_provider["generation"] = item.provider_generation
-    body = {"allocations": by_provider} | _describe_consumer(request, held)
+    body: dict[str, Any] = {"allocations": by_provider}
+    if held and request.version >= microversion.ALLOCATIONS_BY_PROVIDER:
+        body |= {"project_id": held[0].project_id, "user_id": held[0].user_id}
+        if request.version >= microversion.CONSUMER_GENERATIONS:
+            body["consumer_generation"] = held[0].consumer_generation
+        if request.version >= microversion.CONSUMER_TYPES:
+            body["consumer_type"] = held[0].consumer_type or UNKNOWN_TYPE
     return reply(request, body, modified=max((item.modified for item in held), default=None))
-
-
-def _describe_consumer(request: Request, held: Sequence[db.Held]) -> dict[str, Any]:
-    if not held or request.version < microversion.ALLOCATIONS_BY_PROVIDER:
-        return {}
-    facts: dict[str, Any] = {"project_id": held[0].project_id, "user_id": held[0].user_id}
-    if request.version >= microversion.CONSUMER_GENERATIONS:
-        facts["consumer_generation"] = held[0].consumer_generation
-    if request.version >= microversion.CONSUMER_TYPES:
-        facts["consumer_type"] = held[0].consumer_type or UNKNOWN_TYPE
-    return facts
 
 
 def list_provider_allocations(request: Request) -> Any:
@@ -155,24 +150,34 @@ def delete_allocations(request: Request) -> Any:
 
 
 def read_claims(request: Request, by_consumer: Mapping[str, Any]) -> list[db.Claim]:
-    """Return the claims in the validated body of a request."""
-    return [
-        db.Claim(
-            consumer_uuid=consumer_uuid,
-            owner=_read_owner(request, data),
-            resources=_read_resources(data["allocations"]),
-            generation=data.get("consumer_generation"),
-            checked=request.version >= microversion.CONSUMER_GENERATIONS,
+    """Return the claims in the validated body of a request.
+
+    Clients older than 1.8 may name no owner; then it is the configured one.
+    """
+    default = request.service.conf.placement
+    claims = []
+    for consumer_uuid, data in by_canonical_uuid(by_consumer).items():
+        allocations = data["allocations"]
+        if isinstance(allocations, list):
+            # before 1.12
+            pairs = [(canonical_uuid(item["resource_provider"]["uuid"]), item) for item in allocations]
+        else:
+            pairs = list(by_canonical_uuid(allocations).items())
+        owner = Owner(
+            data.get("project_id") or default.incomplete_consumer_project_id,
+            data.get("user_id") or default.incomplete_consumer_user_id,
+            data.get("consumer_type"),
         )
-        for consumer_uuid, data in by_canonical_uuid(by_consumer).items()
-    ]
-
-
-def _read_resources(allocations: Any) -> db.Resources:
-    """Return amounts by class by provider, from a list (before 1.12) or an object (since)."""
-    if isinstance(allocations, list):
-        return {canonical_uuid(item["resource_provider"]["uuid"]): item["resources"] for item in allocations}
-    return {uuid: item["resources"] for uuid, item in by_canonical_uuid(allocations).items()}
+        claims.append(
+            db.Claim(
+                consumer_uuid=consumer_uuid,
+                owner=owner,
+                resources={uuid: item["resources"] for uuid, item in pairs},
+                generation=data.get("consumer_generation"),
+                checked=request.version >= microversion.CONSUMER_GENERATIONS,
+            )
+        )
+    return claims
 
 
 def by_canonical_uuid(items: Mapping[str, Any]) -> dict[str, Any]:
@@ -181,13 +186,3 @@ def by_canonical_uuid(items: Mapping[str, Any]) -> dict[str, Any]:
     if len(canonical) < len(items):
         raise errors.HTTPError(400, "JSON does not validate: a UUID appears more than once, in two spellings")
     return canonical
-
-
-def _read_owner(request: Request, data: Mapping[str, Any]) -> Owner:
-    """Return the owner in a body, or the configured one for clients older than 1.8 that name none."""
-    default = request.service.conf.placement
-    return Owner(
-        data.get("project_id") or default.incomplete_consumer_project_id,
-        data.get("user_id") or default.incomplete_consumer_user_id,
-        data.get("consumer_type"),
-    )

@@ -11,13 +11,12 @@ from typing import Any, Final
 from osc_placement import microversion
 from osc_placement.candidates.combine import Work
 from osc_placement.candidates.query import BadQuery
-from osc_placement.candidates.request import CandidateRequest, parse
+from osc_placement.candidates.request import parse
 from osc_placement.candidates.search import STEPS, search
-from osc_placement.candidates.snapshot import Snapshot
 from osc_placement.server import errors, policies
+from osc_placement.server.api import schemas
 from osc_placement.server.api.handlers import candidate_body
 from osc_placement.server.api.http import Request, reply_bytes
-from osc_placement.server.api.schemas import allocation_candidate as schemas
 from osc_placement.server.errors import Answer, answering
 
 LOG = logging.getLogger(__name__)
@@ -26,32 +25,44 @@ LOG = logging.getLogger(__name__)
 MOST_CANDIDATES: Final = 50_000
 
 _SCHEMAS = (
-    (microversion.SAME_SUBTREE, schemas.LIST_1_36),
-    (microversion.ROOT_REQUIRED, schemas.LIST_1_35),
-    (microversion.NAMED_GROUPS, schemas.LIST_1_33),
-    (microversion.CANDIDATES_IN_TREE, schemas.LIST_1_31),
-    (microversion.GRANULAR_CANDIDATES, schemas.LIST_1_25),
-    (microversion.CANDIDATES_BY_AGGREGATE, schemas.LIST_1_21),
-    (microversion.CANDIDATES_TRAITS, schemas.LIST_1_17),
-    (microversion.CANDIDATES_LIMIT, schemas.LIST_1_16),
-    (microversion.ALLOCATION_CANDIDATES, schemas.LIST_1_10),
+    (microversion.SAME_SUBTREE, schemas.LIST_CANDIDATES_1_36),
+    (microversion.ROOT_REQUIRED, schemas.LIST_CANDIDATES_1_35),
+    (microversion.NAMED_GROUPS, schemas.LIST_CANDIDATES_1_33),
+    (microversion.CANDIDATES_IN_TREE, schemas.LIST_CANDIDATES_1_31),
+    (microversion.GRANULAR_CANDIDATES, schemas.LIST_CANDIDATES_1_25),
+    (microversion.CANDIDATES_BY_AGGREGATE, schemas.LIST_CANDIDATES_1_21),
+    (microversion.CANDIDATES_TRAITS, schemas.LIST_CANDIDATES_1_17),
+    (microversion.CANDIDATES_LIMIT, schemas.LIST_CANDIDATES_1_16),
+    (microversion.ALLOCATION_CANDIDATES, schemas.LIST_CANDIDATES_1_10),
 )
 
 
 def list_candidates(request: Request) -> Any:
     """GET /allocation_candidates."""
     request.authorize(policies.CANDIDATE_LIST)
-    wanted = _parse(request)
+    request.query(request.pick(_SCHEMAS))
+    try:
+        wanted = parse(list(request.web.GET.items()), request.version)
+    except BadQuery as error:
+        raise errors.HTTPError(400, str(error), code=error.code) from error
+    loaded = request.current.get()
+    view = loaded.snapshot
     answers = (
         Answer(errors.ResourceClassNotFound, 400, "Invalid resource class in resources parameter: {error}"),
         Answer(errors.TraitNotFound, 400, "{error}"),
     )
     with answering(*answers):
-        view = _find_view(request, wanted)
-    work = Work(STEPS)
-    bound, is_ours = _bound(request, wanted)
+        traits = wanted.root.names.union(*(group.traits.names for group in wanted.groups))
+        loaded.check_names(traits, wanted.classes)
     placement = request.service.conf.placement
+    configured = placement.max_allocation_candidates
+    bound = configured if configured >= 0 else MOST_CANDIDATES
+    is_ours = wanted.limit is None or wanted.limit > bound
+    if wanted.limit is not None and not is_ours:
+        bound = wanted.limit
+    work = Work(STEPS)
     shuffle = random.shuffle if placement.randomize_allocation_candidates else None
+    # of the operator's limit, and not the client's, one more is searched, to find out whether there are more
     found = list(islice(search(view, wanted, work, shuffle=shuffle), bound + is_ours))
     request.service.metrics.searched(min(len(found), bound), whole=not (work.is_over or len(found) > bound))
     if work.is_over or len(found) > bound:
@@ -61,28 +72,3 @@ def list_candidates(request: Request) -> Any:
             "searching on would take too long" if work.is_over else "[placement]max_allocation_candidates",
         )
     return reply_bytes(request, candidate_body.render(view, wanted, request.version, found[:bound]))
-
-
-def _parse(request: Request) -> CandidateRequest:
-    request.query(request.pick(_SCHEMAS))
-    try:
-        return parse(list(request.web.GET.items()), request.version)
-    except BadQuery as error:
-        raise errors.HTTPError(400, str(error), code=error.code) from error
-
-
-def _bound(request: Request, wanted: CandidateRequest) -> tuple[int, bool]:
-    """Return the limit on candidates, and whether it is the operator's and not the client's."""
-    configured = request.service.conf.placement.max_allocation_candidates
-    most = configured if configured >= 0 else MOST_CANDIDATES
-    if wanted.limit is not None and wanted.limit <= most:
-        return wanted.limit, False
-    return most, True
-
-
-def _find_view(request: Request, wanted: CandidateRequest) -> Snapshot:
-    """Return the snapshot to search; :raises errors.NotFound: a class or trait does not exist."""
-    loaded = request.current.get()
-    traits = wanted.root.names.union(*(group.traits.names for group in wanted.groups))
-    loaded.check_names(traits, wanted.classes)
-    return loaded.snapshot

@@ -15,7 +15,6 @@ from typing import Any
 
 from osc_placement import microversion
 from osc_placement.candidates.combine import Candidate
-from osc_placement.candidates.node import Node
 from osc_placement.candidates.request import CandidateRequest
 from osc_placement.candidates.search import Found, expand
 from osc_placement.candidates.shape import Pattern, Placed
@@ -63,29 +62,22 @@ class _Requests:
         for item in found:
             if isinstance(item, Placed):
                 pattern, slots = item
-                form, pick = self._forms.get(pattern) or self._make_form(pattern)
+                if pattern not in self._forms:
+                    text = self._text(pattern.candidate, lambda place: f"{_HOLE}{place}{_HOLE}")
+                    # every second piece is a place
+                    pieces = text.replace("%", "%%").split(_HOLE)
+                    # the first place twice, because itemgetter returns no tuple for a single one
+                    places = [int(piece) for piece in pieces[1::2]]
+                    self._forms[pattern] = "%.0s" + "%s".join(pieces[::2]), itemgetter(places[0], *places)
+                form, pick = self._forms[pattern]
                 texts.append(form % tuple(map(uuid_of, pick(slots))))
             elif isinstance(item, Candidate):
                 texts.append(self._text(item, uuid_of))
             else:
-                pieces = self._pieces or self._make_pieces(item)
-                texts.append(uuid_of(item).join(pieces))
+                if self._pieces is None:
+                    self._pieces = self._text(expand(self._wanted, item), lambda _: _HOLE).split(_HOLE)
+                texts.append(uuid_of(item).join(self._pieces))
         return texts
-
-    def _make_pieces(self, slot: int) -> list[str]:
-        text = self._text(expand(self._wanted, slot), lambda _: _HOLE)
-        self._pieces = text.split(_HOLE)
-        return self._pieces
-
-    def _make_form(self, pattern: Pattern) -> _Form:
-        text = self._text(pattern.candidate, lambda place: f"{_HOLE}{place}{_HOLE}")
-        # every second piece is a place
-        pieces = text.replace("%", "%%").split(_HOLE)
-        # the first place twice, because itemgetter returns no tuple for a single one
-        places = [int(piece) for piece in pieces[1::2]]
-        form = "%.0s" + "%s".join(pieces[::2]), itemgetter(places[0], *places)
-        self._forms[pattern] = form
-        return form
 
     def _text(self, candidate: Candidate, uuid_of: Callable[[int], str]) -> str:
         by_provider: dict[str, list[str]] = {}
@@ -131,10 +123,6 @@ class _Summaries:
         self._memo: list[str | None] = view.memo(key) if self._every_class else [None] * len(view.nodes)
 
     def texts(self, found: Sequence[Found]) -> list[str]:
-        memo = self._memo
-        return [memo[slot] or self._remember(slot) for slot in sorted(self._slots(found))]
-
-    def _slots(self, found: Sequence[Found]) -> set[int]:
         view = self._view
         slots = {line.slot for item in found if isinstance(item, Candidate) for line in item.lines}
         if self._wanted.nested:
@@ -147,15 +135,11 @@ class _Summaries:
             slots.update(*{item.slots for item in placed})
         else:
             slots.update(item.slots[line.slot] for item in placed for line in item.pattern.candidate.lines)
-        return slots
+        memo = self._memo
+        return [memo[slot] or self._remember(slot) for slot in sorted(slots)]
 
     def _remember(self, slot: int) -> str:
-        node = self._view.nodes[slot]
-        text = f'"{node.uuid}": {json.dumps(self._summary(slot, node))}'
-        self._memo[slot] = text
-        return text
-
-    def _summary(self, slot: int, node: Node) -> dict[str, Any]:
+        view, node = self._view, self._view.nodes[slot]
         resources = {
             name: {"capacity": stock.inventory.capacity, "used": stock.used}
             for name, stock in node.stocks.items()
@@ -165,8 +149,8 @@ class _Summaries:
         if self._with_traits:
             summary["traits"] = list(node.traits)
         if self._with_tree:
-            view = self._view
             parent = view.parent_of[slot]
             summary["parent_provider_uuid"] = None if parent is None else view.nodes[parent].uuid
             summary["root_provider_uuid"] = view.nodes[view.root_of[slot]].uuid
-        return summary
+        self._memo[slot] = text = f'"{node.uuid}": {json.dumps(summary)}'
+        return text

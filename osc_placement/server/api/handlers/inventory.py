@@ -10,9 +10,8 @@ from typing import Any
 from osc_placement import codes, microversion
 from osc_placement.model import Inventory
 from osc_placement.server import errors, policies
-from osc_placement.server.api.http import Request, Schema, check, no_content, reply
-from osc_placement.server.api.schemas import inventory as schemas
-from osc_placement.server.api.schemas.fragments import NAME_PATTERN
+from osc_placement.server.api import schemas
+from osc_placement.server.api.http import Request, check, no_content, reply
 from osc_placement.server.db import inventory as db
 from osc_placement.server.db import provider as provider_db
 from osc_placement.server.errors import Answer, answering
@@ -20,13 +19,13 @@ from osc_placement.server.errors import Answer, answering
 _PROVIDER_MISSING = Answer(
     errors.ProviderNotFound, 404, "No resource provider with uuid {uuid} found : {error}"
 )
-_NAME = re.compile(NAME_PATTERN)
+_NAME = re.compile(schemas.NAME_PATTERN)
 _GENERATION_CONFLICT = Answer(
     errors.ProviderChanged, 409, "resource provider generation conflict", codes.CONCURRENT_UPDATE
 )
 
 
-def _body(request: Request, schema: Schema) -> Any:
+def _body(request: Request, schema: schemas.Schema) -> Any:
     """Return the body; a missing provider is reported even if the body is invalid too."""
     return request.json(schema, of=lambda: _find_subject(request))
 
@@ -43,7 +42,7 @@ def read_inventories(by_class: Mapping[str, Any]) -> dict[str, Inventory]:
     """
     for name, fields in by_class.items():
         if not _NAME.search(name):
-            check(fields, schemas.RECORD)
+            check(fields, schemas.INVENTORY)
     return {name: Inventory.from_json(fields) for name, fields in by_class.items()}
 
 
@@ -94,7 +93,7 @@ def create_inventory(request: Request) -> Any:
     """POST /resource_providers/{uuid}/inventories: one more class."""
     request.authorize(policies.INVENTORY_CREATE)
     uuid = request.path["uuid"]
-    data = _body(request, schemas.POST)
+    data = _body(request, schemas.POST_INVENTORY)
     resource_class, inventory = data["resource_class"], Inventory.from_json(data)
     unable = "Unable to create inventory for resource provider {uuid}: {error}"
     answers = (
@@ -129,7 +128,7 @@ def set_inventories(request: Request) -> Any:
     """PUT /resource_providers/{uuid}/inventories: these and no others."""
     request.authorize(policies.INVENTORY_UPDATE)
     uuid = request.path["uuid"]
-    data = _body(request, schemas.PUT_ALL)
+    data = _body(request, schemas.PUT_INVENTORIES)
     try:
         wanted = read_inventories(data["inventories"])
     except errors.HTTPError:
@@ -150,7 +149,7 @@ def update_inventory(request: Request) -> Any:
     """PUT /resource_providers/{uuid}/inventories/{resource_class}."""
     request.authorize(policies.INVENTORY_UPDATE)
     uuid, resource_class = request.path["uuid"], request.path["resource_class"]
-    data = _body(request, schemas.PUT_ONE)
+    data = _body(request, schemas.PUT_INVENTORY)
     inventory = Inventory.from_json(data)
     answers = (
         _GENERATION_CONFLICT,

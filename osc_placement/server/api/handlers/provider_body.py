@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
 from osc_placement import microversion
-from osc_placement.candidates.node import Node
 from osc_placement.candidates.snapshot import Snapshot
 from osc_placement.microversion import Version
 from osc_placement.model import Part
@@ -81,14 +80,13 @@ def render_records(view: Snapshot, slots: Sequence[int], parts: Sequence[Part]) 
 def _remember_record(memo: list[Any], view: Snapshot, slot: int, parts: Sequence[Part]) -> str:
     node = view.nodes[slot]
     data: dict[str, Any] = {"uuid": node.uuid, "name": node.name, "generation": node.generation}
-    data |= _place(view, slot) | {part: _describe(node, part) for part in parts}
+    data |= _place(view, slot)
+    for part in parts:
+        if part == "inventories":
+            data[part] = {name: stock.inventory.to_json() for name, stock in node.stocks.items()}
+        elif part == "usages":
+            data[part] = {name: stock.used for name, stock in node.stocks.items()}
+        else:
+            data[part] = node.traits if part == "traits" else node.aggregates
     memo[slot] = text = json.dumps(data)
     return text
-
-
-def _describe(node: Node, part: Part) -> object:
-    if part == "inventories":
-        return {name: stock.inventory.to_json() for name, stock in node.stocks.items()}
-    if part == "usages":
-        return {name: stock.used for name, stock in node.stocks.items()}
-    return list(node.traits if part == "traits" else node.aggregates)

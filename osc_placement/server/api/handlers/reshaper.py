@@ -7,6 +7,7 @@ from typing import Any
 
 from osc_placement import codes, microversion
 from osc_placement.server import errors, policies
+from osc_placement.server.api import schemas
 from osc_placement.server.api.handlers.allocation import (
     CONSUMER_CHANGED,
     PROVIDER_MISSING,
@@ -16,7 +17,6 @@ from osc_placement.server.api.handlers.allocation import (
 )
 from osc_placement.server.api.handlers.inventory import read_inventories
 from osc_placement.server.api.http import Request, no_content
-from osc_placement.server.api.schemas import reshaper as schemas
 from osc_placement.server.db import reshaper as db
 from osc_placement.server.errors import Answer, answering
 
@@ -31,9 +31,9 @@ _ANSWERS = (
     Answer(errors.InventoryInUse, 409, "update conflict: {error}", codes.INVENTORY_IN_USE),
 )
 _SCHEMAS = (
-    (microversion.CONSUMER_TYPES, schemas.POST_1_38),
-    (microversion.MAPPINGS, schemas.POST_1_34),
-    (microversion.RESHAPER, schemas.POST_1_30),
+    (microversion.CONSUMER_TYPES, schemas.RESHAPE_1_38),
+    (microversion.MAPPINGS, schemas.RESHAPE_1_34),
+    (microversion.RESHAPER, schemas.RESHAPE_1_30),
 )
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from osc_placement import microversion
 from osc_placement.server import errors, policies
+from osc_placement.server.api import schemas
 from osc_placement.server.api.http import Request, check, no_content, reply, require_json
-from osc_placement.server.api.schemas import resource_class as schemas
 from osc_placement.server.db import resource_class as db
 from osc_placement.server.errors import Answer, answering
 
@@ -47,19 +47,15 @@ def update_resource_class(request: Request) -> Any:
     """PUT /resource_classes/{name}: create it or confirm that it is there; before 1.7, rename it."""
     request.authorize(policies.RESOURCE_CLASS_UPDATE)
     if request.version < microversion.PUT_RESOURCE_CLASS_WITHOUT_BODY:
-        return _rename(request)
+        require_json(request.web)
+        new_name = request.json(schemas.CUSTOM_CLASS)["name"]
+        with answering(Answer(errors.ResourceClassExists, 409, "Resource class already exists: {error}")):
+            request.database.write(db.rename, request.path["name"], new_name)
+        return reply(request, _serialize(request, new_name))
     name = request.path["name"]
     check({"name": name}, schemas.CUSTOM_CLASS)
     is_new = request.database.write(db.ensure, name)
     return no_content(request, status=201 if is_new else 204, location=request.link("resource_classes", name))
-
-
-def _rename(request: Request) -> Any:
-    require_json(request.web)
-    new_name = request.json(schemas.CUSTOM_CLASS)["name"]
-    with answering(Answer(errors.ResourceClassExists, 409, "Resource class already exists: {error}")):
-        request.database.write(db.rename, request.path["name"], new_name)
-    return reply(request, _serialize(request, new_name))
 
 
 def delete_resource_class(request: Request) -> Any:

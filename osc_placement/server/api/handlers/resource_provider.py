@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from osc_placement import codes, microversion
@@ -13,11 +14,10 @@ from osc_placement.candidates.listing import select
 from osc_placement.candidates.snapshot import Snapshot
 from osc_placement.model import PARTS, Part, canonical_uuid
 from osc_placement.server import errors, policies
+from osc_placement.server.api import schemas
 from osc_placement.server.api.handlers import provider_body
-from osc_placement.server.api.http import Request, Schema, no_content, reply, reply_bytes, stream
-from osc_placement.server.api.schemas import resource_provider as schemas
+from osc_placement.server.api.http import Request, no_content, reply, reply_bytes, stream
 from osc_placement.server.db import provider as db
-from osc_placement.server.db import provider_list
 from osc_placement.server.errors import Answer, answering
 
 #: the parts of a provider that the bulk read returns, and the policy rule of the request for each
@@ -28,12 +28,24 @@ _PART_RULES: Mapping[Part, str] = {
     "aggregates": policies.AGGREGATE_LIST,
 }
 _LIST_SCHEMAS = (
-    (microversion.LIST_BY_TRAITS, schemas.LIST_1_18),
-    (microversion.NESTED_PROVIDERS, schemas.LIST_1_14),
-    (microversion.LIST_BY_RESOURCES, schemas.LIST_1_4),
-    (microversion.LIST_BY_AGGREGATE, schemas.LIST_1_3),
-    (microversion.MIN, schemas.LIST_1_0),
+    (microversion.LIST_BY_TRAITS, schemas.LIST_PROVIDERS_1_18),
+    (microversion.NESTED_PROVIDERS, schemas.LIST_PROVIDERS_1_14),
+    (microversion.LIST_BY_RESOURCES, schemas.LIST_PROVIDERS_1_4),
+    (microversion.LIST_BY_AGGREGATE, schemas.LIST_PROVIDERS_1_3),
+    (microversion.MIN, schemas.LIST_PROVIDERS_1_0),
 )
+
+
+@dataclass(frozen=True, slots=True)
+class _Filters:
+    """The conditions of a list of providers, all of which a provider has to satisfy."""
+
+    name: str | None
+    uuid: str
+    in_tree: str
+    membership: query.Membership
+    traits: query.Traits
+    resources: Mapping[str, int]
 
 
 def _serialize(request: Request, provider: db.Provider) -> dict[str, Any]:
@@ -60,23 +72,19 @@ def list_providers(request: Request) -> Any:
 def read_providers(request: Request) -> Any:
     """GET /-/providers: those that pass the filters of a list, with what is wanted of all they hold."""
     request.authorize(policies.PROVIDER_LIST)
-    filters = _parse_filters(request, schemas.READ)
-    parts = _parse_want(request)
+    filters = _parse_filters(request, schemas.READ_PROVIDERS)
+    text = request.web.GET.get("want")
+    wanted = set(PARTS) if text is None else {item for item in text.split(",") if item}
+    if unknown := sorted(wanted.difference(PARTS)):
+        raise errors.HTTPError(400, f"'want' knows {', '.join(PARTS)}, and not: {', '.join(unknown)}")
+    parts = tuple(part for part in PARTS if part in wanted)
     for part in parts:
         request.authorize(_PART_RULES[part])
     view, slots = _find(request, filters)
     return stream(request, provider_body.render_records(view, slots, parts))
 
 
-def _parse_want(request: Request) -> tuple[Part, ...]:
-    text = request.web.GET.get("want")
-    wanted = set(PARTS) if text is None else {item for item in text.split(",") if item}
-    if unknown := sorted(wanted.difference(PARTS)):
-        raise errors.HTTPError(400, f"'want' knows {', '.join(PARTS)}, and not: {', '.join(unknown)}")
-    return tuple(part for part in PARTS if part in wanted)
-
-
-def _find(request: Request, filters: provider_list.Filters) -> tuple[Snapshot, Sequence[int]]:
+def _find(request: Request, filters: _Filters) -> tuple[Snapshot, Sequence[int]]:
     """Return the snapshot, and the slots of the providers in it that pass the filters."""
     unknown = (
         Answer(errors.ResourceClassNotFound, 400, "Invalid resource class in resources parameter: {error}"),
@@ -85,8 +93,10 @@ def _find(request: Request, filters: provider_list.Filters) -> tuple[Snapshot, S
     ids = None
     if filters.name or filters.uuid or filters.in_tree:
         # the database decides which names or UUIDs are equal; in MariaDB, "Blue" equals "blue"
-        ids = request.database.read(provider_list.find_ids, filters)
-        if not ids and not filters.names_anything:
+        ids = request.database.read(
+            db.find_ids, name=filters.name, uuid=filters.uuid, in_tree=filters.in_tree
+        )
+        if not ids and not filters.traits.names and not filters.resources:
             # PERF: a worker that has just started need not load the snapshot for this
             return Snapshot(()), ()
     loaded = request.current.get()
@@ -99,11 +109,11 @@ def _find(request: Request, filters: provider_list.Filters) -> tuple[Snapshot, S
     return view, [slot for slot in slots if view.nodes[slot].id in ids]
 
 
-def _parse_filters(request: Request, schema: Schema) -> provider_list.Filters:
+def _parse_filters(request: Request, schema: schemas.Schema) -> _Filters:
     parameters = request.query(schema)
     resources = parameters.get("resources")
     try:
-        return provider_list.Filters(
+        return _Filters(
             name=parameters.get("name"),
             uuid=canonical_uuid(parameters.get("uuid", "")),
             in_tree=canonical_uuid(parameters.get("in_tree", "")),
@@ -119,7 +129,7 @@ def create_provider(request: Request) -> Any:
     """POST /resource_providers: with the UUID given, or a new one."""
     request.authorize(policies.PROVIDER_CREATE)
     nested = request.version >= microversion.NESTED_PROVIDERS
-    data = request.json(schemas.POST_1_14 if nested else schemas.POST_1_0)
+    data = request.json(schemas.POST_PROVIDER_1_14 if nested else schemas.POST_PROVIDER_1_0)
     new_uuid = canonical_uuid(data.get("uuid") or str(uuid.uuid4()))
     refused = Answer(errors.TreeRefused, 400, 'Unable to create resource provider "{name}", {uuid}: {error}')
     with answering(refused, name=data["name"], uuid=new_uuid):
@@ -155,7 +165,7 @@ def update_provider(request: Request) -> Any:
     subject = request.path["uuid"]
     nested = request.version >= microversion.NESTED_PROVIDERS
     data = request.json(
-        schemas.PUT_1_14 if nested else schemas.PUT_1_0,
+        schemas.PUT_PROVIDER_1_14 if nested else schemas.PUT_PROVIDER_1_0,
         of=lambda: request.database.read(db.load, subject),
     )
     answers = (

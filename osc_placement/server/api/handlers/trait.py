@@ -8,8 +8,8 @@ from typing import Any
 
 from osc_placement import codes
 from osc_placement.server import errors, policies
+from osc_placement.server.api import schemas
 from osc_placement.server.api.http import Request, check, no_content, reply
-from osc_placement.server.api.schemas import trait as schemas
 from osc_placement.server.db import trait as db
 from osc_placement.server.errors import Answer, answering
 
@@ -23,30 +23,27 @@ def _reply(request: Request, traits: Sequence[db.Trait], **more: Any) -> Any:
 def list_traits(request: Request) -> Any:
     """GET /traits: all, or those of certain names, or those that some provider has, or none."""
     request.authorize(policies.TRAIT_LIST)
-    parameters = request.query(schemas.LIST)
-    filters = _parse_name(parameters["name"]) if "name" in parameters else {}
+    parameters = request.query(schemas.LIST_TRAITS)
+    filters: dict[str, Any] = {}
+    if "name" in parameters:
+        operator, colon, value = parameters["name"].partition(":")
+        if not colon:
+            raise errors.HTTPError(
+                400,
+                "Badly formatted name parameter. Expected name query string parameter in form: "
+                f'?name=[in|startswith]:[name1,name2|prefix]. Got: "{parameters["name"]}"',
+            )
+        # another operator filters nothing
+        if operator == "in":
+            filters["names"] = value.split(",")
+        elif operator == "startswith":
+            filters["prefix"] = value
     if "associated" in parameters:
-        filters["associated"] = _parse_associated(parameters["associated"])
+        associated = parameters["associated"].lower()
+        if associated not in ("true", "false"):
+            raise errors.HTTPError(400, 'The query parameter "associated" only accepts "true" or "false"')
+        filters["associated"] = associated == "true"
     return _reply(request, request.database.read(db.load_all, **filters))
-
-
-def _parse_name(text: str) -> dict[str, Any]:
-    operator, colon, value = text.partition(":")
-    if not colon:
-        raise errors.HTTPError(
-            400,
-            "Badly formatted name parameter. Expected name query string parameter in form: "
-            f'?name=[in|startswith]:[name1,name2|prefix]. Got: "{text}"',
-        )
-    if operator == "in":
-        return {"names": value.split(",")}
-    return {"prefix": value} if operator == "startswith" else {}
-
-
-def _parse_associated(text: str) -> bool:
-    if text.lower() not in ("true", "false"):
-        raise errors.HTTPError(400, 'The query parameter "associated" only accepts "true" or "false"')
-    return text.lower() == "true"
 
 
 def show_trait(request: Request) -> Any:
@@ -62,7 +59,7 @@ def create_trait(request: Request) -> Any:
     request.authorize(policies.TRAIT_UPDATE)
     name = request.path["name"]
     try:
-        check(name, schemas.CUSTOM_NAME)
+        check(name, schemas.CUSTOM_TRAIT)
     except errors.HTTPError:
         raise errors.HTTPError(
             400,
@@ -109,7 +106,7 @@ SET_ANSWERS = (
 def set_provider_traits(request: Request) -> Any:
     """PUT /resource_providers/{uuid}/traits: these and no others."""
     request.authorize(policies.PROVIDER_TRAIT_UPDATE)
-    data = request.json(schemas.PUT_OF_PROVIDER)
+    data = request.json(schemas.PUT_TRAITS)
     with answering(*SET_ANSWERS):
         generation, traits = request.database.write(
             db.replace, request.path["uuid"], data["traits"], generation=data["resource_provider_generation"]

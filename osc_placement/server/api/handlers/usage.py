@@ -7,9 +7,8 @@ from typing import Any
 
 from osc_placement import microversion
 from osc_placement.server import errors, policies
+from osc_placement.server.api import schemas
 from osc_placement.server.api.http import Request, reply
-from osc_placement.server.api.schemas import usage as schemas
-from osc_placement.server.db import inventory as inventory_db
 from osc_placement.server.db import usage as db
 from osc_placement.server.errors import Answer, answering
 
@@ -20,7 +19,7 @@ def show_provider_usages(request: Request) -> Any:
     uuid = request.path["uuid"]
     missing = Answer(errors.ProviderNotFound, 404, "No resource provider with uuid {uuid} found: {error}")
     with answering(missing, uuid=uuid):
-        provider, usages = request.database.read(inventory_db.usages, uuid)
+        provider, usages = request.database.read(db.of_provider, uuid)
     return reply(request, {"resource_provider_generation": provider.generation, "usages": usages})
 
 
@@ -29,12 +28,12 @@ def show_total_usages(request: Request) -> Any:
     # the policy depends on the project, and is enforced before the query is validated
     request.authorize(policies.TOTAL_USAGES, {"project_id": request.parameters.get("project_id")})
     if request.version < microversion.CONSUMER_TYPES:
-        parameters = request.query(schemas.LIST_1_9)
+        parameters = request.query(schemas.LIST_USAGES_1_9)
         usages: dict[str, Any] = request.database.read(
             db.by_class, parameters["project_id"], parameters.get("user_id")
         )
         return reply(request, {"usages": usages})
-    parameters = request.query(schemas.LIST_1_38)
+    parameters = request.query(schemas.LIST_USAGES_1_38)
     by_type = request.database.read(
         db.by_consumer_type,
         parameters["project_id"],

@@ -8,7 +8,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from osc_placement.server.db.dialects.base import Dialect, EngineOptions, Purpose, packed
+from osc_placement.server.db.dialects.base import (
+    PORTION,
+    Dialect,
+    EngineOptions,
+    Purpose,
+    packed,
+    packed_integers,
+    split,
+)
 from osc_placement.server.db.dialects.mysql import MySQL
 from osc_placement.server.db.dialects.postgresql import PostgreSQL
 from osc_placement.server.db.dialects.sqlite import SQLite
@@ -16,7 +24,17 @@ from osc_placement.server.db.dialects.sqlite import SQLite
 if TYPE_CHECKING:
     from sqlalchemy.engine import URL, Connection
 
-__all__ = ["Dialect", "EngineOptions", "Purpose", "for_url", "of", "packed"]
+__all__ = [
+    "PORTION",
+    "Dialect",
+    "EngineOptions",
+    "Purpose",
+    "for_url",
+    "of",
+    "packed",
+    "packed_integers",
+    "split",
+]
 
 _MYSQL = MySQL()
 _BY_NAME: dict[str, Dialect] = {

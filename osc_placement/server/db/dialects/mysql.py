@@ -22,7 +22,7 @@ from osc_placement.server.db.dialects.base import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from sqlalchemy.engine import URL, Connection, Engine
     from sqlalchemy.engine.interfaces import DBAPIConnection
@@ -57,7 +57,12 @@ class MySQL(Dialect):
     def prepare(self, engine: Engine, purpose: Purpose, options: EngineOptions) -> None:
         event.listen(engine, "connect", _watch_socket)
         if options.mysql_sql_mode is not None:
-            event.listen(engine, "connect", _mode_setter(options.mysql_sql_mode))
+
+            @event.listens_for(engine, "connect")
+            def set_mode(connection: DBAPIConnection, record: object) -> None:
+                cursor = connection.cursor()
+                cursor.execute("SET SESSION sql_mode = %s", (options.mysql_sql_mode,))
+                cursor.close()
 
     def accept_id_zero(self, connection: Connection) -> None:
         """Let the next inserts store an explicit id 0, which otherwise means "the next number"."""
@@ -141,12 +146,3 @@ def _watch_socket(connection: DBAPIConnection, record: object) -> None:
     ):
         if hasattr(socket, name):
             sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
-
-
-def _mode_setter(mode: str) -> Callable[[DBAPIConnection, object], None]:
-    def set_mode(connection: DBAPIConnection, record: object) -> None:
-        cursor = connection.cursor()
-        cursor.execute("SET SESSION sql_mode = %s", (mode,))
-        cursor.close()
-
-    return set_mode

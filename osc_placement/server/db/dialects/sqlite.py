@@ -72,8 +72,14 @@ class SQLite(Dialect):
             cursor.close()
             # SQLite has no hash function; this one takes bytes, as a Python function that takes text is five
             # times slower
-            cast(Any, connection).create_function("crc32", 1, zlib.crc32, deterministic=True)
-            cast(Any, connection).create_function("sha1_32", 1, _sha1_32, deterministic=True)
+            create_function = cast(Any, connection).create_function
+            create_function("crc32", 1, zlib.crc32, deterministic=True)
+            create_function(
+                "sha1_32",
+                1,
+                lambda text: int.from_bytes(hashlib.sha1(text.encode(), usedforsecurity=False).digest()[:4]),
+                deterministic=True,
+            )
 
         @event.listens_for(engine, "begin")
         def start_transaction(connection: Connection) -> None:
@@ -138,10 +144,6 @@ def _switch_to_wal(cursor: Any) -> None:
             time.sleep(0.01)
         else:
             return
-
-
-def _sha1_32(text: str) -> int:
-    return int.from_bytes(hashlib.sha1(text.encode(), usedforsecurity=False).digest()[:4])
 
 
 def _join(columns: Sequence[sa.ColumnElement[Any]]) -> sa.ColumnElement[str]:

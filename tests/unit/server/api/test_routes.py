@@ -27,7 +27,7 @@ def parameters(path):
     return [part[1:-1] for part in path.split("/") if part.startswith("{")]
 
 
-def test_the_table_is_as_long_as_we_think():
+def test_number_of_endpoints_is_as_expected():
     """An endpoint that comes or goes is noticed."""
     assert len(OPERATIONS) == ENDPOINTS
 
@@ -70,7 +70,7 @@ def test_other_paths_are_unknown(path):
         routes.find(path, "GET")
 
 
-def test_braces_are_no_parameter():
+def test_braces_in_a_path_are_a_value():
     """The table's own notation is a value like any other, in a place where values are."""
     _, values = routes.find("/traits/{name}", "GET")
     assert values == {"name": "{name}"}
@@ -98,7 +98,7 @@ def test_no_endpoint_is_newer_than_the_newest_version():
     )
 
 
-def test_the_table_is_that_of_openstack_placement():
+def test_routes_equal_openstack_placement():
     """The same paths and methods, in the same order, for the order shows in 405."""
     try:
         from placement import handler

@@ -223,7 +223,9 @@ def get_raw(connection):
 def test_a_fork_forgets_the_connections_of_its_parent(open_database):
     """The child makes its own, and the parent's go on working."""
     database = open_database()
-    mine = (id(database.read(get_raw)), id(database.write(get_raw)))
+    # kept, as the child could otherwise make its own at the same addresses
+    raw = database.read(get_raw), database.write(get_raw)
+    mine = tuple(map(id, raw))
     receiver, sender = os.pipe()
     child = os.fork()
     if child == 0:
