@@ -80,7 +80,10 @@ def resources_of(
     groups[_UNSUFFIXED] |= _pinned(flavor, image or {})
     named = _merge(groups)
     groups[_UNSUFFIXED] |= _sized(flavor, named, volume_root)
-    groups[_UNSUFFIXED] |= _encrypted(flavor, image or {}) | _persistent_memory(flavor)
+    encryption = (flavor.extra_specs.get("hw:mem_encryption"), (image or {}).get("hw_mem_encryption"))
+    if any(map(_is_true, encryption)):
+        groups[_UNSUFFIXED]["MEM_ENCRYPTION_CONTEXT"] = 1
+    groups[_UNSUFFIXED] |= _persistent_memory(flavor)
     return {resource: amount for resource, amount in sorted(_merge(groups).items()) if amount}
 
 
@@ -194,21 +197,12 @@ def _parse_range(text: str) -> range:
     return numbers
 
 
-def _encrypted(flavor: Flavor, image: Mapping[str, str]) -> dict[str, int]:
-    wanted = (flavor.extra_specs.get("hw:mem_encryption"), image.get("hw_mem_encryption"))
-    encrypted = any(map(_is_true, wanted))
-    return {"MEM_ENCRYPTION_CONTEXT": 1} if encrypted else {}
-
-
 def _is_true(text: str | None) -> bool:
     return (text or "").strip().lower() in _TRUE
 
 
 def _persistent_memory(flavor: Flavor) -> dict[str, int]:
     labels = [label.strip() for label in flavor.extra_specs.get("hw:pmem", "").split(",")]
-    return dict(Counter(_custom_class(f"PMEM_NAMESPACE_{label}") for label in labels if label))
-
-
-def _custom_class(name: str) -> str:
-    """Return the name of a custom class as os_resource_classes, which a client may lack, does."""
-    return CUSTOM_PREFIX + _NOT_OF_A_NAME.sub("_", name).upper()
+    # names are normalized as os_resource_classes, which a client may lack, does
+    names = [_NOT_OF_A_NAME.sub("_", f"PMEM_NAMESPACE_{label}").upper() for label in labels if label]
+    return dict(Counter(CUSTOM_PREFIX + name for name in names))

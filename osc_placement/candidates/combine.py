@@ -101,13 +101,12 @@ def combine(
     :param equivalence: the equivalence class of each device, by slot
     """
     if len(matches) == 1 and not request.same_subtrees:
-        return _single(request.groups[0].suffix, matches[0])
+        suffix = request.groups[0].suffix
+        return (
+            PAUSED if match is None else Candidate(match.lines, ((suffix, match.slots),))
+            for match in matches[0]
+        )
     return _Combination(snapshot, request, matches, equivalence, work).extend()
-
-
-def _single(suffix: str, matches: Iterable[Match | None]) -> Iterator[Candidate | None]:
-    for match in matches:
-        yield PAUSED if match is None else Candidate(match.lines, ((suffix, match.slots),))
 
 
 class _Tie:
@@ -160,25 +159,23 @@ class _Combination:
         self._chosen: list[Match] = []
         self._amounts: dict[tuple[int, str], int] = {}
         self._isolated: set[int] = set()
-        self._ties = self._find_ties(request)
-
-    def _find_ties(self, request: CandidateRequest) -> list[_Tie]:
+        self._ties: list[_Tie] = []
         position = {group.suffix: index for index, group in enumerate(request.groups)}
-        ties = []
         for suffixes in request.same_subtrees:
             groups = [position[suffix] for suffix in suffixes]
-            slots = [
-                slot for index in groups for match in self._matches[index] if match for slot in match.slots
-            ]
+            slots = [slot for index in groups for match in matches[index] if match for slot in match.slots]
             self._work.charge(len(slots) // 8)
-            ties.append(_Tie(groups, frozenset(slots)))
-        return ties
+            self._ties.append(_Tie(groups, frozenset(slots)))
 
     def extend(self) -> Iterator[Candidate | None]:
         """Yield every candidate that begins with the matches chosen so far."""
         depth = len(self._chosen)
         if depth == len(self._matches):
-            yield self._candidate()
+            # assembling and rendering the candidate is work as well
+            self._work.left -= len(self._groups)
+            lines = tuple([Line(slot, name, amount) for (slot, name), amount in self._amounts.items()])
+            chosen = zip(self._groups, self._chosen, strict=True)
+            yield Candidate(lines, tuple([(group.suffix, match.slots) for group, match in chosen]))
             return
         # PERF: making a state takes time, and without a failed state there is nothing to compare it with
         if self._dead and self._state() in self._dead:
@@ -261,12 +258,3 @@ class _Combination:
             counts[key] = counts.get(key, 0) + 1
         ties = tuple(tie.state for tie in self._ties)
         return len(self._chosen), frozenset(counts.items()), ties
-
-    def _candidate(self) -> Candidate:
-        # assembling and rendering the candidate is work as well
-        self._work.left -= len(self._groups)
-        lines = tuple([Line(slot, name, amount) for (slot, name), amount in self._amounts.items()])
-        mappings = tuple(
-            [(group.suffix, match.slots) for group, match in zip(self._groups, self._chosen, strict=True)]
-        )
-        return Candidate(lines, mappings)

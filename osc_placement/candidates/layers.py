@@ -13,14 +13,11 @@ from itertools import compress
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakValueDictionary
 
-from osc_placement.candidates.node import Node
+from osc_placement.candidates.node import SHARING_TRAIT, Node
 from osc_placement.candidates.sets import Mask, flags_of, mask_of, slots_in
 
 if TYPE_CHECKING:
     from datetime import datetime
-
-#: providers with this trait share their inventory with the members of their aggregates
-SHARING_TRAIT: Final = "MISC_SHARES_VIA_AGGREGATE"
 
 #: the largest number of sets of roots to keep, of a few kilobytes each
 _KNOWN_ROOTS: Final = 64

@@ -5,12 +5,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from osc_placement.model import Inventory
 
 if TYPE_CHECKING:
     from datetime import datetime
+
+#: a provider with this trait shares its inventory with the trees that have a member of its aggregates
+SHARING_TRAIT: Final = "MISC_SHARES_VIA_AGGREGATE"
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,8 +24,18 @@ class Stock:
     used: int = 0
 
     @property
+    def capacity(self) -> int:
+        """Return how much may be allocated in all."""
+        return self.inventory.capacity
+
+    @property
+    def free(self) -> int:
+        """Return the part of the capacity that is not used; 0 if more is used than the capacity."""
+        return max(0, self.inventory.capacity - self.used)
+
+    @property
     def free_capacity(self) -> int:
-        """Return the largest amount that fits, regardless of units; 0 or less if none does."""
+        """Return the largest amount that one more allocation may have; 0 or less if it may have none."""
         return min(self.inventory.capacity - self.used, self.inventory.max_unit)
 
     @property
@@ -37,7 +50,7 @@ class Stock:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A provider in the snapshot; ids are the database's."""
+    """A provider in the snapshot; ids are the database's, or numbers given to what a client has read."""
 
     id: int
     uuid: str
@@ -49,6 +62,11 @@ class Node:
     name: str = ""
     generation: int = 0
     modified: datetime | None = None
+
+    @property
+    def shares(self) -> bool:
+        """Return whether the provider shares its inventory through its aggregates."""
+        return SHARING_TRAIT in self.traits
 
     @property
     def classes_left(self) -> list[str]:

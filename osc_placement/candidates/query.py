@@ -26,29 +26,39 @@ class BadQuery(ValueError):
 class Membership:
     """Aggregates a provider has to be in and must not be in.
 
-    :ivar required: for each set, one of its aggregates
-    :ivar forbidden: none of these
+    :ivar required: of each set, at least one aggregate
+    :ivar forbidden: of each set, no aggregate
     """
 
     required: tuple[frozenset[str], ...] = ()
-    forbidden: frozenset[str] = frozenset()
+    forbidden: tuple[frozenset[str], ...] = ()
+
+    @property
+    def unwanted(self) -> frozenset[str]:
+        """Return every aggregate that is forbidden."""
+        return frozenset[str]().union(*self.forbidden)
 
 
 @dataclass(frozen=True, slots=True)
 class Traits:
     """Traits a provider has to have and must not have.
 
-    :ivar required: for each set, one of its traits
-    :ivar forbidden: none of these
+    :ivar required: of each set, at least one trait
+    :ivar forbidden: of each set, no trait
     """
 
     required: tuple[frozenset[str], ...] = ()
-    forbidden: frozenset[str] = frozenset()
+    forbidden: tuple[frozenset[str], ...] = ()
+
+    @property
+    def unwanted(self) -> frozenset[str]:
+        """Return every trait that is forbidden."""
+        return frozenset[str]().union(*self.forbidden)
 
     @property
     def names(self) -> frozenset[str]:
         """Return every trait named."""
-        return self.forbidden.union(*self.required)
+        return self.unwanted.union(*self.required)
 
 
 def parse_resources(text: str) -> dict[str, int]:
@@ -64,18 +74,15 @@ def parse_resources(text: str) -> dict[str, int]:
         name, colon, amount = item.partition(":")
         if not colon or ":" in amount:
             raise BadQuery(f"{form}{item}.")
-        resources[name] = _parse_amount(name, amount)
+        try:
+            resources[name] = int(amount)
+        except ValueError:
+            raise BadQuery(
+                f"Requested resource {name} expected positive integer amount. Got: {amount}."
+            ) from None
+        if resources[name] < 1:
+            raise BadQuery(f"Requested resource {name} requires amount >= 1. Got: {resources[name]}.")
     return resources
-
-
-def _parse_amount(name: str, text: str) -> int:
-    try:
-        amount = int(text)
-    except ValueError:
-        raise BadQuery(f"Requested resource {name} expected positive integer amount. Got: {text}.") from None
-    if amount < 1:
-        raise BadQuery(f"Requested resource {name} requires amount >= 1. Got: {amount}.")
-    return amount
 
 
 def parse_membership(values: Sequence[str], version: Version, *, suffix: str = "") -> Membership:
@@ -86,7 +93,7 @@ def parse_membership(values: Sequence[str], version: Version, *, suffix: str = "
     if len(values) > 1 and version < microversion.REPEATED_MEMBER_OF:
         raise BadQuery(f"Multiple member_of{suffix} parameters are not supported")
     required: list[frozenset[str]] = []
-    forbidden: set[str] = set()
+    forbidden: list[frozenset[str]] = []
     for value in values:
         uuids, negated = _parse_member_of(value)
         if not negated:
@@ -96,8 +103,8 @@ def parse_membership(values: Sequence[str], version: Version, *, suffix: str = "
                 f"Forbidden member_of{suffix} parameters are not supported in the specified microversion"
             )
         else:
-            forbidden |= uuids
-    return Membership(tuple(required), frozenset(forbidden))
+            forbidden.append(uuids)
+    return Membership(tuple(required), tuple(forbidden))
 
 
 def _parse_member_of(value: str) -> tuple[frozenset[str], bool]:
@@ -125,15 +132,15 @@ def parse_traits(values: Sequence[str], version: Version) -> Traits:
     if version < microversion.ANY_TRAITS:
         values = values[-1:]
     required: list[frozenset[str]] = []
-    forbidden: set[str] = set()
+    forbidden: list[frozenset[str]] = []
     for value in values:
         if value.startswith("in:"):
             required.append(_parse_any_traits(value, version))
         else:
             wanted, unwanted = _parse_all_traits(value, version)
             required.extend(frozenset((name,)) for name in wanted)
-            forbidden |= unwanted
-    return Traits(tuple(required), frozenset(forbidden))
+            forbidden.extend(frozenset((name,)) for name in unwanted)
+    return Traits(tuple(required), tuple(forbidden))
 
 
 _BAD = "Invalid query string parameters: "
@@ -153,10 +160,10 @@ def _parse_any_traits(value: str, version: Version) -> frozenset[str]:
     return names
 
 
-def _parse_all_traits(value: str, version: Version) -> tuple[list[str], set[str]]:
+def _parse_all_traits(value: str, version: Version) -> tuple[list[str], list[str]]:
     allow_forbidden = version >= microversion.FORBIDDEN_TRAITS
     names = [name.strip() for name in value.split(",")]
-    forbidden = {name.lstrip("!") for name in names if name.startswith("!")}
+    forbidden = [name.lstrip("!") for name in names if name.startswith("!")]
     form = "HW_CPU_X86_VMX,!CUSTOM_MAGIC" if allow_forbidden else "HW_CPU_X86_VMX,CUSTOM_MAGIC"
     expected = f"{_BAD}Expected 'required' parameter value of the form: {form}. Got"
     if not all(names) or not all(forbidden):

@@ -90,8 +90,25 @@ def parse(items: Sequence[tuple[str, str]], version: Version) -> CandidateReques
     limit = _parse_limit(_values(items, "limit"))
     policies = _values(items, "group_policy")
     root = _parse_root_required(_values(items, "root_required"))
-    same_subtrees = [_parse_same_subtree(value) for value in _values(items, "same_subtree")]
-    groups = _parse_groups(items, version)
+    same_subtrees = [
+        frozenset(suffix.strip() for suffix in value.split(",")) for value in _values(items, "same_subtree")
+    ]
+    if any(UNNAMED in suffixes for suffixes in same_subtrees):
+        raise BadQuery(
+            "Empty string (unsuffixed group) can not be specified in `same_subtree` ", codes.QUERY_BAD_VALUE
+        )
+    groups = []
+    for suffix, values in _split_by_suffix(items, version).items():
+        # each of several values is validated, and the last is used
+        resources = [parse_resources(value) for value in values.get("resources", ())]
+        trees = [_parse_in_tree(value) for value in values.get("in_tree", ())]
+        traits = parse_traits(values.get("required", ()), version)
+        membership = parse_membership(values.get("member_of", ()), version, suffix=suffix)
+        groups.append(
+            Group(
+                suffix, resources[-1] if resources else {}, traits, membership, trees[-1] if trees else None
+            )
+        )
     if version >= microversion.SAME_SUBTREE:
         _check_resourceless(groups, same_subtrees)
     else:
@@ -139,7 +156,7 @@ def _parse_root_required(values: Sequence[str]) -> Traits:
     # "in:" is never accepted here, and forbidden traits always are
     traits = parse_traits(values, microversion.CONSUMER_TYPES)
     wanted = frozenset[str]().union(*traits.required)
-    if conflicts := sorted(wanted & traits.forbidden):
+    if conflicts := sorted(wanted & traits.unwanted):
         raise BadQuery(
             f"Conflicting required and forbidden traits found in root_required: {', '.join(conflicts)}",
             codes.QUERY_BAD_VALUE,
@@ -147,36 +164,15 @@ def _parse_root_required(values: Sequence[str]) -> Traits:
     return traits
 
 
-def _parse_same_subtree(value: str) -> frozenset[str]:
-    suffixes = frozenset(suffix.strip() for suffix in value.split(","))
-    if UNNAMED in suffixes:
-        raise BadQuery(
-            "Empty string (unsuffixed group) can not be specified in `same_subtree` ", codes.QUERY_BAD_VALUE
-        )
-    return suffixes
-
-
-def _parse_groups(items: Sequence[tuple[str, str]], version: Version) -> list[Group]:
+def _split_by_suffix(items: Sequence[tuple[str, str]], version: Version) -> dict[str, dict[str, list[str]]]:
+    """Return the values of each parameter of each group."""
     pattern = _NAMED_KEY if version >= microversion.NAMED_GROUPS else _KEY
     keys: dict[str, dict[str, list[str]]] = {}
     for key, value in items:
         match = pattern.match(key)
         if match is not None:
             keys.setdefault(match[2] or UNNAMED, {}).setdefault(match[1], []).append(value)
-    return [_parse_group(suffix, values, version) for suffix, values in keys.items()]
-
-
-def _parse_group(suffix: str, values: Mapping[str, Sequence[str]], version: Version) -> Group:
-    # each of several values is validated, and the last is used
-    resources = [parse_resources(value) for value in values.get("resources", ())]
-    trees = [_parse_in_tree(value) for value in values.get("in_tree", ())]
-    return Group(
-        suffix,
-        resources=resources[-1] if resources else {},
-        traits=parse_traits(values.get("required", ()), version),
-        membership=parse_membership(values.get("member_of", ()), version, suffix=suffix),
-        in_tree=trees[-1] if trees else None,
-    )
+    return keys
 
 
 def _parse_in_tree(value: str) -> str:
@@ -235,7 +231,7 @@ def _check_conflicts(groups: Sequence[Group]) -> None:
         f"required{group.suffix}: ({', '.join(sorted(names))})"
         for group in groups
         for names in group.traits.required
-        if names <= group.traits.forbidden
+        if names <= group.traits.unwanted
     ]
     if conflicts:
         raise BadQuery(

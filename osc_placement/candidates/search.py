@@ -33,11 +33,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
 from osc_placement.candidates.combine import PAUSED, Candidate, Line, Match, Work, combine
-from osc_placement.candidates.match import Matcher, NamedMatcher, UnnamedMatcher
-from osc_placement.candidates.plan import Plan, having, make_plan
-from osc_placement.candidates.query import Traits
+from osc_placement.candidates.match import Matcher, NamedMatcher, Plan, UnnamedMatcher, having, make_plan
 from osc_placement.candidates.request import CandidateRequest
-from osc_placement.candidates.sets import Mask, slots_in
+from osc_placement.candidates.sets import slots_in
 from osc_placement.candidates.shape import Patterns, Placed, Shapes
 from osc_placement.candidates.snapshot import Snapshot
 
@@ -62,7 +60,7 @@ def search(
     """
     work = work or Work(STEPS)
     plans = [make_plan(snapshot, group) for group in request.groups]
-    anchors = _acceptable_roots(snapshot, request.root)
+    anchors = having(snapshot, request.root) & snapshot.roots
     for plan in plans:
         anchors &= plan.anchors
     order: Iterable[int] = slots_in(anchors)
@@ -102,30 +100,25 @@ def _lone_hosts(
                 if work.is_over:
                     return
             # PERF: units are checked last, and not at all for hosts that take any amount
-            if snapshot.is_plain(slot) or _fits_units(snapshot, request, slot):
+            stocks = snapshot.nodes[slot].stocks
+            if snapshot.is_plain(slot) or all(
+                stocks[name].fits(amount)
+                for group in request.groups
+                for name, amount in group.resources.items()
+            ):
                 yield slot
-
-
-def _fits_units(snapshot: Snapshot, request: CandidateRequest, slot: int) -> bool:
-    stocks = snapshot.nodes[slot].stocks
-    return all(
-        stocks[name].fits(amount) for group in request.groups for name, amount in group.resources.items()
-    )
 
 
 def _all_hosts(snapshot: Snapshot, hosts: _Hosts, order: Iterable[int], work: Work) -> Iterator[Found]:
     seen: set[Candidate] = set()
     for found in _in_turns((hosts.at(root) for root in order), work):
-        if snapshot.sharing and isinstance(found, Candidate) and _is_all_shared(snapshot, found):
+        sharing = snapshot.sharing
+        if sharing and isinstance(found, Candidate) and all(sharing >> line.slot & 1 for line in found.lines):
             # a candidate of sharing providers only is found at each of their trees
             if found in seen:
                 continue
             seen.add(found)
         yield found
-
-
-def _acceptable_roots(snapshot: Snapshot, traits: Traits) -> Mask:
-    return having(snapshot, traits) & snapshot.roots
 
 
 def _in_turns(iterators: Iterator[Iterator[Found | None]], work: Work) -> Iterator[Found]:
@@ -188,42 +181,35 @@ class _Hosts:
         # the result, whether to pause, is ignored because the next step comes soon
         self._work.step()
         if self._closed[root] == "1":
-            patterns = self._shapes.patterns(root, lambda: self._patterns(root))
-            return patterns.at(self._snapshot.slots_of_tree(root))
+            slots, cost = self._snapshot.slots_of_tree(root), len(self._request.groups)
+            patterns = self._shapes.patterns(
+                root, lambda: Patterns(slots, self._search(root), self._work, cost)
+            )
+            return patterns.at(slots)
         return self._search(root)
-
-    def _patterns(self, root: int) -> Patterns:
-        slots = self._snapshot.slots_of_tree(root)
-        return Patterns(slots, self._search(root), self._work, len(self._request.groups))
 
     def _search(self, root: int) -> Iterator[Candidate | None]:
         """Yield the candidates at one anchor, found by a search of its tree."""
         snapshot, request = self._snapshot, self._request
-        if not snapshot.sharing and not self._may_fit(root):
-            return
-        by_matcher = self._match(root)
-        if by_matcher is None:
-            return
-        matches = [by_matcher[matcher] for matcher in self._matchers]
-        for candidate in combine(snapshot, request, matches, self._equivalence, self._work):
-            if candidate is PAUSED or request.nested or not _takes_twice_from_a_tree(snapshot, candidate):
-                yield candidate
-
-    def _match(self, root: int) -> dict[Matcher, Iterable[Match | None]] | None:
-        """Return what each matcher finds at an anchor, or None if one finds nothing or the work is over."""
+        if not snapshot.sharing:
+            slots = snapshot.slots_of_tree(root)
+            if any(sum([free[slot] for slot in slots]) < amount for free, amount in self._needs):
+                return
         by_matcher: dict[Matcher, Iterable[Match | None]] = {}
         for place, matcher in enumerate(self._by_doubt):
             found = by_matcher[matcher] = matcher.at(root)
             if not found:
                 self._by_doubt.insert(0, self._by_doubt.pop(place))
             if not found or self._work.is_over:
-                return None
-        return by_matcher
-
-    def _may_fit(self, root: int) -> bool:
-        """Return whether a tree without sharing providers has enough free capacity for the whole request."""
-        slots = self._snapshot.slots_of_tree(root)
-        return all(sum([free[slot] for slot in slots]) >= amount for free, amount in self._needs)
+                return
+        matches = [by_matcher[matcher] for matcher in self._matchers]
+        for candidate in combine(snapshot, request, matches, self._equivalence, self._work):
+            if candidate is not PAUSED and not request.nested:
+                # before nested candidates, one takes from a single provider of each tree
+                used = {line.slot for line in candidate.lines}
+                if len({snapshot.root_of[slot] for slot in used}) < len(used):
+                    continue
+            yield candidate
 
 
 class _Equivalence(dict[int, object]):
@@ -236,24 +222,12 @@ class _Equivalence(dict[int, object]):
 
     def get(self, slot: int, default: object = None) -> object:
         if slot not in self:
-            self[slot] = self._describe(slot)
+            node = self._snapshot.nodes[slot]
+            stocks = frozenset(
+                (name, stock.free_capacity, stock.inventory.min_unit, stock.inventory.step_size)
+                for name, stock in node.stocks.items()
+            )
+            roles = tuple([bits[slot] for bits in self._bits])
+            root = self._snapshot.root_of[slot]
+            self[slot] = node.aggregates, frozenset(node.traits), root, stocks, roles
         return self[slot]
-
-    def _describe(self, slot: int) -> object:
-        snapshot = self._snapshot
-        node = snapshot.nodes[slot]
-        stocks = frozenset(
-            (name, stock.free_capacity, stock.inventory.min_unit, stock.inventory.step_size)
-            for name, stock in node.stocks.items()
-        )
-        roles = tuple([bits[slot] for bits in self._bits])
-        return node.aggregates, frozenset(node.traits), snapshot.root_of[slot], stocks, roles
-
-
-def _takes_twice_from_a_tree(snapshot: Snapshot, candidate: Candidate) -> bool:
-    slots = {line.slot for line in candidate.lines}
-    return len({snapshot.root_of[slot] for slot in slots}) < len(slots)
-
-
-def _is_all_shared(snapshot: Snapshot, candidate: Candidate) -> bool:
-    return all(snapshot.sharing >> line.slot & 1 for line in candidate.lines)

@@ -114,16 +114,14 @@ class Shapes:
         patterns = self._by_outline.get(outline)
         if patterns is None:
             slots = self._snapshot.slots_of_tree(root)
-            shape = tuple([self._shape_of(kind, slot) for kind, slot in zip(outline, slots, strict=True)])
+            for kind, slot in zip(outline, slots, strict=True):
+                if kind not in self._shapes:
+                    self._shapes[kind] = kind.place, self._describe(slot)
+            shape = tuple([self._shapes[kind] for kind in outline])
             if shape not in self._by_shape:
                 self._by_shape[shape] = make()
             self._by_outline[outline] = patterns = self._by_shape[shape]
         return patterns
-
-    def _shape_of(self, kind: Kind, slot: int) -> object:
-        if kind not in self._shapes:
-            self._shapes[kind] = kind.place, self._describe(slot)
-        return self._shapes[kind]
 
     def _describe(self, slot: int) -> object:
         """Return a key of all that the search reads of a provider, with amounts cut to what is enough."""

@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from osc_placement.candidates.cloud import CloudView
+from osc_placement.candidates.node import Node, Stock
 from osc_placement.report.bar import percent_of
-from osc_placement.report.cloud import Cloud, Node, Stock
 
 By = Literal["provider", "root", "aggregate", "class"]
 #: shown for a provider that is in no aggregate
@@ -46,26 +47,20 @@ class Amounts:
 Table = Mapping[tuple[str, str], Amounts]
 
 
-def sum_capacity(cloud: Cloud, by: By) -> Table:
+def sum_capacity(cloud: CloudView, by: By) -> Table:
     """Sum up the inventories by ``by``, in the order of the rows."""
-    keys_of = _KEYS[by]
+    # nova puts the root of a host in aggregates, so a provider is in those of its ancestors too
+    keys_of: Mapping[By, Callable[[Node], Iterable[str]]] = {
+        "provider": lambda node: (node.name,),
+        "root": lambda node: (cloud.root_of(node.uuid).name,),
+        "aggregate": lambda node: (
+            frozenset[str]().union(*(above.aggregates for above in cloud.ancestry(node))) or (NO_AGGREGATE,)
+        ),
+        "class": lambda _node: ("",),
+    }
     table: dict[tuple[str, str], Amounts] = {}
     for node in cloud.nodes:
-        for key in keys_of(cloud, node) if node.stocks else ():
+        for key in keys_of[by](node) if node.stocks else ():
             for name, stock in node.stocks.items():
                 table[key, name] = table.get((key, name), Amounts()).add(stock)
     return dict(sorted(table.items()))
-
-
-def _aggregates(cloud: Cloud, node: Node) -> Iterable[str]:
-    """Return the aggregates of the provider and its ancestors: nova puts the root of a host in them."""
-    found = frozenset[str]().union(*(above.aggregates for above in cloud.ancestry(node)))
-    return found or (NO_AGGREGATE,)
-
-
-_KEYS: Final[Mapping[By, Callable[[Cloud, Node], Iterable[str]]]] = {
-    "provider": lambda _cloud, node: (node.name,),
-    "root": lambda cloud, node: (cloud.root_of[node.uuid].name,),
-    "aggregate": _aggregates,
-    "class": lambda _cloud, _node: ("",),
-}

@@ -1,40 +1,59 @@
 # SPDX-License-Identifier: Apache-2.0
 """The reason why a query for allocation candidates leaves few trees, or rules out a certain one. Pure.
 
-For each group of the query and each tree, the search starts with a set of providers by resource class: the
-providers of the tree and those that share with it. A group with a suffix has one set for all its classes,
-because one provider must give everything. Each constraint removes providers from the sets; a tree fails at
-the constraint that empties a set.
+For each group of the query and each tree, the explanation starts with a set of providers by resource class:
+the providers of the tree and those that share with it. A group with a suffix has one set for all its classes,
+because one provider must give everything. Each constraint removes providers from the sets, as the engine
+(osc_placement/candidates/match.py) would; a tree fails at the constraint that empties a set.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final
 
-from osc_placement.report.cloud import Cloud, Node
-from osc_placement.report.query import Condition, Group, Query
-from osc_placement.report.shortage import describe_shortage
+from osc_placement.candidates.cloud import CloudView
+from osc_placement.candidates.match import Admitted, have_together, make_plan
+from osc_placement.candidates.node import Node, Stock
+from osc_placement.candidates.query import Membership, Traits
+from osc_placement.candidates.request import CandidateRequest, Group
 from osc_placement.terminal.escape import printable
 
-#: by resource class; a group that one provider must satisfy alone has the single key ``ONE``
+#: providers by resource class; a group that one provider must satisfy alone has the single key ``ONE``
 Sets = Mapping[str, Sequence[Node]]
 ONE: Final = "*"
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """The conditions of one group that apply so far.
+
+    :ivar group: the conditions on providers, and the classes; no amounts
+    :ivar tests: resource classes, each with a condition on the providers of it
+    :ivar is_root: whether only the root of a tree is in question
+    :ivar is_own: whether something has to come from the tree itself
+    """
+
+    group: Group
+    classes: Sequence[str] = ()
+    tests: Sequence[tuple[str, Callable[[Node], bool]]] = ()
+    is_root: bool = False
+    is_own: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Constraint:
     """One condition of a query.
 
-    ``narrow`` removes the providers that do not meet it from the sets. ``shortage`` describes what is missing
-    when that empties a set, ``standing`` what there is when it does not.
+    ``add`` adds it to those that apply. ``shortage`` describes, with the sets before, what is missing if that
+    empties a set, and ``standing`` what there is if it does not.
     """
 
-    group: str
     text: str
-    narrow: Callable[[Sets, Node], Sets]
-    shortage: Callable[[Sets, Node], str]
+    add: Callable[[Scope], Scope]
+    shortage: Callable[[Sets], str]
     standing: Callable[[Sets], str] = lambda _sets: ""
 
 
@@ -58,175 +77,158 @@ class Verdict:
     detail: str
 
 
-def explain_cloud(cloud: Cloud, query: Query) -> tuple[list[Step], frozenset[str]]:
-    """Return how many trees each constraint leaves, in order, and the roots of those that are left in the
-    end.
-    """
-    left = {root.uuid: root for root in cloud.roots}
+def explain_cloud(cloud: CloudView, request: CandidateRequest) -> tuple[list[Step], frozenset[str]]:
+    """Return how many trees each constraint leaves, in order, and the roots of those left in the end."""
+    left = [cloud.snapshot.slot_by_uuid[root.uuid] for root in cloud.roots]
     steps = [Step("", "all trees", 0, len(left))]
-    for group in (None, *query.groups):
-        sets = {uuid: start_sets(cloud, root, group) for uuid, root in left.items()}
-        for constraint in constraints_of(cloud, query, group):
-            before = len(left)
-            sets = {uuid: constraint.narrow(sets[uuid], root) for uuid, root in left.items()}
-            left = {uuid: root for uuid, root in left.items() if all(sets[uuid].values())}
-            steps.append(Step(constraint.group, constraint.text, before - len(left), len(left)))
-    return steps, frozenset(left)
+    for title, scope, constraints in _constraints(cloud, request):
+        for constraint in constraints:
+            scope = constraint.add(scope)
+            sets_at = _Sets(cloud, scope).at
+            kept = [root for root in left if all(sets_at(root).values())]
+            steps.append(Step(title, constraint.text, len(left) - len(kept), len(kept)))
+            left = kept
+    return steps, frozenset(cloud.nodes[slot].uuid for slot in left)
 
 
-def explain_tree(cloud: Cloud, query: Query, root: Node) -> list[Verdict]:
-    """Judge one tree by each constraint; a constraint that is not met does not narrow the sets for later
-    ones.
-    """
+def explain_tree(cloud: CloudView, request: CandidateRequest, root: Node) -> list[Verdict]:
+    """Judge one tree by each constraint; one that is not met does not narrow the sets for later ones."""
+    slot = cloud.snapshot.slot_by_uuid[root.uuid]
+    ordered = [*cloud.tree_of(root.uuid), *cloud.sharing_with(root.uuid)]
+
+    def find_sets(scope: Scope) -> Sets:
+        slots = _Sets(cloud, scope).at(slot)
+        uuids = {key: {cloud.nodes[each].uuid for each in found} for key, found in slots.items()}
+        return {key: [node for node in ordered if node.uuid in found] for key, found in uuids.items()}
+
     verdicts = []
-    for group in (None, *query.groups):
-        sets = start_sets(cloud, root, group)
-        for constraint in constraints_of(cloud, query, group):
-            narrowed = constraint.narrow(sets, root)
+    for title, scope, constraints in _constraints(cloud, request):
+        sets = find_sets(scope)
+        for constraint in constraints:
+            narrower = constraint.add(scope)
+            narrowed = find_sets(narrower)
             met = all(narrowed.values())
-            detail = constraint.standing(narrowed) if met else constraint.shortage(sets, root)
-            verdicts.append(Verdict(constraint.group, constraint.text, met, detail))
-            sets = narrowed if met else sets
+            detail = constraint.standing(narrowed) if met else constraint.shortage(sets)
+            verdicts.append(Verdict(title, constraint.text, met, detail))
+            if met:
+                scope, sets = narrower, narrowed
     return verdicts
 
 
-def start_sets(cloud: Cloud, root: Node, group: Group | None) -> Sets:
-    """Return the providers that a group could use at a tree without constraints; the root without a group."""
-    if group is None:
-        return {ONE: [root]}
-    tree = cloud.trees[root.uuid]
-    sharing = [node for node in cloud.sharing[root.uuid] if cloud.root_of[node.uuid] is not root]
-    providers = [*tree, *sharing]
-    return dict.fromkeys([ONE] if group.suffix else group.amounts, providers)
+class _Sets:
+    """The providers by resource class that the conditions of a scope leave at an anchor."""
+
+    def __init__(self, cloud: CloudView, scope: Scope) -> None:
+        self._snapshot = cloud.snapshot
+        self._scope = scope
+        self._admitted = Admitted(cloud.snapshot, make_plan(cloud.snapshot, scope.group))
+
+    def at(self, root: int) -> Mapping[str, Sequence[int]]:
+        """Return the slots of the sets; if one of several conditions is not met together, all are empty."""
+        snapshot, scope = self._snapshot, self._scope
+        slots = self._admitted.at(root)
+        if scope.is_root:
+            return {ONE: [slot for slot in slots if slot == root]}
+        sets: dict[str, Sequence[int]] = {}
+        for key in (ONE,) if scope.group.one_provider else scope.classes:
+            tests = [test for name, test in scope.tests if key in (ONE, name)]
+            sets[key] = [slot for slot in slots if all(test(snapshot.nodes[slot]) for test in tests)]
+        found = {slot for chosen in sets.values() for slot in chosen}
+        is_met = have_together(snapshot, list(found), scope.group.traits)
+        if scope.is_own and not any(snapshot.root_of[slot] == root for slot in found):
+            is_met = False
+        return sets if is_met else dict.fromkeys(sets, ())
 
 
-def constraints_of(cloud: Cloud, query: Query, group: Group | None) -> Iterator[Constraint]:
-    """Yield the constraints of a group, in order; without a group, those on the root."""
-    if group is None:
-        for condition in query.root:
-            yield _trait_constraint("root", condition, alone=True)
-        return
-    if group.in_tree is not None:
-        yield _in_tree(cloud, group.suffix, group.in_tree)
-    for name, amount in group.amounts.items():
+def _constraints(
+    cloud: CloudView, request: CandidateRequest
+) -> Iterator[tuple[str, Scope, Iterator[Constraint]]]:
+    """Yield the title of each group, with its scope before any constraint and its constraints in order.
+
+    The first is that of the root.
+    """
+    yield "root", Scope(Group("root"), is_root=True), _trait_constraints(request.root)
+    for group in request.groups:
+        yield (
+            group.suffix,
+            Scope(Group(group.suffix), tuple(group.resources)),
+            _of_group(cloud, request, group),
+        )
+
+
+def _of_group(cloud: CloudView, request: CandidateRequest, group: Group) -> Iterator[Constraint]:
+    if (uuid := group.in_tree) is not None:
+        name = printable(cloud.root_of(uuid).name) if uuid in cloud.records else uuid
+        yield Constraint(
+            f"in the tree of {name}",
+            lambda scope: replace(scope, group=replace(scope.group, in_tree=uuid)),
+            lambda _sets: "another tree",
+        )
+    for name, amount in group.resources.items():
         yield from _resource_constraints(group, name, amount)
-    for condition in group.traits:
-        yield _trait_constraint(group.suffix, condition, alone=bool(group.suffix))
-    for condition in group.aggregates:
-        yield _aggregate_constraint(cloud, group.suffix, condition)
-    if len(query.groups) == 1 and any(node.shares for node in cloud.nodes):
-        yield _own_constraint(cloud, group.suffix)
-
-
-def _keep(sets: Sets, test: Callable[[Node], bool]) -> Sets:
-    return {key: [node for node in nodes if test(node)] for key, nodes in sets.items()}
-
-
-def _in_tree(cloud: Cloud, suffix: str, uuid: str) -> Constraint:
-    wanted = cloud.root_of.get(uuid)
-    name = printable(wanted.name) if wanted else uuid
-
-    def narrow(sets: Sets, _root: Node) -> Sets:
-        # a provider outside the tree that shares with it is not in the tree
-        return _keep(sets, lambda node: wanted is not None and cloud.root_of[node.uuid] is wanted)
-
-    return Constraint(suffix, f"in the tree of {name}", narrow, lambda _sets, _root: "another tree")
+    yield from _trait_constraints(group.traits)
+    yield from _aggregate_constraints(group.membership)
+    if len(request.groups) == 1 and cloud.snapshot.sharing:
+        # a candidate has something from the tree itself, not only what is shared
+        yield Constraint(
+            "not all of it shared",
+            lambda scope: replace(scope, is_own=True),
+            lambda sets: f"everything is shared by {_names(sets)}",
+        )
 
 
 def _resource_constraints(group: Group, name: str, amount: int) -> Iterator[Constraint]:
-    key = ONE if group.suffix else name
+    key = ONE if group.one_provider else name
 
-    def keep(sets: Sets, test: Callable[[Node], bool]) -> Sets:
-        return {**sets, key: [node for node in sets[key] if test(node)]}
+    def test(condition: Callable[[Stock], bool]) -> Callable[[Scope], Scope]:
+        def holds(node: Node) -> bool:
+            return name in node.stocks and condition(node.stocks[name])
 
-    def shortage(sets: Sets, _root: Node) -> str:
+        return lambda scope: replace(scope, tests=(*scope.tests, (name, holds)))
+
+    def shortage(sets: Sets) -> str:
         return describe_shortage(sets[key], name, amount)
 
     def free(sets: Sets) -> str:
         node = max(sets[key], key=lambda node: node.stocks[name].free)
         return f"{node.stocks[name].free} free on {printable(node.name)}"
 
-    yield Constraint(
-        group.suffix, f"has {name}", lambda sets, _: keep(sets, lambda node: name in node.stocks), shortage
-    )
-    yield Constraint(
-        group.suffix,
-        f"{name}={amount}: min_unit, max_unit, step_size",
-        lambda sets, _: keep(
-            sets, lambda node: name in node.stocks and node.stocks[name].inventory.fits_unit(amount)
-        ),
-        shortage,
-    )
-    yield Constraint(
-        group.suffix,
-        f"{name}={amount}: free",
-        lambda sets, _: keep(
-            sets,
-            lambda node: (
-                name in node.stocks and node.stocks[name].inventory.has_room(amount, node.stocks[name].used)
-            ),
-        ),
-        shortage,
-        free,
-    )
+    yield Constraint(f"has {name}", test(lambda _stock: True), shortage)
+    units = test(lambda stock: stock.inventory.fits_unit(amount))
+    yield Constraint(f"{name}={amount}: min_unit, max_unit, step_size", units, shortage)
+    yield Constraint(f"{name}={amount}: free", test(lambda stock: amount <= stock.free), shortage, free)
 
 
-def _trait_constraint(suffix: str, condition: Condition, *, alone: bool) -> Constraint:
-    """Make the constraint of a trait: each provider (``alone``) or one of several must have it."""
-    names = " or ".join(sorted(condition.names))
-    if condition.forbidden:
-        return Constraint(
-            suffix,
-            f"not {names}",
-            lambda sets, _: _keep(sets, lambda node: not node.traits & condition.names),
-            lambda sets, _: f"{_names(sets)} has it",
-        )
-
-    def narrow(sets: Sets, _root: Node) -> Sets:
-        if alone:
-            return _keep(sets, lambda node: bool(node.traits & condition.names))
-        having = any(node.traits & condition.names for nodes in sets.values() for node in nodes)
-        return sets if having else dict.fromkeys(sets, ())
-
-    return Constraint(suffix, f"required {names}", narrow, lambda sets, _: f"{_names(sets)} lacks it")
+def _trait_constraints(traits: Traits) -> Iterator[Constraint]:
+    for names in traits.required:
+        text = f"required {' or '.join(sorted(names))}"
+        yield Constraint(text, partial(_require, Traits((names,))), lambda sets: f"{_names(sets)} lacks it")
+    for names in traits.forbidden:
+        text = f"not {' or '.join(sorted(names))}"
+        add = partial(_require, Traits((), (names,)))
+        yield Constraint(text, add, lambda sets: f"{_names(sets)} has it")
 
 
-def _aggregate_constraint(cloud: Cloud, suffix: str, condition: Condition) -> Constraint:
-    """Make the constraint of an aggregate: the provider (with a suffix) or its root or itself is a member."""
-    names = " or ".join(sorted(condition.names))
-
-    def is_member(node: Node) -> bool:
-        root = cloud.root_of[node.uuid]
-        return bool((node.aggregates if suffix else node.aggregates | root.aggregates) & condition.names)
-
-    if condition.forbidden:
-        return Constraint(
-            suffix,
-            f"not in aggregate {names}",
-            lambda sets, root: _keep(
-                sets,
-                lambda node: not is_member(node) and (bool(suffix) or not root.aggregates & condition.names),
-            ),
-            lambda sets, _: f"{_names(sets)} is in it",
-        )
-    return Constraint(
-        suffix,
-        f"in aggregate {names}",
-        lambda sets, _: _keep(sets, is_member),
-        lambda sets, _: f"{_names(sets)} is not in it",
-    )
+def _aggregate_constraints(membership: Membership) -> Iterator[Constraint]:
+    for names in membership.required:
+        text = f"in aggregate {' or '.join(sorted(names))}"
+        add = partial(_require, Membership((names,)))
+        yield Constraint(text, add, lambda sets: f"{_names(sets)} is not in it")
+    for names in membership.forbidden:
+        text = f"not in aggregate {' or '.join(sorted(names))}"
+        add = partial(_require, Membership((), (names,)))
+        yield Constraint(text, add, lambda sets: f"{_names(sets)} is in it")
 
 
-def _own_constraint(cloud: Cloud, suffix: str) -> Constraint:
-    """Make the constraint that a candidate has something from the tree itself, not only what is shared."""
-
-    def narrow(sets: Sets, root: Node) -> Sets:
-        own = any(cloud.root_of[node.uuid] is root for nodes in sets.values() for node in nodes)
-        return sets if own else dict.fromkeys(sets, ())
-
-    return Constraint(
-        suffix, "not all of it shared", narrow, lambda sets, _: f"everything is shared by {_names(sets)}"
-    )
+def _require(more: Traits | Membership, scope: Scope) -> Scope:
+    """Return a scope with further conditions on traits or aggregates."""
+    group = scope.group
+    if isinstance(more, Traits):
+        traits = Traits(group.traits.required + more.required, group.traits.forbidden + more.forbidden)
+        return replace(scope, group=replace(group, traits=traits))
+    known = group.membership
+    membership = Membership(known.required + more.required, known.forbidden + more.forbidden)
+    return replace(scope, group=replace(group, membership=membership))
 
 
 def _names(sets: Sets) -> str:
@@ -235,7 +237,32 @@ def _names(sets: Sets) -> str:
     return ", ".join(names) if len(names) <= 2 else f"each of {len(names)} providers"
 
 
-def roots_of_candidates(cloud: Cloud, requests: Iterable[Iterable[str]]) -> frozenset[str]:
+def describe_shortage(nodes: Iterable[Node], resource_class: str, amount: int) -> str:
+    """Describe what the closest of the providers lacks; empty if one of them can give the amount."""
+    offers = [(node, node.stocks[resource_class]) for node in nodes if resource_class in node.stocks]
+    if any(stock.fits(amount) for _, stock in offers):
+        return ""
+    if not offers:
+        return f"no {resource_class}"
+    in_units = [(node, stock) for node, stock in offers if stock.inventory.fits_unit(amount)]
+    if in_units:
+        node, stock = max(in_units, key=lambda offer: offer[1].free)
+        problem = f"{stock.free} free, {amount - (stock.capacity - stock.used)} short"
+    else:
+        node, stock = max(offers, key=lambda offer: offer[1].inventory.max_unit)
+        limits = stock.inventory
+        if amount < limits.min_unit:
+            problem = f"min_unit {limits.min_unit}"
+        elif amount > limits.max_unit:
+            problem = f"max_unit {limits.max_unit}, {amount - limits.max_unit} too much"
+        else:
+            problem = f"step_size {limits.step_size}"
+    others = len(in_units or offers)
+    where = f" on {printable(node.name)}, the closest of {others}" if others > 1 else ""
+    return f"{resource_class}: {amount} asked, {problem}{where}"
+
+
+def roots_of_candidates(cloud: CloudView, requests: Iterable[Iterable[str]]) -> frozenset[str]:
     """Return the trees for which the server has candidates, given the providers of each candidate.
 
     A candidate belongs to the tree of its providers that do not share; if all of them share, to their own
@@ -243,7 +270,7 @@ def roots_of_candidates(cloud: Cloud, requests: Iterable[Iterable[str]]) -> froz
     """
     roots = set()
     for uuids in requests:
-        nodes = [cloud.by_uuid[uuid] for uuid in uuids if uuid in cloud.by_uuid]
+        nodes = [cloud.node(uuid) for uuid in uuids if uuid in cloud.records]
         own = [node for node in nodes if not node.shares] or nodes
-        roots |= {cloud.root_of[node.uuid].uuid for node in own}
+        roots |= {cloud.root_of(node.uuid).uuid for node in own}
     return frozenset(roots)

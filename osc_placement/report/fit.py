@@ -9,26 +9,22 @@ it, each class comes whole from one provider, and different classes may come fro
 2. A condition that only one of the providers has to meet (a required trait; that not everything is shared)
    can be met by another class each time: it bounds the number by the sum over all classes.
 3. The total is the sum over the trees. What trees share is distributed to one tree after the other (see
-   pools.py): with one shared class the result is exact, with several it is a lower bound.
+   `Pools`): with one shared class the result is exact, with several it is a lower bound.
 """
 
 from __future__ import annotations
 
+import itertools
+from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from osc_placement.report.cloud import Cloud, Node
-from osc_placement.report.pools import Pools
-from osc_placement.report.shortage import describe_shortage
-
-
-@dataclass(frozen=True, slots=True)
-class Want:
-    """A request: amounts by class, and the traits that are required of and forbidden to the providers."""
-
-    amounts: Mapping[str, int]
-    required: frozenset[str] = frozenset()
-    forbidden: frozenset[str] = frozenset()
+from osc_placement.candidates.cloud import CloudView
+from osc_placement.candidates.match import Admitted, make_plan
+from osc_placement.candidates.node import Node
+from osc_placement.candidates.query import Traits
+from osc_placement.candidates.request import UNNAMED, Group
+from osc_placement.report.explain import describe_shortage
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +45,23 @@ class Fits:
     exact: bool
 
 
-def count_fits(cloud: Cloud, want: Want) -> Fits:
+def make_request(amounts: Mapping[str, int], traits: Traits | None = None) -> Group:
+    """Return a request for amounts by class, with traits required of and forbidden to the providers."""
+    return Group(UNNAMED, amounts, traits or Traits())
+
+
+def count_fits(cloud: CloudView, request: Group) -> Fits:
     """Count how often the request fits, for every tree that has something of it."""
-    supplies = [supply for root in cloud.roots if (supply := _supply(cloud, root, want)).own_classes]
-    total, exact = _count_together(supplies, want)
+    admitted = Admitted(cloud.snapshot, make_plan(cloud.snapshot, request))
+    supplies = [_find_supply(cloud, admitted, root, request) for root in cloud.roots]
+    supplies = [supply for supply in supplies if supply.has_something]
+    shared = [name for name in request.resources if any(supply.shared[name] for supply in supplies)]
+    pools = {
+        name: Pools({uuid: number for supply in supplies for uuid, number in supply.shared[name].items()})
+        for name in shared
+    }
+    total = sum(_hand_out(supply, pools) for supply in supplies)
+    exact = len(shared) < 2 or total == sum(supply.count for supply in supplies)
     hosts = [HostFit(supply.root, supply.count, supply.limited_by) for supply in supplies]
     return Fits(hosts, total, exact)
 
@@ -63,91 +72,141 @@ class _Supply:
 
     root: Node
     own: Mapping[str, int]
-    lent: Mapping[str, Mapping[str, int]]
-    own_classes: frozenset[str]
+    shared: Mapping[str, Mapping[str, int]]
+    has_something: bool
     count: int
     limited_by: str
 
 
-def _supply(cloud: Cloud, root: Node, want: Want) -> _Supply:
-    sharing = [node for node in cloud.sharing[root.uuid] if _is_allowed(node, want)]
-    tree = [node for node in cloud.trees[root.uuid] if _is_allowed(node, want)]
+def _find_supply(cloud: CloudView, admitted: Admitted, root: Node, request: Group) -> _Supply:
+    amounts = request.resources
+    slots = admitted.at(cloud.snapshot.slot_by_uuid[root.uuid])
+    whole = cloud.tree_of(root.uuid)
+    sharing = [cloud.nodes[slot] for slot in slots if cloud.nodes[slot].shares]
+    uuids = {cloud.nodes[slot].uuid for slot in slots}
+    tree = [node for node in whole if node.uuid in uuids]
     own = [node for node in tree if not node.shares]
     providers = [*own, *sharing]
-    own_counts = {name: _sum_slots(own, name, amount) for name, amount in want.amounts.items()}
-    lent = {
-        name: {node.uuid: _slots(node, name, amount) for node in sharing if name in node.stocks}
-        for name, amount in want.amounts.items()
+    own_counts = {name: _sum_counts(own, name, amount) for name, amount in amounts.items()}
+    shared = {
+        name: {node.uuid: _sum_counts([node], name, amount) for node in sharing if name in node.stocks}
+        for name, amount in amounts.items()
     }
-    bounds = {name: own_counts[name] + sum(lent[name].values()) for name in want.amounts}
-    for trait in sorted(want.required):
+    bounds = {name: own_counts[name] + sum(shared[name].values()) for name in amounts}
+    for trait in sorted(frozenset[str]().union(*request.traits.required)):
         having = [node for node in providers if trait in node.traits]
-        bounds[trait] = sum(_sum_slots(having, name, amount) for name, amount in want.amounts.items())
+        bounds[trait] = sum(_sum_counts(having, name, amount) for name, amount in amounts.items())
     # sharing providers are counted with their own trees only
-    inside = sum(_sum_slots(tree, name, amount) for name, amount in want.amounts.items())
+    inside = sum(_sum_counts(tree, name, amount) for name, amount in amounts.items())
     count = min(*bounds.values(), inside)
-    own_classes = frozenset(
-        name for name in want.amounts for node in _present(cloud, root, want) if name in node.stocks
-    )
-    return _Supply(
-        root, own_counts, lent, own_classes, count, _describe_limit(providers, want, bounds, count)
-    )
-
-
-def _present(cloud: Cloud, root: Node, want: Want) -> Iterable[Node]:
-    """Return the providers that give a tree a row; a sharing provider of a part of the request is none."""
-    tree = cloud.trees[root.uuid]
-    if all(any(name in node.stocks for node in tree) for name in want.amounts):
-        return tree
-    return [node for node in tree if not node.shares]
-
-
-def _is_allowed(node: Node, want: Want) -> bool:
-    return not node.traits & want.forbidden
-
-
-def _slots(node: Node, resource_class: str, amount: int) -> int:
-    stock = node.stocks.get(resource_class)
-    return 0 if stock is None else stock.inventory.how_many(amount, stock.used)
-
-
-def _sum_slots(nodes: Iterable[Node], resource_class: str, amount: int) -> int:
-    return sum(_slots(node, resource_class, amount) for node in nodes)
-
-
-def _describe_limit(providers: Sequence[Node], want: Want, bounds: Mapping[str, int], count: int) -> str:
+    # a tree with a sharing provider of a part of the request, and nothing else of it, has no row
+    has_all = all(any(name in node.stocks for node in whole) for name in amounts)
+    present = whole if has_all else [node for node in whole if not node.shares]
+    has_something = any(name in node.stocks for node in present for name in amounts)
     limits = [name for name, bound in bounds.items() if bound == count]
-    if count:
-        return ", ".join(limits)
+    limited_by = ", ".join(limits) if count else _describe_limits(providers, amounts, limits)
+    return _Supply(root, own_counts, shared, has_something, count, limited_by)
+
+
+def _sum_counts(nodes: Iterable[Node], resource_class: str, amount: int) -> int:
+    """Return how often an amount of a class fits on the providers."""
+    stocks = [node.stocks[resource_class] for node in nodes if resource_class in node.stocks]
+    return sum(stock.inventory.how_many(amount, stock.used) for stock in stocks)
+
+
+def _describe_limits(providers: Sequence[Node], amounts: Mapping[str, int], limits: Iterable[str]) -> str:
+    """Describe why a request does not fit at all, given the classes and traits of which there is nothing."""
     shortages = [
-        describe_shortage(providers, name, want.amounts[name])
-        if name in want.amounts
-        else f"no room with trait {name}"
+        describe_shortage(providers, name, amounts[name]) if name in amounts else f"no room with trait {name}"
         for name in limits
     ]
     return "; ".join(shortages) or "nothing of its own"
 
 
-def _count_together(supplies: Sequence[_Supply], want: Want) -> tuple[int, bool]:
-    """Return how often the request fits in all, and whether that number is exact."""
-    shared = [name for name in want.amounts if any(supply.lent[name] for supply in supplies)]
-    pools = {
-        name: Pools({uuid: slots for supply in supplies for uuid, slots in supply.lent[name].items()})
-        for name in shared
-    }
-    total = sum(_hand_out(supply, pools) for supply in supplies)
-    exact = len(shared) < 2 or total == sum(supply.count for supply in supplies)
-    return total, exact
-
-
 def _hand_out(supply: _Supply, pools: Mapping[str, Pools]) -> int:
     """Return how often the request fits on the tree, after what was already taken from the pools."""
     drawn = {
-        name: pool.take(frozenset(supply.lent[name]), supply.count - supply.own[name])
+        name: pool.take(frozenset(supply.shared[name]), supply.count - supply.own[name])
         for name, pool in pools.items()
     }
     count = min([supply.count, *(supply.own[name] + amount for name, amount in drawn.items())])
     for name, pool in pools.items():
         needed = max(0, count - supply.own[name])
-        pool.give_back(frozenset(supply.lent[name]), drawn[name] - needed)
+        pool.give_back(frozenset(supply.shared[name]), drawn[name] - needed)
     return count
+
+
+#: the pools that a tree may draw on, by the UUIDs of the sharing providers
+PoolGroup = frozenset[str]
+
+
+class Pools:
+    """Shared inventories, distributed among trees so that the sum of what they get is as large as possible.
+
+    A maximum flow, one tree at a time. Trees that may draw on the same pools are one *group*; there are few
+    groups and few pools, so paths between them are short. When a group finds its pools empty, another group
+    that drew on one of them is moved to a pool that it alone can reach (an augmenting path).
+
+    It has the amount left in each pool, and the amount that each group has drawn from each pool.
+    """
+
+    def __init__(self, amounts: Mapping[str, int]) -> None:
+        self._left = dict(amounts)
+        self._drawn: dict[tuple[PoolGroup, str], int] = {}
+        self._groups: set[PoolGroup] = set()
+
+    def take(self, group: PoolGroup, wanted: int) -> int:
+        """Draw up to ``wanted`` and return how much was drawn."""
+        self._groups.add(group)
+        got = 0
+        while got < wanted:
+            path = self._find_path(group)
+            if path is None:
+                break
+            got += self._draw(path, wanted - got)
+        return got
+
+    def give_back(self, group: PoolGroup, amount: int) -> None:
+        """Return some of what a group has drawn."""
+        for pool in group:
+            drawn = self._drawn.get((group, pool), 0)
+            back = min(drawn, amount)
+            self._drawn[group, pool] = drawn - back
+            self._left[pool] += back
+            amount -= back
+
+    def _find_path(self, group: PoolGroup) -> list[tuple[PoolGroup, str]] | None:
+        """Return the steps that lead from the group to a pool that is not empty: which group draws on which
+        pool instead.
+        """
+        came: dict[str, tuple[PoolGroup, str | None]] = dict.fromkeys(sorted(group), (group, None))
+        waiting = deque(came)
+        while waiting:
+            pool = waiting.popleft()
+            if self._left[pool] > 0:
+                path: list[tuple[PoolGroup, str]] = []
+                current: str | None = pool
+                while current is not None:
+                    taker, before = came[current]
+                    path.append((taker, current))
+                    current = before
+                return path[::-1]
+            for other in self._groups:
+                if self._drawn.get((other, pool), 0) > 0:
+                    for alternative in sorted(other - came.keys()):
+                        came[alternative] = (other, pool)
+                        waiting.append(alternative)
+        return None
+
+    def _draw(self, path: list[tuple[PoolGroup, str]], wanted: int) -> int:
+        """Draw along a path: each group on it draws on its own step's pool in place of that of the step
+        before.
+        """
+        moved = [(group, before[1]) for before, (group, _) in itertools.pairwise(path)]
+        amount = min(wanted, self._left[path[-1][1]], *(self._drawn[key] for key in moved))
+        for key in moved:
+            self._drawn[key] -= amount
+        for key in path:
+            self._drawn[key] = self._drawn.get(key, 0) + amount
+        self._left[path[-1][1]] -= amount
+        return amount

@@ -11,9 +11,11 @@ import re
 from collections.abc import Collection, Mapping
 from typing import Any, Final
 
+from osc_placement.candidates.query import Traits
+from osc_placement.candidates.request import Group
 from osc_placement.errors import PlacementError
 from osc_placement.flavor import NoClaim, flavor_from_json, read_amount, resources_of
-from osc_placement.report.fit import Want
+from osc_placement.report.fit import make_request
 
 _GROUP: Final = re.compile(r"(resources|trait)([0-9A-Za-z_-]+):")
 
@@ -28,7 +30,7 @@ class FlavorUnclear(PlacementError):
         )
 
 
-def want_of_flavor(name: str, document: Mapping[str, Any], classes: Collection[str]) -> Want:
+def want_of_flavor(name: str, document: Mapping[str, Any], classes: Collection[str]) -> Group:
     """Return the request of a flavor, given as the compute API shows it with its extra specs.
 
     ``classes`` are those that the server knows: nova ignores others in extra specs.
@@ -41,7 +43,8 @@ def want_of_flavor(name: str, document: Mapping[str, Any], classes: Collection[s
         raise FlavorUnclear(name, f"would be refused by nova, as {error}") from error
     if not wanted:
         raise FlavorUnclear(name, "asks for nothing")
-    return Want(wanted, _traits(flavor.extra_specs, "required"), _traits(flavor.extra_specs, "forbidden"))
+    specs = flavor.extra_specs
+    return make_request(wanted, Traits(_traits(specs, "required"), _traits(specs, "forbidden")))
 
 
 def _check_specs(name: str, specs: Mapping[str, str]) -> None:
@@ -52,9 +55,9 @@ def _check_specs(name: str, specs: Mapping[str, str]) -> None:
             raise FlavorUnclear(name, f"has {key}={value!r}, which is no amount")
 
 
-def _traits(specs: Mapping[str, str], condition: str) -> frozenset[str]:
-    return frozenset(
-        key.removeprefix("trait:")
+def _traits(specs: Mapping[str, str], condition: str) -> tuple[frozenset[str], ...]:
+    return tuple(
+        frozenset((key.removeprefix("trait:"),))
         for key, value in specs.items()
         if key.startswith("trait:") and value == condition
     )

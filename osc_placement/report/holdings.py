@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from osc_placement.report.cloud import Cloud
+from osc_placement.candidates.cloud import CloudView
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ def sum_by_project(holdings: Iterable[Holding]) -> Sequence[tuple[Holding, int]]
     ]
 
 
-def class_capacities(cloud: Cloud) -> Mapping[str, int]:
+def class_capacities(cloud: CloudView) -> Mapping[str, int]:
     """Return the capacity of each class in the whole cloud."""
     capacities: dict[str, int] = {}
     for node in cloud.nodes:
@@ -58,18 +58,11 @@ def rank(
     holders: Iterable[tuple[Holding, int]], capacities: Mapping[str, int], resource_class: str | None = None
 ) -> Sequence[Rank]:
     """Sort the holders, largest first, by their share of one class or by the largest of their shares."""
-    ranks = [
-        _rank_one(holding, consumers, capacities, resource_class)
-        for holding, consumers in holders
-        if resource_class is None or resource_class in holding.amounts
-    ]
+    ranks = []
+    for holding, consumers in holders:
+        if resource_class is None or resource_class in holding.amounts:
+            names = [resource_class] if resource_class else sorted(holding.amounts)
+            shares = [(100 * holding.amounts[name] / max(1, capacities.get(name, 0)), name) for name in names]
+            percent, scarcest = max(shares, key=lambda share: share[0])
+            ranks.append(Rank(holding, consumers, scarcest, percent))
     return sorted(ranks, key=lambda rank: (-rank.percent, rank.holder.project, rank.holder.consumer))
-
-
-def _rank_one(
-    holding: Holding, consumers: int, capacities: Mapping[str, int], resource_class: str | None
-) -> Rank:
-    names = [resource_class] if resource_class else sorted(holding.amounts)
-    shares = [(100 * holding.amounts[name] / max(1, capacities.get(name, 0)), name) for name in names]
-    percent, scarcest = max(shares, key=lambda share: share[0])
-    return Rank(holding, consumers, scarcest, percent)

@@ -7,8 +7,9 @@ import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from osc_placement.candidates.cloud import CloudView
+from osc_placement.candidates.node import Node, Stock
 from osc_placement.report.bar import draw_bar, format_percent, level_of
-from osc_placement.report.cloud import Cloud, Node, Stock
 from osc_placement.terminal.escape import printable
 from osc_placement.terminal.screen import Screen
 
@@ -16,7 +17,7 @@ _BAR_CELLS: Final = 10
 _NARROWEST: Final = 20
 
 
-def draw_trees(cloud: Cloud, screen: Screen) -> Iterator[str]:
+def draw_trees(cloud: CloudView, screen: Screen) -> Iterator[str]:
     """Yield the lines of every tree, each provider before its descendants."""
     # not recursive: a chain of providers may be longer than Python's recursion limit
     marks = screen.marks
@@ -88,7 +89,7 @@ def _draw_names(title: str, names: Iterable[str], indent: str, screen: Screen) -
         yield indent + screen.paint(line.removeprefix(indent), "aside")
 
 
-def trees_to_json(cloud: Cloud) -> list[dict[str, Any]]:
+def trees_to_json(cloud: CloudView) -> list[dict[str, Any]]:
     """Return a document for each tree: its root, with all descendants nested in ``children``."""
     documents = {node.uuid: node_to_json(node) for node in cloud.nodes}
     for node in cloud.nodes:
@@ -101,23 +102,22 @@ def node_to_json(node: Node) -> dict[str, Any]:
     return {
         "name": node.name,
         "uuid": node.uuid,
-        "generation": node.provider.generation,
-        "inventories": {name: _stock_to_json(stock) for name, stock in node.stocks.items()},
+        "generation": node.generation,
+        "inventories": {
+            name: {
+                **stock.inventory.to_json(),
+                "capacity": stock.capacity,
+                "used": stock.used,
+                "free": stock.free,
+            }
+            for name, stock in node.stocks.items()
+        },
         "traits": sorted(node.traits),
         "aggregates": sorted(node.aggregates),
     }
 
 
-def _stock_to_json(stock: Stock) -> dict[str, Any]:
-    return {
-        **stock.inventory.to_json(),
-        "capacity": stock.capacity,
-        "used": stock.used,
-        "free": stock.free,
-    }
-
-
-def draw_dot(cloud: Cloud) -> Iterator[str]:
+def draw_dot(cloud: CloudView) -> Iterator[str]:
     """Yield a digraph for graphviz: a box for each provider, an arrow from parent to child."""
     yield "digraph providers {"
     yield "  rankdir=LR"
@@ -125,14 +125,14 @@ def draw_dot(cloud: Cloud) -> Iterator[str]:
     ids = _number(cloud.nodes)
     for node in cloud.nodes:
         # \l ends a line that is aligned to the left
-        label = "".join(f"{_escape_dot(line)}\\l" for line in _label(node))
+        label = "".join(line.replace("\\", "\\\\").replace('"', '\\"') + "\\l" for line in _label(node))
         yield f'  {ids[node.uuid]} [label="{label}"]'
     for parent, child in _edges(cloud):
         yield f"  {ids[parent.uuid]} -> {ids[child.uuid]}"
     yield "}"
 
 
-def draw_mermaid(cloud: Cloud) -> Iterator[str]:
+def draw_mermaid(cloud: CloudView) -> Iterator[str]:
     """Yield a flowchart for mermaid, to be put into a Markdown page."""
     yield "flowchart LR"
     ids = _number(cloud.nodes)
@@ -153,12 +153,8 @@ def _label(node: Node) -> Iterator[str]:
         yield f"{printable(name)} {stock.used}/{stock.capacity}"
 
 
-def _edges(cloud: Cloud) -> Iterator[tuple[Node, Node]]:
+def _edges(cloud: CloudView) -> Iterator[tuple[Node, Node]]:
     return ((node, child) for node in cloud.nodes for child in cloud.children(node))
-
-
-def _escape_dot(text: str) -> str:
-    return text.replace("\\", "\\\\").replace('"', '\\"')
 
 
 def _escape_mermaid(text: str) -> str:

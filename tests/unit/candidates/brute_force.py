@@ -24,6 +24,13 @@ def candidates(nodes, request):
     return found
 
 
+def summaries(nodes, request, found):
+    """The UUIDs of the providers to summarise: those used, with all of their trees if the API knows trees."""
+    used = {uuid for lines, _ in found for uuid, _, _ in lines}
+    roots = {node.root_id for node in nodes if node.uuid in used}
+    return {node.uuid for node in nodes if node.uuid in used or (request.nested and node.root_id in roots)}
+
+
 def group_choices(cloud, anchor, group):
     """Every way to satisfy one group at an anchor: who provides each class, and all who do."""
     providers = [node for node in cloud.values() if node.root_id == anchor.id or lends(cloud, node, anchor)]
@@ -51,7 +58,7 @@ def may_provide_all(cloud, node, group):
     return (
         has_traits(node, group.traits)
         and all(any_of & set(node.aggregates) for any_of in group.membership.required)
-        and not group.membership.forbidden & set(node.aggregates)
+        and not_in_aggregates(node, group)
         and in_tree(cloud, node, group)
         and all(has_room(node, name, amount) for name, amount in group.resources.items())
     )
@@ -63,15 +70,20 @@ def may_provide_some(cloud, node, anchor, group, name):
         return False
     return (
         has_room(node, name, group.resources[name])
-        and not group.traits.forbidden & set(node.traits)
+        and not any(none_of & set(node.traits) for none_of in group.traits.forbidden)
         and (in_aggregates(node, group) or in_aggregates(anchor, group))
-        and not group.membership.forbidden & (set(node.aggregates) | set(anchor.aggregates))
+        and not_in_aggregates(node, group)
+        and not_in_aggregates(anchor, group)
         and in_tree(cloud, node, group)
     )
 
 
 def in_aggregates(node, group):
     return all(any_of & set(node.aggregates) for any_of in group.membership.required)
+
+
+def not_in_aggregates(node, group):
+    return not any(none_of & set(node.aggregates) for none_of in group.membership.forbidden)
 
 
 def in_tree(cloud, node, group):
@@ -82,7 +94,9 @@ def in_tree(cloud, node, group):
 
 def has_traits(node, traits):
     having = set(node.traits)
-    return all(any_of & having for any_of in traits.required) and not traits.forbidden & having
+    return all(any_of & having for any_of in traits.required) and not any(
+        none_of & having for none_of in traits.forbidden
+    )
 
 
 def has_room(node, name, amount):

@@ -53,7 +53,7 @@ any_of = st.frozensets(st.sampled_from(TRAITS[:2]), min_size=1)
 traits = st.builds(
     Traits,
     required=st.lists(any_of, max_size=1).map(tuple),
-    forbidden=st.frozensets(st.sampled_from(TRAITS[:2]), max_size=1),
+    forbidden=st.lists(st.frozensets(st.sampled_from(TRAITS[:2]), max_size=1), max_size=1).map(tuple),
 )
 
 
@@ -68,7 +68,7 @@ memberships = mostly(
     st.builds(
         Membership,
         required=st.lists(st.frozensets(st.sampled_from(AGGREGATES), min_size=1), max_size=2).map(tuple),
-        forbidden=st.frozensets(st.sampled_from(AGGREGATES), max_size=1),
+        forbidden=st.lists(st.frozensets(st.sampled_from(AGGREGATES)), max_size=1).map(tuple),
     ),
 )
 trees = mostly(None, st.integers(0, 8).map("00000000-0000-0000-0000-00000000000{}".format))

@@ -47,7 +47,7 @@ def test_finds_the_same_as_brute_force_and_each_once(nodes, request):
 
 @settings(max_examples=300)
 @given(clouds(), requests(), st.data())
-def test_equivalent_trees_have_candidates_of_their_own(nodes, request, data):
+def test_equivalent_trees_get_their_own_candidates(nodes, request, data):
     """Of a cloud that is there twice, but for some stocks, both halves give what brute force finds."""
     copies = []
     for node in nodes:
@@ -130,7 +130,7 @@ def hosts(count, gpus=0, units=1):
     return Snapshot(nodes)
 
 
-def test_every_host_comes_before_any_comes_twice():
+def test_each_host_is_used_once_before_any_is_used_twice():
     """A limit as high as the number of hosts gets one candidate of each host."""
     snapshot = hosts(10, gpus=4)
     request = CandidateRequest([Group("1", {"VGPU": 1}), Group("2", {"VGPU": 1})])
@@ -185,7 +185,7 @@ def test_a_host_without_candidates_does_not_delay_other_hosts():
     assert work.is_over
 
 
-def test_work_ends_a_search_that_has_found_much():
+def test_work_limit_ends_a_search():
     """What is asked for is found until the work is over, and then no more."""
     snapshot = hosts(3, gpus=16)
     request = CandidateRequest([Group(str(number), {"VGPU": 1}) for number in range(1, 9)])

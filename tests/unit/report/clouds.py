@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Small clouds for tests of reports."""
 
-from osc_placement.model import Inventory, Provider
-from osc_placement.report.cloud import SHARING_TRAIT, Cloud, Node, Stock
+from osc_placement.candidates.cloud import CloudView
+from osc_placement.candidates.node import SHARING_TRAIT, Stock
+from osc_placement.model import Inventory, Provider, ProviderRecord
 
 
 def stock(total, used=0, **fields):
@@ -13,7 +14,13 @@ def stock(total, used=0, **fields):
 def node(name, parent=None, traits=(), aggregates=(), **stocks):
     """A provider whose UUID is its name; a stock is `stock(...)` or a total."""
     made = {key: value if isinstance(value, Stock) else stock(value) for key, value in stocks.items()}
-    return Node(Provider(name, name, 1, parent), made, frozenset(traits), frozenset(aggregates))
+    return ProviderRecord(
+        Provider(name, name, 1, parent),
+        {key: each.inventory for key, each in made.items()},
+        {key: each.used for key, each in made.items()},
+        frozenset(traits),
+        frozenset(aggregates),
+    )
 
 
 def storage(name, aggregates, **stocks):
@@ -23,4 +30,4 @@ def storage(name, aggregates, **stocks):
 
 def cloud(*nodes):
     """A cloud of these providers."""
-    return Cloud(nodes)
+    return CloudView(nodes)

@@ -3,9 +3,10 @@
 
 import pytest
 
+from osc_placement.candidates.query import Traits
 from osc_placement.errors import PlacementError
 from osc_placement.report.capacity import NO_AGGREGATE, sum_capacity
-from osc_placement.report.fit import Want
+from osc_placement.report.fit import make_request
 from osc_placement.report.flavor import want_of_flavor
 from osc_placement.report.holdings import Holding, rank, sum_by_project
 from tests.unit.report.clouds import cloud, node, stock
@@ -83,8 +84,10 @@ def want_with(**specs):
 
 def test_a_flavor_asks_for_its_own_numbers():
     """Disk is root, ephemeral and swap together, swap rounded up from MiB; no swap is an empty text."""
-    assert want_of_flavor("m1", FLAVOR, CLASSES) == Want({"DISK_GB": 27, "MEMORY_MB": 8192, "VCPU": 4})
-    assert want_of_flavor("m1", {**FLAVOR, "swap": ""}, CLASSES).amounts["DISK_GB"] == 25
+    assert want_of_flavor("m1", FLAVOR, CLASSES) == make_request(
+        {"DISK_GB": 27, "MEMORY_MB": 8192, "VCPU": 4}
+    )
+    assert want_of_flavor("m1", {**FLAVOR, "swap": ""}, CLASSES).resources["DISK_GB"] == 25
 
 
 def test_extra_specs_override_the_sizes_of_a_flavor():
@@ -98,7 +101,9 @@ def test_extra_specs_override_the_sizes_of_a_flavor():
         "trait:B": "forbidden",
         "quota:x": "1",
     }
-    wanted = Want({"DISK_GB": 1, "MEMORY_MB": 8192, "PCPU": 4}, frozenset("A"), frozenset("B"))
+    wanted = make_request(
+        {"DISK_GB": 1, "MEMORY_MB": 8192, "PCPU": 4}, Traits((frozenset("A"),), (frozenset("B"),))
+    )
     assert want_with(**specs) == wanted
 
 
@@ -115,7 +120,7 @@ def test_extra_specs_override_the_sizes_of_a_flavor():
 )
 def test_a_flavor_asks_for_what_its_instances_would_claim(specs, amounts):
     """CPUs of its own, contexts and namespaces are counted as nova's scheduler counts them."""
-    assert want_with(**specs).amounts == {"DISK_GB": 27, "MEMORY_MB": 8192, **amounts}
+    assert want_with(**specs).resources == {"DISK_GB": 27, "MEMORY_MB": 8192, **amounts}
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,8 @@ import random
 
 import pytest
 
-from osc_placement.report.fit import Want, count_fits
-from osc_placement.report.pools import Pools
+from osc_placement.candidates.query import Traits
+from osc_placement.report.fit import Pools, count_fits, make_request
 from tests.unit.report.clouds import cloud, node, stock, storage
 
 
@@ -17,7 +17,7 @@ def counts(fits):
 def test_the_scarcest_class_decides():
     """Of 12 free VCPU and 8 free GB four-VCPU-two-GB fit three times, and VCPU is why."""
     fits = count_fits(
-        cloud(node("h", VCPU=stock(16, 4), MEMORY_MB=stock(10, 2))), Want({"VCPU": 4, "MEMORY_MB": 2})
+        cloud(node("h", VCPU=stock(16, 4), MEMORY_MB=stock(10, 2))), make_request({"VCPU": 4, "MEMORY_MB": 2})
     )
     assert counts(fits) == {"h": 3}
     assert (fits.total, fits.exact, fits.hosts[0].limited_by) == (3, True, "VCPU")
@@ -25,7 +25,9 @@ def test_the_scarcest_class_decides():
 
 def test_ratio_and_reserved_count():
     """The capacity is (total - reserved) * ratio, rounded down, as for the server."""
-    fits = count_fits(cloud(node("h", VCPU=stock(5, 0, reserved=1, allocation_ratio=1.9))), Want({"VCPU": 1}))
+    fits = count_fits(
+        cloud(node("h", VCPU=stock(5, 0, reserved=1, allocation_ratio=1.9))), make_request({"VCPU": 1})
+    )
     assert counts(fits) == {"h": 7}
 
 
@@ -40,20 +42,20 @@ def test_ratio_and_reserved_count():
 )
 def test_a_host_on_which_nothing_fits_says_why(fields, reason):
     """The unit rules forbid an amount, or it is short by so much."""
-    fits = count_fits(cloud(node("h", VCPU=stock(16, **fields))), Want({"VCPU": 4}))
+    fits = count_fits(cloud(node("h", VCPU=stock(16, **fields))), make_request({"VCPU": 4}))
     assert [(fit.count, fit.limited_by) for fit in fits.hosts] == [(0, reason)]
 
 
 def test_classes_may_come_from_different_providers_of_a_tree():
     """Each class is summed over the tree, but no class is put together from two providers."""
     tree = cloud(node("h", DISK_GB=100), node("n0", "h", VCPU=5), node("n1", "h", VCPU=5))
-    assert counts(count_fits(tree, Want({"VCPU": 3, "DISK_GB": 10}))) == {"h": 2}
+    assert counts(count_fits(tree, make_request({"VCPU": 3, "DISK_GB": 10}))) == {"h": 2}
 
 
 def test_an_overallocated_provider_has_no_free_capacity():
     """A usage above the capacity counts as no free capacity, not as a negative one."""
     two = cloud(node("h", VCPU=8), node("n", "h", VCPU=stock(4, 10)))
-    assert counts(count_fits(two, Want({"VCPU": 1}))) == {"h": 8}
+    assert counts(count_fits(two, make_request({"VCPU": 1}))) == {"h": 8}
 
 
 def test_shared_storage_is_counted_once_for_all_hosts():
@@ -63,7 +65,7 @@ def test_shared_storage_is_counted_once_for_all_hosts():
         node("b", aggregates=["x"], VCPU=10),
         storage("s", ["x"], DISK_GB=12),
     )
-    fits = count_fits(shared, Want({"VCPU": 1, "DISK_GB": 1}))
+    fits = count_fits(shared, make_request({"VCPU": 1, "DISK_GB": 1}))
     assert counts(fits) == {"a": 10, "b": 10}
     assert (fits.total, fits.exact) == (12, True)
 
@@ -71,21 +73,22 @@ def test_shared_storage_is_counted_once_for_all_hosts():
 def test_a_request_for_shared_resources_only_fits_on_the_sharing_provider():
     """A request for nothing but shared storage fits on the storage, not on the hosts it serves."""
     shared = cloud(node("a", aggregates=["x"], VCPU=10), storage("s", ["x"], DISK_GB=12))
-    fits = count_fits(shared, Want({"DISK_GB": 1}))
+    fits = count_fits(shared, make_request({"DISK_GB": 1}))
     assert (counts(fits), fits.total) == ({"s": 12}, 12)
 
 
 def test_a_required_trait_may_be_on_any_provider_used():
     """With the trait on a provider of 5 slots, the request fits 5 times, whatever else there is."""
     tree = cloud(node("h", VCPU=20), node("d", "h", traits=["T"], DISK_GB=5), node("e", "h", DISK_GB=50))
-    want = Want({"VCPU": 1, "DISK_GB": 1}, required=frozenset(["T"]))
+    want = make_request({"VCPU": 1, "DISK_GB": 1}, Traits(required=(frozenset(["T"]),)))
     assert counts(count_fits(tree, want)) == {"h": 5}
 
 
 def test_a_provider_with_a_forbidden_trait_gives_nothing():
     """A provider with a forbidden trait is not counted."""
     tree = cloud(node("h", VCPU=20), node("d", "h", traits=["T"], VCPU=20))
-    assert counts(count_fits(tree, Want({"VCPU": 1}, forbidden=frozenset(["T"])))) == {"h": 20}
+    want = make_request({"VCPU": 1}, Traits(forbidden=(frozenset(["T"]),)))
+    assert counts(count_fits(tree, want)) == {"h": 20}
 
 
 def test_two_shared_classes_give_a_lower_bound():
@@ -94,7 +97,7 @@ def test_two_shared_classes_give_a_lower_bound():
         *(node(name, aggregates=["x"], VCPU=10) for name in "abc"),
         storage("s", ["x"], DISK_GB=12, IPV4_ADDRESS=7),
     )
-    fits = count_fits(shared, Want({"VCPU": 1, "DISK_GB": 1, "IPV4_ADDRESS": 1}))
+    fits = count_fits(shared, make_request({"VCPU": 1, "DISK_GB": 1, "IPV4_ADDRESS": 1}))
     assert (fits.total, fits.exact) == (7, False)
 
 

@@ -33,12 +33,13 @@ def test_a_child_stands_below_its_parent():
     ]
 
 
-def test_lines_keep_to_the_width():
+def test_lines_fit_the_width():
     """What does not fit on a line of 60 columns goes to the next, or is left out."""
     traits = [f"HW_CPU_X86_FEATURE_{number:02}" for number in range(30)]
     wide = cloud(node("compute-0001.rack-0001.example.org", traits=traits, VCPU=stock(64, 9, reserved=2)))
     wide = cloud(
-        *wide.nodes, node("child", "compute-0001.rack-0001.example.org", MEMORY_MB=stock(10**9, 10**8))
+        *wide.records.values(),
+        node("child", "compute-0001.rack-0001.example.org", MEMORY_MB=stock(10**9, 10**8)),
     )
     lines = list(draw_trees(wide, Screen(60)))
     assert max(map(len, lines)) <= 60
@@ -64,7 +65,7 @@ def test_a_deep_chain_is_drawn():
         (3, 0, "####", "-", "high"),
     ],
 )
-def test_a_bar_is_empty_or_full_only_if_that_is_so(used, capacity, bar, percent, level):
+def test_bar_shows_small_usage_and_small_free_capacity(used, capacity, bar, percent, level):
     """A little shows, and so does a little that is missing."""
     assert draw_bar(used, capacity, 4, ASCII) == bar
     assert (format_percent(used, capacity), level_of(used, capacity)) == (percent, level)
@@ -76,7 +77,7 @@ def test_bars_are_ascii_where_the_encoding_has_no_blocks():
     assert [marks_for(name) for name in ("latin-1", "ascii", None, "no-such-encoding")] == [ASCII] * 4
 
 
-def test_a_name_cannot_steer_a_terminal():
+def test_control_characters_in_names_are_escaped():
     """Escape sequences and marks that turn the writing round are spelled out."""
     assert printable(HOSTILE) == 'x"];</script><b>\\x1b[31m\\u202e'
     assert all(line.isprintable() for line in draw_trees(cloud(node(HOSTILE)), Screen()))
