@@ -1,21 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The commands of ``placement-migrate``: each runs a migration and prints the result."""
+"""The commands of ``placement-migrate``: compare nova with placement, show or change what differs.
+
+A command takes a `Command` and returns its exit status. ``online_data_migrations`` runs the migrations in
+order, with nova-manage's table and statuses; it stores no progress:
+doc/source/admin/leaving-caching-scheduler.rst says why.
+"""
 
 from __future__ import annotations
 
 import argparse
+import json
 import logging
+import shlex
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from osc_placement.batch import journal
-from osc_placement.batch.plan import EXIT_DONE, EXIT_PARTIAL, Outcome, Result
-from osc_placement.errors import ANSWER_LOST
+from osc_placement.batch.plan import EXIT_DONE, EXIT_INTERRUPTED, EXIT_PARTIAL, Outcome, Result
+from osc_placement.errors import ANSWER_LOST, one_line
 from osc_placement.migrate import exit_statuses, readiness, runner
-from osc_placement.migrate.command import Command
 from osc_placement.migrate.exit_statuses import EXIT_UNKNOWN, exit_status
+from osc_placement.migrate.migrations import registry
 from osc_placement.migrate.migrations.audit import Audit
 from osc_placement.migrate.migrations.base import Assessment, Context, Migration
 from osc_placement.migrate.migrations.carry_ratios import CarryRatios
@@ -24,27 +32,98 @@ from osc_placement.migrate.migrations.heal_allocations import HealAllocations
 from osc_placement.migrate.migrations.mirror_aggregates import MirrorAggregates
 from osc_placement.migrate.migrations.move_baremetal import MoveBaremetal
 from osc_placement.migrate.nova.notifications import TOPIC, Bell, listening
+from osc_placement.migrate.nova.settings import Settings
 from osc_placement.migrate.nova.shard import WHOLE
+from osc_placement.migrate.nova.source import Opening
 from osc_placement.migrate.output import (
     FAILURES,
-    MOST_ROWS,
+    LEFT_ALONE,
     REPORT_COLUMNS,
+    Page,
+    Row,
     change_row,
+    describe_plan,
     describe_problems,
+    describe_run,
     explain,
     problem_row,
-    run_or_show,
-    show_result,
+    shorten,
 )
-from osc_placement.migrate.problem import Reason
-from osc_placement.migrate.runner import Run
+from osc_placement.migrate.problem import Problem, Reason
+from osc_placement.migrate.runner import Execution, Run
 from osc_placement.model import canonical_uuid
-from osc_placement.terminal.escape import printable
+from osc_placement.terminal.escape import printable, printable_lines
+from osc_placement.terminal.progress import ProgressBar
 from osc_placement.terminal.tables import format_table
 
 #: seconds between two comparisons of a mirror that follows
 INTERVAL: Final = 60.0
 _RUN_COLUMNS: Final = ("id", "started", "what", "state", "applied", "failed")
+_MIGRATION_COLUMNS: Final = ("Migration", "Total Needed", "Completed")
+#: lines about changes that failed
+_MOST_ERRORS: Final = 20
+#: the statuses of nova-manage's online_data_migrations
+_MORE: Final = 1
+_SOME_FAILED: Final = 2
+
+
+@dataclass(frozen=True)
+class Command:
+    """One command with its settings, execution and options."""
+
+    settings: Settings
+    execution: Execution
+    options: argparse.Namespace
+
+    @property
+    def is_json(self) -> bool:
+        """Return whether the output is for programs."""
+        return bool(self.options.format == "json")
+
+    def assess(self, migration: Migration) -> tuple[Context, Assessment]:
+        """Compare nova with placement."""
+        client = self.settings.open_client()
+        opening = Opening(self.settings.open_source)
+        try:
+            context = Context(opening, client, self.execution.concurrency, self.settings.open_ironic)
+            return context, migration.assess(context)
+        finally:
+            opening.close()
+
+    def run_or_show(self, context: Context, assessment: Assessment) -> Run | None:
+        """Carry the plan out and print the result; with ``--dry-run`` print the plan and return None."""
+        if self.options.dry_run:
+            plan, left = runner.limit(assessment.plan, self.execution.max_count)
+            self.show(*describe_plan(assessment, plan, left, is_json=self.is_json))
+            return None
+        run = self.carry_out(context, assessment, self.execution)
+        self.show_result(run, assessment)
+        return run
+
+    def carry_out(self, context: Context, assessment: Assessment, execution: Execution) -> Run:
+        """Carry the plan out, with its progress on standard error."""
+        plan, _ = runner.limit(assessment.plan, execution.max_count)
+        with ProgressBar(plan.edit.title, len(plan.changes), sys.stderr) as progress:
+            return runner.carry_out(context.client, assessment, execution, progress.advance)
+
+    def show_result(self, run: Run, assessment: Assessment | None = None) -> None:
+        """Print the result of a run."""
+        undo = self.describe_undo(run.id) if run.id else ""
+        assessment = assessment or Assessment(run.report.plan)
+        self.show(*describe_run(run, assessment, undo, is_json=self.is_json))
+
+    def describe_undo(self, run_id: str) -> str:
+        """Return the command that undoes a run, ready to be pasted."""
+        words = ["placement-migrate", *self.settings.placement_options, "runs", "undo", run_id]
+        return f"undo it with: {shlex.join(words)}"
+
+    def show(self, document: Mapping[str, Any], text: Sequence[str]) -> None:
+        """Print the document, or the text that says the same to people, nothing of which moves a cursor."""
+        if self.is_json:
+            print(json.dumps(document, indent=2))
+            return
+        for line in filter(None, text):
+            print(printable_lines(line))
 
 
 def mirror_aggregates(command: Command) -> int:
@@ -60,11 +139,11 @@ def mirror_aggregates(command: Command) -> int:
     if options.follow:
         return _follow(command, migration)
     context, assessment = command.assess(migration)
-    run = run_or_show(command, context, assessment)
+    run = command.run_or_show(context, assessment)
     return exit_statuses.of_sync(assessment, run) if options.nova_exit_codes else _status(assessment, run)
 
 
-def _is_progress(outcome: Outcome) -> bool:
+def is_progress(outcome: Outcome) -> bool:
     """Return whether the next comparison may differ: a change was made, or placement did not answer."""
     return outcome.result is Result.APPLIED or isinstance(outcome.error, ANSWER_LOST)
 
@@ -81,29 +160,26 @@ def _follow(command: Command, migration: Migration) -> int:
         return assessment
 
     def act(assessment: Assessment) -> int:
-        run = run_or_show(command, contexts[0], assessment)
+        run = command.run_or_show(contexts[0], assessment)
         sys.stdout.flush()
         if run and (run.report.halted or run.report.interrupted) and not stop.is_set():
             statuses.append(run.report.exit_status)
             stop.set()
-        return sum(map(_is_progress, run.report.outcomes)) if run else 0
+        return sum(map(is_progress, run.report.outcomes)) if run else 0
 
-    bell = Bell(stop)
-    with suppress(KeyboardInterrupt), _hearing(command, bell):
+    bell, options = Bell(stop), command.options
+    hearing: AbstractContextManager[None] = nullcontext()
+    if options.notifications is not None:
+        # print what the libraries of the message broker report, such as that it does not answer
+        logging.basicConfig(format="placement-migrate: notifications: %(message)s", level=logging.WARNING)
+        # an empty URL stands for that of nova.conf
+        url = options.notifications or None
+        files = () if url else command.settings.find_config_files()
+        topic = options.notifications_topic or TOPIC
+        hearing = listening(bell.ring, url=url, topic=topic, config_files=files)
+    with suppress(KeyboardInterrupt), hearing:
         follow(look, act, interval=interval, stop=stop, wait=bell.wait)
     return statuses[0] if statuses else EXIT_DONE
-
-
-def _hearing(command: Command, bell: Bell) -> AbstractContextManager[None]:
-    """Let nova's notifications ring the bell, if that is wanted; an empty URL is that of nova.conf."""
-    options = command.options
-    if options.notifications is None:
-        return nullcontext()
-    # what the libraries of the message broker have to say, as when it does not answer
-    logging.basicConfig(format="placement-migrate: notifications: %(message)s", level=logging.WARNING)
-    url = options.notifications or None
-    files = () if url else command.settings.find_config_files()
-    return listening(bell.ring, url=url, topic=options.notifications_topic or TOPIC, config_files=files)
 
 
 def heal_allocations(command: Command) -> int:
@@ -111,7 +187,7 @@ def heal_allocations(command: Command) -> int:
     options = command.options
     migration = HealAllocations(_uuids(options.instance), frozenset(options.host), options.shard)
     context, assessment = command.assess(migration)
-    run = run_or_show(command, context, assessment)
+    run = command.run_or_show(context, assessment)
     judged = EXIT_DONE
     if run and run.id and options.format == "table":
         judged = _conclude(options, lambda: readiness.describe_readiness(command.assess(migration)[1]))
@@ -162,18 +238,14 @@ def show_status(command: Command) -> int:
         "findings": problems,
         "notes": list(assessment.notes),
     }
-    lines = _shorten([f"instance {uuid}: it holds nothing" for uuid in missing])
-    lines += _shorten([f"instance {uuid}: what it holds is of another project or user" for uuid in foreign])
+    nothing = [f"instance {uuid}: it holds nothing" for uuid in missing]
+    others = [f"instance {uuid}: what it holds is of another project or user" for uuid in foreign]
+    # with the caching scheduler they are thousands
+    lines = [line for each in (nothing, others) for some in shorten(each) for line in some]
     command.show(document, [*lines, *describe_problems(assessment.problems), *assessment.notes, sentence])
     if any(problem.reason is Reason.UNKNOWN for problem in assessment.problems):
         return EXIT_UNKNOWN
     return EXIT_DONE if readiness.is_ready(assessment) else EXIT_PARTIAL
-
-
-def _shorten(lines: list[str]) -> list[str]:
-    """Return the first lines and a count of the rest: with the caching scheduler they are thousands."""
-    hidden = len(lines) - MOST_ROWS
-    return [*lines[:MOST_ROWS], f"... and {hidden} more, which -f json has"] if hidden > 0 else lines
 
 
 def audit(command: Command) -> int:
@@ -183,7 +255,7 @@ def audit(command: Command) -> int:
         Audit(frozenset(options.resource_provider), options.shard, max_removals=options.max_removals)
     )
     options.dry_run = options.dry_run or not options.delete
-    run = run_or_show(command, context, assessment)
+    run = command.run_or_show(context, assessment)
     orphans = len(assessment.plan.changes)
     if options.nova_exit_codes:
         return exit_statuses.of_audit(assessment, run)
@@ -198,7 +270,7 @@ def carry_ratios(command: Command) -> int:
         frozenset(options.host), options.conflict, options.shard, options.allow_overcommitted
     )
     context, assessment = command.assess(migration)
-    return _status(assessment, run_or_show(command, context, assessment))
+    return _status(assessment, command.run_or_show(context, assessment))
 
 
 def move_baremetal(command: Command) -> int:
@@ -206,7 +278,7 @@ def move_baremetal(command: Command) -> int:
     options = command.options
     migration = MoveBaremetal(frozenset(options.host), _uuids(options.node), options.shard)
     context, assessment = command.assess(migration)
-    run = run_or_show(command, context, assessment)
+    run = command.run_or_show(context, assessment)
     judged = EXIT_DONE
 
     def judge() -> str:
@@ -216,6 +288,98 @@ def move_baremetal(command: Command) -> int:
     if options.format == "table":
         judged = _conclude(options, judge)
     return max(_status(assessment, run), judged)
+
+
+@dataclass
+class Tally:
+    """The results of the migrations so far."""
+
+    rows: list[Row] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
+    errors: list[Row] = field(default_factory=list)
+    runs: list[Row] = field(default_factory=list)
+    halted: str = ""
+    is_more: bool = False
+    is_failed: bool = False
+    is_interrupted: bool = False
+    is_broken: bool = False
+
+    def add(self, name: str, assessment: Assessment, run: Run) -> int:
+        """Add the result of a migration; return the number of changes that were made."""
+        done = run.report.counts[Result.APPLIED]
+        needed = len(assessment.plan.changes) + len(assessment.problems)
+        self.rows.append(dict(zip(_MIGRATION_COLUMNS, (name, needed, done), strict=True)))
+        self.problems += assessment.problems
+        for outcome in run.report.outcomes:
+            if outcome.error:
+                subject, error = outcome.change.subject, one_line(outcome.error)
+                self.errors.append(
+                    {"migration": name, "uuid": subject.uuid, "name": subject.name, "error": error}
+                )
+        self.halted = self.halted or run.report.halted
+        if run.id:
+            self.runs.append({"migration": name, "run": run.id})
+        self.is_more = self.is_more or bool(run.left)
+        self.is_failed = self.is_failed or run.report.is_failed or bool(assessment.problems)
+        return done
+
+    @property
+    def status(self) -> int:
+        """Return the exit status of the command."""
+        if self.is_interrupted:
+            return EXIT_INTERRUPTED
+        if self.is_broken:
+            return _SOME_FAILED
+        return _MORE if self.is_more else _SOME_FAILED if self.is_failed else EXIT_DONE
+
+    def describe(self, command: Command) -> Page:
+        """Return the page of the results, with a line for each of the first errors only.
+
+        One cause may fail thousands of changes.
+        """
+        document = {
+            "migrations": self.rows,
+            "findings": [problem_row(each) for each in self.problems],
+            "errors": self.errors,
+            "runs": self.runs,
+            "halted": self.halted,
+        }
+        lines = describe_problems(self.problems, LEFT_ALONE)
+        lines += [
+            f"Failed: {row['migration']} of {row['name']}: {row['error']}"
+            for row in self.errors[:_MOST_ERRORS]
+        ]
+        if len(self.errors) > _MOST_ERRORS:
+            lines.append(f"... and {len(self.errors) - _MOST_ERRORS} more failed, which -f json has")
+        lines += [format_table(_MIGRATION_COLUMNS, self.rows), self.halted]
+        lines += [
+            f"Run {run['run']}, {run['migration']}; {command.describe_undo(run['run'])}" for run in self.runs
+        ]
+        return document, lines
+
+
+def run_all(command: Command) -> int:
+    """Run the migrations one after the other, until all are done or the command is stopped."""
+    tally, left_to_do = Tally(), command.options.max_count
+    try:
+        for migration in registry.make_all(command.options.shard):
+            context, assessment = command.assess(migration)
+            run = command.carry_out(context, assessment, replace(command.execution, max_count=left_to_do))
+            done = tally.add(migration.name, assessment, run)
+            left_to_do = None if left_to_do is None else left_to_do - done
+            if command.execution.stop.is_set() or run.report.interrupted:
+                raise KeyboardInterrupt
+            if run.report.halted:
+                break
+    except KeyboardInterrupt:
+        tally.is_interrupted = True
+    except FAILURES as error:
+        if not tally.runs:
+            raise
+        tally.halted = f"stopped: {explain(error)}"
+        tally.is_broken = True
+    command.show(*tally.describe(command))
+    return tally.status
 
 
 def list_runs(command: Command) -> int:
@@ -251,7 +415,7 @@ def show_run(command: Command) -> int:
 def resume_run(command: Command) -> int:
     """Run ``placement-migrate runs resume``."""
     run = runner.resume(command.settings.open_client(), command.options.run_id, command.execution)
-    show_result(command, run)
+    command.show_result(run)
     return run.report.exit_status
 
 
@@ -260,7 +424,7 @@ def undo_run(command: Command) -> int:
     options = command.options
     client = command.settings.open_client()
     run = runner.undo(client, options.run_id, command.execution, force=options.force)
-    show_result(command, run)
+    command.show_result(run)
     return run.report.exit_status
 
 

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from osc_placement.batch.plan import EXIT_DONE, EXIT_INTERRUPTED, EXIT_PARTIAL, Report
 from osc_placement.errors import Conflict, UsageError
 from osc_placement.migrate.migrations.base import Assessment
 from osc_placement.migrate.problem import Problem, Reason
-from osc_placement.migrate.runner import Run
+
+if TYPE_CHECKING:
+    from osc_placement.migrate.runner import Run
 
 EXIT_NOTHING_DONE: Final = 1
 #: something could not be read, and what depends on it was left unchanged

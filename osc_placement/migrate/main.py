@@ -1,31 +1,46 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The console script ``placement-migrate``: calls a command with its options, and explains its errors."""
+"""The console script ``placement-migrate``: parses the command line, calls a command, explains its errors."""
 
 from __future__ import annotations
 
 import argparse
 import logging
-import os
 import signal
 import sys
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 from keystoneauth1 import exceptions as keystone
 
 from osc_placement.api.concurrency import CONCURRENCY
 from osc_placement.batch.plan import EXIT_INTERRUPTED
 from osc_placement.errors import PlacementError
-from osc_placement.migrate.command import Command
+from osc_placement.migrate import commands
 from osc_placement.migrate.exit_statuses import failure_status
-from osc_placement.migrate.nova.settings import Settings
-from osc_placement.migrate.options import parse
+from osc_placement.migrate.nova.notifications import TOPIC
+from osc_placement.migrate.nova.settings import USUAL_TOKEN, Settings
+from osc_placement.migrate.nova.shard import WHOLE, read_shard
 from osc_placement.migrate.output import explain
 from osc_placement.migrate.runner import Execution
 from osc_placement.terminal.escape import printable
+from osc_placement.terminal.screen import discard
+from osc_placement.terminal.values import add_concurrency_option, read_positive, read_rate, read_seconds
+
+Subparsers = Any
 
 #: the status of a program that SIGPIPE ended
 EXIT_CLOSED_PIPE: Final = 128 + signal.SIGPIPE
+EXIT_STATUSES: Final = (
+    "Exit status: 0 all is as it should be, or the plan was shown; 1 nothing was done, the reason is on "
+    "stderr; 2 the command line is wrong; 3 something failed or was left alone, the output says what and "
+    "why; 4 something of nova or Ironic could not be read, and what depends on it was left alone; 130 "
+    "interrupted."
+)
+NOVA_EXIT_STATUSES: Final = (
+    f"{EXIT_STATUSES} With --nova-exit-codes those of nova-manage, see the documentation."
+)
+#: the options that need --follow
+_OF_FOLLOW: Final = ("interval", "notifications", "notifications_topic")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -33,48 +48,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parse(arguments)
     # its warnings repeat the error that follows
     logging.getLogger("keystoneauth").setLevel(logging.ERROR)
-    execution = _execution(options)
-    try:
-        status: int = options.run(Command(_settings(options), execution, options))
-        print(end="", flush=True)
-    except (PlacementError, keystone.ClientException) as error:
-        print(f"placement-migrate: {explain(error)}", file=sys.stderr)
-        return failure_status(options, error)
-    except BrokenPipeError:
-        _forget_output()
-        return EXIT_CLOSED_PIPE
-    except OSError as error:
-        _forget_output()
-        hint = "; see placement-migrate runs list for what was done" if execution.begun.is_set() else ""
-        print(f"placement-migrate: {printable(str(error))}{hint}", file=sys.stderr)
-        return failure_status(options, error)
-    except KeyboardInterrupt:
-        print("placement-migrate: interrupted", file=sys.stderr)
-        return EXIT_INTERRUPTED
-    return status
-
-
-def _forget_output() -> None:
-    """Discard what is left in the buffer, or Python would report the closed pipe at exit."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-def _settings(options: argparse.Namespace) -> Settings:
-    return Settings(
-        tuple(options.config_file),
-        options.nova_api_db,
-        options.os_cloud,
-        options.placement_endpoint,
-        options.placement_token,
-        options.ironic_endpoint,
-        options.source,
-        options.nova_endpoint,
-        options.nova_token,
-        options.timeout,
-    )
-
-
-def _execution(options: argparse.Namespace) -> Execution:
     execution = Execution(
         concurrency=getattr(options, "concurrency", CONCURRENCY),
         rate=getattr(options, "throttle", 0.0),
@@ -82,7 +55,36 @@ def _execution(options: argparse.Namespace) -> Execution:
         max_failures=getattr(options, "max_failures", None),
     )
     _stop_on_signals(execution)
-    return execution
+    try:
+        settings = Settings(
+            config_files=tuple(options.config_file),
+            api_database=options.nova_api_db,
+            cloud=options.os_cloud,
+            placement_endpoint=options.placement_endpoint,
+            placement_token=options.placement_token,
+            ironic_endpoint=options.ironic_endpoint,
+            source=options.source,
+            nova_endpoint=options.nova_endpoint,
+            nova_token=options.nova_token,
+            timeout=options.timeout,
+        )
+        status: int = options.run(commands.Command(settings, execution, options))
+        print(end="", flush=True)
+    except (PlacementError, keystone.ClientException) as error:
+        print(f"placement-migrate: {explain(error)}", file=sys.stderr)
+        return failure_status(options, error)
+    except BrokenPipeError:
+        discard(sys.stdout)
+        return EXIT_CLOSED_PIPE
+    except OSError as error:
+        discard(sys.stdout)
+        hint = "; see placement-migrate runs list for what was done" if execution.begun.is_set() else ""
+        print(f"placement-migrate: {printable(str(error))}{hint}", file=sys.stderr)
+        return failure_status(options, error)
+    except KeyboardInterrupt:
+        print("placement-migrate: interrupted", file=sys.stderr)
+        return EXIT_INTERRUPTED
+    return status
 
 
 def _stop_on_signals(execution: Execution) -> None:
@@ -99,3 +101,340 @@ def _stop_on_signals(execution: Execution) -> None:
 
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, ask)
+
+
+def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    """Read a command line; end the process with 2 if it is wrong."""
+    parser = make_parser()
+    options = parser.parse_args(arguments)
+    stray = [name for name in _OF_FOLLOW if getattr(options, name, None) is not None]
+    if stray and not options.follow:
+        parser.error(f"--{stray[0].replace('_', '-')} can be used with --follow only")
+    return options
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """Return the parser of the command line of ``placement-migrate``."""
+    parser = argparse.ArgumentParser(
+        prog="placement-migrate",
+        description="Bring placement in line with nova. It does not ask for confirmation; --dry-run shows "
+        "what would change.",
+        epilog=EXIT_STATUSES,
+    )
+    _add_access(parser)
+    subparsers = parser.add_subparsers(metavar="COMMAND", required=True)
+    _add_aggregates(subparsers)
+    _add_status(subparsers)
+    _add_allocations(subparsers)
+    _add_ratios(subparsers)
+    _add_baremetal(subparsers)
+    _add_audit(subparsers)
+    _add_online_data_migrations(subparsers)
+    _add_runs(subparsers)
+    return parser
+
+
+def _add_access(parser: argparse.ArgumentParser) -> None:
+    access = parser.add_argument_group("access to nova and placement")
+    access.add_argument(
+        "--config-file",
+        metavar="<file>",
+        action="append",
+        default=[],
+        help="nova.conf; may be given several times, the last wins (default: where nova looks for it)",
+    )
+    access.add_argument(
+        "--nova-api-db", metavar="<url>", help="Nova's API database, in place of [api_database]/connection"
+    )
+    access.add_argument(
+        "--source",
+        choices=("db", "api"),
+        default="db",
+        help="Where nova's facts come from: its databases (default), or its REST API",
+    )
+    access.add_argument(
+        "--nova-endpoint",
+        metavar="<url>",
+        help="With --source api: nova's API itself, in place of that in the service catalog",
+    )
+    access.add_argument(
+        "--nova-token", metavar="<token>", default=USUAL_TOKEN, help="The token for --nova-endpoint"
+    )
+    access.add_argument(
+        "--os-cloud", metavar="<name>", help="A cloud of clouds.yaml, in place of [placement] in nova.conf"
+    )
+    access.add_argument(
+        "--placement-endpoint", metavar="<url>", help="Placement itself, in place of [placement] in nova.conf"
+    )
+    access.add_argument(
+        "--placement-token",
+        metavar="<token>",
+        default=USUAL_TOKEN,
+        help="The token for --placement-endpoint",
+    )
+    access.add_argument(
+        "--ironic-endpoint",
+        metavar="<url>",
+        help="Ironic itself, in place of [ironic] in nova.conf; without --os-cloud requests have no token",
+    )
+    access.add_argument(
+        "--timeout",
+        metavar="<seconds>",
+        type=read_seconds,
+        help="How long to wait for each answer of placement, nova's API or Ironic (default: 600, or what "
+        "[placement]/timeout and [ironic]/timeout say)",
+    )
+
+
+def _add_execution(parser: argparse.ArgumentParser) -> None:
+    execution = parser.add_argument_group("execution")
+    execution.add_argument("--dry-run", action="store_true", help="Show what would be done, and do nothing")
+    execution.add_argument(
+        "--max-count", metavar="<number>", type=read_positive, help="Change at most this many"
+    )
+    execution.add_argument(
+        "--max-failures",
+        metavar="<number>",
+        type=read_positive,
+        help="Stop after more failures than these, not counting what is refused before it is tried",
+    )
+    execution.add_argument(
+        "--throttle", metavar="<rate>", type=read_rate, default=0.0, help="Writes a second at most"
+    )
+    _add_concurrency(execution)
+    _add_format(parser)
+
+
+def _add_nova_exit_codes(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--nova-exit-codes",
+        action="store_true",
+        help="End with the exit codes of nova-manage",
+    )
+
+
+def _add_concurrency(parser: argparse._ActionsContainer) -> None:
+    add_concurrency_option(parser, read_positive)
+    parser.add_argument(
+        "--shard",
+        metavar="<I/N>",
+        type=read_shard,
+        default=WHOLE,
+        help="Only part I of N of the hosts, so that N processes share the work",
+    )
+
+
+def _add_format(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("-f", "--format", choices=("table", "json"), default="table", help="How to print")
+
+
+def _add_host(parser: argparse.ArgumentParser, text: str) -> None:
+    parser.add_argument("--host", metavar="<host>", action="append", default=[], help=text)
+
+
+def _add_aggregates(subparsers: Subparsers) -> None:
+    parser = subparsers.add_parser(
+        "aggregates",
+        help="mirror nova's host aggregates to aggregates of resource providers",
+        description="Put the resource provider of every compute node into the aggregates of its host. "
+        "A problem of one host does not stop the others.",
+        epilog=NOVA_EXIT_STATUSES,
+    )
+    _add_host(parser, "Only this host; may be repeated")
+    parser.add_argument(
+        "--aggregate",
+        metavar="<aggregate>",
+        action="append",
+        default=[],
+        help="Only this host aggregate, by name or UUID; may be repeated",
+    )
+    parser.add_argument(
+        "--prune",
+        action="store_true",
+        help="Take providers out of nova's aggregates that their hosts are not in",
+    )
+    parser.add_argument(
+        "--prune-foreign",
+        action="store_true",
+        help="Like --prune, and take them out of aggregates that nova does not know, too",
+    )
+    parser.add_argument(
+        "--follow",
+        action="store_true",
+        help="Continue to mirror changes until SIGINT or SIGTERM; then the exit status is 0",
+    )
+    parser.add_argument(
+        "--interval",
+        metavar="<seconds>",
+        type=read_seconds,
+        help=f"With --follow: seconds between two comparisons (default: {commands.INTERVAL:g})",
+    )
+    parser.add_argument(
+        "--notifications",
+        metavar="<url>",
+        nargs="?",
+        const="",
+        help="With --follow: compare also as soon as nova notifies of a change; the URL is that of the "
+        "message broker (default: the one in nova.conf)",
+    )
+    parser.add_argument(
+        "--notifications-topic",
+        metavar="<topic>",
+        help=f"With --follow: the topic of nova's versioned notifications (default: {TOPIC})",
+    )
+    _add_execution(parser)
+    _add_nova_exit_codes(parser)
+    parser.set_defaults(run=commands.mirror_aggregates, nova_failure=255)
+
+
+def _add_status(subparsers: Subparsers) -> None:
+    parser = subparsers.add_parser(
+        "status",
+        help="say whether the caching scheduler can be left",
+        description="Compare what every instance holds with what nova's scheduler would claim for it.",
+        epilog="Exit status: 0 the caching scheduler can be left, 3 it cannot yet, 4 unknown, as "
+        "something of nova could not be read, 1 nothing could be compared, 2 the command line is wrong.",
+    )
+    _add_concurrency(parser)
+    _add_format(parser)
+    parser.set_defaults(run=commands.show_status)
+
+
+def _add_allocations(subparsers: Subparsers) -> None:
+    parser = subparsers.add_parser(
+        "allocations",
+        help="give instances without allocations those that nova's scheduler would have made",
+        description="Make the allocations of instances that hold nothing, from their embedded flavors. "
+        "Then compare again, and say in one sentence whether that was all.",
+        epilog=NOVA_EXIT_STATUSES,
+    )
+    parser.add_argument(
+        "--instance",
+        metavar="<uuid>",
+        action="append",
+        default=[],
+        help="Only this instance; may be repeated",
+    )
+    _add_host(parser, "Only on this host; may be repeated")
+    _add_execution(parser)
+    _add_nova_exit_codes(parser)
+    parser.set_defaults(run=commands.heal_allocations, nova_failure=255, nova_invalid=127)
+
+
+def _add_ratios(subparsers: Subparsers) -> None:
+    parser = subparsers.add_parser(
+        "ratios",
+        help="carry allocation ratios from the metadata of host aggregates to the inventories",
+        description="Set the allocation ratios that host aggregates have in cpu_allocation_ratio, "
+        "ram_allocation_ratio and disk_allocation_ratio on the inventories of their hosts.",
+        epilog=EXIT_STATUSES,
+    )
+    _add_host(parser, "Only this host; may be repeated")
+    parser.add_argument(
+        "--conflict", choices=("min", "max"), help="The ratio to use where the aggregates of a host disagree"
+    )
+    parser.add_argument(
+        "--allow-overcommitted",
+        action="store_true",
+        help="Set ratios even if they leave less than is allocated",
+    )
+    _add_execution(parser)
+    parser.set_defaults(run=commands.carry_ratios)
+
+
+def _add_baremetal(subparsers: Subparsers) -> None:
+    parser = subparsers.add_parser(
+        "baremetal",
+        help="move bare metal nodes from sizes to their custom resource classes",
+        description="Give the provider of every node of Ironic its resource class, move what its instance "
+        "holds to it, and remove the inventories of VCPU, MEMORY_MB and DISK_GB that no consumer holds. "
+        "Flavors that still ask for sizes are listed with the command that corrects each.",
+        epilog=EXIT_STATUSES,
+    )
+    _add_host(parser, "Only of this host; may be repeated")
+    parser.add_argument(
+        "--node",
+        metavar="<node>",
+        action="append",
+        default=[],
+        help="Only this node, by its UUID in Ironic; may be repeated",
+    )
+    _add_execution(parser)
+    parser.set_defaults(run=commands.move_baremetal)
+
+
+def _add_online_data_migrations(subparsers: Subparsers) -> None:
+    parser = subparsers.add_parser(
+        "online_data_migrations",
+        help="run aggregates, ratios, baremetal and allocations, in this order",
+        description="Run aggregates, ratios, baremetal and allocations, in this order. It may be "
+        "stopped and repeated at any time: what is done already is not done again.",
+        epilog="Exit status, as nova-manage's: 0 nothing is left to do; 1 more is left for the next run; 2 "
+        "some could not be done, and no more can; 130 interrupted; 255 nothing was done, the reason is on "
+        "stderr.",
+    )
+    parser.add_argument(
+        "--max-count", metavar="<number>", type=read_positive, help="Change at most this many, in all"
+    )
+    parser.add_argument(
+        "--throttle", metavar="<rate>", type=read_rate, default=0.0, help="Writes a second at most"
+    )
+    _add_concurrency(parser)
+    _add_format(parser)
+    parser.set_defaults(run=commands.run_all, nova_exit_codes=True, nova_failure=255)
+
+
+def _add_audit(subparsers: Subparsers) -> None:
+    parser = subparsers.add_parser(
+        "audit",
+        help="find orphaned allocations, and other differences between nova and placement",
+        description="Find allocations that belong to no instance and no migration of nova, or are on a host "
+        "that their instance is not on; and whatever else differs. Nothing is removed unless --delete is "
+        "given, nor while anything of nova cannot be read.",
+        epilog=NOVA_EXIT_STATUSES,
+    )
+    parser.add_argument("--delete", action="store_true", help="Remove the orphaned allocations")
+    parser.add_argument(
+        "--resource-provider",
+        metavar="<provider>",
+        action="append",
+        default=[],
+        help="Remove only what is held of this provider, by name or UUID; may be repeated",
+    )
+    parser.add_argument(
+        "--max-removals",
+        metavar="<number>",
+        type=read_positive,
+        help="Remove from so many consumers at most, or from none (default: 5, or a tenth of all consumers "
+        "if that is more)",
+    )
+    _add_execution(parser)
+    _add_nova_exit_codes(parser)
+    parser.set_defaults(run=commands.audit, nova_failure=1, nova_invalid=127)
+
+
+def _add_runs(subparsers: Subparsers) -> None:
+    parser = subparsers.add_parser(
+        "runs",
+        help="list, show, resume and undo runs",
+        description="Runs of migrations, from their journals.",
+    )
+    actions = parser.add_subparsers(metavar="ACTION", required=True)
+    action = actions.add_parser("list", help="list all runs, the oldest first")
+    _add_format(action)
+    action.set_defaults(run=commands.list_runs)
+    for name, run, text in (
+        ("show", commands.show_run, "show what a run changed"),
+        ("resume", commands.resume_run, "resume a run that was stopped"),
+        ("undo", commands.undo_run, "undo a run, except where something was changed since"),
+    ):
+        action = actions.add_parser(name, help=text)
+        action.add_argument("run_id", metavar="<run>", help="The id of the run")
+        if name == "undo":
+            action.add_argument(
+                "--force",
+                action="store_true",
+                help="Undo also where something was changed since, and keep that",
+            )
+        _add_format(action)
+        action.set_defaults(run=run)

@@ -10,12 +10,11 @@ from dataclasses import dataclass, field, replace
 
 from osc_placement.api.client import PlacementClient
 from osc_placement.api.concurrency import CONCURRENCY
-from osc_placement.batch import journal, recovery, select
-from osc_placement.batch.execute import execute_plan, execute_together
-from osc_placement.batch.gate import Gate
+from osc_placement.batch import select, service
+from osc_placement.batch.execute import execute_plan
 from osc_placement.batch.plan import Outcome, Plan, Report
-from osc_placement.batch.undo import ReadStates, plan_undo
-from osc_placement.batch.writers import consumers
+from osc_placement.batch.service import Job, Pace
+from osc_placement.batch.undo import ReadStates
 from osc_placement.errors import PlacementError
 from osc_placement.migrate.migrations.base import Assessment
 
@@ -61,11 +60,8 @@ def carry_out(
     plan, left = limit(assessment.plan, execution.max_count)
     if not plan.changes:
         return Run(execute_plan(client, plan, on_outcome=on_outcome), left=left)
-    for name in sorted(assessment.classes):
-        client.ensure_resource_class(name)
-    settings = {"kind": "migration", "keeps_capacity": plan.keeps_capacity}
-    record = journal.create(client.endpoint, plan, directory=execution.directory, settings=settings)
-    return Run(_write(client, plan, execution, record, on_outcome), record.id, left)
+    job = Job(plan, kind="migration", classes=frozenset(assessment.classes))
+    return replace(_run(client, job, execution, on_outcome), left=left)
 
 
 def limit(plan: Plan, max_count: int | None) -> tuple[Plan, int]:
@@ -81,65 +77,35 @@ def resume(client: PlacementClient, run_id: str, execution: Execution) -> Run:
 
     If it was started to leave no less than is allocated, the present allocations are read and decide.
     """
-    run, record = journal.reopen(run_id, execution.directory)
-    try:
-        recovery.check_server(run.header.server, client.endpoint)
-        _require_not_atomic(run)
-        plan = recovery.plan_resume(run, _reader(client, execution))
-        if run.header.settings.get("keeps_capacity"):
-            plan = select.judge_capacity(client, plan, concurrency=execution.concurrency)
-        record.begin(plan)
-    except BaseException:
-        record.close()
-        raise
-    return Run(_write(client, plan, execution, record), run_id)
-
-
-def _require_not_atomic(run: journal.Run) -> None:
-    """Raise PlacementError for an atomic batch run, whose journal is in the same directory."""
-    if run.header.settings.get("atomic"):
-        raise PlacementError(
-            f"Run {run.header.id} is atomic, and would be resumed one change after the other here; "
-            f"resume it with: openstack resource provider batch run resume {run.header.id}"
-        )
+    read = _reader(client, execution)
+    with service.resume(
+        client, run_id, read, concurrency=execution.concurrency, directory=execution.directory
+    ) as job:
+        return _run(client, job, execution)
 
 
 def undo(client: PlacementClient, run_id: str, execution: Execution, *, force: bool = False) -> Run:
     """Undo a run, in a run of its own."""
-    run = journal.read(run_id, execution.directory)
-    if run.is_running:
-        raise journal.JournalError(f"Run {run_id} is under way in another process")
-    recovery.check_server(run.header.server, client.endpoint)
-    plan = plan_undo(run, _reader(client, execution), force=force)
-    record = journal.create(client.endpoint, plan, undoes=run_id, directory=execution.directory)
-    return Run(_write(client, plan, execution, record), record.id)
+    read = _reader(client, execution)
+    job = service.undo(client, run_id, read, force=force, directory=execution.directory)
+    return _run(client, job, execution)
 
 
-def _write(
+def _run(
     client: PlacementClient,
-    plan: Plan,
+    job: Job,
     execution: Execution,
-    record: journal.Journal,
     on_outcome: Callable[[Outcome], None] | None = None,
-) -> Report:
-    gate = Gate(rate=execution.rate, control=record.control, max_failures=execution.max_failures)
+) -> Run:
+    recorder = service.start(client, job, execution.directory)
+    pace = Pace(execution.concurrency, execution.rate, execution.max_failures)
     execution.begun.set()
     execution.writing.set()
     try:
-        gate.stop_with(execution.stop)
-        execute = execute_together if consumers.takes(plan) else execute_plan
-        report = execute(
-            client,
-            plan,
-            concurrency=execution.concurrency,
-            on_outcome=on_outcome,
-            gate=gate,
-            recorder=record,
-        )
-        return record.end_sitting(report)
+        result = service.carry_out(client, job, recorder, pace, stop=execution.stop, on_outcome=on_outcome)
     finally:
         execution.writing.clear()
-        record.close()
+    return Run(result.report, recorder.id)
 
 
 def _reader(client: PlacementClient, execution: Execution) -> ReadStates:

@@ -31,12 +31,11 @@ from osc_placement.batch.repeat import Recorded, edits_of
 from osc_placement.batch.select import read_states
 from osc_placement.errors import UsageError
 from osc_placement.migrate.migrations.base import Assessment, Context
-from osc_placement.migrate.migrations.cloud import CloudView, read_cloud
+from osc_placement.migrate.migrations.cloud import AllocationView, read_cloud
 from osc_placement.migrate.migrations.heal_allocations import Healer
-from osc_placement.migrate.migrations.plausibility import check_cells, check_nova
+from osc_placement.migrate.migrations.plausibility import NOTHING_REMOVED, check_cells, check_nova
 from osc_placement.migrate.nova.facts import Cell, Instance
-from osc_placement.migrate.nova.hosts import Hosts, find_lost_cells, read_hosts
-from osc_placement.migrate.nova.moves import read_moves
+from osc_placement.migrate.nova.hosts import Hosts, find_lost_cells, read_hosts, read_moves
 from osc_placement.migrate.nova.shard import WHOLE, Shard
 from osc_placement.migrate.nova.source import Source, Unreadable
 from osc_placement.migrate.problem import Problem, Reason
@@ -72,13 +71,20 @@ class Audit:
         chosen = self._choose(cloud)
         nova = read_nova(context.source, cloud)
         if doubt := check_nova(nova.hosts, cloud):
-            return Assessment(_plan([]), doubt)
+            return Assessment(
+                _plan([]), [replace(each, text=f"{each.text}. {NOTHING_REMOVED}") for each in doubt]
+            )
         of_all, kept = self._find_suspects(context.source, nova, chosen)
         suspects = {uuid: providers for uuid, providers in of_all.items() if self.shard.has(uuid)}
         problems = [*nova.problems, *kept, *_compare_providers(nova)]
-        problems = [problem for problem in problems if self._tells(problem)]
+        # every shard reports what could not be read
+        problems = [
+            each for each in problems if each.reason is Reason.UNKNOWN or self.shard.has(each.subject)
+        ]
         if not nova.is_complete:
-            return Assessment(_plan([]), (*problems, *_undecided(suspects)))
+            text = "nova may have it where it cannot be read, so nothing is removed"
+            undecided = [Problem(Reason.UNKNOWN, f"consumer {uuid}", text) for uuid in suspects]
+            return Assessment(_plan([]), (*problems, *undecided))
         consumers = [Consumer(uuid) for uuid in suspects]
         readings = read_states(context.client, consumers, ("allocations",), concurrency=context.concurrency)
         changes = list(_plan_removals(readings, suspects, nova))
@@ -104,12 +110,23 @@ class Audit:
             # what was left out once without a word was most likely there a moment later
             again = read_nova(source, nova.cloud)
             nova.unreadable += [*again.hosts.problems, *again.unreadable]
-            suspects = _in_both(suspects, again.find_suspects(chosen))
+            both = again.find_suspects(chosen)
+            suspects = {
+                consumer: providers & both[consumer]
+                for consumer, providers in suspects.items()
+                if consumer in both and providers & both[consumer]
+            }
         if not nova.is_complete:
             return suspects, []
         try:
-            _clear(suspects, nova, source)
-            return suspects, [*_spare_lost(suspects, nova, source), *_spare_in_use(suspects, nova, source)]
+            # nova still returns some when asked for them one by one, and its mappings still name others
+            for uuid in source.find_instances(suspects.keys() - nova.known):
+                del suspects[uuid]
+            lost = source.find_lost(suspects.keys() - nova.known)
+            for uuid in lost:
+                del suspects[uuid]
+            problems = [Problem(Reason.LOST, f"consumer {uuid}", text) for uuid, text in lost.items()]
+            return suspects, [*problems, *_spare_in_use(suspects, nova, source)]
         except Unreadable as error:
             nova.unreadable.append(error.problem)
             return suspects, []
@@ -134,11 +151,7 @@ class Audit:
         )
         return [Problem(Reason.TOO_MANY, NAME, text)]
 
-    def _tells(self, problem: Problem) -> bool:
-        """Return whether this shard reports a problem; every shard reports what could not be read."""
-        return problem.reason is Reason.UNKNOWN or self.shard.has(problem.subject)
-
-    def _choose(self, cloud: CloudView) -> frozenset[str]:
+    def _choose(self, cloud: AllocationView) -> frozenset[str]:
         """Return the providers from which allocations may be removed."""
         if not self.providers:
             return frozenset(cloud.records)
@@ -157,7 +170,7 @@ class Nova:
     """The consumers that nova knows, and the providers on which each may hold allocations."""
 
     hosts: Hosts
-    cloud: CloudView
+    cloud: AllocationView
     known: set[str]
     healer: Healer
     #: by instance that is on a host, the UUID of its compute node; None where that is not clear
@@ -190,12 +203,12 @@ class Nova:
     def _roots(self) -> frozenset[str]:
         """Return the compute nodes that have a provider."""
         nodes = {node.uuid for node in self.hosts.all_nodes() if node.uuid}
-        return frozenset(nodes & self.cloud.trees.keys())
+        return frozenset(nodes & {root.uuid for root in self.cloud.roots})
 
     @cached_property
     def of_nodes(self) -> frozenset[str]:
         """Return the providers in the trees of compute nodes."""
-        return frozenset(uuid for root in self._roots for uuid in self.cloud.trees[root])
+        return frozenset(uuid for root in self._roots for uuid in self.cloud.tree(root))
 
     @cached_property
     def own(self) -> frozenset[str]:
@@ -206,7 +219,7 @@ class Nova:
     def of_strangers(self) -> frozenset[str]:
         """Return the providers in trees that look like those of compute nodes, and are not."""
         strangers = self.cloud.hosts - self._roots
-        return frozenset(uuid for root in strangers for uuid in self.cloud.trees[root])
+        return frozenset(uuid for root in strangers for uuid in self.cloud.tree(root))
 
     def _removable(self, instance: str) -> frozenset[str]:
         """Return the providers of other hosts among those that an instance is not on.
@@ -246,7 +259,7 @@ class Nova:
         if node is None or node not in self.cloud.records:
             return frozenset(held)
         own = self.cloud.held.get(instance, {})
-        tree = self.cloud.trees[self.cloud.root(node)]
+        tree = self.cloud.tree(node)
         used, replaced = (
             {resource for provider in tree for resource in claims.get(provider, ())} for claims in (held, own)
         )
@@ -275,7 +288,7 @@ class Nova:
         return not self.of_nodes.isdisjoint(providers) and self.own.issuperset(providers)
 
 
-def read_nova(source: Source, cloud: CloudView) -> Nova:
+def read_nova(source: Source, cloud: AllocationView) -> Nova:
     """Read all that may hold something, after what is held was read."""
     builds = source.list_requested_builds()
     hosts = read_hosts(source)
@@ -292,28 +305,6 @@ def read_nova(source: Source, cloud: CloudView) -> Nova:
         except Unreadable as error:
             nova.unreadable.append(error.problem)
     return nova
-
-
-def _in_both(
-    first: Mapping[str, frozenset[str]], second: Mapping[str, frozenset[str]]
-) -> dict[str, frozenset[str]]:
-    """Return the suspects of both readings, with the providers that are in both."""
-    both = {consumer: first[consumer] & second[consumer] for consumer in first.keys() & second.keys()}
-    return {consumer: providers for consumer, providers in both.items() if providers}
-
-
-def _clear(suspects: dict[str, frozenset[str]], nova: Nova, source: Source) -> None:
-    """Drop suspects that nova still returns when asked for them one by one."""
-    for uuid in source.find_instances(suspects.keys() - nova.known):
-        del suspects[uuid]
-
-
-def _spare_lost(suspects: dict[str, frozenset[str]], nova: Nova, source: Source) -> list[Problem]:
-    """Drop suspects that nova's mappings still name; return a problem for each."""
-    lost = source.find_lost(suspects.keys() - nova.known)
-    for uuid in lost:
-        del suspects[uuid]
-    return [Problem(Reason.LOST, f"consumer {uuid}", text) for uuid, text in lost.items()]
 
 
 def _spare_in_use(suspects: dict[str, frozenset[str]], nova: Nova, source: Source) -> list[Problem]:
@@ -348,11 +339,6 @@ def _spare_in_use(suspects: dict[str, frozenset[str]], nova: Nova, source: Sourc
         )
         problems.append(Problem(Reason.IN_USE, f"consumer {consumer}", text))
     return problems
-
-
-def _undecided(suspects: Mapping[str, Collection[str]]) -> list[Problem]:
-    text = "nova may have it where it cannot be read, so nothing is removed"
-    return [Problem(Reason.UNKNOWN, f"consumer {uuid}", text) for uuid in suspects]
 
 
 def _plan(changes: Sequence[Change]) -> Plan:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from osc_placement.batch.advice import find_excesses
-from osc_placement.batch.inventory import RatioEdit, is_same_ratio
+from osc_placement.batch.inventory import RatioEdit
 from osc_placement.batch.plan import Change, Edit, Plan, ProviderState, plan_change
 from osc_placement.batch.repeat import Recorded
 from osc_placement.migrate.migrations.base import Assessment, Context
@@ -26,7 +26,7 @@ from osc_placement.migrate.nova.facts import ComputeNode, HostAggregate
 from osc_placement.migrate.nova.hosts import Hosts, find_strangers, read_hosts
 from osc_placement.migrate.nova.shard import WHOLE, Shard
 from osc_placement.migrate.problem import Problem, Reason
-from osc_placement.model import MAX_RATIO, ProviderRecord
+from osc_placement.model import MAX_RATIO, ProviderRecord, is_same_ratio
 
 NAME: Final = "carry_ratios"
 KEYS: Final[Mapping[str, str]] = {
@@ -82,7 +82,9 @@ class CarryRatios:
                 if problem := self._object(host, step, usages):
                     problems.append(problem)
                     continue
-                steps.append(_note_excesses(step, usages))
+                told = [str(excess) for excess in find_excesses(step, usages)]
+                reason = "; ".join(filter(None, [*told, step.reason]))
+                steps.append(replace(step, reason=reason) if told else step)
                 edits[step.uuid] = edit
         title = Recorded("ratios of host aggregates", ("inventories",))
         plan = Plan(title, tuple(steps), edits=edits, keeps_capacity=not self.allow_overcommitted)
@@ -117,12 +119,6 @@ class CarryRatios:
             )
             problems.append(Problem(Reason.CONFLICT, f"host {host}", text))
         return ratios
-
-
-def _note_excesses(step: Change, usages: Mapping[str, int]) -> Change:
-    """Return a change with a note of what it leaves less of than is allocated."""
-    told = [str(excess) for excess in find_excesses(step, usages)]
-    return replace(step, reason="; ".join(filter(None, [*told, step.reason]))) if told else step
 
 
 def _collect(

@@ -5,18 +5,18 @@ from __future__ import annotations
 
 import sys
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Final
 
 from osc_placement import microversion
 from osc_placement.api.client import PlacementClient
 from osc_placement.api.concurrency import Reading
+from osc_placement.candidates.cloud import CloudView
 from osc_placement.migrate.nova.facts import ComputeNode
 from osc_placement.migrate.problem import Problem, Reason
 from osc_placement.model import Inventory, ProviderRecord
 
-SHARING: Final = "MISC_SHARES_VIA_AGGREGATE"
 #: classes of compute nodes, which sharing providers do not have
 _HOST_CLASSES: Final = frozenset(("VCPU", "PCPU", "MEMORY_MB"))
 #: amounts by class, by the UUID of the provider
@@ -26,47 +26,36 @@ Holdings = Mapping[str, Claims]
 Owner = tuple[str, str]
 
 
-@dataclass(frozen=True)
-class CloudView:
-    """The providers of placement by UUID, the allocations of consumers, and their owners if known."""
+class AllocationView(CloudView):
+    """A view of the providers of placement, with the allocations of consumers, and their owners if known."""
 
-    records: Mapping[str, ProviderRecord]
-    held: Holdings = field(default_factory=dict)
-    owners: Mapping[str, Owner] = field(default_factory=dict)
-    trees: Mapping[str, tuple[str, ...]] = field(init=False)
-    _sharing: Mapping[str, tuple[str, ...]] = field(init=False)
-
-    def __post_init__(self) -> None:
-        trees: dict[str, list[str]] = defaultdict(list)
-        sharing: dict[str, list[str]] = defaultdict(list)
-        for uuid, record in self.records.items():
-            trees[record.provider.root_provider_uuid or uuid].append(uuid)
-            if SHARING in (record.traits or ()):
-                for aggregate in record.aggregates or ():
-                    sharing[aggregate].append(uuid)
-        object.__setattr__(self, "trees", {root: tuple(members) for root, members in trees.items()})
-        object.__setattr__(self, "_sharing", {key: tuple(members) for key, members in sharing.items()})
+    def __init__(
+        self,
+        records: Iterable[ProviderRecord],
+        held: Holdings | None = None,
+        owners: Mapping[str, Owner] | None = None,
+    ) -> None:
+        super().__init__(records)
+        self.held = held or {}
+        self.owners = owners or {}
 
     def root(self, uuid: str) -> str:
-        """Return the root of the tree that a provider is in."""
-        return self.records[uuid].provider.root_provider_uuid or uuid
+        """Return the UUID of the root of the tree that a provider is in."""
+        return self.root_of(uuid).uuid
 
-    def reach(self, uuid: str) -> tuple[str, ...]:
-        """Return the providers that an instance on this one may use: its tree, and sharing providers."""
-        tree = self.trees[self.root(uuid)]
-        aggregates = {each for member in tree for each in self.records[member].aggregates or ()}
-        sharing = (each for key in sorted(aggregates) for each in self._sharing.get(key, ()))
-        return tuple(dict.fromkeys((*tree, *sharing)))
+    def tree(self, uuid: str) -> Sequence[str]:
+        """Return the UUIDs of the tree that a provider is in."""
+        return [node.uuid for node in self.tree_of(uuid)]
 
-    @property
+    def reach(self, uuid: str) -> Sequence[str]:
+        """Return the providers that an instance on this one may use: its tree, and who shares with it."""
+        return [node.uuid for node in (*self.tree_of(uuid), *self.sharing_with(uuid))]
+
+    @cached_property
     def hosts(self) -> frozenset[str]:
         """Return the roots of trees that look like those of compute nodes."""
-        return frozenset(root for root, tree in self.trees.items() if any(map(self._is_of_host, tree)))
-
-    def _is_of_host(self, uuid: str) -> bool:
-        record = self.records[uuid]
-        classes = _HOST_CLASSES.intersection(record.inventories or ())
-        return bool(classes) and SHARING not in (record.traits or ())
+        like = (node for node in self.nodes if not node.shares and not _HOST_CLASSES.isdisjoint(node.stocks))
+        return frozenset(self.root(node.uuid) for node in like)
 
     def inventory(self, uuid: str, resource: str) -> Inventory | None:
         """Return the inventory of a class on a provider; None if it has none."""
@@ -92,12 +81,12 @@ class CloudView:
         return used
 
 
-def read_cloud(client: PlacementClient, concurrency: int) -> CloudView:
+def read_cloud(client: PlacementClient, concurrency: int) -> AllocationView:
     """Read all providers, and all that is held of them."""
     client.require(microversion.CONSUMER_GENERATIONS, "a comparison of allocations")
-    found = client.read_providers(want=("inventories", "traits", "aggregates"), concurrency=concurrency)
-    records = {record.provider.uuid: record for record in found}
-    consumers = client.read_consumers(records, Reading(concurrency), whole=False)
+    found = list(client.read_providers(want=("inventories", "traits", "aggregates"), concurrency=concurrency))
+    providers = [record.provider.uuid for record in found]
+    consumers = client.read_consumers(providers, Reading(concurrency), whole=False)
     held: dict[str, Claims] = {}
     owners: dict[str, Owner] = {}
     # PERF: of 100,000 consumers most have the providers, project and user of another: one string for all
@@ -106,7 +95,7 @@ def read_cloud(client: PlacementClient, concurrency: int) -> CloudView:
         held[consumer.uuid] = {sys.intern(provider): amounts for provider, amounts in claims}
         if consumer.project_id and consumer.user_id:
             owners[consumer.uuid] = sys.intern(consumer.project_id), sys.intern(consumer.user_id)
-    return CloudView(records, held, owners)
+    return AllocationView(found, held, owners)
 
 
 def sum_claims(claims: Claims) -> dict[str, int]:

@@ -11,29 +11,40 @@ databases do not tell how much.
 from __future__ import annotations
 
 import sys
-from collections.abc import Hashable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections import Counter, defaultdict
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
+from osc_placement import microversion
+from osc_placement.api.concurrency import map_in_order
 from osc_placement.api.consumer import Consumer
-from osc_placement.batch.plan import Change, Plan, ProviderState
+from osc_placement.batch.plan import Change, Plan, ProviderState, describe_owner
 from osc_placement.batch.repeat import Recorded, edits_of
+from osc_placement.batch.select import read_states
 from osc_placement.flavor import NoClaim
 from osc_placement.migrate.migrations.base import Assessment, Context
-from osc_placement.migrate.migrations.cloud import Claims, CloudView, Owner, read_cloud, sum_claims
+from osc_placement.migrate.migrations.cloud import (
+    AllocationView,
+    Claims,
+    Holdings,
+    Owner,
+    read_cloud,
+    sum_claims,
+)
 from osc_placement.migrate.migrations.move_baremetal import claim_of_node
-from osc_placement.migrate.migrations.owners import find_wrong_owners
 from osc_placement.migrate.migrations.placing import Ambiguous, Ledger, OverCapacity, Unplaceable
 from osc_placement.migrate.migrations.plausibility import check_nova
 from osc_placement.migrate.nova.facts import Cell, ComputeNode, Instance, MigrationRecord
 from osc_placement.migrate.nova.flavors import claim_of
 from osc_placement.migrate.nova.hosts import (
     Hosts,
+    Moves,
     find_lost_cells,
     find_strangers,
     judge_strangers,
     read_hosts,
+    read_moves,
 )
-from osc_placement.migrate.nova.moves import Moves, read_moves
 from osc_placement.migrate.nova.shard import WHOLE, Shard
 from osc_placement.migrate.nova.source import Source, Unreadable
 from osc_placement.migrate.problem import Problem, Reason
@@ -76,7 +87,7 @@ class HealAllocations:
         is_complete = not any(problem.reason is Reason.UNKNOWN for problem in problems)
         missing = sorted(self.instances - seen)
         problems += judge_strangers("instance", missing, is_complete=is_complete)
-        wrong, unread = find_wrong_owners(context, healer.owners, healer.busy, cloud)
+        wrong, unread = _find_wrong_owners(context, healer.owners, healer.busy, cloud)
         changes = (*healer.changes, *wrong)
         notes = [note for move in moves.records if (note := healer.describe_move(move))]
         edit = Recorded("allocations of instances", ("allocations", "owner"))
@@ -100,7 +111,63 @@ class HealAllocations:
         return self.shard.has(host) and (not self.hosts or host in self.hosts)
 
 
-def _describe_move(move: MigrationRecord, cloud: CloudView) -> str:
+def _find_wrong_owners(
+    context: Context, owners: Mapping[str, Owner], busy: Mapping[str, str], cloud: AllocationView
+) -> tuple[list[Change], list[Problem]]:
+    """Return changes that correct owners of consumers, and a problem for each left unchanged.
+
+    A server with the bulk read returns all owners at once. Other servers return an owner with each consumer,
+    which takes a request for each, and the total usage of an owner. If that is the sum of what its instances
+    hold, all of them have the right owner, and none of them is read.
+
+    Left unchanged are consumers that cannot be read, and the ``busy``, by task: a move or rebuild of an
+    instance writes its allocations, and the owner with them.
+    """
+    if cloud.owners:
+        suspects = [uuid for uuid, owner in owners.items() if cloud.owners.get(uuid) != owner]
+    else:
+        suspects = [uuid for uuids in _find_miscounted(context, owners, cloud.held) for uuid in uuids]
+    consumers = [Consumer(uuid) for uuid in suspects]
+    readings = read_states(
+        context.client, consumers, ("allocations", "owner"), concurrency=context.concurrency
+    )
+    changes, problems = [], []
+    for reading in readings:
+        uuid = reading.subject.uuid
+        if reading.state is None:
+            problems.append(Problem(Reason.UNKNOWN, f"instance {uuid}", str(reading.error)))
+            continue
+        owner = describe_owner(*owners[uuid])
+        if reading.state.owner in (None, owner):
+            continue
+        if uuid in busy:
+            text = f"it is {busy[uuid]}, and what it holds is of another project or user"
+            problems.append(Problem(Reason.BUSY, f"instance {uuid}", text))
+        else:
+            changes.append(Change(reading.subject, reading.state, replace(reading.state, owner=owner)))
+    return changes, problems
+
+
+def _find_miscounted(
+    context: Context, owners: Mapping[str, Owner], held: Holdings
+) -> Iterator[Sequence[str]]:
+    """Yield the instances of each owner whose usage is not the sum of their allocations."""
+    of_owner: dict[Owner, list[str]] = defaultdict(list)
+    for uuid, owner in owners.items():
+        of_owner[owner].append(uuid)
+
+    def check(item: tuple[Owner, list[str]]) -> Sequence[str]:
+        (project, user), uuids = item
+        usages = context.client.total_usages(project, user_id=user, version=microversion.TOTAL_USAGES)
+        held_by_all: Counter[str] = Counter()
+        for uuid in uuids:
+            held_by_all.update(sum_claims(held[uuid]))
+        return () if held_by_all == {name: amount for name, amount in usages.items() if amount} else uuids
+
+    return iter(map_in_order(check, list(of_owner.items()), threads=context.concurrency))
+
+
+def _describe_move(move: MigrationRecord, cloud: AllocationView) -> str:
     """Describe where an instance is moving, and whether its migration holds the source."""
     way = f"it is moving from {move.source_host} to {move.dest_host} ({move.status or 'no status'})"
     held = cloud.held.get(move.uuid or "")
@@ -113,7 +180,7 @@ def _describe_move(move: MigrationRecord, cloud: CloudView) -> str:
 class Healer:
     """The plan of the instances judged so far; what is planned for one counts as used for the next."""
 
-    def __init__(self, hosts: Hosts, cloud: CloudView, moves: Moves) -> None:
+    def __init__(self, hosts: Hosts, cloud: AllocationView, moves: Moves) -> None:
         self._cloud = cloud
         self._ledger = Ledger(cloud)
         self._nodes = hosts.by_place
@@ -156,8 +223,8 @@ class Healer:
     def _left_behind(self, instance: str) -> frozenset[str]:
         """Return the providers of nodes that an instance was evacuated from and that are still down."""
         nodes = [node for place in self._moves.left.get(instance, ()) for node in self._nodes.get(place, ())]
-        trees = (self._cloud.trees.get(node.uuid or "", ()) for node in nodes)
-        return frozenset(provider for tree in trees for provider in tree)
+        known = [node.uuid for node in nodes if node.uuid and node.uuid in self._cloud.records]
+        return frozenset(provider for uuid in known for provider in self._cloud.tree(uuid))
 
     def _judge(self, cell: Cell, instance: Instance) -> Problem | None:
         held = self._cloud.held.get(instance.uuid)

@@ -57,7 +57,10 @@ class MirrorAggregates:
         """Compare nova's aggregates with those of the providers, by UUID. Pure."""
         known = list(known)
         chosen = self._choose(known)
-        wanted = _wanted(chosen)
+        wanted: dict[str, set[str]] = defaultdict(set)
+        for aggregate in chosen:
+            for host in aggregate.hosts:
+                wanted[host].add(aggregate.uuid)
         removable = _Removable(self, {aggregate.uuid for aggregate in chosen}, {each.uuid for each in known})
         members = {host for aggregate in known for host in aggregate.hosts}
         strangers = find_strangers(hosts, self.hosts, members)
@@ -76,7 +79,11 @@ class MirrorAggregates:
                 if isinstance(record, Problem):
                     problems.append(record)
                 else:
-                    steps.append(_step(record, wanted.get(host, frozenset()), removable))
+                    current, added = record.aggregates or frozenset(), frozenset(wanted.get(host, ()))
+                    after = (current | added) - removable.of(current - added)
+                    before, state = ProviderState(aggregates=current), ProviderState(aggregates=after)
+                    reason = "is mirrored already" if after == current else ""
+                    steps.append(Change(record.provider, before, state, reason))
         title = f"mirror of {len(chosen)} host aggregates"
         plan = Plan(Recorded(title, ("aggregates",)), tuple(steps))
         names = {each.uuid: each.name for each in known}
@@ -109,18 +116,3 @@ class _Removable:
     def of(self, superfluous: frozenset[str]) -> frozenset[str]:
         own = superfluous & self._own
         return own | (superfluous - self._known) if self._foreign else own
-
-
-def _wanted(aggregates: Iterable[HostAggregate]) -> dict[str, frozenset[str]]:
-    wanted: dict[str, set[str]] = defaultdict(set)
-    for aggregate in aggregates:
-        for host in aggregate.hosts:
-            wanted[host].add(aggregate.uuid)
-    return {host: frozenset(uuids) for host, uuids in wanted.items()}
-
-
-def _step(record: ProviderRecord, wanted: frozenset[str], removable: _Removable) -> Change:
-    current = record.aggregates or frozenset()
-    after = (current | wanted) - removable.of(current - wanted)
-    before, state = ProviderState(aggregates=current), ProviderState(aggregates=after)
-    return Change(record.provider, before, state, "is mirrored already" if after == current else "")

@@ -26,7 +26,7 @@ from osc_placement.batch.plan import Change, Decision, Facet, Plan, ProviderStat
 from osc_placement.batch.repeat import Recorded
 from osc_placement.flavor import Flavor, NoClaim, resources_of
 from osc_placement.migrate.migrations.base import Assessment, Context
-from osc_placement.migrate.migrations.cloud import CloudView, find_provider, read_cloud
+from osc_placement.migrate.migrations.cloud import AllocationView, find_provider, read_cloud
 from osc_placement.migrate.nova.facts import ComputeNode, Instance, IronicNode
 from osc_placement.migrate.nova.flavors import STANDARD_CLASSES
 from osc_placement.migrate.nova.hosts import Hosts, find_strangers, judge_strangers, read_hosts
@@ -201,11 +201,8 @@ def _judge(flavor: Flavor, asked: Mapping[str, int], wanted: list[str], use: Fla
             "unknown whether virtual machines are too"
         )
         return Problem(Reason.UNKNOWN, subject, text)
-    return Problem(Reason.FLAVOR, subject, f"it asks for {_format(asked)}; {mend(flavor, wanted[0])}")
-
-
-def _format(asked: Mapping[str, int]) -> str:
-    return ", ".join(f"{name}={amount}" for name, amount in asked.items()) or "nothing"
+    text = ", ".join(f"{name}={amount}" for name, amount in asked.items()) or "nothing"
+    return Problem(Reason.FLAVOR, subject, f"it asks for {text}; {mend(flavor, wanted[0])}")
 
 
 def mend(flavor: Flavor, resource_class: str) -> str:
@@ -261,9 +258,12 @@ class MoveBaremetal:
                 judge.judge(node, surveyed)
         advice = judge_flavors(context.source.list_flavors(), residents.use, judge.classes, judge.chosen)
         judge.problems += advice
-        return Assessment(
-            _plan(judge.steps), (*problems, *judge.problems), cloud.names, _new_classes(judge.steps)
+        new_classes = frozenset(
+            edit.resource_class
+            for change, edit in judge.steps
+            if change.facets and edit.resource_class not in (change.before.inventories or {})
         )
+        return Assessment(_plan(judge.steps), (*problems, *judge.problems), cloud.names, new_classes)
 
     def _has(self, node: ComputeNode) -> bool:
         return (
@@ -276,14 +276,6 @@ class MoveBaremetal:
 def _plan(steps: list[tuple[Change, NodeEdit]]) -> Plan:
     edits = {change.uuid: edit for change, edit in steps}
     return Plan(Recorded(TITLE, FACETS), tuple(change for change, _ in steps), edits=edits)
-
-
-def _new_classes(steps: list[tuple[Change, NodeEdit]]) -> frozenset[str]:
-    return frozenset(
-        edit.resource_class
-        for change, edit in steps
-        if change.facets and edit.resource_class not in (change.before.inventories or {})
-    )
 
 
 @dataclass
@@ -332,7 +324,7 @@ class Judge:
     def __init__(
         self,
         hosts: Hosts,
-        cloud: CloudView,
+        cloud: AllocationView,
         residents: Residents,
         ironic: Mapping[str, IronicNode] | None,
         builds: frozenset[str],
@@ -342,7 +334,11 @@ class Judge:
         self._residents = residents
         self._ironic = ironic
         self._builds = builds
-        self._holders = _invert(cloud)
+        #: the allocations of consumers by provider
+        self._holders: dict[str, dict[str, Mapping[str, int]]] = defaultdict(dict)
+        for consumer, claims in cloud.held.items():
+            for provider, amounts in claims.items():
+                self._holders[provider][consumer] = amounts
         self.steps: list[tuple[Change, NodeEdit]] = []
         self.problems: list[Problem] = []
         #: of all nodes that have one, and of those that were judged
@@ -353,20 +349,19 @@ class Judge:
         """Return provider and class of a node, or the problem with it; None if its cell is unreadable."""
         if node.cell in self._residents.unreadable:
             return None
-        surveyed = self._survey(node)
+        surveyed: Surveyed | Problem
+        record = find_provider(node.host, node, self._cloud.records)
+        if isinstance(record, Problem):
+            surveyed = record
+        else:
+            found = self._find_class(node, record)
+            surveyed = found if isinstance(found, Problem) else (record, found)
         name = None if isinstance(surveyed, Problem) else surveyed[1]
         if name:
             self.classes.add(name)
         for instance in self._residents.of(node):
             self._residents.use.note_metal(instance, name)
         return surveyed
-
-    def _survey(self, node: ComputeNode) -> Surveyed | Problem:
-        record = find_provider(node.host, node, self._cloud.records)
-        if isinstance(record, Problem):
-            return record
-        resource_class = self._find_class(node, record)
-        return resource_class if isinstance(resource_class, Problem) else (record, resource_class)
 
     def judge(self, node: ComputeNode, surveyed: Surveyed | Problem | None) -> None:
         """Plan the change of a node, or report why it is left unchanged."""
@@ -421,7 +416,12 @@ class Judge:
         if building:
             text = f"instance {building[0]} is being built on it"
             yield Problem(Reason.BUSY, f"node {node.name}", text)
-        if edit.instance and len(present) == 1 and _moves(change, edit.instance):
+        after = change.after.allocations or {}
+        if (
+            len(present) == 1
+            and edit.instance
+            and held.get(edit.instance, {}) != after.get(edit.instance, {})
+        ):
             yield from self._object_to_move(present[0], held, edit.resource_class)
 
     def _object_to_move(
@@ -448,17 +448,3 @@ class Judge:
             if consumer != edit.instance and kept:
                 text = f"consumer {consumer} holds {', '.join(kept)} of it, and is no instance on it"
                 yield Problem(Reason.FOREIGN, f"node {node.name}", f"{text}; see placement-migrate audit")
-
-
-def _moves(change: Change, instance: str) -> bool:
-    before, after = change.before.allocations or {}, change.after.allocations or {}
-    return before.get(instance, {}) != after.get(instance, {})
-
-
-def _invert(cloud: CloudView) -> Mapping[str, Mapping[str, Mapping[str, int]]]:
-    """Return the allocations of consumers by provider."""
-    holders: dict[str, dict[str, Mapping[str, int]]] = defaultdict(dict)
-    for consumer, claims in cloud.held.items():
-        for provider, amounts in claims.items():
-            holders[provider][consumer] = amounts
-    return holders

@@ -13,8 +13,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from osc_placement.migrate.migrations.cloud import CloudView, iterate_amounts
-from osc_placement.model import Inventory
+from osc_placement.candidates.node import Stock
+from osc_placement.migrate.migrations.cloud import AllocationView, iterate_amounts
 
 _THOUSAND: Final = 1000
 
@@ -48,7 +48,7 @@ class OverCapacity(Unplaceable):
 class Ledger:
     """The usage of each inventory, including what was placed since it was read."""
 
-    def __init__(self, cloud: CloudView) -> None:
+    def __init__(self, cloud: AllocationView) -> None:
         self._cloud = cloud
         self._used = defaultdict(int, cloud.usages())
 
@@ -63,47 +63,40 @@ class Ledger:
         return dict(placed)
 
     def _find(self, resource: str, amount: int, reach: Sequence[str]) -> str:
-        having = [uuid for uuid in reach if self._inventory(uuid, resource)]
-        if not having:
+        inventories = {uuid: self._cloud.inventory(uuid, resource) for uuid in reach}
+        stocks = {
+            uuid: Stock(inventory, self._used[uuid, resource])
+            for uuid, inventory in inventories.items()
+            if inventory and inventory.capacity > 0
+        }
+        if not stocks:
             raise NoInventory(f"no provider of its host has inventory of {resource}")
-        fitting = [uuid for uuid in having if self._fits(uuid, resource, amount)]
+        fitting = [uuid for uuid, stock in stocks.items() if stock.fits(amount)]
         if len(fitting) == 1:
             return fitting[0]
-        if len(having) == 1:
-            raise self._over_capacity(having[0], resource, amount)
-        if not fitting:
-            names = ", ".join(map(self._cloud.name, having))
-            raise NoInventory(f"none of {names} has room for {resource}={amount}")
-        choices = ", ".join(f"{self._cloud.name(uuid)} ({uuid})" for uuid in fitting)
-        raise Ambiguous(f"{resource}={amount} may be on any of {choices}")
-
-    def _inventory(self, uuid: str, resource: str) -> Inventory | None:
-        inventory = self._cloud.inventory(uuid, resource)
-        return inventory if inventory and inventory.capacity > 0 else None
-
-    def _fits(self, uuid: str, resource: str, amount: int) -> bool:
-        inventory = self._inventory(uuid, resource)
-        return bool(
-            inventory
-            and inventory.fits_unit(amount)
-            and inventory.has_room(amount, self._used[uuid, resource])
-        )
-
-    def _over_capacity(self, uuid: str, resource: str, amount: int) -> Unplaceable:
-        inventory = self._inventory(uuid, resource)
-        name = self._cloud.name(uuid)
-        if inventory is None or not inventory.fits_unit(amount):
-            return NoInventory(
+        if len(stocks) == 1:
+            ((uuid, stock),) = stocks.items()
+            name = self._cloud.name(uuid)
+            if stock.inventory.fits_unit(amount):
+                raise OverCapacity(name, resource, amount, _find_ratio(stock, amount))
+            raise NoInventory(
                 f"{name} admits no {resource}={amount}: see its min_unit, max_unit and step_size"
             )
-        ratio = _fitting_ratio(inventory, amount, self._used[uuid, resource])
-        return OverCapacity(name, resource, amount, ratio)
+        if not fitting:
+            names = ", ".join(sorted(map(self._cloud.name, stocks)))
+            raise NoInventory(f"none of {names} has room for {resource}={amount}")
+        choices = ", ".join(sorted(f"{self._cloud.name(uuid)} ({uuid})" for uuid in fitting))
+        raise Ambiguous(f"{resource}={amount} may be on any of {choices}")
 
 
-def _fitting_ratio(inventory: Inventory, amount: int, used: int) -> float:
+def _find_ratio(stock: Stock, amount: int) -> float:
     """Return the lowest allocation ratio, in thousandths, with which the amount fits."""
-    thousandths = math.ceil((used + amount) / (inventory.total - inventory.reserved) * _THOUSAND)
+    inventory = stock.inventory
+    total = inventory.total - inventory.reserved
+    thousandths = math.ceil((stock.used + amount) / total * _THOUSAND)
     # 1000 * 1.001 is less than 1001
-    while not replace(inventory, allocation_ratio=thousandths / _THOUSAND).has_room(amount, used):
+    while not replace(stock, inventory=replace(inventory, allocation_ratio=thousandths / _THOUSAND)).fits(
+        amount
+    ):
         thousandths += 1
     return thousandths / _THOUSAND

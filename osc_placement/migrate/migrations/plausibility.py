@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Sized
 from typing import Final
 
-from osc_placement.migrate.migrations.cloud import CloudView
+from osc_placement.migrate.migrations.cloud import AllocationView
 from osc_placement.migrate.nova.hosts import Hosts, name_some
 from osc_placement.migrate.nova.source import CHECK_CELL
 from osc_placement.migrate.problem import Problem, Reason
@@ -16,18 +16,20 @@ _CHECK_REGION: Final = (
     "check where [api_database]/connection, --nova-api-db or --nova-endpoint leads, and "
     "[placement]/region_name, --os-cloud or --placement-endpoint"
 )
+#: what an audit adds to a doubt
+NOTHING_REMOVED: Final = "No allocation was removed."
 #: the share of matching compute nodes and providers below which two services are taken for strangers
 _LOWEST_SHARE: Final = 0.1
 #: classes of compute nodes that no sharing provider has
 _CPUS: Final = frozenset(("VCPU", "PCPU"))
 
 
-def check_nova(hosts: Hosts, cloud: CloudView) -> list[Problem]:
+def check_nova(hosts: Hosts, cloud: AllocationView) -> list[Problem]:
     """Return a problem for each sign that this nova does not use this placement."""
     return _check_emptiness(hosts, cloud) or _check_region(hosts, cloud)
 
 
-def _check_emptiness(hosts: Hosts, cloud: CloudView) -> list[Problem]:
+def _check_emptiness(hosts: Hosts, cloud: AllocationView) -> list[Problem]:
     """Return a problem if nova has no compute node, and placement has providers of CPUs or consumers."""
     computes = sum(bool(_CPUS.intersection(each.inventories or ())) for each in cloud.records.values())
     if hosts.unknown or any(hosts.nodes.values()) or not (computes or cloud.held):
@@ -41,7 +43,7 @@ def _check_emptiness(hosts: Hosts, cloud: CloudView) -> list[Problem]:
     return [Problem(Reason.UNKNOWN, "nova", text)]
 
 
-def _check_region(hosts: Hosts, cloud: CloudView) -> list[Problem]:
+def _check_region(hosts: Hosts, cloud: AllocationView) -> list[Problem]:
     """Return a problem if too few compute nodes have a provider, or too few hosts' providers a node."""
     nodes = {node.uuid or "": node.name for node in hosts.all_nodes()}
     roots = cloud.hosts
@@ -63,7 +65,7 @@ def _check_region(hosts: Hosts, cloud: CloudView) -> list[Problem]:
     return [Problem(Reason.UNKNOWN, "nova", f"{', and '.join(texts)}; {advice}")] if texts else []
 
 
-def check_cells(hosts: Hosts, cloud: CloudView) -> list[Problem]:
+def check_cells(hosts: Hosts, cloud: AllocationView) -> list[Problem]:
     """Return a problem for each cell of which too few compute nodes have a provider."""
     nodes: dict[str, set[str]] = defaultdict(set)
     for node in hosts.all_nodes():
@@ -74,7 +76,7 @@ def check_cells(hosts: Hosts, cloud: CloudView) -> list[Problem]:
         if own and _is_too_few(own & cloud.records.keys(), own):
             number = len(own & cloud.records.keys())
             text = f"{number} of its {len(own)} compute nodes have a resource provider in this placement"
-            problems.append(Problem(Reason.UNKNOWN, cell.label, f"{text}; {CHECK_CELL}"))
+            problems.append(Problem(Reason.UNKNOWN, cell.label, f"{text}; {CHECK_CELL}. {NOTHING_REMOVED}"))
     return problems
 
 

@@ -8,10 +8,10 @@ is such a cell. Hosts without nova-compute's record of itself have no hypervisor
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
-from typing import Any, Final
+from typing import Final
 
 from osc_placement.api.concurrency import CONCURRENCY, map_in_order
 from osc_placement.flavor import Flavor, flavor_from_json
@@ -42,7 +42,12 @@ def read_instance(server: Document, attachments: list[Document] | None = None) -
     """Read an instance; ``attachments`` are those of a server that is undecided."""
     if _HOST not in server:
         raise Unreadable(SUBJECT, "it does not show the hosts of servers, which an administrator may see")
-    image = server.get("image") or {}
+    image, devices = server.get("image") or {}, [each.get("device") for each in attachments or ()]
+    is_volume = not image or any(device and device == server.get(_ROOT) for device in devices)
+    # nova shows none before 2.98
+    properties = image.get("properties")
+    if properties is not None:
+        properties = {name: str(properties[name]) for name in IMAGE_PROPERTIES if name in properties}
     flavor, error = _read_flavor(server.get("flavor") or {})
     return Instance(
         uuid=server["id"],
@@ -54,8 +59,8 @@ def read_instance(server: Document, attachments: list[Document] | None = None) -
         task_state=server.get("OS-EXT-STS:task_state"),
         flavor=flavor,
         flavor_error=error,
-        volume_root=_has_volume_root(server, attachments or []),
-        image=_read_image(image),
+        volume_root=is_volume,
+        image=properties,
     )
 
 
@@ -65,20 +70,6 @@ def read_flavor(document: Document) -> Flavor:
     if flavor is None:
         raise Unreadable(SUBJECT, f"flavor {document.get('name')}: {error}")
     return replace(flavor, name=str(document["name"]), flavorid=str(document["id"]))
-
-
-def _has_volume_root(server: Document, attachments: list[Document]) -> bool:
-    if not server.get("image"):
-        return True
-    return any(each.get("device") and each["device"] == server.get(_ROOT) for each in attachments)
-
-
-def _read_image(image: Mapping[str, Any]) -> Mapping[str, str] | None:
-    """Return the properties that decide about resources; None if nova shows none, as before 2.98."""
-    properties = image.get("properties")
-    if properties is None:
-        return None
-    return {name: str(properties[name]) for name in IMAGE_PROPERTIES if name in properties}
 
 
 def _read_flavor(flavor: Document) -> tuple[Flavor | None, str]:
@@ -211,27 +202,19 @@ class ApiSource:
             if error.status != _SERVER_ERROR:
                 raise
         brief, more = self._api.page("/servers", "servers", _ALL, marker, _IMAGE_PROPERTIES)
-        uuids = [server["id"] for server in brief]
-        return self._read_each(uuids, broken), uuids[-1] if more else None
 
-    def _read_each(self, uuids: Sequence[str], broken: list[str]) -> list[Document]:
-        def read(uuid: str) -> Document | Refused:
+        def read(uuid: str) -> Document | None:
             try:
-                found: Document = self._api.get(f"/servers/{uuid}", "server", None, _IMAGE_PROPERTIES)[
-                    "server"
-                ]
-            except Refused as error:
-                return error
-            return found
+                document = self._api.get(f"/servers/{uuid}", "server", None, _IMAGE_PROPERTIES)
+            except Refused:
+                # nova says 404 to what it cannot load, as to what is gone: who asks again learns which it was
+                return None
+            return dict(document["server"])
 
-        servers = []
-        for uuid, found in zip(uuids, map_in_order(read, uuids, threads=CONCURRENCY), strict=True):
-            # nova says 404 to what it cannot load, as to what is gone: who asks again learns which it was
-            if isinstance(found, Refused):
-                broken.append(uuid)
-            else:
-                servers.append(found)
-        return servers
+        uuids = [server["id"] for server in brief]
+        found = map_in_order(read, uuids, threads=CONCURRENCY)
+        broken += [uuid for uuid, server in zip(uuids, found, strict=True) if server is None]
+        return [server for server in found if server is not None], uuids[-1] if more else None
 
     def find_instances(self, uuids: Collection[str]) -> frozenset[str]:
         """Return the instances that nova shows one by one; then it looks up the cell of each."""

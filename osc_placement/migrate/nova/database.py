@@ -12,6 +12,7 @@ from urllib.parse import SplitResult, urlsplit
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Engine, RowMapping, make_url
 
+from osc_placement.errors import one_line
 from osc_placement.migrate.nova.source import Unreadable
 
 #: rows of one page
@@ -46,8 +47,18 @@ class NovaDatabase:
     def columns(self, table: str) -> frozenset[str]:
         """Return the columns of a table; none if there is no such table."""
         if table not in self._columns:
+            # PERF: a query without rows takes a millisecond; to inspect a table of MariaDB takes forty
+            statement = sa.select(sa.text("*")).select_from(sa.table(table)).where(sa.false())
             with self._reading() as connection:
-                self._columns[table] = _read_columns(connection, table)
+                try:
+                    names = frozenset(connection.execute(statement).keys())
+                except (sa.exc.ProgrammingError, sa.exc.OperationalError):
+                    # it is not there, or not all of it may be read
+                    connection.rollback()
+                    inspector = sa.inspect(connection)
+                    found = inspector.get_columns(table) if inspector.has_table(table) else ()
+                    names = frozenset(column["name"] for column in found)
+            self._columns[table] = names
         return self._columns[table]
 
     def table(self, name: str, required: Iterable[str], optional: Iterable[str] = ()) -> sa.TableClause:
@@ -90,68 +101,40 @@ class NovaDatabase:
             raise Unreadable(self.label, _reason(error)) from error
 
 
-def _read_columns(connection: Connection, table: str) -> frozenset[str]:
-    """Read the columns of a table; none if there is no such table.
-
-    PERF: a query without rows takes a millisecond; to inspect a table of MariaDB takes forty.
-    """
-    statement = sa.select(sa.text("*")).select_from(sa.table(table)).where(sa.false())
-    try:
-        return frozenset(connection.execute(statement).keys())
-    except (sa.exc.ProgrammingError, sa.exc.OperationalError):
-        # it is not there, or not all of it may be read
-        connection.rollback()
-        inspector = sa.inspect(connection)
-        exists = inspector.has_table(table)
-        return frozenset(column["name"] for column in inspector.get_columns(table)) if exists else frozenset()
-
-
 def _connect(url: str, label: str) -> Engine:
+    """Return an engine whose sessions refuse writes; raise Unreadable if the URL cannot be used."""
     try:
         parsed = make_url(url)
         dialect = parsed.get_backend_name()
-        _require_file(parsed, label)
-        engine = sa.create_engine(parsed, pool_pre_ping=True, connect_args=_limits(parsed))
+        limits = {}
+        if dialect != "sqlite":
+            reading = {"read_timeout": _READ_PATIENCE} if parsed.get_driver_name() in _CAN_WAIT else {}
+            limits = {"connect_timeout": _PATIENCE, **reading}
+        elif parsed.database not in (None, "", ":memory:") and not pathlib.Path(parsed.database).exists():
+            # SQLite would create it
+            raise Unreadable(label, f"there is no file {parsed.database}")
+        engine = sa.create_engine(parsed, pool_pre_ping=True, connect_args=limits)
     except (sa.exc.SQLAlchemyError, ValueError) as error:
         raise Unreadable(label, f"its connection is not a database URL: {_reason(error)}") from error
     except ImportError as error:
         raise Unreadable(label, f"the driver of {parsed.drivername} is not installed: {error}") from error
-    _refuse_writes(engine, _READ_ONLY.get(dialect))
+    if statement := _READ_ONLY.get(dialect):
+
+        @sa.event.listens_for(engine, "connect")
+        def refuse_writes(connection: Any, _record: object) -> None:
+            cursor = connection.cursor()
+            cursor.execute(statement)
+            cursor.close()
+            connection.commit()
+
     return engine
-
-
-def _limits(url: sa.URL) -> dict[str, int]:
-    """Return the timeouts as arguments of the driver."""
-    if url.get_backend_name() == "sqlite":
-        return {}
-    reading = {"read_timeout": _READ_PATIENCE} if url.get_driver_name() in _CAN_WAIT else {}
-    return {"connect_timeout": _PATIENCE, **reading}
-
-
-def _require_file(url: sa.URL, label: str) -> None:
-    """Raise Unreadable if a file of SQLite is missing, which SQLite would create."""
-    file = url.get_backend_name() == "sqlite" and url.database
-    if file and file != ":memory:" and not pathlib.Path(file).exists():
-        raise Unreadable(label, f"there is no file {file}")
-
-
-def _refuse_writes(engine: Engine, statement: str | None) -> None:
-    if statement is None:
-        return
-
-    @sa.event.listens_for(engine, "connect")
-    def refuse(connection: Any, _record: object) -> None:
-        cursor = connection.cursor()
-        cursor.execute(statement)
-        cursor.close()
-        connection.commit()
 
 
 def _reason(error: Exception) -> str:
     """Return the message of the database in one line."""
     cause = getattr(error, "orig", None) or error
     arguments = [text for text in cause.args if isinstance(text, str)]
-    return " ".join((arguments[-1] if arguments else str(cause)).split())
+    return one_line(arguments[-1] if arguments else cause)
 
 
 def resolve_connection(template: str, main: str | None, label: str) -> str:

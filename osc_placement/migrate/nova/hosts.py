@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The hosts of nova and their compute nodes, over all cells; unreadable cells are kept as such."""
+"""Hosts, their compute nodes, and moves of instances, over all cells; unreadable cells are kept as such."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Final
 
 from osc_placement.errors import UsageError
-from osc_placement.migrate.nova.facts import CELL0, Cell, ComputeNode
+from osc_placement.migrate.nova.facts import CELL0, Cell, ComputeNode, MigrationRecord
 from osc_placement.migrate.nova.source import CHECK_CELL, Source, Unreadable
 from osc_placement.migrate.problem import Problem, Reason
 
@@ -114,7 +114,10 @@ def read_hosts(source: Source) -> Hosts:
     for cell in cells:
         try:
             found = source.list_compute_nodes(cell)
-            _require_hosts(cell, mapped[cell.uuid], found)
+            own = mapped[cell.uuid]
+            if own and not any(node.host in own for node in found):
+                text = f"{_count_hosts(own)} mapped to it, and its database has no compute node of them"
+                raise Unreadable(cell.label, f"{text}; {CHECK_CELL}, {_REMOVE_HOST}")
         except Unreadable as error:
             unknown[cell.uuid] = error
             continue
@@ -128,13 +131,6 @@ def read_hosts(source: Source) -> Hosts:
 
 def _is_doubled(nodes: Sequence[ComputeNode]) -> bool:
     return len({node.name for node in nodes}) < len(nodes)
-
-
-def _require_hosts(cell: Cell, mapped: Collection[str], nodes: Iterable[ComputeNode]) -> None:
-    """Raise Unreadable if hosts are mapped to a cell and none of them has a compute node in it."""
-    if mapped and not any(node.host in mapped for node in nodes):
-        text = f"{_count_hosts(mapped)} mapped to it, and its database has no compute node of them"
-        raise Unreadable(cell.label, f"{text}; {CHECK_CELL}, {_REMOVE_HOST}")
 
 
 def _count_hosts(hosts: Collection[str]) -> str:
@@ -175,3 +171,42 @@ def judge_strangers(kind: str, missing: Sequence[str], *, is_complete: bool) -> 
         raise UsageError(f"Nova has no {kind} {', '.join(missing)}")
     text = "it is unknown whether nova has it, because not all of nova can be read"
     return [Problem(Reason.UNKNOWN, f"{kind} {name}", text) for name in missing]
+
+
+@dataclass(frozen=True)
+class Moves:
+    """The migrations that are not over, some from cell to cell; ``unreadable`` has cells, by UUID."""
+
+    records: tuple[MigrationRecord, ...]
+    unreadable: Mapping[str, Unreadable]
+
+    @property
+    def problems(self) -> list[Problem]:
+        """Return a problem for each cell whose migrations could not be read."""
+        return [each.problem for each in self.unreadable.values()]
+
+    @cached_property
+    def moving(self) -> frozenset[str]:
+        """Return the instances that are moving."""
+        return frozenset(move.instance_uuid for move in self.records if not move.is_evacuated)
+
+    @cached_property
+    def left(self) -> Mapping[str, frozenset[Place]]:
+        """Return by instance the nodes that it was evacuated from and that have not been up since."""
+        left: dict[str, set[Place]] = defaultdict(set)
+        for move in self.records:
+            if move.is_evacuated:
+                left[move.instance_uuid].add((move.cell, move.source_host or "", move.source_node or ""))
+        return {instance: frozenset(places) for instance, places in left.items()}
+
+
+def read_moves(source: Source, hosts: Hosts) -> Moves:
+    """Read the migrations of all cells whose hosts could be read."""
+    records: list[MigrationRecord] = []
+    unreadable: dict[str, Unreadable] = {}
+    for cell in hosts.readable_cells:
+        try:
+            records += [replace(move, cell=cell.uuid) for move in source.list_migrations(cell)]
+        except Unreadable as error:
+            unreadable[cell.uuid] = error
+    return Moves(tuple(records), unreadable)

@@ -7,10 +7,12 @@ The version asked for is that of Pike, the first with resource classes, so any I
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from keystoneauth1 import exceptions as keystone
+from keystoneauth1.adapter import Adapter
 
+from osc_placement.errors import one_line
 from osc_placement.migrate.nova.facts import IronicNode
 from osc_placement.migrate.nova.source import Unreadable
 
@@ -30,16 +32,6 @@ _NOT_ACCEPTABLE: Final = 406
 _OK: Final = 200
 
 
-class Adapter(Protocol):
-    """The part of keystoneauth1's adapter that is used here."""
-
-    def get_endpoint(self) -> str | None:
-        """Return the address of the service; None if the catalog has none."""
-
-    def get(self, url: str, **options: Any) -> Any:
-        """Send a request."""
-
-
 class IronicSource:
     """A source that reads Ironic's nodes behind a keystoneauth1 adapter."""
 
@@ -54,7 +46,18 @@ class IronicSource:
             marker = {"marker": nodes[-1].uuid} if nodes else {}
             document = self._get({"fields": ",".join(_FIELDS), "limit": str(PAGE), **marker})
             try:
-                page = [_read_node(entry) for entry in document["nodes"]]
+                page = [
+                    IronicNode(
+                        uuid=entry["uuid"],
+                        name=entry.get("name") or "",
+                        resource_class=entry.get("resource_class") or "",
+                        provision_state=entry["provision_state"],
+                        power_state=entry["power_state"],
+                        maintenance=bool(entry["maintenance"]),
+                        instance_uuid=entry["instance_uuid"],
+                    )
+                    for entry in document["nodes"]
+                ]
                 # of the link only whether it is there: behind a proxy it leads elsewhere
                 is_more = bool(document.get("next")) and bool(page)
             except (KeyError, TypeError, AttributeError) as error:
@@ -63,12 +66,16 @@ class IronicSource:
         return nodes
 
     def _get(self, params: Mapping[str, str]) -> Any:
+        """Return the document of a page of nodes."""
         headers = {"X-OpenStack-Ironic-API-Version": VERSION, "Accept": "application/json"}
         try:
-            url = f"{self._base()}/nodes"
+            endpoint = (self._adapter.get_endpoint() or "").rstrip("/")
+            if not endpoint:
+                raise Unreadable(LABEL, "the service catalog has no endpoint of it")
+            url = f"{endpoint.removesuffix('/v1')}/v1/nodes"
             response = self._adapter.get(url, params=params, headers=headers, raise_exc=False)
         except keystone.ClientException as error:
-            raise Unreadable(LABEL, " ".join(str(error).split())) from error
+            raise Unreadable(LABEL, one_line(error)) from error
         if response.status_code == _NOT_ACCEPTABLE:
             raise Unreadable(LABEL, f"{url} does not speak API version {VERSION}, that of Pike")
         if response.status_code != _OK:
@@ -77,22 +84,3 @@ class IronicSource:
             return response.json()
         except ValueError as error:
             raise Unreadable(LABEL, f"{url} answered with something that is not JSON") from error
-
-    def _base(self) -> str:
-        endpoint = self._adapter.get_endpoint()
-        if not endpoint:
-            raise Unreadable(LABEL, "the service catalog has no endpoint of it")
-        base = endpoint.rstrip("/")
-        return base if base.endswith("/v1") else f"{base}/v1"
-
-
-def _read_node(entry: Mapping[str, Any]) -> IronicNode:
-    return IronicNode(
-        uuid=entry["uuid"],
-        name=entry.get("name") or "",
-        resource_class=entry.get("resource_class") or "",
-        provision_state=entry["provision_state"],
-        power_state=entry["power_state"],
-        maintenance=bool(entry["maintenance"]),
-        instance_uuid=entry["instance_uuid"],
-    )

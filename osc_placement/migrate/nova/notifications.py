@@ -14,7 +14,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from osc_placement.errors import PlacementError
+from osc_placement.errors import PlacementError, one_line
 
 if TYPE_CHECKING:
     import oslo_messaging
@@ -101,8 +101,7 @@ def _make_listener(
         conf([], project="nova", default_config_files=list(config_files))
         transport = oslo_messaging.get_notification_transport(conf, url=url)
     except (cfg.Error, OSError, UnicodeError, oslo_messaging.MessagingException) as error:
-        reason = " ".join(str(error).split())
-        raise PlacementError(f"Nova's notifications cannot be listened to: {reason}") from error
+        raise PlacementError(f"Nova's notifications cannot be listened to: {one_line(error)}") from error
     return oslo_messaging.get_notification_listener(
         transport,
         [oslo_messaging.Target(topic=topic)],

@@ -12,6 +12,7 @@ from keystoneauth1 import exceptions as keystone
 from keystoneauth1.adapter import Adapter
 from keystoneauth1.session import Session
 
+from osc_placement.errors import one_line
 from osc_placement.migrate.nova.source import Unreadable
 
 SUBJECT: Final = "nova's API"
@@ -77,7 +78,12 @@ class NovaApi:
             )
         )
         if response.status_code != requests.codes.ok:
-            raise Refused(path, response.status_code, _explain(response))
+            try:
+                (fault,) = response.json().values()
+                reason = one_line(fault["message"])
+            except (ValueError, TypeError, KeyError, AttributeError):
+                reason = response.reason or "no reason is given"
+            raise Refused(path, response.status_code, reason)
         try:
             document = response.json()
         except ValueError:
@@ -120,16 +126,7 @@ def _translate(ask: Callable[[], Value]) -> Value:
     try:
         return ask()
     except keystone.ClientException as error:
-        raise Unreadable(SUBJECT, " ".join(str(error).split())) from error
-
-
-def _explain(response: requests.Response) -> str:
-    """Return nova's message in one line."""
-    try:
-        (fault,) = response.json().values()
-        return " ".join(str(fault["message"]).split())
-    except (ValueError, TypeError, KeyError, AttributeError):
-        return response.reason or "no reason is given"
+        raise Unreadable(SUBJECT, one_line(error)) from error
 
 
 #: seconds, where nobody says otherwise: as long as for an answer of placement, and more than proxies wait

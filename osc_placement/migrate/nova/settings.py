@@ -18,7 +18,7 @@ from keystoneauth1.token_endpoint import Token
 from oslo_config import cfg
 
 from osc_placement.api.client import PlacementClient
-from osc_placement.errors import PlacementError, UsageError
+from osc_placement.errors import PlacementError, UsageError, one_line
 from osc_placement.migrate.nova.api_source import ApiSource
 from osc_placement.migrate.nova.ironic import LABEL, IronicSource
 from osc_placement.migrate.nova.rest import NovaApi, limit_waiting
@@ -86,7 +86,12 @@ class Settings:
             session = self._wait_in(Session(auth=auth))
             return ApiSource(NovaApi(session, endpoint=self.nova_endpoint))
         try:
-            access = self._find_cloud(_COMPUTE) if self.cloud else self._find_nova()
+            if self.cloud:
+                access = self._find_cloud(_COMPUTE)
+            else:
+                # through endpoints of the same kind as placement's
+                group = self._conf.placement
+                access = _Access(self._nova_session(), group.region_name, _interfaces(group))
             return ApiSource(NovaApi(access.session, region_name=access.region, interface=access.interface))
         except _WRONG as error:
             raise Misconfigured(f"The access to nova cannot be set up: {error}") from error
@@ -123,7 +128,17 @@ class Settings:
             auth = Token(self.placement_endpoint, self.placement_token or "")
             return PlacementClient(self._wait_in(Session(auth=auth)))
         try:
-            return self._cloud_client() if self.cloud else self._nova_client()
+            if self.cloud:
+                access = self._find_cloud(_PLACEMENT)
+                return PlacementClient(access.session, region_name=access.region, interface=access.interface)
+            group = self._conf.placement
+            return PlacementClient(
+                self._nova_session(),
+                service_type=group.service_type or "placement",
+                region_name=group.region_name,
+                interface=_interfaces(group),
+                endpoint=group.endpoint_override,
+            )
         except _WRONG as error:
             raise Misconfigured(f"The access to placement cannot be set up: {error}") from error
 
@@ -136,73 +151,66 @@ class Settings:
             session = self._wait_in(Session(auth=NoAuth(endpoint=self.ironic_endpoint)))
             return IronicSource(Adapter(session))
         try:
-            adapter = self._cloud_ironic() if self.cloud else self._nova_ironic()
+            if self.cloud:
+                access = self._find_cloud(_BARE_METAL)
+                adapter = Adapter(
+                    access.session,
+                    service_type=_BARE_METAL,
+                    region_name=access.region,
+                    interface=access.interface,
+                    endpoint_override=self.ironic_endpoint,
+                )
+                return IronicSource(adapter)
+            if not (self.config_files or cfg.find_config_files(project="nova")):
+                return None
+            own, group = self._load_session(_IRONIC), self._conf.ironic
+            if own is None:
+                return None
+            adapter = Adapter(
+                own,
+                service_type=group.service_type or _BARE_METAL,
+                region_name=group.region_name,
+                interface=_interfaces(group),
+                endpoint_override=group.endpoint_override,
+            )
+            return IronicSource(adapter)
         except _WRONG as error:
             raise Unreadable(LABEL, f"the access to it cannot be set up: {error}") from error
-        return IronicSource(adapter) if adapter else None
 
     def _wait_in(self, session: Session) -> Session:
         return limit_waiting(session, self.timeout)
 
     def _find_cloud(self, service: str) -> _Access:
         """Return the access to a service of a cloud of clouds.yaml."""
-        region = _open_region(self.cloud or "")
+        # PERF: brings openstacksdk, a third of the time of a start without it
+        from osc_lib.cli.client_config import OSC_Config
+
+        try:
+            region = OSC_Config().get_one(cloud=self.cloud)
+        except Exception as error:  # openstacksdk's own kinds, which come with osc-lib
+            raise Misconfigured(f"The cloud {self.cloud} cannot be used: {error}") from error
         session = self._wait_in(region.get_session())
         return _Access(session, region.get_region_name(service), region.get_interface(service))
 
-    def _find_nova(self) -> _Access:
-        """Return the access to nova's API of placement's user, through endpoints of the same kind."""
-        group = self._conf.placement
-        return _Access(self._nova_session(), group.region_name, _interfaces(group))
-
-    def _cloud_ironic(self) -> Adapter:
-        access = self._find_cloud(_BARE_METAL)
-        return Adapter(
-            access.session,
-            service_type=_BARE_METAL,
-            region_name=access.region,
-            interface=access.interface,
-            endpoint_override=self.ironic_endpoint,
-        )
-
-    def _nova_ironic(self) -> Adapter | None:
-        if not (self.config_files or cfg.find_config_files(project="nova")):
-            return None
-        conf = self._conf
-        auth = loading.load_auth_from_conf_options(conf, _IRONIC)
-        if auth is None:
-            return None
-        _check_addresses(conf, _IRONIC)
-        session = loading.load_session_from_conf_options(conf, _IRONIC, auth=auth)
-        return Adapter(
-            self._wait_in(session),
-            service_type=conf.ironic.service_type or _BARE_METAL,
-            region_name=conf.ironic.region_name,
-            interface=_interfaces(conf.ironic),
-            endpoint_override=conf.ironic.endpoint_override,
-        )
-
-    def _cloud_client(self) -> PlacementClient:
-        access = self._find_cloud(_PLACEMENT)
-        return PlacementClient(access.session, region_name=access.region, interface=access.interface)
-
-    def _nova_client(self) -> PlacementClient:
-        group = self._conf.placement
-        return PlacementClient(
-            self._nova_session(),
-            service_type=group.service_type or "placement",
-            region_name=group.region_name,
-            interface=_interfaces(group),
-            endpoint=group.endpoint_override,
-        )
-
     def _nova_session(self) -> Session:
-        conf = self._conf
-        auth = loading.load_auth_from_conf_options(conf, _PLACEMENT)
-        if auth is None:
+        """Return the session of placement's user in nova.conf."""
+        session = self._load_session(_PLACEMENT)
+        if session is None:
             raise Misconfigured(f"{self._files} has no [placement]/auth_type, which is needed to log in")
-        _check_addresses(conf, _PLACEMENT)
-        return self._wait_in(loading.load_session_from_conf_options(conf, _PLACEMENT, auth=auth))
+        return session
+
+    def _load_session(self, service: str) -> Session | None:
+        """Return the session for a service's group in nova.conf; None if it has no auth_type."""
+        conf = self._conf
+        auth = loading.load_auth_from_conf_options(conf, service)
+        if auth is None:
+            return None
+        for name in _ADDRESSES:
+            address = getattr(conf[service], name, None)
+            if address and not _is_address(address):
+                # requests to it would end in a traceback
+                raise cfg.ConfigFileValueError(f"[{service}]/{name} is no address: {address!r}")
+        return self._wait_in(loading.load_session_from_conf_options(conf, service, auth=auth))
 
     @property
     def _files(self) -> str:
@@ -222,11 +230,16 @@ class Settings:
     def _conf(self) -> cfg.ConfigOpts:
         files = self.find_config_files()
         conf = cfg.ConfigOpts()
-        _register(conf)
+        for group in ("api_database", "database"):
+            conf.register_opts([cfg.StrOpt("connection", secret=True)], group=group)
+        for service in (_PLACEMENT, _IRONIC):
+            loading.register_session_conf_options(conf, service)
+            loading.register_auth_conf_options(conf, service)
+            loading.register_adapter_conf_options(conf, service)
         try:
             conf([], project="nova", default_config_files=files)
         except cfg.Error as error:
-            raise Misconfigured(" ".join(str(error).split())) from error
+            raise Misconfigured(one_line(error)) from error
         except (OSError, UnicodeError) as error:
             raise Misconfigured(f"{', '.join(files)} cannot be read: {error}") from error
         return conf
@@ -241,34 +254,6 @@ def _is_address(text: str) -> bool:
     return parts.scheme in ("http", "https") and bool(parts.hostname)
 
 
-def _check_addresses(conf: cfg.ConfigOpts, service: str) -> None:
-    """Raise cfg.Error if an address in nova.conf is wrong; requests to it would end in a traceback."""
-    for name in _ADDRESSES:
-        address = getattr(conf[service], name, None)
-        if address and not _is_address(address):
-            raise cfg.ConfigFileValueError(f"[{service}]/{name} is no address: {address!r}")
-
-
 def _interfaces(group: Any) -> list[str]:
     """Return the kinds of endpoint that nova would try, from its configuration for a service."""
     return [group.interface] if group.interface else list(group.valid_interfaces or _INTERFACES)
-
-
-def _open_region(name: str) -> Any:
-    """Return a cloud of clouds.yaml from openstacksdk."""
-    # PERF: brings openstacksdk, a third of the time of a start without it
-    from osc_lib.cli.client_config import OSC_Config
-
-    try:
-        return OSC_Config().get_one(cloud=name)
-    except Exception as error:  # openstacksdk's own kinds, which come with osc-lib
-        raise Misconfigured(f"The cloud {name} cannot be used: {error}") from error
-
-
-def _register(conf: cfg.ConfigOpts) -> None:
-    for group in ("api_database", "database"):
-        conf.register_opts([cfg.StrOpt("connection", secret=True)], group=group)
-    for service in (_PLACEMENT, _IRONIC):
-        loading.register_session_conf_options(conf, service)
-        loading.register_auth_conf_options(conf, service)
-        loading.register_adapter_conf_options(conf, service)

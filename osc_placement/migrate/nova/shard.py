@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import argparse
 import hashlib
 from dataclasses import dataclass
 
@@ -18,20 +19,20 @@ class Shard:
         """Return whether a host is in this part; by rendezvous hashing, so few move if the count changes."""
         if self.count == 1:
             return True
-        return max(range(1, self.count + 1), key=lambda number: _weight(number, host)) == self.number
+
+        def weigh(number: int) -> bytes:
+            return hashlib.sha256(f"{number} {host}".encode()).digest()
+
+        return max(range(1, self.count + 1), key=weigh) == self.number
 
 
 #: all hosts
 WHOLE = Shard()
 
 
-def _weight(number: int, host: str) -> bytes:
-    return hashlib.sha256(f"{number} {host}".encode()).digest()
-
-
-def parse_shard(text: str) -> Shard:
-    """Read ``2/4``; ValueError if it is not a part of a whole."""
+def read_shard(text: str) -> Shard:
+    """Read ``2/4``, as ``type=`` of an option; it must be a part of a whole."""
     number, slash, count = text.partition("/")
     if not (slash and number.isdecimal() and count.isdecimal() and 1 <= int(number) <= int(count)):
-        raise ValueError(f"a shard is written I/N, such as 2/4, not {text!r}")
+        raise argparse.ArgumentTypeError(f"a shard is written I/N, such as 2/4, not {text!r}")
     return Shard(int(number), int(count))

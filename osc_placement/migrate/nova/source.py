@@ -120,25 +120,26 @@ class Opening:
 
     def __init__(self, open_source: Callable[[], ClosableSource]) -> None:
         self._opened: Future[ClosableSource] = Future()
-        # a daemon, or the end of the process would wait for a database that does not answer
-        threading.Thread(target=self._open, args=(open_source,), daemon=True).start()
 
-    def _open(self, open_source: Callable[[], ClosableSource]) -> None:
-        try:
-            source = open_source()
-            source.prepare()
-            self._opened.set_result(source)
-        except BaseException as error:  # it is raised where the source is wanted
-            self._opened.set_exception(error)
+        def open_it() -> None:
+            try:
+                source = open_source()
+                source.prepare()
+                self._opened.set_result(source)
+            except BaseException as error:  # it is raised where the source is wanted
+                self._opened.set_exception(error)
+
+        # a daemon, or the end of the process would wait for a database that does not answer
+        threading.Thread(target=open_it, daemon=True).start()
 
     def __call__(self) -> ClosableSource:
         return self._opened.result()
 
     def close(self) -> None:
         """Close the source as soon as it is open, without waiting for that."""
-        self._opened.add_done_callback(_close)
 
+        def close_it(opened: Future[ClosableSource]) -> None:
+            if opened.exception() is None:
+                opened.result().close()
 
-def _close(opened: Future[ClosableSource]) -> None:
-    if opened.exception() is None:
-        opened.result().close()
+        self._opened.add_done_callback(close_it)

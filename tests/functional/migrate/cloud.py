@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A builder of nova's rows, as nova itself leaves them: hosts, nodes, instances, aggregates, migrations."""
 
+import collections
 import contextlib
 import json
 
@@ -61,6 +62,8 @@ FLAVOR = {
     "deleted": False,
 }
 KVM, IRONIC = "QEMU", "ironic"
+#: tables whose rows others refer to by their id, which is therefore needed at once
+WITH_ID = ("aggregates", "flavors")
 
 
 def add_flavor(cloud, name, **extra_specs):
@@ -93,6 +96,7 @@ class Cloud:
     def __init__(self, urls):
         self.urls = urls
         self._open = {}
+        self._waiting = None
         self.engines = {name: sa.create_engine(url, poolclass=sa.pool.NullPool) for name, url in urls.items()}
         self.cells = {"cell0": CELL0, "cell1": new_uuid(), "cell2": new_uuid()}
         self.aggregate_ids = {}
@@ -110,15 +114,20 @@ class Cloud:
 
     @contextlib.contextmanager
     def together(self):
-        """Commit what is inserted within once, for many rows."""
+        """Insert what is made within at the end, with one statement for each table."""
+        self._waiting = collections.defaultdict(list)
         with contextlib.ExitStack() as transactions:
             self._open = {
                 name: transactions.enter_context(engine.begin()) for name, engine in self.engines.items()
             }
             try:
                 yield
+                for (database, table, columns), rows in self._waiting.items():
+                    clause = sa.table(table, *map(sa.column, columns))
+                    self._open[database].execute(sa.insert(clause), rows)
             finally:
                 self._open = {}
+                self._waiting = None
 
     def _transaction(self, database):
         if database in self._open:
@@ -126,7 +135,10 @@ class Cloud:
         return self.engines[database].begin()
 
     def insert(self, database, table, **values):
-        """Insert a row; its id."""
+        """Insert a row; its id, if it has one that is needed."""
+        if self._waiting is not None and table not in WITH_ID:
+            self._waiting[database, table, tuple(values)].append(values)
+            return None
         clause = sa.table(table, *map(sa.column, values))
         with self._transaction(database) as connection:
             return connection.execute(sa.insert(clause).values(**values)).lastrowid

@@ -59,7 +59,7 @@ def test_removal_can_be_narrowed_to_a_provider(orphaned, client, migrate):
     assert not held_by(client, orphaned["lost"])
 
 
-def test_a_part_of_a_consumer_from_before_types_is_removed(cloud, client, add_host, migrate):
+def test_partial_removal_keeps_a_consumer_untyped(cloud, client, add_host, migrate):
     """What is left of it stays without a type, which nobody may give it but nova."""
     first, second = add_host("h1"), add_host("h2")
     orphan = new_uuid()
@@ -69,7 +69,7 @@ def test_a_part_of_a_consumer_from_before_types_is_removed(cloud, client, add_ho
     assert client.list_allocations(orphan)["consumer_type"] == "unknown"
 
 
-def test_unreadable_cell_protects_everything(orphaned, cloud, client, migrate):
+def test_unreadable_cell_prevents_every_removal(orphaned, cloud, client, migrate):
     """While a cell cannot be read nothing is removed, whosever it is."""
     cloud.update(
         "api", "UPDATE cell_mappings SET database_connection = 'sqlite:////no/x' WHERE name = 'cell2'"
@@ -105,7 +105,7 @@ def legitimate(cloud, client, add_host):
     return (soft_deleted, moved, migration, building, unscheduled, volume)
 
 
-def test_who_holds_by_right_is_left_alone(legitimate, client, migrate):
+def test_legitimate_consumers_are_no_orphans(legitimate, client, migrate):
     """Shared disk, moves, soft-deleted and new instances, and other services are no orphans."""
     before = {uuid: held_by(client, uuid) for uuid in legitimate}
     done = migrate("audit", "--delete")
@@ -125,7 +125,7 @@ def test_consumer_of_a_finished_move_is_an_orphan(cloud, client, add_host, migra
     assert [finding["trouble"] for finding in document["findings"]] == ["no allocations"]
 
 
-def test_providers_and_nodes_that_do_not_match_are_reported(cloud, client, add_host, migrate_json):
+def test_unmatched_providers_and_nodes_are_reported(cloud, client, add_host, migrate_json):
     """A provider without node, a node without provider, and a host that was installed anew."""
     add_host("h1")
     cloud.add_host("new")
@@ -153,7 +153,7 @@ def test_exit_codes_of_nova_manage(orphaned, migrate, arguments, status):
         assert migrate("audit", "--nova-exit-codes").returncode == 0
 
 
-def test_parts_are_the_whole(cloud, client, add_host, migrate_json):
+def test_shards_together_report_every_orphan_once(cloud, client, add_host, migrate_json):
     """Each orphan and each finding is in one part, and a part removes its own and no more."""
     node = add_host("h1")
     orphans = {new_uuid() for _ in range(12)}
@@ -182,7 +182,7 @@ def test_parts_are_the_whole(cloud, client, add_host, migrate_json):
     assert held_by(client, right) == {node: CLAIM}
 
 
-def test_unreadable_cell_is_in_every_part(orphaned, cloud, client, migrate):
+def test_unreadable_cell_prevents_removals_in_every_shard(orphaned, cloud, client, migrate):
     """No part removes anything while a cell cannot be read."""
     cloud.update(
         "api", "UPDATE cell_mappings SET database_connection = 'sqlite:////no/x' WHERE name = 'cell2'"
@@ -205,12 +205,13 @@ def empty_nova(orphaned, cloud):
 DOUBT = "nova: it has no compute node (cells: none but cell0), and placement has 2 providers of CPUs and 3 "
 
 
-def test_nova_without_hosts_is_no_proof(orphaned, empty_nova, client, migrate):
+def test_nova_without_hosts_prevents_every_removal(orphaned, empty_nova, client, migrate):
     """Where nova has no compute node at all nobody is an orphan; one line says which databases to check."""
     for options, status in (((), 4), (("--nova-exit-codes",), 1)):
         done = migrate("audit", "--delete", *options)
         assert done.returncode == status
         assert done.stdout.splitlines()[0].startswith(f"Left alone: {DOUBT}consumers; check where [api_data")
+        assert done.stdout.splitlines()[0].endswith(". No allocation was removed.")
         assert done.stdout.splitlines()[1:] == ["orphaned allocations: 1 left alone"]
     assert held_by(client, orphaned["good"]) == {orphaned["h1"]: CLAIM}
     assert held_by(client, orphaned["lost"]) == {orphaned["h2"]: CLAIM}
@@ -225,13 +226,13 @@ def test_nova_without_hosts_is_not_ready(empty_nova, migrate, migrate_json):
     assert migrate("online_data_migrations").returncode == 2
 
 
-def test_new_cloud_has_nothing_to_doubt(client, migrate_json):
+def test_empty_nova_and_empty_placement_are_ready(client, migrate_json):
     """Neither nova nor placement has anything, so nothing is missing."""
     assert migrate_json("status")[1] == 0
     assert migrate_json("audit")[1] == 0
 
 
-def test_unknown_provider_is_one_line(orphaned, migrate):
+def test_unknown_provider_is_a_one_line_error(orphaned, migrate):
     """A provider that placement does not have is a mistake of the command line."""
     done = migrate("audit", "--resource-provider", "nobody")
     assert (done.returncode, done.stdout) == (1, "")

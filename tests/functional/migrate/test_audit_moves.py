@@ -26,7 +26,7 @@ def hosts(client, add_host):
 
 @pytest.mark.parametrize("status", ["error", "failed", "cancelled"])
 @pytest.mark.parametrize("shared", [False, True])
-def test_what_an_instance_uses_after_a_failed_move_is_kept(
+def test_failed_migration_keeps_allocations_its_instance_uses(
     cloud, client, hosts, migrate, migrate_json, status, shared
 ):
     """The migration goes on holding the source until the instance itself does; the destination is free."""
@@ -52,7 +52,7 @@ def test_what_an_instance_uses_after_a_failed_move_is_kept(
 
 
 @pytest.mark.parametrize("on_nic", [{}, BANDWIDTH])
-def test_part_that_an_instance_holds_itself_does_not_free_the_rest(cloud, client, hosts, migrate, on_nic):
+def test_failed_migration_keeps_all_allocations_in_the_source_tree(cloud, client, hosts, migrate, on_nic):
     """Its claim on a child of the source stays, and so does all that its failed migration holds there."""
     source, target, _ = hosts
     nic = client.create_provider("h1_nic", parent=source)["uuid"]
@@ -67,7 +67,7 @@ def test_part_that_an_instance_holds_itself_does_not_free_the_rest(cloud, client
     assert held_by(client, instance) == {nic: BANDWIDTH}
 
 
-def test_migration_that_failed_holds_nothing_for_an_instance_that_is_gone(cloud, client, hosts, migrate):
+def test_failed_migration_of_a_deleted_instance_is_an_orphan(cloud, client, hosts, migrate):
     """Nor for one that holds what it uses itself, or that is on neither of its hosts."""
     source, target, _ = hosts
     gone = cloud.add_instance("h1", deleted=5)
@@ -100,7 +100,7 @@ def test_source_of_an_evacuation_is_kept_until_it_is_cleaned_up(cloud, client, h
     assert held_by(client, instance) == {target: CLAIM}
 
 
-def test_evacuation_long_ago_excuses_no_other_host(cloud, client, hosts, add_host, migrate):
+def test_old_evacuation_keeps_no_allocations_on_other_hosts(cloud, client, hosts, add_host, migrate):
     """What an instance holds where it neither is nor was evacuated from goes."""
     source, target, _ = hosts
     third = add_host("h3")
@@ -112,7 +112,7 @@ def test_evacuation_long_ago_excuses_no_other_host(cloud, client, hosts, add_hos
 
 
 @pytest.mark.parametrize("is_gone", [False, True])
-def test_instance_that_is_hidden_whenever_its_cell_is_read_is_no_orphan(
+def test_instance_hidden_during_a_cross_cell_move_is_no_orphan(
     cloud, client, hosts, add_host, migrate, monkeypatch, is_gone
 ):
     """The rows of a move between cells change places while the cells are read."""

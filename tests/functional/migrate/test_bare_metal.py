@@ -49,7 +49,7 @@ def ask_driver(nodes):
     return json.loads(done.stdout)
 
 
-def test_inventory_is_that_of_novas_driver():
+def test_inventory_equals_that_of_the_nova_driver():
     """In every state the class, its total and what is reserved of it are the same."""
     nodes = list(make_nodes())
     reports = ask_driver(nodes)

@@ -19,7 +19,7 @@ def ratios_of(client):
     }
 
 
-def test_ratios_reach_the_inventories(cloud, client, add_host, migrate, migrate_json):
+def test_aggregate_ratios_are_set_on_inventories(cloud, client, add_host, migrate, migrate_json):
     """Each key sets the ratio of its class on the hosts of the aggregate, and nothing else of it."""
     add_host("h1")
     add_host("h2", inventories={"VCPU": Inventory(8, reserved=1)})
@@ -40,7 +40,9 @@ def test_ratios_reach_the_inventories(cloud, client, add_host, migrate, migrate_
 
 
 @pytest.mark.parametrize(("choice", "ratio"), [("min", 2.0), ("max", 8.0)])
-def test_conflict_is_left_alone_until_decided(cloud, client, add_host, migrate, migrate_json, choice, ratio):
+def test_conflicting_ratios_are_changed_only_with_the_option(
+    cloud, client, add_host, migrate, migrate_json, choice, ratio
+):
     """A host whose aggregates disagree is reported with both, and changed only with --conflict."""
     add_host("h1")
     cloud.add_aggregate("dense", ["h1"], cpu_allocation_ratio="8.0")
@@ -54,7 +56,7 @@ def test_conflict_is_left_alone_until_decided(cloud, client, add_host, migrate, 
     assert ratios_of(client)["h1"]["VCPU"] == ratio
 
 
-def test_configuration_that_would_overwrite_is_named(cloud, add_host, migrate_json):
+def test_host_whose_nova_conf_would_overwrite_the_ratio_is_reported(cloud, add_host, migrate_json):
     """A host whose nova-compute reports the ratio in force, and no default, would put it back."""
     add_host("h1", inventories={"VCPU": Inventory(8, allocation_ratio=3.0)}, cpu_allocation_ratio=3.0)
     add_host("h2")
@@ -65,7 +67,7 @@ def test_configuration_that_would_overwrite_is_named(cloud, add_host, migrate_js
 
 
 @pytest.mark.parametrize("text", ["many", "-1", "0", "nan", "inf", "1e99"])
-def test_value_that_is_no_ratio_is_reported(cloud, client, add_host, migrate_json, text):
+def test_invalid_ratio_value_is_reported(cloud, client, add_host, migrate_json, text):
     """A value that cannot be a ratio is said with its aggregate; the other keys count."""
     add_host("h1")
     cloud.add_aggregate("odd", ["h1"], cpu_allocation_ratio=text, ram_allocation_ratio="1.5")
@@ -104,7 +106,7 @@ def test_ratio_that_leaves_less_than_is_allocated_is_refused(crowded, client, mi
     assert ratios_of(client)["h1"]["VCPU"] == 2.0
 
 
-def test_ratio_is_judged_again_where_somebody_was_faster(cloud, client, add_host, migrate, meanwhile):
+def test_ratio_is_checked_against_concurrent_allocations(cloud, client, add_host, migrate, meanwhile):
     """What is allocated after everything was looked at counts."""
     node = add_host("h1")
     cloud.add_aggregate("sparse", ["h1"], cpu_allocation_ratio="2.0")
@@ -120,7 +122,7 @@ def test_ratio_is_judged_again_where_somebody_was_faster(cloud, client, add_host
 
 
 @pytest.mark.parametrize("options", [(), ("--allow-overcommitted",)])
-def test_ratio_that_leaves_nothing_is_refused(cloud, client, add_host, migrate_json, options):
+def test_ratio_without_capacity_is_refused(cloud, client, add_host, migrate_json, options):
     """Nobody means a host without any capacity."""
     add_host("h1")
     cloud.add_aggregate("odd", ["h1"], cpu_allocation_ratio="0.0000001")

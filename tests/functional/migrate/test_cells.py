@@ -12,7 +12,7 @@ pytestmark = pytest.mark.parametrize("nova_databases", ["sqlite"], indirect=True
 
 
 @pytest.mark.parametrize("cells", [("cell1", "cell2"), ("cell2", "cell1")])
-def test_compute_node_in_another_cell_hinders_no_healing(cloud, client, add_host, migrate, cells):
+def test_stale_compute_node_in_another_cell_does_not_prevent_healing(cloud, client, add_host, migrate, cells):
     """A host that was moved to another cell has left its compute node in the one it came from."""
     own, stale = cells
     node = add_host("h1", own)
@@ -44,7 +44,7 @@ def read(client, node):
     return set(aggregates), client.list_inventories(node)["inventories"]["VCPU"]["allocation_ratio"]
 
 
-def test_host_of_the_same_name_in_another_cell_is_another_host(cloud, client, namesakes, migrate):
+def test_same_host_name_in_another_cell_is_left_alone(cloud, client, namesakes, migrate):
     """Aggregates and ratios are of the host that is mapped; the other one is left alone, and said to be."""
     rack = {cloud.aggregates["rack1"]}
     for command in ("aggregates", "ratios"):
@@ -55,7 +55,7 @@ def test_host_of_the_same_name_in_another_cell_is_another_host(cloud, client, na
     assert read(client, namesakes["cell2"]) == (set(), 4.0)
 
 
-def test_host_of_the_same_name_loses_no_aggregates(cloud, client, namesakes, migrate):
+def test_same_host_name_in_another_cell_keeps_its_aggregates(cloud, client, namesakes, migrate):
     """Nova does not say which aggregates a host is in that is mapped to another cell."""
     foreign = "f0000000-0000-0000-0000-00000000000f"
     rack2 = cloud.add_aggregate("rack2", ["h2"])
@@ -68,7 +68,7 @@ def test_host_of_the_same_name_loses_no_aggregates(cloud, client, namesakes, mig
 
 
 @pytest.mark.parametrize("options", [("aggregates",), ("aggregates", "--prune-foreign"), ("ratios",)])
-def test_unmapped_host_is_left_alone_though_it_has_a_node(cloud, client, add_host, migrate, options):
+def test_unmapped_host_with_a_node_is_left_alone(cloud, client, add_host, migrate, options):
     """What the line says is so: it is not mirrored, and no ratio is set."""
     add_host("h1")
     node = add_host("h2", mapped=False)
@@ -80,7 +80,7 @@ def test_unmapped_host_is_left_alone_though_it_has_a_node(cloud, client, add_hos
     assert read(client, node) == ({foreign}, 4.0)
 
 
-def test_bare_metal_node_in_another_cell_has_no_instance_of_this_one(cloud, client, add_host, migrate_json):
+def test_instance_of_a_node_is_looked_up_in_its_own_cell(cloud, client, add_host, migrate_json):
     """The instance on a node is one of its own cell."""
     add_host("metal", inventories={}, nodes=["n1"], hypervisor_type=IRONIC)
     cloud.add_host("metal", "cell2", nodes=["n1"], hypervisor_type=IRONIC, mapped=False)

@@ -81,7 +81,7 @@ def ask_ours(case):
         return None
 
 
-def test_claims_are_those_of_the_scheduler():
+def test_claims_equal_those_of_nova_scheduler():
     """For any flavor and image, the resources are the scheduler's; where it refuses, so do we."""
     chance = random.Random(8)
     cases = [choose_case(chance) for _ in range(CASES)]

@@ -25,7 +25,7 @@ def full_disk(monkeypatch):
     monkeypatch.setattr(journal.Journal, "end", refuse)
 
 
-def test_mirror_that_halts_is_no_success(cloud, add_host, full_disk, migrate):
+def test_halted_mirror_exits_with_a_failure(cloud, add_host, full_disk, migrate):
     """A service manager learns that it did not end as it is meant to, which is by a signal."""
     add_host("h1")
     cloud.add_aggregate("rack1", ["h1"])
@@ -41,13 +41,13 @@ def test_mirror_that_halts_is_no_success(cloud, add_host, full_disk, migrate):
         (("--config-file", "/no/nova.conf"), (), "Failed to find some config files: /no/nova.conf"),
     ],
 )
-def test_mirror_that_cannot_be_meant_ends(client, migrate, access, options, error):
+def test_mirror_of_a_wrong_nova_ends(client, migrate, access, options, error):
     """A service manager starts it again, or shows that it failed."""
     done = migrate(*access, "aggregates", "--follow", *options)
     assert (done.returncode, done.stdout, done.stderr) == (1, "", f"placement-migrate: {error}\n")
 
 
-def test_mirror_does_not_fail_at_the_same_again_and_again(
+def test_mirror_retries_a_refused_change_after_growing_pauses(
     cloud, add_host, client, migrate, migrate_json, monkeypatch
 ):
     """What is refused is tried after longer and longer pauses, and each of the runs is told."""
@@ -69,7 +69,7 @@ def test_mirror_does_not_fail_at_the_same_again_and_again(
     assert len(migrate_json("runs", "list")[0]["runs"]) == 1
 
 
-def test_all_migrations_end_with_the_one_that_halts(cloud, add_host, full_disk, migrate):
+def test_halted_migration_ends_the_ones_after_it(cloud, add_host, full_disk, migrate):
     """It is no interruption; why it stopped is told, and how to take back what was done."""
     add_host("h1")
     cloud.add_aggregate("rack1", ["h1"])
@@ -90,7 +90,7 @@ def without_flavors(cloud, add_host):
     return cloud
 
 
-def test_what_was_done_is_told_if_a_later_look_fails(without_flavors, migrate, migrate_json):
+def test_changes_are_reported_when_a_later_read_fails(without_flavors, migrate, migrate_json):
     """It is not nothing: the table and the runs are there with the reason, and the status is 2."""
     without_flavors.add_aggregate("dense", ["h1"], cpu_allocation_ratio="8.0")
     done = migrate("online_data_migrations", "--max-count", "2")
@@ -103,7 +103,7 @@ def test_what_was_done_is_told_if_a_later_look_fails(without_flavors, migrate, m
     assert [run["applied"] for run in migrate_json("runs", "list")[0]["runs"]] == [1, 1]
 
 
-def test_first_failure_before_anything_is_done_is_nova_manages_255(without_flavors, migrate):
+def test_failure_before_any_change_exits_with_255(without_flavors, migrate):
     """Then nothing was done, and the reason is all there is to say."""
     done = migrate("online_data_migrations")
     assert (done.returncode, done.stdout) == (255, "")
@@ -121,7 +121,7 @@ def refusing(monkeypatch):
         monkeypatch.setattr(placement.PlacementClient, name, refuse)
 
 
-def test_first_failures_are_told_with_their_run(cloud, add_host, refusing, migrate):
+def test_first_failures_are_listed_with_their_run(cloud, add_host, refusing, migrate):
     """A status of 2 comes with the reason; a cloud of failures is cut short, but not for programs."""
     add_host("h1")
     uuids = {cloud.add_instance("h1", flavor={"vcpus": 1, "memory_mb": 64, "root_gb": 1}) for _ in range(22)}

@@ -22,7 +22,7 @@ def troubles(document):
     return {row["subject"].removeprefix("instance "): row["trouble"] for row in document["findings"]}
 
 
-def test_healing_is_that_of_nova_manage(cloud, client, add_host, migrate, nova_conf):
+def test_healing_equals_nova_manage(cloud, client, add_host, migrate, nova_conf):
     """Where `nova-manage` can heal, we make the same allocations; it then finds nothing left."""
     h1, h2 = add_host("h1"), add_host("h2", "cell2")
     flavors = [
@@ -65,7 +65,7 @@ def test_status_says_when_it_is_safe(cloud, add_host, migrate, migrate_json):
 
 
 @pytest.mark.parametrize(("arguments", "status"), [((), 4), (("--nova-exit-codes",), 0)])
-def test_healing_is_told_though_nobody_can_look_again(
+def test_healing_is_reported_when_nova_cannot_be_read_again(
     cloud, client, add_host, migrate, meanwhile, arguments, status
 ):
     """What was done is not called nothing because nova cannot be read any more; nova-manage never looks."""
@@ -88,7 +88,7 @@ def test_second_run_changes_nothing(cloud, add_host, migrate, migrate_json):
     assert (document["rows"], document["run"], status) == ([], None, 0)
 
 
-def test_bad_instances_stop_no_other(cloud, client, add_host, migrate_json):
+def test_instances_that_cannot_be_healed_do_not_stop_others(cloud, client, add_host, migrate_json):
     """Each instance that cannot be healed has its reason, and all the others are healed."""
     h1 = add_host("h1")
     cloud.add_host("not-in-placement")
@@ -109,7 +109,7 @@ def test_bad_instances_stop_no_other(cloud, client, add_host, migrate_json):
     assert held_by(client, good[1]) == {h1: CLAIM}
 
 
-def test_full_host_is_told_the_ratio_that_fits(cloud, client, add_host, migrate_json):
+def test_full_host_is_reported_with_a_sufficient_ratio(cloud, client, add_host, migrate_json):
     """What a host lacks is said with the ratio that makes room; with that ratio the instance is healed."""
     h1 = add_host("h1", inventories={**SIZES, "VCPU": Inventory(2, allocation_ratio=1.0)})
     cloud.add_instance("h1")
@@ -135,7 +135,7 @@ def test_wrong_allocations_are_reported_and_kept(cloud, client, add_host, migrat
     assert held_by(client, host) == {h2: CLAIM}
 
 
-def test_consumer_of_another_owner_is_given_back(cloud, client, add_host, migrate, migrate_json):
+def test_wrong_owner_of_a_consumer_is_corrected(cloud, client, add_host, migrate, migrate_json):
     """What an instance holds for a wrong project or user becomes its own, and can be undone."""
     h1 = add_host("h1")
     right, wrong = cloud.add_instance("h1"), cloud.add_instance("h1", project_id="c" * 32)
@@ -172,7 +172,7 @@ def test_owner_of_an_instance_in_a_task_is_left_alone(cloud, client, add_host, m
     assert client.list_allocations(busy)["project_id"] == "c" * 32
 
 
-def test_what_others_claim_meanwhile_stays(cloud, client, add_host, migrate_json, meanwhile):
+def test_concurrent_allocations_are_kept_and_reported(cloud, client, add_host, migrate_json, meanwhile):
     """An instance that got its allocations between the look and the write keeps those, and is reported."""
     h1, h2 = add_host("h1"), add_host("h2")
     raced, alone = cloud.add_instance("h1"), cloud.add_instance("h1")
@@ -185,7 +185,7 @@ def test_what_others_claim_meanwhile_stays(cloud, client, add_host, migrate_json
     assert held_by(client, alone) == {h1: CLAIM}
 
 
-def test_what_others_gave_as_planned_is_no_failure(cloud, client, add_host, migrate_json, meanwhile):
+def test_identical_concurrent_allocations_are_no_failure(cloud, client, add_host, migrate_json, meanwhile):
     """Where somebody else made the same allocations meanwhile there is nothing left to do."""
     h1 = add_host("h1")
     raced = cloud.add_instance("h1")
@@ -195,7 +195,7 @@ def test_what_others_gave_as_planned_is_no_failure(cloud, client, add_host, migr
     assert client.list_allocations(raced)["consumer_generation"] == 1
 
 
-def test_amounts_of_meanwhile_survive_a_change_of_owner(cloud, client, add_host, migrate_json, meanwhile):
+def test_change_of_owner_keeps_concurrent_amounts(cloud, client, add_host, migrate_json, meanwhile):
     """A consumer that is given back is read again when somebody else wrote it: his amounts, our owner."""
     h1, h2 = add_host("h1"), add_host("h2")
     moved = cloud.add_instance("h1", project_id="c" * 32)
@@ -206,7 +206,7 @@ def test_amounts_of_meanwhile_survive_a_change_of_owner(cloud, client, add_host,
     assert client.list_allocations(moved)["project_id"] == "c" * 32
 
 
-def test_instance_without_host_is_told_if_it_was_asked_for(cloud, add_host, migrate_json):
+def test_requested_instance_without_a_host_is_reported(cloud, add_host, migrate_json):
     """Who names an instance learns that there is nothing to heal, and why."""
     add_host("h1")
     shelved = cloud.add_instance(None, vm_state="shelved_offloaded")
@@ -217,7 +217,7 @@ def test_instance_without_host_is_told_if_it_was_asked_for(cloud, add_host, migr
     assert migrate_json("allocations")[1] == 0
 
 
-def test_classes_of_ports_and_devices_are_right(cloud, client, add_host, migrate_json):
+def test_allocations_of_ports_and_devices_are_correct(cloud, client, add_host, migrate_json):
     """What an instance holds besides its flavor, as for its ports, is no wrong amount."""
     bandwidth = {"NET_BW_EGR_KILOBIT_PER_SEC": Inventory(1000)}
     h1 = add_host("h1", inventories={**SIZES, **bandwidth})
@@ -225,7 +225,7 @@ def test_classes_of_ports_and_devices_are_right(cloud, client, add_host, migrate
     assert migrate_json("status")[0]["ready"]
 
 
-def test_moving_instance_may_hold_on_both_sides(cloud, client, add_host, migrate_json):
+def test_moving_instance_may_have_allocations_on_both_hosts(cloud, client, add_host, migrate_json):
     """During a move, allocations on two hosts are in order."""
     h1, h2 = add_host("h1"), add_host("h2")
     instance = cloud.add_instance("h1")
@@ -234,7 +234,7 @@ def test_moving_instance_may_hold_on_both_sides(cloud, client, add_host, migrate
     assert migrate_json("status")[0]["ready"]
 
 
-def test_shared_disk_is_claimed_where_it_is(cloud, client, add_host, migrate):
+def test_shared_disk_is_claimed_from_the_sharing_provider(cloud, client, add_host, migrate):
     """Disk that another provider shares with the host is claimed from that one."""
     local = {name: inventory for name, inventory in SIZES.items() if name != "DISK_GB"}
     h1 = add_host("h1", inventories=local)
@@ -246,7 +246,7 @@ def test_shared_disk_is_claimed_where_it_is(cloud, client, add_host, migrate):
     assert held_by(client, instance) == {h1: {"VCPU": 2, "MEMORY_MB": 2048}, SHARED: {"DISK_GB": 20}}
 
 
-def test_nested_device_is_claimed_if_there_is_one_choice(cloud, client, add_host, migrate_json):
+def test_nested_device_is_claimed_if_the_choice_is_unique(cloud, client, add_host, migrate_json):
     """A vGPU is claimed from the only card with room; between two cards nobody knows, and both are named."""
     h1 = add_host("h1")
     cards = [client.create_provider(f"h1_card{n}", parent=h1)["uuid"] for n in range(2)]
@@ -262,7 +262,7 @@ def test_nested_device_is_claimed_if_there_is_one_choice(cloud, client, add_host
     assert all(card in document["findings"][0]["text"] for card in cards)
 
 
-def test_undo_takes_the_allocations_back(cloud, client, add_host, migrate, migrate_json):
+def test_undo_removes_the_healed_allocations(cloud, client, add_host, migrate, migrate_json):
     """A healing is undone by consumer generation, except where somebody changed an instance since."""
     h1 = add_host("h1")
     undone, changed = cloud.add_instance("h1"), cloud.add_instance("h1")
@@ -274,7 +274,7 @@ def test_undo_takes_the_allocations_back(cloud, client, add_host, migrate, migra
     assert held_by(client, changed)[h1]["VCPU"] == 4
 
 
-def test_unreadable_cell_makes_the_answer_unknown(cloud, add_host, migrate):
+def test_status_is_unknown_with_an_unreadable_cell(cloud, add_host, migrate):
     """Nobody calls it safe while a cell cannot be read; the other cell is healed."""
     add_host("h1")
     cloud.add_instance("h1")
@@ -313,7 +313,7 @@ def test_healing_can_be_narrowed_and_bounded(cloud, client, add_host, migrate, m
         (("runs", "show", "none"), "see: batch run list, placement-migrate runs list"),
     ],
 )
-def test_what_cannot_begin_is_one_line(cloud, migrate, arguments, text):
+def test_missing_configuration_or_service_is_a_one_line_error(cloud, migrate, arguments, text):
     """Without a configuration, a database or placement nothing is done, and one line says why."""
     done = migrate(*arguments)
     assert (done.returncode, done.stdout) == (1, "")
@@ -321,7 +321,7 @@ def test_what_cannot_begin_is_one_line(cloud, migrate, arguments, text):
     assert len(done.stderr.splitlines()) == 1
 
 
-def test_keystone_that_does_not_answer_is_one_line(nova_conf, migrate):
+def test_unreachable_keystone_is_a_one_line_error(nova_conf, migrate):
     """What does not answer, and the network's word for it; the library has nothing to add."""
     access = "auth_type = password\nauth_url = http://127.0.0.1:1/v3\nusername = u\npassword = p\n"
     nova_conf.write_text(f"{nova_conf.read_text().partition('[placement]')[0]}[placement]\n{access}")
@@ -332,10 +332,9 @@ def test_keystone_that_does_not_answer_is_one_line(nova_conf, migrate):
     assert (done.returncode, done.stderr) == (1, f"placement-migrate: {reason}\n")
 
 
-def test_long_table_is_cut(cloud, add_host, migrate, migrate_json, monkeypatch):
+def test_long_table_shows_the_first_rows_and_the_count(cloud, add_host, migrate, migrate_json, monkeypatch):
     """Of very many rows a table has the first, and says how many there are; JSON has all."""
-    for module in ("commands", "output"):
-        monkeypatch.setattr(f"osc_placement.migrate.{module}.MOST_ROWS", 2)
+    monkeypatch.setattr("osc_placement.migrate.output.MOST_ROWS", 2)
     add_host("h1")
     uuids = {cloud.add_instance("h1") for _ in range(3)}
     document, _ = migrate_json("allocations", "--dry-run")

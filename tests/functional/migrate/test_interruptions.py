@@ -80,7 +80,7 @@ def stop_writing(tmp_path):
         ("online_data_migrations",),
     ],
 )
-def test_interrupted_healing_says_so(
+def test_interrupted_healing_reports_what_was_done(
     cloud, client, add_host, start, stop_writing, migrate, arguments, number
 ):
     """What is done is told and what is not is left for the next run, in the status too."""
@@ -96,7 +96,7 @@ def test_interrupted_healing_says_so(
     assert [held_by(client, uuid) for uuid in uuids] == [{node: CLAIM}] * INSTANCES
 
 
-def test_interrupted_removal_is_not_all_removed(cloud, client, add_host, start, stop_writing):
+def test_interrupted_removal_does_not_exit_with_4(cloud, client, add_host, start, stop_writing):
     """Nova-manage's 4 is for all orphans removed, and an interrupted audit has removed some."""
     node = add_host("h1")
     hold(client, cloud.add_instance("h1"), {node: CLAIM})
@@ -112,7 +112,7 @@ def test_interrupted_removal_is_not_all_removed(cloud, client, add_host, start, 
 
 
 @pytest.mark.parametrize("arguments", [("status",), ("aggregates",), ("online_data_migrations",)])
-def test_reading_ends_at_once(nova_databases, start, arguments):
+def test_ctrl_c_while_reading_ends_at_once(nova_databases, start, arguments):
     """While nothing is written nobody has to wait, not even for an answer that never comes."""
     with contextlib.closing(socket.create_server(("127.0.0.1", 0))) as silent:
         url = f"http://127.0.0.1:{silent.getsockname()[1]}"
@@ -128,7 +128,7 @@ def test_reading_ends_at_once(nova_databases, start, arguments):
     assert "Traceback" not in err
 
 
-def test_closed_pipe_is_no_traceback(cloud, add_host, start):
+def test_closed_pipe_prints_no_traceback(cloud, add_host, start):
     """Whoever stops reading the output, as `head` does, gets no traceback for it."""
     add_host("h1")
     for _ in range(INSTANCES):
@@ -151,7 +151,7 @@ FULL = "placement-migrate: [Errno 28] No space left on device"
         ("status", ">&-", 0, ""),
     ],
 )
-def test_output_that_goes_nowhere_is_no_traceback(
+def test_full_or_closed_output_prints_no_traceback(
     cloud, add_host, nova_conf, tmp_path, command, redirection, status, error
 ):
     """A full disk is one line, with the way to learn what was done; nobody listening is nobody's concern."""
@@ -169,7 +169,7 @@ def test_output_that_goes_nowhere_is_no_traceback(
     assert (done.returncode, done.stderr) == (status, error)
 
 
-def test_unreadable_cell_is_no_proof_for_nova_manages_codes(cloud, add_host, migrate_json):
+def test_nova_exit_codes_with_an_unreadable_cell_report_no_absence(cloud, add_host, migrate_json):
     """With --nova-exit-codes an audit that could not read everything does not say that there are none."""
     add_host("h1")
     cloud.update(
@@ -179,7 +179,7 @@ def test_unreadable_cell_is_no_proof_for_nova_manages_codes(cloud, add_host, mig
 
 
 @pytest.mark.parametrize(("instances", "status"), [(1, 0), (0, 4)])
-def test_dry_run_has_nova_manages_codes(cloud, add_host, migrate, instances, status):
+def test_dry_run_has_the_exit_codes_of_nova_manage(cloud, add_host, migrate, instances, status):
     """As with nova-manage, a dry run says whether there is something to heal."""
     add_host("h1")
     for _ in range(instances):

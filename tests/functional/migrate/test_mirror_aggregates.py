@@ -46,7 +46,7 @@ def racks(cloud, client):
     return cloud
 
 
-def test_mirror_is_that_of_nova_manage(racks, client, migrate, nova_conf):
+def test_mirror_equals_nova_manage(racks, client, migrate, nova_conf):
     """Where `nova-manage` knows the way, the result is the same, and theirs finds nothing left to do."""
     done = migrate("aggregates")
     assert done.returncode == 0, done.stdout
@@ -80,7 +80,7 @@ def test_dry_run_shows_and_writes_nothing(racks, client, migrate_json):
     assert set(map(len, aggregates_of(client).values())) == {0}
 
 
-def test_undo_puts_the_aggregates_back(racks, client, migrate, migrate_json):
+def test_undo_restores_the_aggregates(racks, client, migrate, migrate_json):
     """A run of a migration is undone as any other."""
     document, _ = migrate_json("aggregates")
     assert migrate("runs", "show", document["run"]).returncode == 0
@@ -92,7 +92,7 @@ def test_undo_puts_the_aggregates_back(racks, client, migrate, migrate_json):
 
 @pytest.mark.parametrize("command", ["aggregates", "online_data_migrations"])
 @pytest.mark.parametrize("by", ["endpoint", "file"])
-def test_undo_can_be_pasted(racks, client, migrate, nova_conf, server_url, command, by):
+def test_printed_undo_command_works_as_printed(racks, client, migrate, nova_conf, server_url, command, by):
     """The line has the way to placement, wherever nova.conf is."""
     access = ["--placement-endpoint", server_url] if by == "endpoint" else []
     line = migrate(*access, command).stdout.splitlines()[-1]
@@ -104,7 +104,7 @@ def test_undo_can_be_pasted(racks, client, migrate, nova_conf, server_url, comma
     assert set(map(len, aggregates_of(client).values())) == {0}
 
 
-def test_max_count_leaves_the_rest_for_later(racks, client, migrate_json):
+def test_runs_with_max_count_finish_together(racks, client, migrate_json):
     """Bounded runs get to the end together."""
     document, status = migrate_json("aggregates", "--max-count", "1")
     assert (len(document["rows"]), document["left"], status) == (1, 1, 0)
@@ -113,7 +113,7 @@ def test_max_count_leaves_the_rest_for_later(racks, client, migrate_json):
     assert len(aggregates_of(client)["h2"]) == 2
 
 
-def test_what_stands_in_the_way_stops_nobody_else(cloud, client, migrate, nova_conf):
+def test_hosts_that_cannot_be_mirrored_do_not_stop_others(cloud, client, migrate, nova_conf):
     """Each host that cannot be mirrored has its line; the others are mirrored."""
     make_providers(client, cloud.add_host("good"), cloud.add_host("metal", nodes=["n1", "n2"]))
     cloud.add_host("unknown-to-placement")
@@ -145,14 +145,14 @@ def test_what_stands_in_the_way_stops_nobody_else(cloud, client, migrate, nova_c
         (lambda cloud: cloud.join("rack1", cloud.add_host("h9") and "h9"), 6, 2),
     ],
 )
-def test_exit_codes_of_nova_manage(racks, migrate, nova_conf, break_it, status, theirs):
+def test_nova_exit_codes_equal_nova_manage(racks, migrate, nova_conf, break_it, status, theirs):
     """With --nova-exit-codes a script sees what nova-manage documents."""
     break_it(racks)
     assert migrate("aggregates", "--nova-exit-codes").returncode == status
     assert nova.manage(nova_conf, "placement", "sync_aggregates").returncode == theirs
 
 
-def test_prune_removes_what_nova_does_not_have(racks, client, migrate):
+def test_prune_removes_memberships_that_nova_lacks(racks, client, migrate):
     """Memberships in aggregates of nova go when nova lacks them; those in foreign ones need a word more."""
     rack1, rack2 = racks.aggregates["rack1"], racks.aggregates["rack2"]
     for record in list(client.read_providers(want=("aggregates",))):
@@ -180,7 +180,7 @@ def test_mirror_can_be_narrowed(racks, client, migrate):
     assert aggregates_of(client)["h2"] == {racks.aggregates["rack2"]}
 
 
-def test_shards_share_the_hosts(cloud, client, migrate):
+def test_every_host_is_in_one_shard(cloud, client, migrate):
     """Every host is in exactly one shard."""
     hosts = [f"h{number}" for number in range(12)]
     make_providers(client, *(cloud.add_host(host) for host in hosts))
@@ -203,7 +203,7 @@ def test_unreadable_cell_is_left_alone(racks, client, migrate):
     assert aggregates_of(client) == {"h1": {racks.aggregates["rack1"]}, "h2": set(), "h3": set()}
 
 
-def test_changes_are_followed(racks, client, nova_conf, tmp_path):
+def test_follow_mirrors_later_changes_until_a_signal(racks, client, nova_conf, tmp_path):
     """A mirror that follows adds what comes later, survives a time without database, and ends at a signal."""
     program = [sys.executable, "-c", "from osc_placement.migrate.main import main; raise SystemExit(main())"]
     arguments = ["--config-file", str(nova_conf), "aggregates", "--follow", "--interval", "0.2", "--prune"]
@@ -249,7 +249,7 @@ def test_bare_metal_host_has_its_nodes_mirrored(cloud, client, migrate):
     assert aggregates_of(client) == {"n1": {metal}, "n2": {metal}, "n3": {metal}}
 
 
-def test_changed_provider_is_planned_again(racks, client, migrate):
+def test_provider_changed_since_planning_is_replanned(racks, client, migrate):
     """What others add meanwhile stays."""
     uuid = next(iter(client.read_providers({"name": "h1"}, want=()))).provider.uuid
     client.set_provider_aggregates(uuid, [FOREIGN], 0)

@@ -19,7 +19,8 @@ from tests.functional.migrate import ironic as ironics
 from tests.functional.migrate.cloud import IRONIC, add_flavor
 from tests.functional.migrate.nova_databases import new_uuid
 from tests.functional.migrate.placement import CLAIM, SIZES, give, held_by, hold
-from tests.functional.test_readme import ROOT, Shell, assert_matches, read_steps
+from tests.functional.test_readme import Shell, assert_matches
+from tests.transcripts import ROOT, read_steps
 
 # what differs between databases is tested with the source
 pytestmark = pytest.mark.parametrize("nova_databases", ["sqlite"], indirect=True)
@@ -88,7 +89,7 @@ def findings_of(document):
     return {row["subject"]: (row["trouble"], row["text"]) for row in document["findings"]}
 
 
-def test_nodes_become_one_of_their_class(ironic, add_nodes, cloud, client, migrate, migrate_json):
+def test_nodes_get_one_unit_of_their_resource_class(ironic, add_nodes, cloud, client, migrate, migrate_json):
     """Inventory, allocations and reserved are as nova's driver would have them; a second run does nothing."""
     free, busy, broken, new = (
         ironic.add_node("Baremetal-gold"),
@@ -121,9 +122,7 @@ def test_nodes_become_one_of_their_class(ironic, add_nodes, cloud, client, migra
     assert (document["rows"], document["findings"], document["run"], status) == ([], [], None, 0)
 
 
-def test_undo_puts_sizes_back_and_a_run_can_be_undone_and_made_again(
-    ironic, add_nodes, cloud, client, migrate, migrate_json
-):
+def test_move_can_be_undone_and_repeated(ironic, add_nodes, cloud, client, migrate, migrate_json):
     """What was moved goes back in one transaction for each node, and forth again."""
     free, busy = ironic.enroll("silver"), ironic.enroll("silver")
     providers = add_nodes(free, busy)
@@ -141,7 +140,7 @@ def test_undo_puts_sizes_back_and_a_run_can_be_undone_and_made_again(
     assert held_by(client, instance) == {providers[busy]: {SILVER: 1}}
 
 
-def test_instance_that_holds_nothing_gets_its_node(ironic, add_nodes, cloud, client, migrate_json):
+def test_instance_without_allocations_gets_its_node(ironic, add_nodes, cloud, client, migrate_json):
     """It holds the node for its project and user, also where the driver has reserved it already."""
     busy = ironic.add_node("silver")
     client.ensure_resource_class(SILVER)
@@ -156,7 +155,7 @@ def test_instance_that_holds_nothing_gets_its_node(ironic, add_nodes, cloud, cli
     assert inventories_of(client, provider) == {SILVER: RESERVED}
 
 
-def test_instance_from_before_there_were_types_keeps_having_none(ironic, add_nodes, cloud, client, migrate):
+def test_untyped_consumer_stays_untyped(ironic, add_nodes, cloud, client, migrate):
     """It holds the node all the same."""
     busy = ironic.enroll("silver")
     provider = add_nodes(busy)[busy]
@@ -167,7 +166,7 @@ def test_instance_from_before_there_were_types_keeps_having_none(ironic, add_nod
     assert client.list_allocations(instance)["consumer_type"] == "unknown"
 
 
-def test_allocations_follow_what_was_moved(ironic, add_nodes, cloud, client, migrate, migrate_json):
+def test_status_and_audit_accept_moved_allocations(ironic, add_nodes, cloud, client, migrate, migrate_json):
     """The embedded flavor is older than the class: neither `status` nor `audit` finds anything wrong."""
     busy = ironic.enroll("silver")
     provider = add_nodes(busy)[busy]
@@ -187,7 +186,7 @@ def test_allocations_follow_what_was_moved(ironic, add_nodes, cloud, client, mig
     assert held_by(client, instance) == {provider: {SILVER: 1}}
 
 
-def test_flavors_that_ask_for_sizes_are_listed_with_their_command(
+def test_flavors_that_request_sizes_are_listed_with_the_command(
     ironic, add_nodes, cloud, add_host, client, migrate_json
 ):
     """By the class that they name, or by the nodes that their instances are on; when set, they are fine."""
@@ -229,7 +228,9 @@ def set_properties(cloud, flavor, properties):
         cloud.insert("api", "flavor_extra_specs", flavor_id=flavor["id"], key=key, value=value)
 
 
-def test_flavor_of_virtual_machines_too_is_not_set(ironic, add_nodes, cloud, add_host, migrate_json):
+def test_flavor_used_by_virtual_machines_has_no_proposed_command(
+    ironic, add_nodes, cloud, add_host, migrate_json
+):
     """What would take the sizes from virtual machines is not proposed, nor where a cell cannot tell."""
     busy = ironic.enroll("silver")
     add_nodes(busy)
@@ -245,7 +246,7 @@ def test_flavor_of_virtual_machines_too_is_not_set(ironic, add_nodes, cloud, add
     assert (findings_of(document)["flavor shared"][0], status) == ("unknown", 4)
 
 
-def test_what_stands_in_the_way_of_one_node_stops_no_other(ironic, add_nodes, cloud, client, migrate_json):
+def test_nodes_that_cannot_be_moved_do_not_stop_others(ironic, add_nodes, cloud, client, migrate_json):
     """No class, no node, no provider, a task, a stranger, a build: each is a line, and the rest goes on."""
     classless, good, tasked, strange, built, changed = (
         ironic.enroll(),
@@ -286,7 +287,7 @@ def test_what_stands_in_the_way_of_one_node_stops_no_other(ironic, add_nodes, cl
         assert inventories_of(client, providers[untouched]) == SIZES
 
 
-def test_ironic_that_does_not_answer_is_unknown(ironic, add_nodes, client, migrate_json):
+def test_unreadable_ironic_changes_nothing(ironic, add_nodes, client, migrate_json):
     """Nothing is changed while it cannot be read, be it away, no Ironic at all, or too old."""
     node = ironic.enroll("silver")
     provider = add_nodes(node)[node]
@@ -302,7 +303,7 @@ def test_ironic_that_does_not_answer_is_unknown(ironic, add_nodes, client, migra
         assert inventories_of(client, provider) == SIZES
 
 
-def test_cell_that_cannot_be_read_leaves_its_nodes_alone(ironic, add_nodes, cloud, client, migrate_json):
+def test_nodes_of_an_unreadable_cell_are_left_alone(ironic, add_nodes, cloud, client, migrate_json):
     """Its nodes are unknown, those of other cells are moved."""
     here, there = ironic.add_node("silver"), ironic.enroll("silver")
     providers = add_nodes(here) | add_nodes(there, host="metal2", cell="cell2")
@@ -313,9 +314,7 @@ def test_cell_that_cannot_be_read_leaves_its_nodes_alone(ironic, add_nodes, clou
     assert inventories_of(client, providers[there]) == SIZES
 
 
-def test_without_ironic_the_class_is_what_nova_compute_reported(
-    add_nodes, cloud, client, nova_conf, migrate_json
-):
+def test_without_ironic_the_reported_class_is_used(add_nodes, cloud, client, nova_conf, migrate_json):
     """A node with sizes and a class is moved, and what is reserved of it stays; one without is unknown."""
     client.ensure_resource_class(SILVER)
     both, bare = new_uuid(), new_uuid()
@@ -330,7 +329,7 @@ def test_without_ironic_the_class_is_what_nova_compute_reported(
     assert inventories_of(client, providers[bare]) == SIZES
 
 
-def test_move_is_told_though_nobody_can_look_again(add_nodes, cloud, client, migrate, meanwhile):
+def test_move_is_reported_when_nova_cannot_be_read_again(add_nodes, cloud, client, migrate, meanwhile):
     """What was done is not called nothing because nova cannot be read any more."""
     client.ensure_resource_class(SILVER)
     node = new_uuid()
@@ -342,7 +341,7 @@ def test_move_is_told_though_nobody_can_look_again(add_nodes, cloud, client, mig
     assert inventories_of(client, provider) == {SILVER: FREE}
 
 
-def test_node_in_use_keeps_what_nova_compute_reserved(ironic, add_nodes, cloud, client, migrate_json):
+def test_node_in_use_keeps_its_reserved_amount(ironic, add_nodes, cloud, client, migrate_json):
     """Older drivers reserve nothing of a node in use, and every minute: nobody may fight them."""
     busy = ironic.add_node("silver")
     client.ensure_resource_class(SILVER)
@@ -354,7 +353,7 @@ def test_node_in_use_keeps_what_nova_compute_reserved(ironic, add_nodes, cloud, 
     assert (document["rows"], document["findings"], status) == ([], [], 0)
 
 
-def test_wrong_access_to_ironic_is_unknown_and_nobody_elses_concern(
+def test_wrong_ironic_options_affect_only_this_migration(
     add_nodes, add_host, cloud, client, nova_conf, migrate, migrate_json
 ):
     """One line says what is wrong with it; migrations that ask no Ironic do their work."""
@@ -370,7 +369,7 @@ def test_wrong_access_to_ironic_is_unknown_and_nobody_elses_concern(
     assert migrate("aggregates").returncode == 0
 
 
-def test_node_that_nova_does_not_have_is_one_line(add_nodes, migrate):
+def test_unknown_node_is_a_one_line_error(add_nodes, migrate):
     """A typing error is not taken for nothing to do."""
     add_nodes(new_uuid())
     done = migrate("baremetal", "--node", "typo")
@@ -381,7 +380,7 @@ def test_node_that_nova_does_not_have_is_one_line(add_nodes, migrate):
     )
 
 
-def test_selected_nodes_alone_are_moved(ironic, add_nodes, client, migrate):
+def test_host_and_node_options_limit_the_move(ironic, add_nodes, client, migrate):
     """--host and --node narrow it."""
     one, two, three = (ironic.enroll("silver") for _ in range(3))
     providers = add_nodes(one, two) | add_nodes(three, host="metal2")
@@ -390,9 +389,7 @@ def test_selected_nodes_alone_are_moved(ironic, add_nodes, client, migrate):
     assert moved == {two}
 
 
-def test_advice_on_flavors_knows_the_nodes_that_are_not_asked_for(
-    ironic, add_nodes, cloud, migrate, migrate_json
-):
+def test_flavor_advice_considers_unselected_nodes(ironic, add_nodes, cloud, migrate, migrate_json):
     """A flavor for nodes of two classes is not set for one of them, and readiness is nobody's of a part."""
     gold, silver, other = ironic.add_node("gold"), ironic.add_node("silver"), ironic.add_node("other")
     add_nodes(gold)
@@ -427,12 +424,12 @@ def shell(client, nova_conf, tmp_path):
     """A shell where nova.conf is in its usual place; placement is empty."""
     home = tmp_path / "home"
     (home / ".nova").mkdir(parents=True)
-    shell = Shell(home)
+    shell = Shell(home, ["placement-migrate"])
     yield shell
     shell.stop()
 
 
-def test_page_shows_what_happens(ironic, add_nodes, cloud, client, nova_conf, shell):
+def test_documentation_page_shows_real_output(ironic, add_nodes, cloud, client, nova_conf, shell):
     """Every command of the page prints what is shown; run ids differ, and what people do is done between."""
     shutil.copy(nova_conf, shell.directory / ".nova/nova.conf")
     nodes = [f"1be7a100-0000-4000-8000-00000000000{number}" for number in range(1, 5)]
@@ -464,9 +461,7 @@ def with_runs_of(text, other):
     return RUN.sub(lambda found: ids.get(found[0], found[0]), text)
 
 
-def test_killed_runs_leave_what_the_next_finishes(
-    add_nodes, cloud, client, nova_conf, tmp_path, migrate_json
-):
+def test_killed_runs_are_finished_by_the_next(add_nodes, cloud, client, nova_conf, tmp_path, migrate_json):
     """Killed at any moment and repeated, each node was moved once and whole.
 
     Only what is reserved of a node in use may be missing, which nobody could take; a resume puts it there.

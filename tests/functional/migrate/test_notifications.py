@@ -114,7 +114,7 @@ def has_queue(broker, topic):
             return False
 
 
-def test_notification_is_followed_at_once(
+def test_notification_is_mirrored_at_once(
     rack, cloud, client, nova_conf, tmp_path, broker, topic, messages_conf, notify
 ):
     """A host that joins or leaves is mirrored when nova says so, long before the next comparison.
@@ -136,7 +136,7 @@ def test_notification_is_followed_at_once(
     assert (process.returncode, err) == (0, "")
 
 
-def test_lost_message_heals(rack, cloud, client, nova_conf, tmp_path, broker, topic):
+def test_next_comparison_finds_a_lost_message(rack, cloud, client, nova_conf, tmp_path, broker, topic):
     """What no message tells of is found by the next comparison."""
     options = ("--interval", "1", "--notifications", broker, "--notifications-topic", topic)
     with following([nova_conf], tmp_path, *options):
@@ -146,7 +146,7 @@ def test_lost_message_heals(rack, cloud, client, nova_conf, tmp_path, broker, to
         wait_until(lambda: aggregates_of(client)["h2"] == {rack})
 
 
-def test_mirror_goes_on_without_broker(rack, cloud, client, nova_conf, tmp_path):
+def test_mirror_works_without_a_broker(rack, cloud, client, nova_conf, tmp_path):
     """A broker that does not answer is told of, and hinders neither the mirror nor its end."""
     options = ("--interval", "0.5", "--notifications", "rabbit://guest:guest@127.0.0.1:1/")
     with following([nova_conf], tmp_path, *options) as process:
@@ -160,7 +160,7 @@ def test_mirror_goes_on_without_broker(rack, cloud, client, nova_conf, tmp_path)
 
 
 @pytest.mark.usefixtures("rack")
-def test_bad_url_is_one_line(migrate):
+def test_invalid_broker_url_is_a_one_line_error(migrate):
     """What is no URL of a message broker is told, and nothing is begun."""
     done = migrate("aggregates", "--follow", "--notifications", "nonsense://x")
     assert done.returncode == 1

@@ -109,7 +109,7 @@ def landscape(cloud, add_host):
     return cloud
 
 
-def test_facts_are_those_of_the_databases(landscape, api, database):
+def test_api_and_databases_give_the_same_facts(landscape, api, database):
     """Aggregates, hosts, nodes, instances with their flavors, and migrations are the same, value by value."""
     facts = read_all(api)
     assert facts == read_all(database)
@@ -118,7 +118,7 @@ def test_facts_are_those_of_the_databases(landscape, api, database):
     assert [flavor.name for flavor in facts["flavors"]] == ["m1", "metal"]
 
 
-def test_boot_from_volume_is_seen(cloud, api, database):
+def test_boot_from_volume_is_recognized(cloud, api, database):
     """Without an image, or with a root device that is a volume; other volumes mean nothing."""
     plain = cloud.add_instance("h1", volume=True)
     both = cloud.add_instance("h1", root_device_name="/dev/vda")
@@ -143,7 +143,7 @@ def test_boot_from_volume_is_seen(cloud, api, database):
         assert roots == {plain: True, both: True, data: False}
 
 
-def test_pages_lose_nothing(landscape, api, database, monkeypatch):
+def test_paged_lists_are_complete(landscape, api, database, monkeypatch):
     """Lists that take many pages are the same."""
     monkeypatch.setattr(rest, "PAGE", 1)
     facts = read_all(api)
@@ -151,7 +151,7 @@ def test_pages_lose_nothing(landscape, api, database, monkeypatch):
 
 
 @pytest.mark.parametrize("command", [("aggregates", "--dry-run"), ("ratios", "--dry-run"), ("status",)])
-def test_plans_are_the_same(landscape, migrate_both, command):
+def test_api_and_databases_give_the_same_plans(landscape, migrate_both, command):
     """From the same nova both sources make the same plan, and find the same in the way."""
     (by_database, status), (by_api, api_status) = migrate_both(*command)
     assert (_sort(by_api), api_status) == (_sort(by_database), status)
@@ -167,7 +167,7 @@ def _sort(document):
     return document
 
 
-def test_everything_is_migrated_through_the_api(cloud, add_host, client, migrate, nova_url):
+def test_all_migrations_work_through_the_api(cloud, add_host, client, migrate, nova_url):
     """All migrations do with the API what they do with the databases, and then find nothing to do."""
     node = add_host("h1")
     uuid = cloud.add_instance("h1")
@@ -185,7 +185,7 @@ def test_everything_is_migrated_through_the_api(cloud, add_host, client, migrate
     assert held_by(client, uuid) == {node: CLAIM}
 
 
-def test_silent_cell_is_unknown(cloud, add_host, client, nova_databases, tmp_path, migrate, nova_url):
+def test_silent_cell_is_left_alone(cloud, add_host, client, nova_databases, tmp_path, migrate, nova_url):
     """What a cell that does not answer may hold is left alone, and nothing is deleted.
 
     Nova then lists no hypervisors at all.
@@ -205,7 +205,7 @@ def test_silent_cell_is_unknown(cloud, add_host, client, nova_databases, tmp_pat
     assert held_by(client, instance) == {nodes[1]: CLAIM}
 
 
-def test_one_bad_server_spoils_no_other(cloud, add_host, client, migrate, nova_url):
+def test_unreadable_server_does_not_stop_others(cloud, add_host, client, migrate, nova_url):
     """Nova fails to list one whose flavor does not parse; it is named, and the others are healed."""
     node = add_host("h1")
     good, bad = cloud.add_instance("h1"), cloud.add_instance("h1", flavor="{")
@@ -215,7 +215,9 @@ def test_one_bad_server_spoils_no_other(cloud, add_host, client, migrate, nova_u
     assert held_by(client, good) == {node: CLAIM}
 
 
-def test_image_that_nova_does_not_show_is_no_guess(cloud, add_host, client, migrate, nova_url, monkeypatch):
+def test_instance_with_an_unreadable_image_is_not_guessed(
+    cloud, add_host, client, migrate, nova_url, monkeypatch
+):
     """Where the host has dedicated CPUs, an image that nobody shows may have asked for them."""
     add_host("pinned", inventories={**SIZES, "PCPU": Inventory(16)})
     plain = add_host("plain")
@@ -228,7 +230,7 @@ def test_image_that_nova_does_not_show_is_no_guess(cloud, add_host, client, migr
     assert held_by(client, sure) == {plain: CLAIM}
 
 
-def test_nova_before_2_69_leaves_doubt(cloud, add_host, client, migrate, nova_url, monkeypatch):
+def test_nova_before_2_69_prevents_removals(cloud, add_host, client, migrate, nova_url, monkeypatch):
     """Such a nova does not say whether all cells answer: what adds is done, what deletes is not."""
     node = add_host("h1")
     uuid, orphan = cloud.add_instance("h1"), new_uuid()
@@ -256,7 +258,7 @@ def leave_out(monkeypatch):
     return leave
 
 
-def test_list_is_no_proof_of_absence(cloud, add_host, client, migrate, nova_url, leave_out):
+def test_unlisted_server_is_looked_up_before_removal(cloud, add_host, client, migrate, nova_url, leave_out):
     """Whom no list shows and nova knows is no orphan; whom it does not know either way is removed."""
     node = add_host("h1")
     left_out, orphan = cloud.add_instance("h1"), new_uuid()
@@ -268,7 +270,7 @@ def test_list_is_no_proof_of_absence(cloud, add_host, client, migrate, nova_url,
     assert (held_by(client, left_out), held_by(client, orphan)) == ({node: CLAIM}, {})
 
 
-def test_who_cannot_be_asked_for_is_no_orphan(cloud, add_host, client, migrate, nova_url, monkeypatch):
+def test_server_that_nova_fails_to_show_is_no_orphan(cloud, add_host, client, migrate, nova_url, monkeypatch):
     """Where nova fails to say whether it has one, none is removed."""
     node = add_host("h1")
     orphans = [new_uuid() for _ in range(3)]
@@ -294,7 +296,7 @@ def test_who_cannot_be_asked_for_is_no_orphan(cloud, add_host, client, migrate, 
         ("nonsense", "--nova-endpoint is an address such as http://controller/service, not 'nonsense'"),
     ],
 )
-def test_unreachable_api_is_one_line(migrate, url, reason):
+def test_unreachable_api_is_a_one_line_error(migrate, url, reason):
     """Whoever cannot reach nova is told so in one line."""
     done = migrate("--source", "api", "--nova-endpoint", url, "aggregates")
     assert done.returncode == 1
@@ -302,7 +304,7 @@ def test_unreachable_api_is_one_line(migrate, url, reason):
     assert len(done.stderr.splitlines()) == 1
 
 
-def test_old_nova_is_named(cloud, api, monkeypatch):
+def test_too_old_nova_is_a_one_line_error(cloud, api, monkeypatch):
     """What nova speaks and what is needed stand in one line."""
     monkeypatch.setattr(rest, "OLDEST", (9, 1))
     with pytest.raises(Unreadable, match=r"it speaks up to 2\.\d+, and 9\.1 is needed"):

@@ -39,7 +39,7 @@ def test_aggregates_have_hosts_and_metadata(cloud, source):
     assert empty.hosts == frozenset()
 
 
-def test_flavors_have_sizes_and_extra_specs(cloud, source):
+def test_flavors_are_read_with_sizes_and_extra_specs(cloud, source):
     """Those of today, from the API database, by name; what may be NULL there is nothing."""
     sizes = {"memory_mb": 2048, "vcpus": 2, "swap": 512}
     number = cloud.insert("api", "flavors", name="b", flavorid="1", root_gb=20, ephemeral_gb=1, **sizes)
@@ -52,13 +52,13 @@ def test_flavors_have_sizes_and_extra_specs(cloud, source):
     ]
 
 
-def test_cell0_is_left_out_and_a_disabled_cell_is_not(cloud, source):
+def test_disabled_cells_are_read_and_cell0_is_not(cloud, source):
     """Cell0 has no hosts; those of a disabled cell are as real as others."""
     cloud.update("api", "UPDATE cell_mappings SET disabled = 1 WHERE name = 'cell2'")
     assert [cell.name for cell in source.list_cells()] == ["cell1", "cell2"]
 
 
-def test_hosts_are_mapped_to_their_cells(cloud, source):
+def test_hosts_are_read_with_their_cells(cloud, source):
     """The API database says which cell a host is in."""
     cloud.add_host("h1", "cell1")
     cloud.add_host("h2", "cell2")
@@ -83,7 +83,7 @@ def test_connection_template_is_filled(cloud, source):
     assert [node.uuid for node in source.list_compute_nodes(cell_named(source, "cell1"))] == [nodes["h1"]]
 
 
-def test_compute_nodes_have_their_ratios_and_kind(cloud, source):
+def test_compute_nodes_are_read_with_ratios_and_kind(cloud, source):
     """Of compute nodes, those that are deleted are left out, and several on one host are kept apart."""
     cloud.add_host("ironic1", nodes=["n1", "n2"], hypervisor_type=IRONIC)
     cloud.add_host("gone", deleted=7)
@@ -95,7 +95,7 @@ def test_compute_nodes_have_their_ratios_and_kind(cloud, source):
     assert nodes[0].ratios == {"VCPU": 16.0, "MEMORY_MB": 1.0, "DISK_GB": 1.0}
 
 
-def test_instance_has_the_flavor_that_is_embedded(cloud, source):
+def test_instance_is_read_with_its_embedded_flavor(cloud, source):
     """What the instance was booted with counts, whatever became of the flavor since."""
     flavor = {"vcpus": 4, "swap": 1025, "extra_specs": {"resources:VGPU": "1"}}
     uuid = cloud.add_instance("h1", flavor=flavor, image={"hw_cpu_policy": "dedicated"})
@@ -107,7 +107,7 @@ def test_instance_has_the_flavor_that_is_embedded(cloud, source):
     assert not instance.volume_root
 
 
-def test_boot_from_volume_is_seen(cloud, source):
+def test_boot_from_volume_is_recognized(cloud, source):
     """The live root device decides; without one, what was not made from an image was made from a volume."""
     by_device = cloud.add_instance("h1", volume=True)
     without_device = cloud.add_instance("h1", volume=True)
@@ -138,7 +138,7 @@ def test_deleted_and_hidden_instances_are_left_out(cloud, source):
         ("", "it has no flavor"),
     ],
 )
-def test_flavor_that_does_not_parse_is_said(cloud, source, text, reason):
+def test_unreadable_flavor_is_reported_with_its_instance(cloud, source, text, reason):
     """An instance whose flavor cannot be read is still there, with the reason."""
     cloud.add_instance("h1", flavor=text)
     (instance,) = source.iterate_instances(cell_named(source, "cell1"))
@@ -153,7 +153,7 @@ def test_instances_come_in_pages(cloud, source, monkeypatch):
     assert [each.uuid for each in source.iterate_instances(cell_named(source, "cell1"))] == uuids
 
 
-def test_migrations_that_are_over_are_left_out(cloud, source):
+def test_finished_migrations_are_left_out(cloud, source):
     """A finished resize awaits its confirmation, so it is live; a confirmed one is over."""
     moved = cloud.add_instance("h1")
     live = [cloud.add_migration(moved, "h1", "h2", status=status) for status in ("running", "finished")]
@@ -164,7 +164,7 @@ def test_migrations_that_are_over_are_left_out(cloud, source):
     assert (records[0].source_host, records[0].dest_node) == ("h1", "h2")
 
 
-def test_older_schema_is_enough(cloud, source, nova_databases):
+def test_schema_of_rocky_can_be_read(cloud, source, nova_databases):
     """Columns that came after Rocky may be missing."""
     if nova_databases.urls["cell1"].startswith("sqlite"):
         # SQLite drops no column that is in an index
@@ -177,7 +177,7 @@ def test_older_schema_is_enough(cloud, source, nova_databases):
 
 
 @pytest.mark.parametrize("nova_databases", ["sqlite"], indirect=True)
-def test_oldest_schema_that_nova_still_makes_is_enough(tmp_path, nova_databases):
+def test_oldest_schema_of_nova_manage_can_be_read(tmp_path, nova_databases):
     """The real `nova-manage` makes the tables as they were when its migrations began, in Train.
 
     What came between Rocky and Train is dropped.
@@ -206,14 +206,14 @@ def test_oldest_schema_that_nova_still_makes_is_enough(tmp_path, nova_databases)
     source.close()
 
 
-def test_missing_column_is_named(cloud, source):
+def test_missing_column_is_reported_by_name(cloud, source):
     """A schema that lacks what is needed is said to, with the table and the column."""
     cloud.update("cell1", "ALTER TABLE compute_nodes DROP COLUMN hypervisor_type")
     with pytest.raises(Unreadable, match="cell cell1: table compute_nodes has no column hypervisor_type"):
         source.list_compute_nodes(cell_named(source, "cell1"))
 
 
-def test_missing_table_is_named(cloud, source):
+def test_missing_table_is_reported_by_name(cloud, source):
     """So is a missing table."""
     with pytest.raises(Unreadable, match="there is no table compute_nodes"):
         source.list_compute_nodes(Cell("u", "odd", cloud.urls["api"]))
@@ -230,7 +230,7 @@ def test_missing_table_is_named(cloud, source):
     ],
 )
 @pytest.mark.parametrize("nova_databases", ["sqlite"], indirect=True)
-def test_unreachable_cell_is_one_line(source, url):
+def test_unreachable_cell_is_a_one_line_error(source, url):
     """Whatever is wrong with a connection becomes one line that names the cell, and no password."""
     with pytest.raises(Unreadable) as caught:
         source.list_compute_nodes(Cell("u", "cell9", url))

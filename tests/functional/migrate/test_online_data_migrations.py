@@ -62,7 +62,7 @@ def test_all_run_in_order_and_a_second_run_finds_nothing(unmigrated, client, mig
     assert ["heal_allocations", "0", "0"] in lines
 
 
-def test_bounded_runs_get_to_the_end(unmigrated, migrate_json):
+def test_runs_with_max_count_finish_together(unmigrated, migrate_json):
     """With --max-count the status is 1 until nothing is left, and then 0."""
     statuses = []
     for _ in range(5):
@@ -92,7 +92,7 @@ def asked(monkeypatch):
     return asked
 
 
-def test_resumed_run_writes_nothing_twice_and_reads_little(unmigrated, cloud, client, migrate, asked):
+def test_repeated_run_writes_nothing_twice_and_reads_little(unmigrated, cloud, client, migrate, asked):
     """Without markers of how far it came: what is done costs no write, and no question for each instance."""
     assert migrate("online_data_migrations", "--max-count", "9").returncode == 1
     assert migrate("online_data_migrations").returncode == 0
@@ -111,7 +111,7 @@ def test_resumed_run_writes_nothing_twice_and_reads_little(unmigrated, cloud, cl
     assert costs[0]["SQL"] < 40
 
 
-def test_parts_are_the_whole(unmigrated, client, migrate_json):
+def test_shards_together_migrate_every_host(unmigrated, client, migrate_json):
     """Every host is in one of the parts, for all migrations; a part that is done says 0."""
     done = []
     for number in (1, 2, 3):
@@ -125,21 +125,19 @@ def test_parts_are_the_whole(unmigrated, client, migrate_json):
     assert migrate_json("online_data_migrations")[0]["migrations"][-1]["Total Needed"] == 0
 
 
-def test_what_cannot_be_done_ends_with_2(unmigrated, cloud, migrate_json):
+def test_incomplete_migration_exits_with_2(unmigrated, cloud, migrate_json):
     """What is left alone is needed and not completed, and everything else is done."""
     cloud.add_instance("h0", flavor="{")
     document, status = migrate_json("online_data_migrations")
     assert (counts(document)["heal_allocations"], status) == ((21, 20), 2)
 
 
-def test_what_cannot_begin_ends_with_255(unmigrated, migrate):
+def test_failure_before_any_change_exits_with_255(unmigrated, migrate):
     """As with nova-manage."""
     assert migrate("--nova-api-db", "sqlite:////no/api.db", "online_data_migrations").returncode == 255
 
 
-def test_killed_runs_leave_what_the_next_finishes(
-    unmigrated, cloud, client, nova_conf, tmp_path, migrate_json
-):
+def test_killed_runs_are_finished_by_the_next(unmigrated, cloud, client, nova_conf, tmp_path, migrate_json):
     """Killed at any moment and repeated, the end is exact, and nothing is done twice."""
     nodes = list(unmigrated.values())[:4]
     with cloud.together():

@@ -26,14 +26,14 @@ def openstack(client, nova_conf, server_url, tmp_path, fork_server):  # noqa: F8
         yield lambda *words: shell.run(*MIGRATION, *words, environment=environment)
 
 
-def test_list_names_all_in_their_order(openstack):
+def test_list_shows_all_migrations_in_order(openstack):
     """Each has a name and says what it is about."""
     rows = openstack("list", "-f", "json").json
     assert [row["name"] for row in rows] == NAMES
     assert all(row["description"] for row in rows)
 
 
-def test_check_tells_and_changes_nothing(cloud, add_host, client, openstack):
+def test_check_reports_and_changes_nothing(cloud, add_host, client, openstack):
     """Counts are rows, what stands in the way is on stderr, and the exit status says that there is work."""
     node = add_host("h1")
     cloud.add_aggregate("rack", ["h1", "gone"])
@@ -52,7 +52,7 @@ def test_check_tells_and_changes_nothing(cloud, add_host, client, openstack):
     assert client.list_provider_aggregates(node)["aggregates"] == []
 
 
-def test_all_are_run_and_then_there_is_nothing_to_do(cloud, add_host, client, openstack):
+def test_run_of_all_migrations_leaves_nothing_to_do(cloud, add_host, client, openstack):
     """What a run writes is what placement-migrate writes; the check afterwards ends with 0."""
     node = add_host("h1")
     rack = cloud.add_aggregate("rack", ["h1"], ram_allocation_ratio="1.5")
@@ -69,7 +69,7 @@ def test_all_are_run_and_then_there_is_nothing_to_do(cloud, add_host, client, op
     assert (result.status, result.err) == (0, "")
 
 
-def test_run_needs_a_yes_and_a_name_that_exists(cloud, add_host, client, openstack):
+def test_run_needs_confirmation_and_a_known_name(cloud, add_host, client, openstack):
     """Without a terminal nothing is changed unasked; --dry-run shows; a wrong name is told the right ones."""
     node = add_host("h1")
     cloud.add_instance("h1")
@@ -84,7 +84,7 @@ def test_run_needs_a_yes_and_a_name_that_exists(cloud, add_host, client, opensta
     assert "heal_allocations" in wrong.err
 
 
-def test_run_leaves_alone_what_it_cannot_do(cloud, add_host, client, openstack):
+def test_incomplete_run_exits_with_the_status_of_a_partial_failure(cloud, add_host, client, openstack):
     """The rest is done, and the exit status says that it was not all."""
     node = add_host("h1")
     good = cloud.add_instance("h1")
@@ -96,7 +96,7 @@ def test_run_leaves_alone_what_it_cannot_do(cloud, add_host, client, openstack):
 
 
 @pytest.mark.usefixtures("nova_databases")
-def test_nothing_of_it_is_loaded_before_it_is_wanted():
+def test_migration_modules_are_loaded_on_use():
     """A start of `openstack` loads none of it; the commands themselves load it when they act."""
     code = "import sys, osc_placement.plugin, osc_placement.commands.migration; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -47,7 +47,9 @@ def check(migrate, migrate_json, instance, trouble):
 
 
 @pytest.mark.parametrize("held", [None, CLAIM])
-def test_accelerator_is_not_forgotten(cloud, client, child, migrate, migrate_json, held):
+def test_instance_with_an_accelerator_is_not_healed_without_cyborg(
+    cloud, client, child, migrate, migrate_json, held
+):
     """An instance with a device profile is not healed, nor held for whole, without what Cyborg knows."""
     instance = cloud.add_instance("h1", flavor=PROFILE)
     if held:
@@ -56,7 +58,7 @@ def test_accelerator_is_not_forgotten(cloud, client, child, migrate, migrate_jso
     assert held_by(client, instance) == ({child[0]: held} if held else {})
 
 
-def test_accelerator_that_is_held_is_in_order(cloud, client, child, migrate_json):
+def test_allocated_accelerator_is_accepted(cloud, client, child, migrate_json):
     """What an instance holds beyond its flavor is taken for that of its device profile."""
     instance = cloud.add_instance("h1", flavor=PROFILE)
     hold(client, instance, {child[0]: CLAIM, child[1]: {"FPGA": 1}})
@@ -65,7 +67,9 @@ def test_accelerator_that_is_held_is_in_order(cloud, client, child, migrate_json
 
 @pytest.mark.parametrize("is_grouped", [False, True])
 @pytest.mark.parametrize("held", [None, CLAIM])
-def test_port_with_resources_is_not_forgotten(cloud, client, child, migrate, migrate_json, is_grouped, held):
+def test_instance_whose_port_has_resources_is_not_healed(
+    cloud, client, child, migrate, migrate_json, is_grouped, held
+):
     """The binding profile says of which provider a port holds something: one, or one for each group."""
     instance = cloud.add_instance("h1")
     add_port(cloud, instance, {"group": child[1]} if is_grouped else child[1])
@@ -74,7 +78,7 @@ def test_port_with_resources_is_not_forgotten(cloud, client, child, migrate, mig
     check(migrate, migrate_json, instance, "port with a resource request")
 
 
-def test_port_whose_resources_are_held_is_in_order(cloud, client, child, migrate_json):
+def test_allocated_port_resources_are_accepted(cloud, client, child, migrate_json):
     """Then nothing is missing; nor is anything of an instance whose ports hold nothing."""
     instance, other = cloud.add_instance("h1"), cloud.add_instance("h1")
     add_port(cloud, instance, child[1])
@@ -85,7 +89,7 @@ def test_port_whose_resources_are_held_is_in_order(cloud, client, child, migrate
 
 
 @pytest.mark.parametrize("has_port", [False, True])
-def test_instance_that_moves_and_holds_nothing_is_not_healed_in_part(
+def test_moving_instance_without_allocations_is_not_partly_healed(
     cloud, client, child, add_host, migrate_json, has_port
 ):
     """Healing would leave out its accelerator or the resources of its port, moving or not."""

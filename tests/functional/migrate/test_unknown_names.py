@@ -33,7 +33,7 @@ def asked(cloud, add_host):
 
 
 @pytest.mark.parametrize(("command", "option", "name", "text"), COMMANDS)
-def test_unknown_name_is_one_line(asked, migrate, command, option, name, text):
+def test_unknown_name_is_a_one_line_error(asked, migrate, command, option, name, text):
     """Nothing is done, not even for a name that is known; the status says so, and the line who it is."""
     known = ["--host", "h1"] if option == "--host" else []
     done = migrate(command, *known, option, name)
@@ -45,13 +45,15 @@ def test_unknown_name_is_one_line(asked, migrate, command, option, name, text):
     ("command", "status"),
     [("aggregates", 255), ("allocations", 127)],
 )
-def test_unknown_name_has_nova_manages_code(asked, migrate, command, status):
+def test_unknown_name_has_the_nova_exit_code(asked, migrate, command, status):
     """With --nova-exit-codes it is that of invalid input, where nova-manage has one."""
     assert migrate(command, "--host", "h9", "--nova-exit-codes").returncode == status
 
 
 @pytest.mark.parametrize(("command", "option", "name", "text"), OF_CELLS)
-def test_name_may_be_where_nobody_can_look(asked, migrate, command, option, name, text):
+def test_unknown_name_with_an_unreadable_cell_is_reported_as_unknown(
+    asked, migrate, command, option, name, text
+):
     """While a cell cannot be read nobody knows what is in it."""
     asked.update(
         "api", "UPDATE cell_mappings SET database_connection = 'sqlite:////no/x' WHERE name = 'cell1'"
@@ -61,7 +63,7 @@ def test_name_may_be_where_nobody_can_look(asked, migrate, command, option, name
     assert f"{text}: it is unknown whether nova has it" in done.stdout
 
 
-def test_host_that_only_an_aggregate_names_is_known(asked, migrate):
+def test_host_named_by_an_aggregate_only_is_known(asked, migrate):
     """It is there for nova, and what is wrong with it is said."""
     asked.add_aggregate("old", ["gone"])
     done = migrate("aggregates", "--host", "gone")

@@ -87,7 +87,7 @@ def claims(cloud, client, add_host):
         (rebuild_hosts, 4, "cell cell2: 0 of its 2 compute nodes"),
     ],
 )
-def test_cell_that_is_not_there_protects_its_claims(cloud, client, claims, migrate, spoil, status, text):
+def test_missing_cell_prevents_removal_of_its_claims(cloud, client, claims, migrate, spoil, status, text):
     """What is held by the servers of a cell that is empty, gone or another one's is not removed."""
     spoil(cloud)
     done = migrate("audit", "--delete")
@@ -96,14 +96,14 @@ def test_cell_that_is_not_there_protects_its_claims(cloud, client, claims, migra
     assert text in done.stdout
 
 
-def test_cell_that_is_gone_does_not_make_a_cloud_ready(cloud, client, claims, migrate_json):
+def test_missing_cell_mapping_makes_readiness_unknown(cloud, client, claims, migrate_json):
     """Nobody knows whether the instances of a cell without a mapping hold what they should."""
     drop_cell(cloud)
     document, status = migrate_json("status")
     assert (document["ready"], status) == (False, 4)
 
 
-def test_claims_of_a_true_orphan_go_beside_living_ones(cloud, client, claims, migrate):
+def test_deleted_servers_lose_their_claims_and_others_do_not(cloud, client, claims, migrate):
     """In a cloud that is whole, deleted servers lose what they held, whatever their mapping says."""
     orphan = cloud.add_instance("h3", "cell2", deleted=77)
     hold(client, orphan, {next(iter(claims[next(iter(claims))])): CLAIM})
@@ -134,6 +134,7 @@ def test_nova_of_another_region_removes_nothing(elsewhere, client, claims, migra
     assert "nova: of its 4 compute nodes 0 have a resource provider (not h1, h2, h3, ...)" in line
     assert "of the 4 providers in this placement that look like a compute node 0 are one of nova" in line
     assert "[placement]/region_name" in line
+    assert line.endswith(". No allocation was removed.")
 
 
 def test_nova_of_another_region_is_not_ready(elsewhere, migrate_json):
@@ -142,7 +143,7 @@ def test_nova_of_another_region_is_not_ready(elsewhere, migrate_json):
     assert (document["ready"], status) == (False, 4)
 
 
-def test_larger_placement_is_of_other_novas_too(cloud, client, claims, migrate):
+def test_placement_with_mostly_foreign_hosts_prevents_removals(cloud, client, claims, migrate):
     """Where hardly any host of placement is one of nova, nothing is removed."""
     for number in range(60):
         give(client, client.create_provider(f"other{number}")["uuid"], {"VCPU": SIZES["VCPU"]})
@@ -165,7 +166,7 @@ def many_orphans(cloud, client, claims):
     return orphans
 
 
-def test_large_removal_needs_its_number(client, claims, many_orphans, migrate, migrate_json):
+def test_large_removal_needs_the_number_as_an_option(client, claims, many_orphans, migrate, migrate_json):
     """A tenth of all consumers, or a handful, is removed at once, and more only if the number is named."""
     document, status = migrate_json("audit")
     assert ({row["uuid"] for row in document["rows"]}, status) == (set(many_orphans), 3)
@@ -194,7 +195,7 @@ def test_limit_of_removals_holds_over_all_shards(client, claims, many_orphans, m
     assert all(held_by(client, uuid) for uuid in many_orphans)
 
 
-def test_consumers_without_type_outside_of_novas_trees_are_left_alone(cloud, client, claims, migrate):
+def test_untyped_consumers_outside_nova_trees_are_left_alone(cloud, client, claims, migrate):
     """Other services have consumers from before there were types, on own and on shared providers."""
     node, disk = next(held for held in claims.values() if len(held) == 2)
     own = client.create_provider("appliance")["uuid"]
@@ -218,7 +219,7 @@ def test_consumers_without_type_outside_of_novas_trees_are_left_alone(cloud, cli
 
 
 @pytest.mark.parametrize("table", ["aggregate_hosts", "aggregates"])
-def test_nova_without_members_of_aggregates_takes_nobody_out(cloud, client, add_host, migrate, table):
+def test_nova_without_aggregate_members_removes_no_membership(cloud, client, add_host, migrate, table):
     """An API database that lost its aggregates says nothing about who is in them."""
     node = add_host("h1")
     cloud.add_aggregate("rack1", ["h1"])

@@ -21,7 +21,7 @@ PLAN = Plan(TraitEdit("add", frozenset("A")), (CHANGE,))
     ("status_of", "done", "halted"),
     [(exit_statuses.of_sync, 0, 3), (exit_statuses.of_heal, 0, 3), (exit_statuses.of_audit, 4, 1)],
 )
-def test_run_that_stopped_itself_is_no_success(status_of, done, halted, result):
+def test_halted_run_has_a_failure_status(status_of, done, halted, result):
     """Nobody interrupted it and no change failed, and yet it is not done."""
     outcomes = (Outcome(CHANGE, result),)
     stopped = Run(Report(PLAN, outcomes, halted="stopped: no space left on device"))

@@ -9,27 +9,27 @@ import pytest
 
 from osc_placement.batch import journal, select
 from osc_placement.batch.inventory import RatioEdit
-from osc_placement.batch.membership import TraitEdit
 from osc_placement.batch.plan import EXIT_DONE, EXIT_PARTIAL, make_plan
-from osc_placement.errors import PlacementError
 from osc_placement.migrate import runner
-from osc_placement.migrate.command import Command
-from osc_placement.migrate.commands import list_runs
+from osc_placement.migrate.commands import Command, list_runs
 from osc_placement.migrate.migrations.base import Assessment
 from tests.unit.batch.cloud import processors
 from tests.unit.batch.journals import Cloud
-from tests.unit.fake_placement import FakePlacement
 
 
-def test_atomic_batch_run_is_not_resumed_one_by_one(tmp_path):
-    """It is refused with the command that keeps it atomic, and its journal can be gone on with."""
-    client = FakePlacement().client()
-    plan = make_plan(TraitEdit("add", frozenset({"A"})), [])
-    record = journal.create(client.endpoint, plan, directory=tmp_path, settings={"atomic": True})
-    record.close()
-    with pytest.raises(PlacementError, match=f"batch run resume {record.id}$"):
-        runner.resume(client, record.id, runner.Execution(directory=tmp_path))
-    journal.reopen(record.id, tmp_path)[1].close()
+def test_resume_makes_an_atomic_batch_run_in_one_transaction(tmp_path):
+    """The journal says how a run was started, whichever command line resumes it."""
+    cloud = Cloud("a", "b", inventories=processors(1.0))
+    edit = RatioEdit({"VCPU": 4.0})
+    plan = make_plan(edit, select.read_states(cloud, cloud.providers, edit.facets))
+    journal.create(cloud.endpoint, plan, directory=tmp_path, settings={"atomic": True}).close()
+    (path,) = tmp_path.glob("*.jsonl")
+    sent = []
+    reshape = cloud.reshape
+    cloud.reshape = lambda payload, version=None: sent.append(payload) or reshape(payload, version)
+    run = runner.resume(cloud, path.stem, runner.Execution(directory=tmp_path))
+    assert run.report.exit_status == EXIT_DONE
+    assert [sorted(payload["inventories"]) for payload in sent] == [["a", "b"]]
 
 
 @pytest.mark.parametrize("keeps_capacity", [True, False])
@@ -52,7 +52,7 @@ def test_resumed_run_leaves_no_less_than_is_allocated_by_then(tmp_path, keeps_ca
     assert resumed.report.exit_status == (EXIT_PARTIAL if keeps_capacity else EXIT_DONE)
 
 
-def test_a_list_of_runs_names_what_it_cannot_read_and_ends_with_3(tmp_path, capsys):
+def test_list_of_runs_names_damaged_journals_and_returns_3(tmp_path, capsys):
     """The others are listed, and the damaged one is not taken for nothing."""
     (tmp_path / "20260101T000000-000000.jsonl").write_text("garbage\n")
     command = Command(None, runner.Execution(directory=tmp_path), SimpleNamespace(format="json"))

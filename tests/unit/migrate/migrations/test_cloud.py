@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Placement as it is read: in two requests where the server can, provider by provider elsewhere."""
 
-from osc_placement.migrate.migrations.cloud import SHARING, read_cloud
+from osc_placement.candidates.node import SHARING_TRAIT
+from osc_placement.migrate.migrations.cloud import read_cloud
 from tests.unit.fake_placement import FakePlacement, error
 
 PROVIDERS = [
@@ -22,7 +23,7 @@ def bulk():
     """A server with both bulk reads."""
     records = [provider | PARTS for provider in PROVIDERS]
     records[0] |= {"aggregates": ["a"]}
-    records[2] |= {"aggregates": ["a"], "traits": [SHARING]}
+    records[2] |= {"aggregates": ["a"], "traits": [SHARING_TRAIT]}
     consumers = [{"uuid": "c", "allocations": HELD, "project_id": "p", "user_id": "u"}]
     placement = FakePlacement().on("GET", "/-/providers", {"providers": records})
     return placement.on("GET", "/-/allocations", {"consumers": consumers})
@@ -54,5 +55,5 @@ def test_without_bulk_reads_each_provider_is_asked():
 def test_reach_is_the_tree_and_who_shares_with_it():
     """From any provider of the tree, and no further."""
     cloud = read_cloud(bulk().client(), 2)
-    assert cloud.reach("host") == cloud.reach("card") == ("host", "card", "disk")
-    assert cloud.reach("disk") == ("disk",)
+    assert cloud.reach("host") == cloud.reach("card") == ["host", "card", "disk"]
+    assert cloud.reach("disk") == ["disk"]

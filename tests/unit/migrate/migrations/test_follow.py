@@ -8,7 +8,7 @@ import pytest
 from osc_placement.batch.membership import TraitEdit
 from osc_placement.batch.plan import Change, Outcome, Plan, ProviderState, Result
 from osc_placement.errors import Forbidden, PlacementError, Unreachable, UsageError
-from osc_placement.migrate.commands import _is_progress
+from osc_placement.migrate.commands import is_progress
 from osc_placement.migrate.migrations.base import Assessment
 from osc_placement.migrate.migrations.follow import Memory, Sight, follow
 from osc_placement.migrate.nova.settings import Misconfigured
@@ -47,7 +47,7 @@ IN_VAIN = Memory().note_run(see("A"), 0, 1000.0, INTERVAL)
         (IN_VAIN, see(), 5000, False),
     ],
 )
-def test_what_was_in_vain_waits_unless_something_differs(memory, sight, now, is_due):
+def test_refused_changes_are_tried_again_after_a_pause_or_a_difference(memory, sight, now, is_due):
     """What others do to the provider is no difference; more to change, or to tell, is one."""
     assert memory.is_due(sight, now) == is_due
 
@@ -61,10 +61,10 @@ def test_what_was_in_vain_waits_unless_something_differs(memory, sight, now, is_
         (Result.SKIPPED, None, False),
     ],
 )
-def test_a_placement_that_does_not_answer_has_refused_nothing(result, error, progress):
+def test_changes_are_tried_again_at_once_after_placement_did_not_answer(result, error, progress):
     """It may answer at the next look, and is not left alone for an hour."""
     change = Change(Provider("u", "h1", 0), ProviderState(), ProviderState())
-    assert _is_progress(Outcome(change, result, error=error)) is progress
+    assert is_progress(Outcome(change, result, error=error)) is progress
 
 
 def test_pauses_grow_to_an_hour_and_end_with_a_success():
@@ -102,7 +102,7 @@ NOTHING = Assessment(Plan(TraitEdit("add", frozenset()), ()))
 
 
 @pytest.mark.parametrize("error", [Misconfigured("no such file"), UsageError("no such aggregate")])
-def test_what_never_was_right_ends_it(error, capsys):
+def test_wrong_configuration_ends_follow_before_a_comparison_succeeded(error, capsys):
     """Also where placement was away when it began; an aggregate that goes later may come again."""
     with pytest.raises(type(error)):
         Sequence(PlacementError("nobody answers"), error, NOTHING).follow()

@@ -3,7 +3,8 @@
 
 import pytest
 
-from osc_placement.migrate.migrations.cloud import SHARING, CloudView
+from osc_placement.candidates.node import SHARING_TRAIT
+from osc_placement.migrate.migrations.cloud import AllocationView
 from osc_placement.migrate.migrations.placing import Ambiguous, Ledger, NoInventory, OverCapacity
 from osc_placement.model import Inventory, Provider, ProviderRecord
 
@@ -14,7 +15,7 @@ def record(uuid, inventories=None, parent=None, root=None, aggregates=(), traits
 
 
 def cloud(*records, held=None):
-    return CloudView({each.provider.uuid: each for each in records}, held or {})
+    return AllocationView(records, held)
 
 
 def test_classes_lie_where_the_inventory_is():
@@ -23,8 +24,8 @@ def test_classes_lie_where_the_inventory_is():
         cloud(
             record("host", {"VCPU": Inventory(8)}, aggregates=["a"]),
             record("card", {"VGPU": Inventory(4)}, "host", "host"),
-            record("disk", {"DISK_GB": Inventory(100)}, aggregates=["a"], traits=[SHARING]),
-            record("far", {"DISK_GB": Inventory(100)}, aggregates=["b"], traits=[SHARING]),
+            record("disk", {"DISK_GB": Inventory(100)}, aggregates=["a"], traits=[SHARING_TRAIT]),
+            record("far", {"DISK_GB": Inventory(100)}, aggregates=["b"], traits=[SHARING_TRAIT]),
             record("other", {"VGPU": Inventory(4), "DISK_GB": Inventory(100)}, aggregates=["a"]),
         )
     )

@@ -77,7 +77,7 @@ def test_endpoint_may_have_its_version():
     ],
 )
 @pytest.mark.parametrize("page", [0, 1])
-def test_what_is_no_list_to_the_end_is_unreadable(answer, words, page):
+def test_incomplete_list_of_nodes_is_unreadable(answer, words, page):
     """On the first page or a later one: part of the nodes is not the nodes."""
     before = [{"nodes": [node("a")], "next": "more"}] * page
     with pytest.raises(Unreadable, match=words) as caught:
@@ -85,7 +85,7 @@ def test_what_is_no_list_to_the_end_is_unreadable(answer, words, page):
     assert (caught.value.subject, "\n" in str(caught.value)) == ("Ironic", False)
 
 
-def test_catalog_without_ironic_is_said():
+def test_catalog_without_ironic_is_unreadable():
     """There may be one all the same."""
     with pytest.raises(Unreadable, match="catalog"):
         IronicSource(Adapter(endpoint=None)).list_nodes()

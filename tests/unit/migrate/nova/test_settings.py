@@ -112,7 +112,7 @@ def test_second_choice_is_taken_where_the_first_is_missing(configure, identity):
 # openstacksdk has words about other libraries
 @pytest.mark.filterwarnings("ignore::Warning")
 @pytest.mark.parametrize(("interface", "kind"), [(None, "public"), ("internal", "internal")])
-def test_cloud_says_which_endpoints(identity, tmp_path, monkeypatch, interface, kind):
+def test_interface_of_clouds_yaml_chooses_the_endpoints(identity, tmp_path, monkeypatch, interface, kind):
     """The interface of a cloud in clouds.yaml is that of all services."""
     auth = {"auth_url": f"http://127.0.0.1:{identity.server_port}/v3", "username": "u", "password": "p"}
     auth |= {"user_domain_id": "default", "project_name": "p", "project_domain_id": "default"}
@@ -140,14 +140,14 @@ def test_cloud_says_which_endpoints(identity, tmp_path, monkeypatch, interface, 
         ),
     ],
 )
-def test_way_to_placement_is_told_without_the_token(settings, words):
+def test_placement_options_hide_the_token(settings, words):
     """Who repeats it meets the same placement, and who reads it over a shoulder learns no secret."""
     assert settings.placement_options == words
 
 
 @pytest.mark.parametrize("address", ["controller", "http://", "http://[::1", "http://controller:port"])
 @pytest.mark.parametrize("service", ["placement", "ironic", "nova"])
-def test_what_is_no_address_is_said_before_anybody_is_asked(service, address):
+def test_malformed_endpoint_is_refused_before_any_request(service, address):
     """One line names the option, whatever the libraries would make of it."""
     with pytest.raises(UsageError, match=f"^--{service}-endpoint is an address such as"):
         Settings(**{f"{service}_endpoint": address})
@@ -171,7 +171,7 @@ def test_wrong_option_is_one_line(configure, more, text):
         settings.open_ironic()
 
 
-def test_database_of_nobody_is_one_line(tmp_path):
+def test_undefined_variable_in_nova_conf_is_one_line(tmp_path):
     """What oslo.config would fill in is not there."""
     path = tmp_path / "nova.conf"
     path.write_text("[api_database]\nconnection = mysql://${nothing}@db/nova_api\n")
@@ -179,8 +179,8 @@ def test_database_of_nobody_is_one_line(tmp_path):
         Settings((str(path),)).open_source()
 
 
-def test_file_that_is_no_text_is_one_line(tmp_path):
-    """Nor is a directory."""
+def test_binary_configuration_file_is_one_line(tmp_path):
+    """So is a directory in the place of the file."""
     path = tmp_path / "nova.conf"
     path.write_bytes(b"[placement]\n# \xff\n")
     with pytest.raises(Misconfigured, match=r"nova\.conf cannot be read: .*utf-8"):
@@ -196,7 +196,7 @@ def silent():
         yield f"http://127.0.0.1:{listening.getsockname()[1]}"
 
 
-def test_silence_is_not_waited_out(silent, monkeypatch):
+def test_silent_server_is_given_up_after_the_timeout(silent, monkeypatch):
     """Nobody who never answers holds a run up: neither nova nor Ironic nor placement."""
     began = time.monotonic()
     access = {"placement_endpoint": silent, "nova_endpoint": silent, "ironic_endpoint": silent}
@@ -213,7 +213,7 @@ def test_silence_is_not_waited_out(silent, monkeypatch):
     assert time.monotonic() - began < 10
 
 
-def test_configured_patience_counts_unless_another_is_given(configure):
+def test_configured_timeout_is_used_unless_an_option_gives_one(configure):
     """[placement]/timeout is for nova's API too; 600 seconds where nobody says anything."""
     assert configure()._open_api()._api._adapter.session.timeout == 600
     patient = configure("timeout = 7")
@@ -222,7 +222,7 @@ def test_configured_patience_counts_unless_another_is_given(configure):
     assert Settings(patient.config_files, timeout=3)._open_api()._api._adapter.session.timeout == 3
 
 
-def test_database_is_not_waited_for_for_ever(silent, monkeypatch):
+def test_silent_database_is_given_up_after_the_timeout(silent, monkeypatch):
     """A database server that accepts and says nothing is unreadable in the end."""
     monkeypatch.setattr(database, "_READ_PATIENCE", 1)
     settings = Settings(api_database=f"mysql+pymysql://u:p@{silent.removeprefix('http://')}/nova_api")

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Shards: every host in exactly one, whoever asks."""
 
+import argparse
 import itertools
 
 import pytest
 
-from osc_placement.migrate.nova.shard import WHOLE, Shard, parse_shard
+from osc_placement.migrate.nova.shard import WHOLE, Shard, read_shard
 
 HOSTS = [f"compute{number}" for number in range(300)]
 
@@ -28,12 +29,12 @@ def test_few_hosts_move_when_a_shard_is_added():
 
 def test_shard_is_read():
     """I/N, and nothing else."""
-    assert parse_shard("2/4") == Shard(2, 4)
-    assert parse_shard("1/1") == WHOLE
+    assert read_shard("2/4") == Shard(2, 4)
+    assert read_shard("1/1") == WHOLE
 
 
 @pytest.mark.parametrize("text", ["", "1", "0/2", "3/2", "a/b", "1/2/3", "-1/2", "1/0"])
-def test_what_is_no_shard_is_refused(text):
+def test_malformed_shard_is_refused(text):
     """The text is repeated, with an example."""
-    with pytest.raises(ValueError, match="2/4"):
-        parse_shard(text)
+    with pytest.raises(argparse.ArgumentTypeError, match="2/4"):
+        read_shard(text)

@@ -24,7 +24,7 @@ class Source:
         self.closed.set()
 
 
-def test_who_wants_it_waits_until_it_is_open():
+def test_call_waits_until_the_source_is_open():
     """It is prepared by then, and the same for everybody."""
     source = Source()
     opening = Opening(lambda: source)
@@ -35,7 +35,7 @@ def test_who_wants_it_waits_until_it_is_open():
     assert source.closed.wait(PATIENCE)
 
 
-def test_why_it_cannot_be_open_is_told_where_it_is_wanted():
+def test_call_raises_the_error_of_opening():
     """And only there: who does not want it, as placement did not answer, hears of that alone."""
 
     def fail():
@@ -47,7 +47,7 @@ def test_why_it_cannot_be_open_is_told_where_it_is_wanted():
     opening.close()
 
 
-def test_nobody_waits_to_close_it():
+def test_close_does_not_wait_until_the_source_is_open():
     """A source that nobody wants any more is closed when it is open at last."""
     source = Source()
     opening = Opening(lambda: source)

@@ -7,7 +7,7 @@ from osc_placement.migrate.main import main
 
 
 @pytest.mark.parametrize("command", ["ratios", "baremetal"])
-def test_nova_manage_has_no_codes_for_what_it_has_not(command, capsys):
+def test_nova_exit_codes_are_refused_for_commands_nova_manage_lacks(command, capsys):
     """Its exit codes are for the commands that it has."""
     with pytest.raises(SystemExit, match="2"):
         main([command, "--nova-exit-codes"])
@@ -17,7 +17,7 @@ def test_nova_manage_has_no_codes_for_what_it_has_not(command, capsys):
 @pytest.mark.parametrize(
     "option", ["--interval 5", "--notifications", "--notifications rabbit://x", "--notifications-topic t"]
 )
-def test_what_says_how_to_follow_is_not_ignored(option, capsys):
+def test_options_of_follow_are_refused_without_follow(option, capsys):
     """Who gives it and forgets --follow would wait for a mirror that has ended."""
     with pytest.raises(SystemExit, match="2"):
         main(["aggregates", *option.split()])
