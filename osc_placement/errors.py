@@ -8,7 +8,7 @@
     |- EndpointMissing                 the service catalog has no placement endpoint
     |- Unreachable                     no answer came: refused, reset, TLS failure
     |  `- TimedOut                     no answer came in the time allowed
-    |- BadAnswer                       an answer came, but not placement's: a proxy's page, garbage
+    |- BadAnswer                       an answer came, but not one of the placement API: a proxy's page
     |- Unconfirmed                     a page refuses a write; what placement did is unknown
     |  |- UnconfirmedUnauthorized      also Unauthorized
     |  `- UnconfirmedForbidden         also Forbidden
@@ -29,6 +29,7 @@ import json
 import re
 from collections.abc import Sequence
 from typing import Any
+from urllib.parse import urlsplit
 
 from osc_lib import exceptions as osc
 
@@ -130,8 +131,9 @@ class BadAnswer(PlacementError):
         self.http_status = status
         self.answer = answer
         super().__init__(
-            f"{method} {url} was answered with {answer} (HTTP {status}), which is not placement's; "
-            "check that the placement endpoint is this address and what stands in front of it"
+            f"{method} {url} was answered with {answer} (HTTP {status}), which is not an answer of the "
+            "placement API; check that placement is at this address (openstack endpoint list --service "
+            "placement) and that no proxy in front of it answers in its place"
         )
 
 
@@ -279,7 +281,12 @@ def from_answer(
 
     ``is_challenge`` says that the answer names a way to authenticate, as that of a token check must.
     """
-    document = _error_document(body)
+    try:
+        document: Document | None = json.loads(body)["errors"][0]
+    except (ValueError, LookupError, TypeError):
+        document = None
+    if not (isinstance(document, dict) and isinstance(document.get("detail"), str)):
+        document = None
     if document is None and method != "GET" and not is_challenge and status in _UNCONFIRMED:
         message = f"{method} {url}: {_TRUSTED_WITHOUT_DOCUMENT[status]}"
         return _UNCONFIRMED[status](status, message, method=method, url=url)
@@ -297,7 +304,15 @@ def _make(
 ) -> PlacementError:
     error = _BY_STATUS.get(status, HttpError)
     if status >= 500:
-        message = _failure_text(method, url, reason, body, document)
+        if document:
+            answer = last_line(document["detail"]) or reason
+            request = document.get("request_id")
+            message = f"{method} {url} failed: {answer}; see request {request} in the placement server's log"
+        else:
+            message = (
+                f"{method} {url} failed: {reason or 'an error'}, {describe_body(body)}; "
+                "check that the placement service runs behind this address"
+            )
         return ServerError(status, message, method=method, url=url, document=document)
     if document is not None:
         message = last_line(document["detail"]) or reason
@@ -306,6 +321,25 @@ def _make(
         message = f"{method} {url}: {_TRUSTED_WITHOUT_DOCUMENT[status]}"
         return error(status, message, method=method, url=url)
     return BadAnswer(method, url, status, describe_body(body))
+
+
+def one_line(error: object) -> str:
+    """Return the text of an error without line breaks."""
+    return " ".join(str(error).split())
+
+
+def without_password(url: str) -> str:
+    """Return an address without a user and a password in it: it is shown, and stored in journals."""
+    parts = urlsplit(url)
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
+
+
+def network_reason(failure: BaseException) -> str:
+    """Return the text of the innermost cause of a connection failure, which is the most specific one."""
+    cause = failure
+    while cause.__cause__ or cause.__context__:
+        cause = cause.__cause__ or cause.__context__ or cause
+    return getattr(cause, "strerror", None) or str(cause) or type(cause).__name__
 
 
 def last_line(detail: str) -> str:
@@ -320,35 +354,10 @@ def describe_body(body: str) -> str:
         return "an empty body"
     if text.startswith("<"):
         title = _TITLE.search(text)
-        words = " ".join(html.unescape(_TAG.sub(" ", title[1] if title else text)).split())
+        words = one_line(html.unescape(_TAG.sub(" ", title[1] if title else text)))
         return f"an HTML page ({_shorten(words)})" if words else "an HTML page"
-    return f"{_shorten(' '.join(text.split()))!r}"
+    return repr(_shorten(one_line(text)))
 
 
 def _shorten(text: str, limit: int = 60) -> str:
     return text if len(text) <= limit else text[: limit - 3].rstrip() + "..."
-
-
-def _error_document(body: str) -> Document | None:
-    """Return the first entry of a placement error document; None if the body is anything else."""
-    try:
-        entry = json.loads(body)["errors"][0]
-    except (ValueError, LookupError, TypeError):
-        return None
-    if isinstance(entry, dict) and isinstance(entry.get("detail"), str):
-        return entry
-    return None
-
-
-def _failure_text(method: str, url: str, reason: str, body: str, document: Document | None) -> str:
-    """Return the message for a 5xx: the server's own if there is one, else a description."""
-    if document:
-        answer = last_line(document["detail"]) or reason
-        return (
-            f"{method} {url} failed: {answer}; "
-            f"see request {document.get('request_id')} in the placement server's log"
-        )
-    return (
-        f"{method} {url} failed: {reason or 'an error'}, {describe_body(body)}; "
-        "check that the placement service runs behind this address"
-    )

@@ -7,6 +7,7 @@ decision follow one rule. This module imports nothing else of the project.
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 from typing import Any, Final, Literal, get_args
@@ -60,6 +61,10 @@ def check_text(text: str) -> None:
     text.encode()
 
 
+#: MariaDB keeps six digits of a ratio, so a ratio that was set may be read back this much off
+_RATIO_PRECISION: Final = 5e-6
+
+
 @dataclass(frozen=True, slots=True)
 class Inventory:
     """The inventory of one class of a provider; field names, units and defaults are the API's."""
@@ -103,6 +108,11 @@ class Inventory:
     def from_json(cls, data: dict[str, Any]) -> Inventory:
         """Make an inventory from the API's representation; an absent field gets its default."""
         return cls(**{field: data[field] for field in INVENTORY_FIELDS if field in data})
+
+
+def is_same_ratio(one: float, other: float) -> bool:
+    """Return whether two ratios are equal as far as every database keeps them."""
+    return math.isclose(one, other, rel_tol=_RATIO_PRECISION)
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,10 +69,6 @@ def build_option_parser(parser: argparse.ArgumentParser) -> argparse.ArgumentPar
 
 
 def _read_seconds(text: str) -> float:
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = 0.0
-    if 0 < seconds < float("inf"):
-        return seconds
-    raise argparse.ArgumentTypeError(f"must be a number of seconds greater than 0, not {text!r}")
+    from osc_placement.terminal.values import read_seconds
+
+    return read_seconds(text)

@@ -47,29 +47,20 @@ def parse_inventories(texts: Iterable[str]) -> Inventories:
     """Read ``CLASS=total`` and ``CLASS:field=value``, in order; a later value of the same field wins."""
     inventories: Inventories = {}
     for text in texts:
-        resource_class, field, value = _parse_inventory_field(text)
-        inventories.setdefault(resource_class, {})[field] = value
+        parts = text.split("=")
+        if len(parts) != 2:
+            raise UsageError('Resource argument must have "name=value" format')
+        names = parts[0].split(":")
+        if len(names) > 2:
+            raise UsageError("Resource argument can contain only one colon")
+        resource_class, field = names if len(names) == 2 else (names[0], "total")
+        if not (resource_class and field and parts[1]):
+            raise UsageError("Name, field and value must be not empty")
+        if field not in INVENTORY_FIELDS:
+            raise UsageError(f"Unknown inventory field {field}")
+        parse = parse_ratio if INVENTORY_FIELDS[field] is float else parse_whole_number
+        inventories.setdefault(resource_class, {})[field] = parse(parts[1], f"{field} of {resource_class}")
     return inventories
-
-
-def _parse_inventory_field(text: str) -> tuple[str, str, int | float]:
-    parts = text.split("=")
-    if len(parts) != 2:
-        raise UsageError('Resource argument must have "name=value" format')
-    names = parts[0].split(":")
-    if len(names) > 2:
-        raise UsageError("Resource argument can contain only one colon")
-    resource_class, field = names if len(names) == 2 else (names[0], "total")
-    if not (resource_class and field and parts[1]):
-        raise UsageError("Name, field and value must be not empty")
-    if field not in INVENTORY_FIELDS:
-        raise UsageError(f"Unknown inventory field {field}")
-    return resource_class, field, _parse_field_value(resource_class, field, parts[1])
-
-
-def _parse_field_value(resource_class: str, field: str, text: str) -> int | float:
-    what = f"{field} of {resource_class}"
-    return parse_ratio(text, what) if INVENTORY_FIELDS[field] is float else parse_whole_number(text, what)
 
 
 def parse_whole_number(text: str, what: str) -> int:
@@ -168,20 +159,24 @@ def parse_amounts(texts: Iterable[str]) -> dict[str, int]:
 
 def parse_allocations(texts: Iterable[str]) -> list[tuple[str, dict[str, int]]]:
     """Read ``rp=provider,CLASS=amount,...``: a pair of provider and amounts for each text."""
-    return [_parse_allocation(text) for text in texts]
-
-
-def _parse_allocation(text: str) -> tuple[str, dict[str, int]]:
-    pairs = [part.split("=") for part in text.split(",")]
-    if len(pairs) < 2 or any(len(pair) != 2 for pair in pairs):
-        raise UsageError("Incorrect allocation string format")
-    parsed = dict(pairs)
-    if len(parsed) < len(pairs):
-        raise UsageError(f"Allocation {text!r} names something twice")
-    if "rp" not in parsed:
-        raise UsageError("Resource provider parameter is required for allocation string")
-    provider = parsed.pop("rp")
-    return provider, {name: parse_whole_number(value, f"Amount of {name}") for name, value in parsed.items()}
+    parsed = []
+    for text in texts:
+        pairs = [part.split("=") for part in text.split(",")]
+        if len(pairs) < 2 or any(len(pair) != 2 for pair in pairs):
+            raise UsageError("Incorrect allocation string format")
+        amounts = dict(pairs)
+        if len(amounts) < len(pairs):
+            raise UsageError(f"Allocation {text!r} names something twice")
+        if "rp" not in amounts:
+            raise UsageError("Resource provider parameter is required for allocation string")
+        provider = amounts.pop("rp")
+        parsed.append(
+            (
+                provider,
+                {name: parse_whole_number(value, f"Amount of {name}") for name, value in amounts.items()},
+            )
+        )
+    return parsed
 
 
 def merge_allocations(pairs: Iterable[tuple[str, Mapping[str, int]]]) -> Allocations:

@@ -23,17 +23,9 @@ def write_whole(
     """
     if path.exists() and not path.is_file():
         _write(path, pieces)
-    else:
-        # unlike `resolve`, `realpath` does not raise at links that only lead to each other
-        _replace(pathlib.Path(os.path.realpath(path)), pieces, mode, keep_mode)
-
-
-def _write(path: pathlib.Path, pieces: Iterable[str], mode: int = _ANYBODY) -> None:
-    with open(path, "w", encoding="utf-8", opener=partial(os.open, mode=mode)) as file:
-        file.writelines(pieces)
-
-
-def _replace(target: pathlib.Path, pieces: Iterable[str], mode: int, keep_mode: bool) -> None:
+        return
+    # unlike `resolve`, `realpath` does not raise at links that only lead to each other
+    target = pathlib.Path(os.path.realpath(path))
     part = target.with_name(f".{target.name}.{os.getpid()}.part")
     keeps = keep_mode and target.exists()
     # set the mode before the first byte is written: the file that is replaced may be private
@@ -45,3 +37,8 @@ def _replace(target: pathlib.Path, pieces: Iterable[str], mode: int, keep_mode: 
         part.replace(target)
     finally:
         part.unlink(missing_ok=True)
+
+
+def _write(path: pathlib.Path, pieces: Iterable[str], mode: int = _ANYBODY) -> None:
+    with open(path, "w", encoding="utf-8", opener=partial(os.open, mode=mode)) as file:
+        file.writelines(pieces)

@@ -136,8 +136,12 @@ class PlacementClient(Operations):
             return None
         url = self.endpoint + _BULK
         try:
-            told = [_read_result(url, result) for result in results]
-            return [result for _, result in zip(changes, told, strict=True)]
+            return [
+                from_document("POST", url, result)
+                if "errors" in result
+                else int(result["resource_provider_generation"])
+                for _, result in zip(changes, results, strict=True)
+            ]
         except (LookupError, TypeError, ValueError) as error:
             raise BadAnswer("POST", url, 200, "results that cannot be read") from error
 
@@ -192,13 +196,6 @@ class PlacementClient(Operations):
             return self._list(_BULK_ALLOCATIONS, "consumers", dict)
         except (NotFound, Forbidden, BadAnswer):
             return None
-
-
-def _read_result(url: str, result: Document) -> int | PlacementError:
-    if "errors" in result:
-        return from_document("POST", url, result)
-    generation: int = result["resource_provider_generation"]
-    return generation
 
 
 def _order_parts(want: Iterable[Part]) -> tuple[Part, ...]:

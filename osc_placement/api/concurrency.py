@@ -59,13 +59,41 @@ def map_many(
     futures: list[Future[list[Value]]] = [Future() for _ in items]
     waiting = deque(zip(futures, items, strict=True))
     news: SimpleQueue[_News[Value]] = SimpleQueue()
-    workers = [
-        # daemons, or the end of the process would wait for them; ThreadPoolExecutor has none
-        threading.Thread(target=_work, args=(function, waiting, news), daemon=True)
-        for _ in range(max(1, min(threads, len(items))))
-    ]
+
+    def work() -> None:
+        while True:
+            try:
+                future, item = waiting.popleft()
+            except IndexError:
+                return
+            try:
+                values = []
+                for value in function(item):
+                    news.put(_News((value,)))
+                    values.append(value)
+                future.set_result(values)
+            except BaseException as error:  # it is raised in the caller's thread
+                future.set_exception(error)
+            news.put(_News(finished=future))
+
+    # daemons, or the end of the process would wait for them; ThreadPoolExecutor has none
+    workers = [threading.Thread(target=work, daemon=True) for _ in range(max(1, min(threads, len(items))))]
+    left = len(items)
     try:
-        _collect(workers, news, len(items), on_result)
+        for worker in workers:
+            worker.start()
+        while left:
+            try:
+                piece = news.get(timeout=_LONGEST_WAIT)
+            except Empty:
+                continue
+            if on_result:
+                for value in piece.values:
+                    on_result(value)
+            if piece.finished:
+                piece.finished.result()
+                left -= 1
+        _join(workers)
     except BaseException as error:
         waiting.clear()
         if isinstance(error, Exception):
@@ -80,49 +108,6 @@ class _News(Generic[Value]):
 
     values: Sequence[Value] = ()
     finished: Future[list[Value]] | None = None
-
-
-def _collect(
-    workers: Sequence[threading.Thread],
-    news: SimpleQueue[_News[Value]],
-    number: int,
-    on_result: Callable[[Value], None] | None,
-) -> None:
-    for worker in workers:
-        worker.start()
-    while number:
-        try:
-            piece = news.get(timeout=_LONGEST_WAIT)
-        except Empty:
-            continue
-        if on_result:
-            for value in piece.values:
-                on_result(value)
-        if piece.finished:
-            piece.finished.result()
-            number -= 1
-    _join(workers)
-
-
-def _work(
-    function: Callable[[Item], Iterable[Value]],
-    waiting: deque[tuple[Future[list[Value]], Item]],
-    news: SimpleQueue[_News[Value]],
-) -> None:
-    while True:
-        try:
-            future, item = waiting.popleft()
-        except IndexError:
-            return
-        try:
-            values = []
-            for value in function(item):
-                news.put(_News((value,)))
-                values.append(value)
-            future.set_result(values)
-        except BaseException as error:  # it is raised in the caller's thread
-            future.set_exception(error)
-        news.put(_News(finished=future))
 
 
 def _join(workers: Sequence[threading.Thread]) -> None:

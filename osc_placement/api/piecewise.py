@@ -10,16 +10,18 @@ Providers without a summary, as those that are full, are asked one by one. Only 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from osc_placement import microversion
 from osc_placement.api.concurrency import Reading, map_in_order
 from osc_placement.api.consumer import Consumer
 from osc_placement.errors import BadAnswer, Forbidden, NotFound
-from osc_placement.microversion import Version
 from osc_placement.model import Part
+
+if TYPE_CHECKING:
+    from osc_placement.api.operations import Operations
 
 Document = dict[str, Any]
 
@@ -33,40 +35,8 @@ _WORTH_ASKING: Final = 0.05
 _REFUSALS: Final = (BadAnswer, Forbidden, NotFound)
 
 
-class Placement(Protocol):
-    """A client with the reads that are used here."""
-
-    @property
-    def version(self) -> Version:
-        """Return the version in use."""
-
-    def list_inventories(self, uuid: str) -> Document:
-        """Read them of a provider."""
-
-    def provider_usages(self, uuid: str) -> dict[str, int]:
-        """Read them of a provider."""
-
-    def list_provider_traits(self, uuid: str) -> Document:
-        """Read them of a provider."""
-
-    def list_provider_aggregates(self, uuid: str) -> Document:
-        """Read them of a provider."""
-
-    def list_provider_allocations(self, uuid: str) -> Document:
-        """Read them of a provider."""
-
-    def allocation_candidates(self, params: Sequence[tuple[str, str]]) -> Document:
-        """Read all candidates."""
-
-    def list_resource_classes(self) -> list[Document]:
-        """Read all classes."""
-
-    def list_providers(self, *, resources: Mapping[str, int] | None = None) -> list[Document]:
-        """Read the providers that have so much free."""
-
-
 def read_pieces(
-    client: Placement, documents: Sequence[Document], parts: Sequence[Part], reading: Reading
+    client: Operations, documents: Sequence[Document], parts: Sequence[Part], reading: Reading
 ) -> list[Document]:
     """Return the documents of providers with these parts, without providers deleted since they were listed.
 
@@ -81,7 +51,7 @@ def read_pieces(
 
 
 def read_capacities(
-    client: Placement, documents: Sequence[Document], parts: Sequence[Part], reading: Reading
+    client: Operations, documents: Sequence[Document], parts: Sequence[Part], reading: Reading
 ) -> list[Document]:
     """Do the same with inventories that have the right capacity only: nothing is reserved, the ratio is 1."""
     if not _is_worth_it(client, documents, parts):
@@ -92,7 +62,7 @@ def read_capacities(
     return _complete(client, read, known, late, reading)
 
 
-def read_holders(client: Placement, providers: Sequence[str], reading: Reading) -> list[Consumer]:
+def read_holders(client: Operations, providers: Sequence[str], reading: Reading) -> list[Consumer]:
     """Read the consumers of these providers, with what they hold of them and nothing else."""
     reading.on_total(len(providers))
 
@@ -112,7 +82,7 @@ def read_holders(client: Placement, providers: Sequence[str], reading: Reading) 
 
 
 def _complete(
-    client: Placement,
+    client: Operations,
     documents: Sequence[Document],
     known: Mapping[str, Document],
     parts: Sequence[Part],
@@ -130,7 +100,7 @@ def _complete(
     ]
 
 
-def _is_worth_it(client: Placement, documents: Sequence[Document], parts: Sequence[Part]) -> bool:
+def _is_worth_it(client: Operations, documents: Sequence[Document], parts: Sequence[Part]) -> bool:
     return (
         len(documents) >= MANY
         and "inventories" in parts
@@ -140,47 +110,49 @@ def _is_worth_it(client: Placement, documents: Sequence[Document], parts: Sequen
 
 
 def _read_round(
-    client: Placement, documents: Sequence[Document], parts: Sequence[Part], reading: Reading
+    client: Operations, documents: Sequence[Document], parts: Sequence[Part], reading: Reading
 ) -> list[Document]:
     if not (documents and parts):
         return list(documents)
     reading.on_total(len(documents))
-
-    def read(document: Document) -> Document | None:
-        try:
-            return document | _read_parts(client, document["uuid"], parts)
-        except NotFound:
-            # deleted since it was listed
-            return None
-
-    found = map_in_order(read, documents, threads=reading.concurrency, on_result=reading.on_item)
-    return [document for document in found if document is not None]
-
-
-def _read_parts(client: Placement, uuid: str, parts: Iterable[Part]) -> Document:
     readers: Mapping[str, Callable[[str], Document]] = {
         "inventories": client.list_inventories,
         "traits": client.list_provider_traits,
         "aggregates": client.list_provider_aggregates,
     }
-    read: Document = {}
-    generations = []
-    for part in parts:
-        if part == "usages":
-            read[part] = client.provider_usages(uuid)
-            continue
-        answer = readers[part](uuid)
-        read[part] = answer[part]
-        if "resource_provider_generation" in answer:
-            generations.append(answer["resource_provider_generation"])
-    return read | ({"generation": min(generations)} if generations else {})
+
+    def read(document: Document) -> Document | None:
+        found: Document = {}
+        generations = []
+        try:
+            for part in parts:
+                if part == "usages":
+                    found[part] = client.provider_usages(document["uuid"])
+                    continue
+                answer = readers[part](document["uuid"])
+                found[part] = answer[part]
+                if "resource_provider_generation" in answer:
+                    generations.append(answer["resource_provider_generation"])
+        except NotFound:
+            # deleted since it was listed
+            return None
+        return document | found | ({"generation": min(generations)} if generations else {})
+
+    complete = map_in_order(read, documents, threads=reading.concurrency, on_result=reading.on_item)
+    return [document for document in complete if document is not None]
 
 
-def _read_summaries(client: Placement, documents: Sequence[Document]) -> dict[str, Document]:
+def _read_summaries(client: Operations, documents: Sequence[Document]) -> dict[str, Document]:
     """Read usages and traits by provider from the candidates of one class after the other."""
     known: dict[str, Document] = {}
     asked: set[str] = set()
-    while name := _next_class(documents, known, asked):
+    while True:
+        # the class that most providers without a summary have, unless these are few
+        unknown = [document["inventories"] for document in documents if document["uuid"] not in known]
+        numbers = Counter(name for inventories in unknown for name in inventories if name not in asked)
+        name, number = max(numbers.items(), key=lambda pair: (pair[1], pair[0]), default=("", 0))
+        if not _are_many(number, len(documents)):
+            break
         asked.add(name)
         try:
             known |= _read_class(client, name)
@@ -189,7 +161,7 @@ def _read_summaries(client: Placement, documents: Sequence[Document]) -> dict[st
     return known
 
 
-def _read_summaries_of_free(client: Placement, uuids: set[str]) -> dict[str, Document]:
+def _read_summaries_of_free(client: Operations, uuids: set[str]) -> dict[str, Document]:
     """Do the same where inventories are not known: list the providers that have some of a class free."""
     known: dict[str, Document] = {}
     with suppress(*_REFUSALS):
@@ -203,27 +175,20 @@ def _read_summaries_of_free(client: Placement, uuids: set[str]) -> dict[str, Doc
     return known
 
 
-def _read_class(client: Placement, name: str) -> dict[str, Document]:
-    answer = client.allocation_candidates([("resources", f"{name}:1")])
-    return {uuid: _to_parts(summary) for uuid, summary in answer["provider_summaries"].items()}
-
-
-def _next_class(documents: Sequence[Document], known: Mapping[str, Document], asked: set[str]) -> str | None:
-    """Return the class that most providers without a summary have; None if these are few."""
-    unknown = [document["inventories"] for document in documents if document["uuid"] not in known]
-    numbers = Counter(name for inventories in unknown for name in inventories if name not in asked)
-    name, number = max(numbers.items(), key=lambda pair: (pair[1], pair[0]), default=("", 0))
-    return name if _are_many(number, len(documents)) else None
+def _read_class(client: Operations, name: str) -> dict[str, Document]:
+    """Return the summaries of the candidates for one of a class, as parts of a provider's document."""
+    summaries = client.allocation_candidates([("resources", f"{name}:1")])["provider_summaries"]
+    return {
+        uuid: {
+            "inventories": {
+                each: {"total": amounts["capacity"]} for each, amounts in summary["resources"].items()
+            },
+            "usages": {each: amounts["used"] for each, amounts in summary["resources"].items()},
+            "traits": summary["traits"],
+        }
+        for uuid, summary in summaries.items()
+    }
 
 
 def _are_many(number: int, total: int) -> bool:
     return number >= max(MANY / 2, _WORTH_ASKING * total)
-
-
-def _to_parts(summary: Document) -> Document:
-    resources: Mapping[str, Mapping[str, int]] = summary["resources"]
-    return {
-        "inventories": {name: {"total": amounts["capacity"]} for name, amounts in resources.items()},
-        "usages": {name: amounts["used"] for name, amounts in resources.items()},
-        "traits": summary["traits"],
-    }

@@ -101,7 +101,12 @@ class Transport:
     def version(self) -> Version:
         """Return the version in use; the first call may ask the server which versions it speaks."""
         if self._version is None:
-            self._version = self._negotiate()
+            with _negotiating:
+                known = _negotiated.setdefault(self._session, {})
+                endpoint = self.endpoint
+                if endpoint not in known:
+                    known[endpoint] = min(microversion.MAX, self._server_maximum())
+                self._version = known[endpoint]
         return self._version
 
     @property
@@ -119,14 +124,6 @@ class Transport:
         response = self._send("GET", "/", headers={}, authenticated=False)
         versions: list[Document] = read_answer(response, _VERSIONS)["versions"]
         return versions
-
-    def _negotiate(self) -> Version:
-        with _negotiating:
-            known = _negotiated.setdefault(self._session, {})
-            endpoint = self.endpoint
-            if endpoint not in known:
-                known[endpoint] = min(microversion.MAX, self._server_maximum())
-            return known[endpoint]
 
     def _server_maximum(self) -> Version:
         try:
@@ -154,7 +151,20 @@ class Transport:
 
     def allow_concurrency(self, threads: int) -> None:
         """Prepare for many requests by as many threads; call it before they start."""
-        self._session = _settle_environment(self._session, self.endpoint)
+        original, url = self._session.session, self.endpoint
+        if original.trust_env:
+            # PERF: look up proxies, CA bundles and .netrc once: requests does for every request, which is a
+            # third of its processor time. The connections are those of the original session, which is not
+            # changed
+            own = self._session
+            settings = original.merge_environment_settings(url, {}, None, own.verify, own.cert)
+            settled = copy.copy(original)
+            settled.trust_env = False
+            settled.proxies = settings["proxies"]
+            settled.auth = original.auth or requests.utils.get_netrc_auth(url)
+            self._session = copy.copy(own)
+            self._session.session = settled
+            self._session.verify, self._session.cert = settings["verify"], settings["cert"]
         for adapter in self._session.session.adapters.values():
             if isinstance(adapter, requests.adapters.HTTPAdapter) and adapter._pool_maxsize < threads:
                 adapter.init_poolmanager(adapter._pool_connections, threads, adapter._pool_block)
@@ -192,8 +202,9 @@ class Transport:
                 if target not in str(failure):
                     raise
                 if isinstance(failure, keystone.ConnectTimeout):
-                    raise errors.TimedOut(method, target, timeout) from failure
-                raise errors.Unreachable(method, target, _network_reason(failure)) from failure
+                    raise errors.TimedOut(method, errors.without_password(target), timeout) from failure
+                reason = errors.network_reason(failure)
+                raise errors.Unreachable(method, errors.without_password(target), reason) from failure
             location = response.headers.get("location") if response.status_code in _REDIRECTS else None
             if not location or not redirects:
                 break
@@ -203,7 +214,7 @@ class Transport:
         if response.status_code >= 400:
             raise errors.from_answer(
                 method,
-                target,
+                errors.without_password(target),
                 response.status_code,
                 response.reason,
                 response.text,
@@ -254,7 +265,7 @@ def _bad_answer(response: requests.Response) -> errors.BadAnswer:
         what = f"a redirect to {response.headers.get('location', 'nowhere')}"
     elif not response.content:
         what = f"{what} and {response.headers.get('openstack-api-version') or 'no API version'}"
-    return errors.BadAnswer(str(request.method), str(request.url), status, what)
+    return errors.BadAnswer(str(request.method), errors.without_password(str(request.url)), status, what)
 
 
 def check_texts(data: object) -> None:
@@ -269,30 +280,3 @@ def check_texts(data: object) -> None:
             check_texts(item)
     elif isinstance(data, dict):
         check_texts([*data, *data.values()])
-
-
-def _settle_environment(session: Session, url: str) -> Session:
-    """Return a session that looks up proxies, CA bundles and .netrc once, instead of for every request.
-
-    PERF: these lookups, by requests, are a third of the processor time of a request. The connections are
-    those of the original session, which is not changed.
-    """
-    original = session.session
-    if not original.trust_env:
-        return session
-    settings = original.merge_environment_settings(url, {}, None, session.verify, session.cert)
-    settled = copy.copy(original)
-    settled.trust_env = False
-    settled.proxies = settings["proxies"]
-    settled.auth = original.auth or requests.utils.get_netrc_auth(url)
-    same = copy.copy(session)
-    same.session, same.verify, same.cert = settled, settings["verify"], settings["cert"]
-    return same
-
-
-def _network_reason(failure: Exception) -> str:
-    """Return the text of the innermost cause of a connection failure, which is the most specific one."""
-    cause: BaseException = failure
-    while cause.__cause__ or cause.__context__:
-        cause = cause.__cause__ or cause.__context__ or cause
-    return getattr(cause, "strerror", None) or str(cause) or type(cause).__name__

@@ -7,9 +7,11 @@ example that a test runs. Its parts, all with types:
     selection, select     which providers, and what they hold: all reads
     inventory, membership what to change: ratios, inventories, traits, aggregates, each an Edit
     plan, advice          what that means for each provider, and what an expert would say to it
-    execute, atomic       all writes, one by one or all or nothing; `on_outcome` is told as providers are done
+    execute               all writes, one by one or all or nothing; `on_outcome` is told as providers are done
     gate                  rate, pause, stop and number of failures; `on_event` is told what a control file did
-    journal, recovery     runs on disk, and the plans that resume and undo them
+    journal               runs on disk
+    undo                  the plan that undoes a run
+    service               creates, resumes and undoes runs
     journal.saved         plans in files, and what moved since
 
 A change is about a provider or, with `plan.Consumer`, about the allocations of a consumer. What can go wrong

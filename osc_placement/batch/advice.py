@@ -3,14 +3,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from osc_placement.batch.inventory import InventoryEdit, RatioEdit, is_same_ratio
+from osc_placement.api.consumer import Consumer
+from osc_placement.batch.inventory import InventoryEdit, RatioEdit
 from osc_placement.batch.plan import Change, Plan, count_providers
 from osc_placement.errors import PlacementError
-from osc_placement.model import Inventory, Provider
+from osc_placement.model import Provider, is_same_ratio
 
 #: the classes whose ratio nova-compute reports itself, and the options that make it do so
 _NOVA_OPTIONS: Final = {
@@ -76,9 +78,13 @@ def advise(
 ) -> Plan:
     """The plan with warnings, and with what is refused for lack of capacity.
 
+    A staged plan is judged by what is allocated after the changes of its own consumers.
+
     :param usages: by provider, of those that shrink at least
     :param aggregates: those that were selected
     """
+    if plan.is_staged:
+        usages = _usages_after(plan, usages)
     excesses = {
         step.uuid: (step, found)
         for step in plan.changes
@@ -106,6 +112,21 @@ def advise(
         warnings=tuple(dict.fromkeys((*plan.warnings, *warnings))),
         keeps_capacity=not allow_overcommitted,
     )
+
+
+def _usages_after(plan: Plan, usages: Mapping[str, Mapping[str, int]]) -> Mapping[str, Mapping[str, int]]:
+    """Return the usages of providers when the consumers of a plan are changed."""
+    left = {uuid: Counter(amounts) for uuid, amounts in usages.items()}
+    for step in plan.changes:
+        if not isinstance(step.subject, Consumer):
+            continue
+        for uuid, amounts in (step.before.allocations or {}).items():
+            if uuid in left:
+                left[uuid].subtract(amounts)
+        for uuid, amounts in (step.after.allocations or {}).items():
+            if uuid in left:
+                left[uuid].update(amounts)
+    return left
 
 
 def _wanted_classes(plan: Plan) -> list[str]:
@@ -149,14 +170,11 @@ def _common_ratio(plan: Plan, name: str, aggregate: str, aggregates: Sequence[st
     ratios = [
         inventory.allocation_ratio
         for step in plan.steps
-        if _selected_of(step, aggregates) == [aggregate] and (inventory := _inventory(step, name)) is not None
+        if _selected_of(step, aggregates) == [aggregate]
+        and (inventory := (step.before.inventories or {}).get(name)) is not None
     ]
     same = ratios and all(is_same_ratio(ratios[0], ratio) for ratio in ratios)
     return ratios[0] if same else None
-
-
-def _inventory(step: Change, name: str) -> Inventory | None:
-    return (step.before.inventories or {}).get(name)
 
 
 def _overwritten(plan: Plan) -> Iterable[str]:

@@ -7,9 +7,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from osc_placement.batch.inventory import is_same_ratio
 from osc_placement.batch.plan import ALL_FACETS, Facet, ProviderState
-from osc_placement.model import INVENTORY_FIELDS, Inventory
+from osc_placement.model import INVENTORY_FIELDS, Inventory, is_same_ratio
 
 
 def describe_difference(before: ProviderState, after: ProviderState) -> tuple[list[str], list[str]]:

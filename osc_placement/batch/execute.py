@@ -1,60 +1,109 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run a plan: all writes of a batch, many changes in one request where the server takes that.
+"""The executor: everything that writes for a batch, a reshape, a state file or a migration goes through here.
 
-A provider or consumer that somebody else changed since it was planned is read again, planned again and tried
-again, a bounded number of times; one that has left the selection by then, or before its first write, is left
-alone. Where the answer to a write was lost, a reading tells whether it was done.
-Any other failure is the outcome of one provider and stops no other.
+It lets each write pass the gate, makes the canaries first and reads them back, leaves alone what is not
+selected any more, chooses how changes are sent (``batch.writers``), and records and reports every outcome.
+A change that is made by itself is tried in ``batch.attempt``, one that is made with others or not at all in
+``batch.transaction``. Both plan again what somebody else changed meanwhile, and read back what was done where
+the answer was lost. A failure is the outcome of one provider and stops no other, except in a transaction.
 """
 
 from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Final, Protocol
+from typing import Final
 
 from osc_placement import microversion
 from osc_placement.api.client import PlacementClient
 from osc_placement.api.concurrency import CONCURRENCY, map_many
-from osc_placement.api.retry import retry
+from osc_placement.api.consumer import Consumer
+from osc_placement.batch.attempt import leave, run_change
 from osc_placement.batch.difference import holds
 from osc_placement.batch.gate import Gate
-from osc_placement.batch.plan import Change, Edit, Facet, Outcome, Plan, Report, Result, plan_change
-from osc_placement.batch.reselect import NotSelected, Reselection
-from osc_placement.batch.room import Overtaken, carry_owner, is_half_written, is_overtaken, is_written
+from osc_placement.batch.plan import (
+    Change,
+    Outcome,
+    Plan,
+    Report,
+    Result,
+    count_providers,
+    read_identity,
+    temporary_name,
+)
+from osc_placement.batch.recorder import NoRecorder, Recorder
+from osc_placement.batch.reselect import Reselection
 from osc_placement.batch.select import read_state, require_capacity
-from osc_placement.batch.undo import undo_change
+from osc_placement.batch.stages import find_names_in_the_way, find_stages
+from osc_placement.batch.transaction import InventoriesTransaction, NotKnown, Transaction, commit, put_back
 from osc_placement.batch.writers import BulkWriter
 from osc_placement.batch.writers.bulk import ProvidersWriter
-from osc_placement.batch.writers.consumers import ConsumersWriter, group_steps
-from osc_placement.batch.writers.provider import write_change
-from osc_placement.errors import ANSWER_LOST, HttpError, PlacementError
+from osc_placement.batch.writers.consumers import ConsumersWriter, are_consumers, consumer_after, group_steps
+from osc_placement.batch.writers.reshape import MayNotReshape
+from osc_placement.errors import (
+    ANSWER_LOST,
+    Forbidden,
+    NotFound,
+    OutcomeUnknown,
+    OverLimit,
+    PlacementError,
+    Unconfirmed,
+    UsageError,
+    is_outcome_unknown,
+)
 
 LOG = logging.getLogger(__name__)
 
 _NOT_SEEN: Final = "it was changed, but could not be read back"
+_NOTE_LOST: Final = "the answer was lost; it was read back"
 
 
-class Recorder(Protocol):
-    """A record of what a run does, such as the journal; called by any thread."""
+class NotDone(PlacementError):
+    """A provider was left as it was, because the change of another one failed."""
 
-    def plan_again(self, change: Change) -> None:
-        """Record a change that replaces the one planned, before it is written."""
-
-    def end(self, outcome: Outcome) -> None:
-        """Record an outcome."""
+    def __init__(self, reason: Exception) -> None:
+        self.reason = reason
+        super().__init__(f"all or nothing: {reason}")
 
 
-class NoRecorder:
-    """A recorder that records nothing."""
+class NotRolledBack(PlacementError):
+    """A part that was written could not be put back."""
 
-    def plan_again(self, change: Change) -> None:
-        """Do nothing."""
+    def __init__(self, reason: Exception) -> None:
+        self.reason = reason
+        super().__init__(f"was changed, and could not be put back: {reason}")
 
-    def end(self, outcome: Outcome) -> None:
-        """Do nothing."""
+
+class NameNotGivenBack(PlacementError):
+    """A provider was not changed and still has its temporary name.
+
+    :param failure: why the provider was not changed, if that failed
+    """
+
+    def __init__(self, uuid: str, name: str, reason: Exception, failure: Exception | None = None) -> None:
+        self.reason = reason
+        why = f"{failure}; " if failure else ""
+        super().__init__(
+            f"{why}it is still named {temporary_name(uuid)}, as it could not be given back its name {name}: "
+            f"{reason}; resume or undo the run"
+        )
+
+
+class ChangedMeanwhile(PlacementError):
+    """Somebody else changed what was to be put back."""
+
+    def __init__(self) -> None:
+        super().__init__("somebody else changed it since; that change stays")
+
+
+class NotKept(Exception):
+    """A provider, read back, does not have what was written."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        super().__init__(f"{name} was changed, but read back it is not what was written")
 
 
 def execute_plan(
@@ -72,89 +121,256 @@ def execute_plan(
 
     ``on_outcome`` is called in the caller's thread, in the order in which providers are done. Set ``stop``
     from another thread or a signal handler to finish what is under way and skip the rest. ``gate`` holds
-    writes up or stops them; the first ``canary`` changes are made and read back before the others.
+    writes up or stops them. The first ``canary`` changes are made and read back before the others; both go in
+    bulk requests where the server takes these.
     """
-    gate = gate or Gate()
-    gate.stop_with(stop)
-    run = _Run(client, plan, gate, recorder or NoRecorder(), concurrency, on_outcome)
-    first, rest = _split_canary(plan, canary)
-    outcomes = run.change_providers(first)
+    run = _Run(client, plan, recorder, gate, stop, concurrency, on_outcome)
+    require_versions(client, plan)
+    change, steps = run.change, plan.steps
+    if plan.is_staged:
+        steps = tuple(step for stage in find_stages(plan.steps) for step in stage)
+        change = run.change_in_stages
+    elif any(isinstance(step.subject, Consumer) for step in plan.changes):
+        client.require(microversion.CONSUMER_GENERATIONS, "a change of allocations")
+    is_changed = {step.uuid for step in plan.changes}
+    first = {step.uuid for step in [step for step in steps if step.uuid in is_changed][:canary]}
+    outcomes = change([step for step in steps if step.uuid in first])
     if first:
         outcomes = run.verify(outcomes)
-    return run.report(outcomes + run.change_providers(rest))
+    ended = {outcome.change.uuid for outcome in outcomes}
+    rest = [step for step in steps if step.uuid not in ended]
+    return run.report(run.give_names_back(outcomes + change(rest)))
 
 
-def execute_together(
+def require_versions(client: PlacementClient, plan: Plan) -> None:
+    """Raise VersionTooLow unless the version in use can write all that a staged plan changes."""
+    for step in plan.changes if plan.is_staged else ():
+        if isinstance(step.subject, Consumer):
+            if step.after.allocations and not consumer_after(step, None).is_untyped:
+                client.require(microversion.CONSUMER_TYPES, "type")
+        elif step.before.identity and step.after.identity:
+            before, after = read_identity(step.before.identity)[1], read_identity(step.after.identity)[1]
+            if before and before != after:
+                client.require(microversion.REPARENTING, "parent")
+
+
+def check_atomic(plan: Plan, client: PlacementClient) -> None:
+    """Raise PlacementError unless the server can do the plan in one transaction."""
+    client.require(microversion.RESHAPER, "--atomic")
+    if any(facet != "inventories" for change in plan.changes for facet in change.facets):
+        raise UsageError("Only inventories can be changed all or nothing; leave --atomic out")
+    hopeless = next(iter(plan.hopeless.values()), None)
+    if hopeless is not None and plan.changes:
+        raise PlacementError(f"Nothing was changed, as all or nothing was asked for: {hopeless}")
+
+
+def execute_atomically(
     client: PlacementClient,
     plan: Plan,
     *,
-    gate: Gate,
-    recorder: Recorder,
-    concurrency: int = CONCURRENCY,
+    stop: threading.Event | None = None,
     on_outcome: Callable[[Outcome], None] | None = None,
+    recorder: Recorder | None = None,
+    concurrency: int = CONCURRENCY,
 ) -> Report:
-    """Do the same with a plan about consumers alone, many of which are written in one request."""
-    client.require(microversion.CONSUMER_GENERATIONS, "a change of allocations")
-    run = _Run(client, plan, gate, recorder, concurrency, on_outcome)
-    writer = ConsumersWriter(client, gate.max_failures)
-    return run.report(run.change_groups(writer, group_steps(plan, writer.size)))
+    """Write the plan whole or not at all; the report has an outcome for every provider.
+
+    One request changes everything. Where the server, or a proxy before it, does not take a request of that
+    size, it goes in parts, and when a later part fails the earlier ones are put back. A provider that has
+    left the selection before it is written is left alone, which is no failure.
+    """
+    check_atomic(plan, client)
+    run = _Run(client, plan, recorder, None, stop, concurrency, on_outcome)
+    return run.report(run.end_together(run.change_all_or_none()))
 
 
-def _split_canary(plan: Plan, canary: int) -> tuple[Sequence[Change], Sequence[Change]]:
-    if not canary:
-        return (), plan.steps
-    first = {step.uuid for step in plan.changes[:canary]}
-    return (
-        [step for step in plan.steps if step.uuid in first],
-        [step for step in plan.steps if step.uuid not in first],
-    )
+def execute_transaction(
+    client: PlacementClient, plan: Plan, transaction: Transaction, recorder: Recorder | None = None
+) -> Report:
+    """Write a plan whose changes one request makes; the report has an outcome for each."""
+    recorder = recorder or NoRecorder()
+    run = _Run(client, plan, recorder)
+    error: Exception | None = None
+    try:
+        commit(transaction, recorder, run.gate.stop)
+    except Exception as failure:  # the report tells of it
+        is_refused = isinstance(failure, Forbidden) and not isinstance(failure, Unconfirmed)
+        error = MayNotReshape(failure) if is_refused else failure  # type: ignore[arg-type]
+        run.halted = describe_failure(error)
+    outcomes = [
+        Outcome(change, Result.FAILED if error else Result.APPLIED, 1, error=error)
+        if change.facets
+        else Outcome(change, Result.UNCHANGED)
+        for change in transaction.changes
+    ]
+    return run.report(run.end_together(outcomes), replace(plan, steps=tuple(transaction.changes)))
+
+
+def describe_failure(error: Exception) -> str:
+    """Return in a line why a transaction failed, and that nothing was changed if that is certain."""
+    if is_outcome_unknown(error):
+        return str(OutcomeUnknown(error))
+    return str(error) if isinstance(error, NotKnown) else f"nothing was changed: {error}"
 
 
 class _Run:
-    """One run: the state that its threads share."""
+    """One run: the state that its threads share.
+
+    :ivar halted: why a transaction was aborted, in a line; for runs that are no transaction, see
+        `gate.halted`
+    """
 
     def __init__(
         self,
         client: PlacementClient,
         plan: Plan,
-        gate: Gate,
-        recorder: Recorder,
-        concurrency: int,
-        on_outcome: Callable[[Outcome], None] | None,
+        recorder: Recorder | None = None,
+        gate: Gate | None = None,
+        stop: threading.Event | None = None,
+        concurrency: int = CONCURRENCY,
+        on_outcome: Callable[[Outcome], None] | None = None,
     ) -> None:
-        client.allow_concurrency(concurrency)
+        self.gate = gate or Gate()
+        self.gate.stop_with(stop)
+        self._recorder = recorder or NoRecorder()
+        self.halted = ""
         self._client = client
         self._plan = plan
-        self._gate = gate
-        self._recorder = recorder
         self._concurrency = concurrency
         self._on_outcome = on_outcome
         self._reselection = Reselection(client, plan.selection)
+        #: of the changes that have an outcome
+        self._ended: set[str] = set()
+        #: by UUID, the changes of providers that were given a temporary name
+        self._set_aside: dict[str, Change] = {}
 
-    def change_providers(self, steps: Sequence[Change]) -> list[Outcome]:
-        """Make some changes in groups of the size that the server takes; return an outcome for each."""
-        writer = ProvidersWriter(self._client, steps, self._gate.max_failures)
+    # outcomes
+
+    def report(self, outcomes: Sequence[Outcome], plan: Plan | None = None) -> Report:
+        """Return the report, with the outcomes in the order of the plan."""
+        plan = plan or self._plan
+        by_uuid = {outcome.change.uuid: outcome for outcome in outcomes}
+        skipped = any(outcome.result is Result.SKIPPED for outcome in outcomes)
+        interrupted = skipped and self.gate.stopped and not self.gate.halted
+        ordered = tuple(by_uuid[step.uuid] for step in plan.steps)
+        return Report(plan, ordered, interrupted, self.halted or self.gate.halted)
+
+    def end_together(self, outcomes: Sequence[Outcome]) -> Sequence[Outcome]:
+        """Record the outcomes of a transaction; what is done is done, whether it can be recorded or not."""
+        for outcome in outcomes:
+            try:
+                self._recorder.end(outcome)
+            except PlacementError as error:
+                self.halted = self.halted or str(error)
+            if self._on_outcome:
+                self._on_outcome(outcome)
+        return outcomes
+
+    def _end(self, outcome: Outcome) -> Outcome:
+        """Record an outcome, and count it if it was tried and failed.
+
+        Of a provider that was given a temporary name the journal does not say that nothing was written:
+        `give_names_back` records it once more if that is true in the end.
+        """
+        uuid = outcome.change.uuid
+        self._ended.add(uuid)
+        self._record(replace(outcome, untouched=False) if uuid in self._set_aside else outcome)
+        if outcome.result is Result.FAILED and outcome.attempts:
+            self.gate.count_failure()
+        return outcome
+
+    def _record(self, outcome: Outcome) -> None:
+        try:
+            self._recorder.end(outcome)
+        except PlacementError as error:  # what cannot be recorded any more is not begun
+            self.gate.halt(f"stopped: {error}")
+
+    # changes that are made each by itself
+
+    def change(self, steps: Sequence[Change]) -> list[Outcome]:
+        """Make changes in groups of the size that the server takes; return an outcome for each."""
+        has_generations = self._client.version >= microversion.CONSUMER_GENERATIONS
+        if are_consumers(steps) and has_generations:
+            consumers = ConsumersWriter(self._client, self.gate.max_failures)
+            return self._change_groups(consumers, group_steps(steps, self._plan.hopeless, consumers.size))
+        writer = ProvidersWriter(self._client, steps, self.gate.max_failures)
         if any(step.facets for step in steps):
             self._reselection.prepare()
         size = writer.size
-        return self.change_groups(writer, [steps[i : i + size] for i in range(0, len(steps), size)])
+        return self._change_groups(writer, [steps[i : i + size] for i in range(0, len(steps), size)])
 
-    def change_groups(self, writer: BulkWriter, groups: Sequence[Sequence[Change]]) -> list[Outcome]:
+    def change_in_stages(self, steps: Sequence[Change]) -> list[Outcome]:
+        """Make changes in their stages, none of which follows one in which something failed.
+
+        A name that they take may belong to any provider of the plan that was not changed yet, also to one
+        that is none of ``steps``. A step that cannot be planned neither takes a name nor gives one up.
+        """
+        waiting = {step.uuid: step for step in self._plan.changes if step.uuid not in self._ended}
+        takers = [step for step in steps if step.uuid in waiting]
+        outcomes = self._rename(find_names_in_the_way(takers, list(waiting.values())))
+        ended = {outcome.change.uuid for outcome in outcomes}
+        for stage in find_stages([step for step in steps if step.uuid not in ended]):
+            if any(outcome.result is Result.FAILED for outcome in outcomes):
+                self.gate.halt("stopped because what is left depends on what failed")
+            # no bulk request creates, renames or deletes
+            single = [step for step in stage if "identity" in step.facets]
+            by_itself = ProvidersWriter(self._client, (), None)
+            outcomes += self._change_groups(by_itself, [[step] for step in single])
+            others = [step for step in stage if "identity" not in step.facets]
+            outcomes += self.change(others)
+        return outcomes
+
+    def _rename(self, steps: Sequence[Change]) -> list[Outcome]:
+        """Give providers a temporary name while others take theirs; return the outcomes of failures."""
+        failed = []
+        for step in steps:
+            if step.uuid in self._set_aside:
+                continue
+            if self.gate.wait():
+                break
+            self._set_aside[step.uuid] = step
+            try:
+                self._client.update_provider(step.uuid, temporary_name(step.uuid))
+            except Exception as error:  # whatever it is, it is about this provider only
+                failed.append(self._end(Outcome(step, Result.FAILED, 1, error=error)))
+        return failed
+
+    def give_names_back(self, outcomes: Sequence[Outcome]) -> list[Outcome]:
+        """Give providers their names back that have temporary ones and were not changed.
+
+        Return all outcomes; one whose name cannot be given back, such as one that is taken by now, fails.
+        """
+        return [
+            self._give_name_back(outcome)
+            if outcome.change.uuid in self._set_aside and outcome.result is not Result.APPLIED
+            else outcome
+            for outcome in outcomes
+        ]
+
+    def _give_name_back(self, outcome: Outcome) -> Outcome:
+        uuid = outcome.change.uuid
+        name, _ = read_identity(self._set_aside[uuid].before.identity)
+        assert name is not None
+        try:
+            if self._client.show_provider(uuid)["name"] == temporary_name(uuid):
+                self._client.update_provider(uuid, name)
+        except NotFound:  # the change was its deletion, and was made
+            pass
+        except Exception as error:  # whatever it is, it is about this provider only
+            failure = NameNotGivenBack(uuid, name, error, outcome.error)
+            outcome = replace(outcome, result=Result.FAILED, error=failure, untouched=False)
+        self._record(outcome)
+        return outcome
+
+    def _change_groups(self, writer: BulkWriter, groups: Sequence[Sequence[Change]]) -> list[Outcome]:
         """Make groups of changes, side by side; return an outcome for each change."""
+        self._client.allow_concurrency(self._concurrency)
         return map_many(
             lambda group: self._change_group(writer, group),
             groups,
             threads=self._concurrency,
             on_result=self._on_outcome,
         )
-
-    def report(self, outcomes: Sequence[Outcome]) -> Report:
-        """Return the report, with the outcomes in the order of the plan."""
-        by_uuid = {outcome.change.uuid: outcome for outcome in outcomes}
-        skipped = any(outcome.result is Result.SKIPPED for outcome in outcomes)
-        interrupted = skipped and self._gate.stopped and not self._gate.halted
-        ordered = tuple(by_uuid[step.uuid] for step in self._plan.steps)
-        return Report(self._plan, ordered, interrupted, self._gate.halted)
 
     def _change_group(
         self, writer: BulkWriter, group: Sequence[Change], *, one_by_one: bool = False
@@ -167,7 +383,7 @@ class _Run:
             else:
                 waiting.append(step)
         while waiting:
-            number, refusal = self._gate.take(1 if one_by_one else min(len(waiting), writer.size))
+            number, refusal = self.gate.take(1 if one_by_one else min(len(waiting), writer.size))
             now, waiting = waiting[:number], waiting[number:]
             if refusal:
                 for step in now:
@@ -187,7 +403,7 @@ class _Run:
         except Exception as error:  # whatever it is, nobody knows whether they are to be changed
             # their outcomes have no attempts, so that nothing else counts them
             for _ in steps:
-                self._gate.count_failure()
+                self.gate.count_failure()
             return [], [Outcome(step, Result.FAILED, error=error, untouched=True) for step in steps]
         ended = [leave(step, left[step.uuid]) for step in steps if step.uuid in left]
         return [step for step in steps if step.uuid not in left], ended
@@ -205,14 +421,8 @@ class _Run:
                 yield self._end(Outcome(step, Result.APPLIED, 1, result))
 
     def _run_change(self, step: Change, refusal: Exception | None = None) -> Outcome:
-        return run_change(
-            self._client,
-            step,
-            self._plan.edit_of(step),
-            self._gate.stop,
-            self._plan_again,
-            refusal,
-        )
+        edit = self._plan.edit_of(step)
+        return run_change(self._client, step, edit, self.gate.stop, self._plan_again, refusal)
 
     def _plan_again(self, change: Change) -> None:
         """Check and record a change that replaces the one planned, unless the planned one is to be kept."""
@@ -224,27 +434,14 @@ class _Run:
             require_capacity(self._client, change)
         self._recorder.plan_again(change)
 
-    def _end(self, outcome: Outcome) -> Outcome:
-        """Record an outcome, and count it if it was tried and failed."""
-        self._record(outcome)
-        if outcome.result is Result.FAILED and outcome.attempts:
-            self._gate.count_failure()
-        return outcome
-
-    def _record(self, outcome: Outcome) -> None:
-        try:
-            self._recorder.end(outcome)
-        except PlacementError as error:  # what cannot be recorded any more is not begun
-            self._gate.halt(f"stopped: {error}")
-
     def verify(self, outcomes: Sequence[Outcome]) -> list[Outcome]:
         """Read the canaries back, and stop the run if anything is wrong with one of them."""
         verified = [self._verify(outcome) for outcome in outcomes]
         failed = [outcome for outcome in verified if outcome.result is Result.FAILED]
         if failed:
-            self._gate.halt(f"stopped because {len(failed)} of {len(verified)} canaries failed")
+            self.gate.halt(f"stopped because {len(failed)} of {len(verified)} canaries failed")
         for before, after in zip(outcomes, verified, strict=True):
-            if after is not before:  # what was kept as applied is not
+            if after is not before:  # record again only canaries that turned out wrong
                 self._record(after)
         return verified
 
@@ -259,137 +456,114 @@ class _Run:
             return outcome
         return replace(outcome, result=Result.FAILED, error=NotKept(outcome.change.subject.name))
 
+    # changes that are made all or none
 
-class NotKept(Exception):
-    """A provider, read back, does not have what was written."""
+    def change_all_or_none(self) -> list[Outcome]:
+        """Make all changes of the plan in one request, or in parts; put these back if a later one fails."""
+        changes = self._plan.changes
+        size = max(1, len(changes))
+        done: list[Outcome] = []
+        left: dict[str, str] = {}
+        while len(done) < len(changes):
+            planned = changes[len(done) : len(done) + size]
+            part = InventoriesTransaction(
+                self._client, self._plan, planned, self._reselection, left, self._concurrency
+            )
+            try:
+                if self.gate.stop.is_set():
+                    done = self._abort(done, left, size, None)
+                else:
+                    done += self._commit(part)
+            except OverLimit as error:
+                if size == 1:
+                    done = self._abort(done, left, size, error)
+                size = (size + 1) // 2
+            except Exception as error:  # whatever it is, nothing of it may stay
+                doubtful = part.changes if isinstance(error, NotKnown) else ()
+                done = self._abort(done, left, size, error, doubtful)
+        by_uuid = {outcome.change.uuid: outcome for outcome in done}
+        return [by_uuid.get(step.uuid) or self._plan.end_untried(step) for step in self._plan.steps]
 
-    def __init__(self, name: str) -> None:
-        self.name = name
-        super().__init__(f"{name} was changed, but read back it is not what was written")
+    def _commit(self, part: InventoriesTransaction) -> list[Outcome]:
+        """Write a part; return the outcomes of its changes."""
+        part.drop_left()
+        attempts, is_read_back = commit(part, self._recorder, self.gate.stop)
+        note = _NOTE_LOST if is_read_back else ""
+        return [
+            leave(change, part.left[change.uuid])
+            if change.uuid in part.left
+            else Outcome(change, Result.APPLIED, attempts, note=note)
+            if change.facets
+            else Outcome(change, Result.UNCHANGED)
+            for change in part.changes
+        ]
 
+    def _abort(
+        self,
+        done: Sequence[Outcome],
+        left: Mapping[str, str],
+        size: int,
+        error: Exception | None,
+        doubtful: Sequence[Change] = (),
+    ) -> list[Outcome]:
+        """Put back what was written; return outcomes for all changes, each with the reason.
 
-def leave(step: Change, reason: str) -> Outcome:
-    """Return the outcome of a change whose provider is not selected any more."""
-    return Outcome(replace(step, after=step.before), Result.UNCHANGED, note=reason, untouched=True)
+        Those that had left the selection, and those of a part that was written which had nothing to write
+        any more, end as they do in a run that succeeds.
 
-
-def run_change(
-    client: PlacementClient,
-    change: Change,
-    edit: Edit,
-    stop: threading.Event | None = None,
-    on_replan: Callable[[Change], None] | None = None,
-    refusal: Exception | None = None,
-) -> Outcome:
-    """Make one change, planning it again with ``edit`` when somebody else was faster; raises nothing.
-
-    ``on_replan`` is called with the new change before it is written; ``refusal`` is what a first attempt was
-    answered with, if it was made already.
-    """
-    attempt = _Attempt(change, refusal)
-    try:
-        return _run_attempts(client, attempt, edit, stop or threading.Event(), on_replan or _ignore)
-    except NotSelected as error:
-        return leave(attempt.change, str(error))
-    except ANSWER_LOST as error:
-        return _find_out(client, attempt, error)
-    except Exception as error:  # whatever it is, it is about this provider only
-        LOG.debug("%s was not changed", change.uuid, exc_info=True)
-        return attempt.end(Result.FAILED, error)
-
-
-def _ignore(_change: Change) -> None:
-    """Keep nothing."""
-
-
-class _Attempt:
-    """The progress of one change; used by one thread."""
-
-    def __init__(self, change: Change, refusal: Exception | None = None) -> None:
-        self.change = change
-        self.refusal = refusal
-        self.number = 0
-        self.generation: int | None = None
-        self.is_writing = False
-        #: what it has written for certain, be it for a plan that somebody overtook since
-        self.written: set[Facet] = set()
-
-    def write(self, client: PlacementClient) -> None:
-        refusal, self.refusal = self.refusal, None
-        if refusal is not None:
-            raise refusal
-        for number, generation in enumerate(write_change(client, self.change), start=1):
-            self.generation = generation
-            self.written.update(self.change.facets[:number])
-
-    def end(self, result: Result, error: Exception | None = None, note: str = "") -> Outcome:
-        untouched = result in (Result.FAILED, Result.SKIPPED) and self._is_untouched(error)
-        return Outcome(self.change, result, self.number, self.generation, error, note, untouched)
-
-    def _is_untouched(self, error: Exception | None) -> bool:
-        """Return whether nothing was written: a write was refused, and not a reading between two writes."""
-        if self.written:
-            return False
-        refused = isinstance(error, HttpError) and error.method != "GET"
-        return not self.is_writing or (refused and not isinstance(error, ANSWER_LOST))
-
-
-def _run_attempts(
-    client: PlacementClient,
-    attempt: _Attempt,
-    edit: Edit,
-    stop: threading.Event,
-    on_replan: Callable[[Change], None],
-) -> Outcome:
-    def run(number: int) -> Outcome:
-        if number > 1:
-            attempt.is_writing = False
-            subject, now = read_state(client, attempt.change.subject, edit.facets)
-            if is_overtaken(attempt.change, now):
-                raise Overtaken(subject.name)
-            again = plan_change(edit, subject, now)
-            attempt.change = keep_before(attempt.change, again, attempt.written)
-            on_replan(attempt.change)
-        if not attempt.change.facets:
-            return attempt.end(Result.UNCHANGED if attempt.generation is None else Result.APPLIED)
-        if stop.is_set() and attempt.refusal is None:
-            return attempt.end(Result.SKIPPED, note="stopped")
-        attempt.number = number
-        attempt.is_writing = True
-        attempt.write(client)
-        return attempt.end(Result.APPLIED)
-
-    return retry(run, stop=stop)
+        :param error: why the run is aborted; None if somebody stopped it
+        :param doubtful: changes of which it is not known whether they were written
+        """
+        doubtful = [change for change in doubtful if change.facets]
+        unchanged = {outcome.change.uuid: outcome for outcome in done if outcome.result is Result.UNCHANGED}
+        written = [*(outcome.change for outcome in done if outcome.change.uuid not in unchanged), *doubtful]
+        reason = _explain(error) if error else PlacementError("stopped")
+        stuck: dict[str, Exception] = {}
+        overtaken: Sequence[str] = ()
+        if done:
+            stuck, overtaken = put_back(self._client, written, size, self._concurrency)
+        elif error:  # no part was committed: an unknown part is left to a resume, which reads it
+            stuck = {change.uuid: error for change in doubtful}
+        unknown = {change.uuid for change in doubtful} & {*stuck, *overtaken}
+        stuck |= {uuid: ChangedMeanwhile() for uuid in overtaken}
+        stuck = {uuid: failure for uuid, failure in stuck.items() if uuid not in unknown}
+        if error or stuck or unknown:
+            self.halted = _summarize(list(stuck.values()), len(unknown), reason)
+        # a request whose answer was lost may yet be carried out
+        refused = isinstance(error, PlacementError) and not isinstance(error, (*ANSWER_LOST, NotKnown))
+        template = Outcome(
+            self._plan.changes[0],
+            Result.FAILED if error else Result.SKIPPED,
+            error=NotDone(reason),
+            untouched=refused or error is None,
+        )
+        ends = {change.uuid: replace(template, change=change) for change in self._plan.changes} | unchanged
+        for change in written:
+            if change.uuid in unknown:
+                ends[change.uuid] = Outcome(change, Result.FAILED, error=reason)
+            elif change.uuid in stuck:
+                ends[change.uuid] = Outcome(change, Result.FAILED, error=NotRolledBack(stuck[change.uuid]))
+            else:
+                ends[change.uuid] = replace(template, change=change, note="put back")
+        return [
+            leave(outcome.change, left[uuid]) if uuid in left else outcome for uuid, outcome in ends.items()
+        ]
 
 
-def _find_out(client: PlacementClient, attempt: _Attempt, error: Exception) -> Outcome:
-    """Read the provider whose answer was lost: what is there is there."""
-    change = attempt.change
-    if attempt.is_writing:
-        try:
-            subject, now = read_state(client, change.subject, change.facets)
-        except Exception:
-            LOG.debug("%s cannot be read either", change.uuid, exc_info=True)
-            return attempt.end(Result.FAILED, error, "it is not known whether it was done")
-        if holds(now, change.after, change.facets) and subject.generation != change.subject.generation:
-            attempt.generation = subject.generation
-            return attempt.end(Result.APPLIED, note="the answer was lost; it was read back")
-    return attempt.end(Result.FAILED, error)
+def _summarize(stuck: Sequence[Exception], unknown: int, reason: Exception) -> str:
+    """Return in one line why the run was aborted, what was not put back, and what is not known."""
+    if not (stuck or unknown):
+        return describe_failure(reason)
+    told = [f"{count_providers(len(stuck))} changed and not put back: {stuck[-1]}"] if stuck else []
+    if unknown:
+        told.append(f"for {count_providers(unknown)} {reason}")
+    return "; ".join(told)
 
 
-def keep_before(change: Change, again: Change, written: Collection[Facet] = ()) -> Change:
-    """Return the later plan, with the before-images of the facets that the run has written already.
-
-    A difference in a facet that is known to be ``written`` comes from somebody else, any other from the run.
-    """
-    now = again.before
-    if is_half_written(change, now):
-        return replace(change, subject=again.subject)
-    back, _ = undo_change(change, now)
-    images = {facet: getattr(back, facet) for facet in written}
-    images |= {
-        facet: getattr(change.before, facet)
-        for facet in change.facets
-        if len(change.facets) > 1 and is_written(change, facet, now)
-    }
-    return carry_owner(change, replace(again, before=replace(now, **images)))
+def _explain(error: Exception) -> Exception:
+    """Return the error with what to do about it."""
+    if isinstance(error, Unconfirmed) or not isinstance(error, Forbidden):
+        return error
+    return PlacementError(
+        f"--atomic needs the right to reshape: {MayNotReshape(error)}, or leave --atomic out"
+    )

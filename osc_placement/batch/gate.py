@@ -12,33 +12,46 @@ import pathlib
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 #: seconds between two looks at the control file
 _LOOK: Final = 0.2
+#: characters of a line of the control file in a message
+_SHOWN: Final = 40
 #: seconds whose writes may pass together under a rate
 _BURST: Final = 0.1
 
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What a control file says; ``rate`` 0 is as fast as possible, None is as before."""
+    """The contents of a control file.
+
+    :ivar rate: writes a second; 0 is as fast as possible, None is as before
+    :ivar unknown: the lines that say nothing of this, and are ignored
+    """
 
     rate: float | None = None
     is_paused: bool = False
     is_stopped: bool = False
+    unknown: tuple[str, ...] = ()
 
 
 def parse_order(text: str) -> Order:
-    """Read a control file: later lines win, and what is no order is ignored, as it may be half written."""
+    """Read a control file; later lines win.
+
+    A last line without a line end may be half written, and is not counted as unknown. Empty lines and those
+    that begin with ``#`` are comments.
+    """
     order = Order()
-    for line in text.splitlines():
+    for line in text.splitlines(keepends=True):
         word, _, value = line.strip().lower().partition(" ")
         if word == "rate" and (rate := _parse_rate(value.strip())) is not None:
-            order = Order(rate, order.is_paused, order.is_stopped)
+            order = replace(order, rate=rate)
         elif word in ("pause", "go", "stop"):
-            order = Order(order.rate, word == "pause", word == "stop")
+            order = replace(order, is_paused=word == "pause", is_stopped=word == "stop")
+        elif word and not word.startswith("#") and line.endswith("\n"):
+            order = replace(order, unknown=(*order.unknown, line.strip()))
     return order
 
 
@@ -158,6 +171,12 @@ class Gate:
 
     def _obey(self, order: Order) -> None:
         before, self._order = self._order, order
+        for line in order.unknown:
+            if line not in before.unknown:
+                self._on_event(
+                    f"{self._control} has a line that is ignored: {line[:_SHOWN]!r}. "
+                    "A line is one of: rate NUMBER (of changes a second), rate none, pause, go, stop."
+                )
         if order.is_stopped:
             self._on_event(f"Stopped by {self._control}.")
             self._closed.set()

@@ -6,17 +6,13 @@ Pure. A provider that lacks a resource class is left as it is; a class that no p
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any
 
 from osc_placement.batch.plan import Decision, EditRefused, Facet, ProviderState
 from osc_placement.errors import UsageError
-from osc_placement.model import Inventory
-
-#: MariaDB keeps six digits of a ratio, so a ratio that was set may be read back this much off
-_RATIO_PRECISION: Final = 5e-6
+from osc_placement.model import Inventory, is_same_ratio
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +91,7 @@ class InventoryEdit:
         after = {} if self.replace_all else dict(current)
         for name, fields in self.fields.items():
             if name in current and not self.replace_all:
-                after[name] = _amend(current[name], fields)
+                after[name] = _keep_ratio(replace(current[name], **dict[str, Any](fields)), current[name])
             elif "total" in fields:
                 after[name] = _keep_ratio(Inventory.from_json(dict(fields)), current.get(name))
         return Decision(replace(state, inventories=after), self._reason(current, changed=after != current))
@@ -106,10 +102,6 @@ class InventoryEdit:
         ]
         notes = [] if changed or len(missing) == len(self.fields) else ["has these values already"]
         return "; ".join(notes + [f"no inventory of {name}" for name in missing])
-
-
-def _amend(inventory: Inventory, fields: Mapping[str, Any]) -> Inventory:
-    return _keep_ratio(replace(inventory, **fields), inventory)
 
 
 def _keep_ratio(wanted: Inventory, current: Inventory | None) -> Inventory:
@@ -154,8 +146,3 @@ def _require_classes(names: Iterable[str], states: Sequence[ProviderState], so: 
             f"No selected resource provider has inventory of {', '.join(missing)}, so {so}; "
             f"the resource classes they have: {known}"
         )
-
-
-def is_same_ratio(one: float, other: float) -> bool:
-    """Return whether two ratios are equal as far as every database keeps them."""
-    return math.isclose(one, other, rel_tol=_RATIO_PRECISION)

@@ -18,19 +18,42 @@ from osc_placement.batch.selection import Selection
 from osc_placement.errors import PlacementError
 from osc_placement.model import Inventory, Provider
 
-Facet = Literal["inventories", "traits", "aggregates", "allocations", "owner"]
+Facet = Literal["identity", "inventories", "traits", "aggregates", "allocations", "owner", "consumer_type"]
 #: all facets of a provider, in the order in which they are written
 FACETS: Final[tuple[Facet, ...]] = ("inventories", "traits", "aggregates")
-#: those of a provider or a consumer
-ALL_FACETS: Final[tuple[Facet, ...]] = (*FACETS, "allocations", "owner")
+#: those of anything that is changed, in the order in which they are written
+ALL_FACETS: Final[tuple[Facet, ...]] = ("identity", *FACETS, "allocations", "owner", "consumer_type")
+#: the identity of what does not exist, and the generation of such a provider
+ABSENT: Final[frozenset[str]] = frozenset()
+NO_GENERATION: Final = -1
+
+#: the kind of a run that makes the state of a file, in the settings of its journal
+APPLY: Final = "apply"
 
 EXIT_DONE: Final = 0
 EXIT_PARTIAL: Final = 3
 EXIT_INTERRUPTED: Final = 130
 
 
+@dataclass(frozen=True, slots=True)
+class CustomName:
+    """A custom trait or resource class, of which a change says whether it exists."""
+
+    kind: Literal["trait", "resource class"]
+    name: str
+
+    @property
+    def uuid(self) -> str:
+        """Return what tells it from all other subjects of a run."""
+        return f"{self.kind} {self.name}"
+
+    @property
+    def generation(self) -> None:
+        """Return None: a name has no generation."""
+
+
 #: whom a change is about
-Subject = Provider | Consumer
+Subject = Provider | Consumer | CustomName
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +63,10 @@ class ProviderState:
     Of a consumer it is ``allocations``, amounts by class, by the UUID of the provider; and ``owner``, made by
     `describe_owner`. Of a provider, ``allocations`` has amounts by class, by the UUID of the consumer, and
     ``owner`` whose those consumers are that hold nothing yet (see `batch.writers.reshape`).
+
+    ``identity`` is made by `describe_identity`, and ABSENT of what does not exist: a run may create, rename,
+    move and delete providers, and create and delete custom names. ``consumer_type`` has the type of a
+    consumer, and is empty if it has none.
     """
 
     inventories: Mapping[str, Inventory] | None = None
@@ -47,6 +74,31 @@ class ProviderState:
     aggregates: frozenset[str] | None = None
     allocations: Mapping[str, Mapping[str, int]] | None = None
     owner: frozenset[str] | None = None
+    consumer_type: frozenset[str] | None = None
+    identity: frozenset[str] | None = None
+
+
+def describe_identity(name: str, parent: str | None = None) -> frozenset[str]:
+    """Return the identity of what has this name and, of a provider, this parent by UUID."""
+    return frozenset((f"name={name}", *((f"parent={parent}",) if parent else ())))
+
+
+def read_identity(identity: frozenset[str] | None) -> tuple[str | None, str | None]:
+    """Return the name and the parent of an identity; None where it has none."""
+    values = dict(text.split("=", 1) for text in identity or ())
+    return values.get("name"), values.get("parent")
+
+
+def settle_name(state: ProviderState, subject: Subject, identity: frozenset[str] | None) -> ProviderState:
+    """Return the state with this identity if a provider has the temporary name of a run that died."""
+    if read_identity(state.identity)[0] == temporary_name(subject.uuid):
+        return replace(state, identity=identity)
+    return state
+
+
+def temporary_name(uuid: str) -> str:
+    """Return the name that a provider has while another one takes its name."""
+    return f"renaming-{uuid}"
 
 
 def describe_owner(project_id: str, user_id: str) -> frozenset[str]:
@@ -121,6 +173,16 @@ class Change:
         )
 
     @property
+    def compared_facets(self) -> tuple[Facet, ...]:
+        """Return the facets that tell whether the change was made, and whether others changed the same.
+
+        For what is created or deleted, these are all that are known: a deletion takes what others added.
+        """
+        if "identity" in self.facets and ABSENT in (self.before.identity, self.after.identity):
+            return tuple(facet for facet in ALL_FACETS if getattr(self.after, facet) is not None)
+        return self.facets
+
+    @property
     def uuid(self) -> str:
         """Return the UUID of the provider or consumer."""
         return self.subject.uuid
@@ -135,7 +197,8 @@ class Plan:
     ``warnings`` is what an expert would say before it is carried out. With ``keeps_capacity`` what is planned
     again must not leave less than is allocated by then. ``selection`` is judged again before a provider is
     written, if there is one. It ``goes_on`` where a run was begun: what somebody
-    else was faster with may be what that run wrote last.
+    else was faster with may be what that run wrote last. ``is_staged``: the steps depend on each other, and
+    are made in the stages that `batch.stages` finds.
     """
 
     edit: Edit
@@ -147,6 +210,7 @@ class Plan:
     keeps_capacity: bool = False
     selection: Selection | None = None
     goes_on: bool = False
+    is_staged: bool = False
 
     @property
     def hopeless(self) -> Mapping[str, Exception]:
@@ -190,6 +254,10 @@ class Plan:
         hopeless = self.hopeless
         return tuple(step for step in self.steps if not step.facets and step.uuid not in hopeless)
 
+    def count(self, number: int) -> str:
+        """Return a number of steps in words; those of a staged plan may be about consumers and names too."""
+        return f"{number} change{'' if number == 1 else 's'}" if self.is_staged else count_providers(number)
+
     @property
     def summary(self) -> str:
         """The plan in one line."""
@@ -197,7 +265,7 @@ class Plan:
         reasons = [(-number, reason) for reason, number in numbers.items()]
         nothing = "" if self.changes or self.hopeless else "Nothing to do: "
         return f"{nothing}{self.edit.title}: " + ", ".join(
-            [f"{count_providers(len(self.changes))} to change"]
+            [f"{self.count(len(self.changes))} to {'make' if self.is_staged else 'change'}"]
             # not in the order of the server, which changes as it likes
             + [f"{-number} unchanged ({reason})" for number, reason in sorted(reasons)]
             + ([f"{len(self.unreadable)} could not be read"] if self.unreadable else [])
@@ -275,7 +343,7 @@ class Report:
         halted = f"; {self.halted}" if self.halted else ""
         if not counts:
             return f"Nothing to do: {self.plan.edit.title}{halted}"
-        return f"{self.plan.edit.title}: {count_providers(len(self.outcomes))}, {', '.join(counts)}{halted}"
+        return f"{self.plan.edit.title}: {self.plan.count(len(self.outcomes))}, {', '.join(counts)}{halted}"
 
 
 def make_plan(edit: Edit, readings: Iterable[Reading], selection: Selection | None = None) -> Plan:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from osc_placement.batch.plan import ALL_FACETS, Change, Decision, Edit, Facet, ProviderState
+from osc_placement.batch.plan import ABSENT, ALL_FACETS, Change, Decision, Edit, Facet, ProviderState
 from osc_placement.model import INVENTORY_FIELDS, Inventory
 
 
@@ -65,6 +65,64 @@ class Recorded:
     def edit_of(self, step: Change) -> Edit:
         """Return the edit that makes the change of a step again."""
         return Repeat.of(step, self.title)
+
+
+@dataclass(frozen=True, slots=True)
+class Replace:
+    """Make of any state what a change had to make of it; what others changed in the same facets goes.
+
+    Of a provider that is created, only what the file describes is written: the after-image has all facets,
+    and those that others gave it meanwhile are theirs.
+    """
+
+    title: str
+    change: Change
+
+    @property
+    def facets(self) -> tuple[Facet, ...]:
+        """Return the facets that the change writes to what it creates, else those that it knows."""
+        if _is_creation(self.change):
+            return self.change.facets
+        return tuple(facet for facet in ALL_FACETS if getattr(self.change.after, facet) is not None)
+
+    def check(self, states: Sequence[ProviderState]) -> None:
+        """Accept any states."""
+
+    def decide(self, state: ProviderState) -> Decision:
+        """Return the state with the facets of the change, as far as they are known."""
+        wanted = {
+            facet: getattr(self.change.after, facet)
+            for facet in self.facets
+            if getattr(state, facet) is not None or facet in ("owner", "consumer_type")
+        }
+        return Decision(replace(state, **wanted), "is as planned already")
+
+
+def carry_planned(change: Change, again: Change) -> Change:
+    """Return the later plan of a creation, with the facets that it does not write as they were planned.
+
+    What others gave the provider meanwhile is no part of the change: an undo has to see it as theirs.
+    """
+    if not (_is_creation(change) and _is_creation(again)):
+        return again
+    kept = [facet for facet in ALL_FACETS if facet not in (*change.facets, *again.facets)]
+    return replace(
+        again,
+        before=replace(again.before, **{facet: getattr(change.before, facet) for facet in kept}),
+        after=replace(again.after, **{facet: getattr(change.after, facet) for facet in kept}),
+    )
+
+
+def _is_creation(change: Change) -> bool:
+    return change.before.identity == ABSENT and bool(change.after.identity)
+
+
+class StateEdit(Recorded):
+    """The edit of an apply: each step makes the state that a file describes, whatever is there."""
+
+    def edit_of(self, step: Change) -> Edit:
+        """Return the edit that gives the subject of a step the state that was planned."""
+        return Replace(self.title, step)
 
 
 def edits_of(edit: Edit, steps: tuple[Change, ...]) -> Mapping[str, Edit]:
@@ -122,4 +180,6 @@ _MERGES: Mapping[Facet, Any] = {
     "aggregates": _merge_names,
     "allocations": _merge_allocations,
     "owner": _merge_names,
+    "identity": _merge_names,
+    "consumer_type": _merge_names,
 }

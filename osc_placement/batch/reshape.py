@@ -8,19 +8,27 @@
    until it fits; those that are pinned first, then the largest, each whole, and to the target with the most
    room.
 3. What does not fit is refused, with what and by how much, before anything is written.
+
+A run has a change for each provider and each consumer that moves. They are made in one transaction, so what
+undoes them, or makes them after all, is a reshape as well.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Final
 
 from osc_placement import microversion
 from osc_placement.api.consumer import Allocations, Consumer
+from osc_placement.batch.plan import Change, ProviderState
 from osc_placement.errors import PlacementError
 from osc_placement.model import Inventory, Provider
 
+#: the kind of a run that is a reshape, in the settings of its journal
+KIND: Final = "reshape"
+#: how many moves are told in words
+_FEW: Final = 2
 #: by resource class
 Inventories = Mapping[str, Inventory]
 
@@ -317,3 +325,37 @@ class _Distribution:
             f"{amount - best} short" if amount > best else "min_unit, max_unit or step_size forbid it there"
         )
         return f"the {amount} of consumer {consumer} fit nowhere ({short}: {rooms})"
+
+
+def describe_moves(plan: ReshapePlan) -> str:
+    """Return the moves in one line."""
+    name = plan.world.name
+    told = [
+        f"{move.resource_class}={move.amount} from {name(move.source)} to {name(move.target)}"
+        for move in plan.moves[:_FEW]
+    ]
+    more = [f"{len(plan.moves) - _FEW} more"] if len(plan.moves) > _FEW else []
+    return f"reshape {', '.join(told + more)}"
+
+
+def changes_of(plan: ReshapePlan) -> tuple[Change, ...]:
+    """Return the change of each provider, and then of each consumer that moves."""
+    world = plan.world
+    providers = (
+        Change(
+            world.providers[uuid],
+            ProviderState(inventories=world.inventories[uuid]),
+            ProviderState(inventories=inventories),
+        )
+        for uuid, inventories in plan.inventories.items()
+    )
+    return (*providers, *(_change_consumer(plan, uuid) for uuid in plan.consumers))
+
+
+def _change_consumer(plan: ReshapePlan, uuid: str) -> Change:
+    held = plan.world.consumers[uuid]
+    return Change(
+        replace(held, allocations={}),
+        ProviderState(allocations=held.allocations),
+        ProviderState(allocations=plan.amounts_of(uuid)),
+    )

@@ -1,31 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reshaping for real: what a plan needs is read, and the plan is sent as one transaction."""
+"""A reshape on a server: what its plan needs is read, and the plan is sent as one transaction."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from osc_placement import microversion
 from osc_placement.api.client import PlacementClient
 from osc_placement.api.concurrency import CONCURRENCY, map_in_order
 from osc_placement.api.retry import retry
-from osc_placement.batch.execute import Recorder
-from osc_placement.batch.plan import Change, Outcome, Plan, Report, Result
-from osc_placement.batch.reshape import ReshapePlan, World
-from osc_placement.batch.reshape_record import changes_of, plan_steps
+from osc_placement.batch.execute import execute_transaction
+from osc_placement.batch.plan import Change, Plan, Report
+from osc_placement.batch.recorder import Recorder
+from osc_placement.batch.repeat import Recorded
+from osc_placement.batch.reshape import ReshapePlan, World, changes_of
 from osc_placement.batch.undo import ReshapeUndo, undo_of
-from osc_placement.batch.writers.reshape import MayNotReshape
-from osc_placement.errors import (
-    ANSWER_LOST,
-    Forbidden,
-    OutcomeUnknown,
-    PlacementError,
-    Unconfirmed,
-    is_outcome_unknown,
-)
+from osc_placement.errors import PlacementError
 from osc_placement.microversion import Version
 from osc_placement.model import Inventory, Provider
 
@@ -107,49 +99,6 @@ def _version(client: PlacementClient) -> Version:
     return min(client.version, microversion.REPARENTING)
 
 
-class NotKnown(PlacementError):
-    """The answer was lost, and then nothing could be read either."""
-
-    def __init__(self, reason: Exception) -> None:
-        self.reason = reason
-        super().__init__(f"it is not known whether it was done, as it cannot be read back: {reason}")
-
-
-def run_reshape(
-    client: PlacementClient,
-    plan: ReshapePlan,
-    read: Callable[[], World],
-    make_plan: Planner,
-    before_write: Callable[[ReshapePlan], Any],
-) -> ReshapePlan:
-    """Carry a plan out in one transaction; the plan that was, which may have been made again.
-
-    ``before_write`` is told of each plan that is about to be sent.
-    """
-
-    def run(attempt: int) -> ReshapePlan:
-        nonlocal plan
-        if attempt > 1:
-            plan = make_plan(read())
-        before_write(plan)
-        try:
-            client.reshape(plan.to_json(), _version(client))
-        except ANSWER_LOST as error:
-            if not _is_done(plan, read, error):
-                raise
-        return plan
-
-    return retry(run)
-
-
-def _is_done(plan: ReshapePlan, read: Callable[[], World], error: Exception) -> bool:
-    try:
-        world = read()
-    except Exception as unread:  # whatever it is, the answer stays lost
-        raise NotKnown(error) from unread
-    return undo_of(changes_of(plan)).reverse().is_done(world)
-
-
 @dataclass(frozen=True, slots=True)
 class Task:
     """A reshape to carry out: its plan, and how to make it again when somebody else was faster."""
@@ -172,66 +121,55 @@ def plan_task(client: PlacementClient, undo: ReshapeUndo, title: str) -> Task | 
     return None if undo.is_done(world) else Task(title, undo.plan(world), read, undo.plan)
 
 
+class ReshapeTransaction:
+    """A reshape that is carried out, as a transaction.
+
+    :ivar plan: as it was made last
+    :ivar changes: of the plan, and nothing of what it leaves out of an earlier one
+    """
+
+    def __init__(
+        self, client: PlacementClient, task: Task, on_write: Callable[[], None] = lambda: None
+    ) -> None:
+        self.plan = task.plan
+        self.changes: Sequence[Change] = changes_of(task.plan)
+        self._client = client
+        self._task = task
+        self._on_write = on_write
+
+    def plan_again(self) -> Sequence[Change]:
+        """Read what the plan needs and make it again."""
+        self.plan = self._task.make_plan(self._task.read())
+        nothing = (Change(step.subject, step.before, step.before) for step in self.changes)
+        by_uuid = {change.uuid: change for change in (*nothing, *changes_of(self.plan))}
+        self.changes = tuple(by_uuid.values())
+        return self.changes
+
+    def write(self) -> None:
+        """Send the plan."""
+        self._on_write()
+        self._client.reshape(self.plan.to_json(), _version(self._client))
+
+    def is_done(self) -> bool:
+        """Return whether the inventories are those of the plan."""
+        return undo_of(changes_of(self.plan)).reverse().is_done(self._task.read())
+
+
 def execute_reshape(
-    client: PlacementClient, task: Task, recorder: Recorder, on_write: Callable[[], None] = lambda: None
+    client: PlacementClient,
+    task: Task,
+    recorder: Recorder | None = None,
+    on_write: Callable[[], None] = lambda: None,
 ) -> tuple[ReshapePlan, Report]:
-    """Carry a task out; the plan that was, and an outcome for each provider and consumer.
+    """Carry a task out; return the plan that was, and an outcome for each provider and consumer.
 
     ``on_write`` is called before a request that may write.
     """
-    run = _Run(task, recorder, on_write)
-    error: Exception | None = None
-    try:
-        run_reshape(client, task.plan, task.read, task.make_plan, run.begin)
-    except Unconfirmed as failure:
-        error = failure
-    except Forbidden as failure:
-        error = MayNotReshape(failure)
-    except Exception as failure:  # the report tells of it
-        error = failure
-    return run.plan, run.end(error)
+    transaction = ReshapeTransaction(client, task, on_write)
+    report = execute_transaction(client, task.steps, transaction, recorder)
+    return transaction.plan, report
 
 
-class _Run:
-    """What is kept of a reshape while it is carried out."""
-
-    def __init__(self, task: Task, recorder: Recorder, on_write: Callable[[], None]) -> None:
-        self.plan = task.plan
-        self._title = task.title
-        self._recorder = recorder
-        self._on_write = on_write
-        self._steps = {change.uuid: change for change in changes_of(task.plan)}
-
-    def begin(self, plan: ReshapePlan) -> None:
-        """Keep a plan that is about to be sent; what it leaves out of an earlier one is not changed."""
-        if plan is not self.plan:
-            self.plan = plan
-            nothing = (Change(step.subject, step.before, step.before) for step in self._steps.values())
-            self._steps = {change.uuid: change for change in (*nothing, *changes_of(plan))}
-            for change in self._steps.values():
-                self._recorder.plan_again(change)
-        self._on_write()
-
-    def end(self, error: Exception | None) -> Report:
-        """Keep how it ended, for all alike."""
-        outcomes = tuple(_end(change, error) for change in self._steps.values())
-        halted = _summarize(error) if error else ""
-        for outcome in outcomes:
-            try:
-                self._recorder.end(outcome)
-            except PlacementError as failure:  # what is done is done
-                halted = halted or str(failure)
-        return Report(plan_steps(self._title, self._steps.values()), outcomes, halted=halted)
-
-
-def _summarize(error: Exception) -> str:
-    """Return in a line how it failed, and that nothing was changed if that is certain."""
-    if is_outcome_unknown(error):
-        return str(OutcomeUnknown(error))
-    return str(error) if isinstance(error, NotKnown) else f"nothing was changed: {error}"
-
-
-def _end(change: Change, error: Exception | None) -> Outcome:
-    if not change.facets:
-        return Outcome(change, Result.UNCHANGED)
-    return Outcome(change, Result.FAILED if error else Result.APPLIED, 1, error=error)
+def plan_steps(title: str, steps: Iterable[Change]) -> Plan:
+    """Return the plan of a run with such changes."""
+    return Plan(Recorded(title, ("inventories", "allocations")), tuple(steps))

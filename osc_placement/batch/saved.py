@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The name by which programs import these; the package itself uses `osc_placement.batch.journal.saved`."""
+"""Public alias, kept for programs; the code is in `osc_placement.batch.journal.saved`."""
 
 from osc_placement.batch.journal.saved import BadPlanFile, Move, SavedPlan, find_moves, load_plan, save_plan
 

@@ -13,12 +13,16 @@ from osc_placement.api.concurrency import CONCURRENCY, map_in_order
 from osc_placement.api.consumer import Consumer
 from osc_placement.batch.advice import Overcommitted, advise, find_excesses, is_shrinking
 from osc_placement.batch.plan import (
+    ABSENT,
+    NO_GENERATION,
     Change,
+    CustomName,
     Facet,
     Plan,
     ProviderState,
     Reading,
     Subject,
+    describe_identity,
     describe_owner,
 )
 from osc_placement.batch.selection import NothingSelected, ProvidersMissing, Selection
@@ -121,9 +125,11 @@ def _parts_of(facets: Iterable[Facet]) -> tuple[Part, ...]:
     return tuple(part for part in parts if part in wanted)
 
 
-def _reading_of(record: ProviderRecord) -> Reading:
-    state = ProviderState(record.inventories, record.traits, record.aggregates)
-    return Reading(record.provider, state, usages=record.usages)
+def _reading_of(record: ProviderRecord, *, with_identity: bool = False) -> Reading:
+    provider = record.provider
+    identity = describe_identity(provider.name, provider.parent_provider_uuid) if with_identity else None
+    state = ProviderState(record.inventories, record.traits, record.aggregates, identity=identity)
+    return Reading(provider, state, usages=record.usages)
 
 
 def read_again(
@@ -143,8 +149,10 @@ def read_again(
         if records is not None:
             found = {record.provider.uuid: record for record in records}
             return [
-                _reading_of(found[provider.uuid])
+                _reading_of(found[provider.uuid], with_identity="identity" in facets)
                 if provider.uuid in found
+                else Reading(*_absent(provider, facets))
+                if "identity" in facets
                 else Reading(provider, error=Gone(provider.name))
                 for provider in providers
             ]
@@ -232,17 +240,47 @@ def read_state(
     Facets are read one by one, and somebody may write in between: the generation is that of the oldest, so a
     write on the strength of a torn reading is refused by the server.
     """
+    facets = tuple(facets)
+    if isinstance(subject, CustomName):
+        return subject, _read_name(client, subject)
     if isinstance(subject, Consumer):
-        return read_consumer(client, subject)
+        found, state = read_consumer(client, subject)
+        kind = () if found.is_untyped else (found.consumer_type or "",)
+        return found, replace(state, consumer_type=frozenset(kind)) if "consumer_type" in facets else state
     values: dict[str, Any] = {}
     generations = []
+    if "identity" in facets:
+        try:
+            subject = Provider.from_json(client.show_provider(subject.uuid))
+        except NotFound:
+            return _absent(subject, facets)
+        generations.append(subject.generation)
+        values["identity"] = describe_identity(subject.name, subject.parent_provider_uuid)
     for facet in facets:
-        document, values[facet] = _READERS[facet](client, subject.uuid)
+        if facet == "identity":
+            continue
+        document, values[facet] = _read_facet(client, subject.uuid, facet)
         # of aggregates it is told since 1.19 only; the one of the subject may be older than what was read
         if "resource_provider_generation" in document:
             generations.append(document["resource_provider_generation"])
     generation = min(generations, default=subject.generation)
     return replace(subject, generation=generation), ProviderState(**values)
+
+
+def _absent(provider: Provider, facets: Iterable[Facet]) -> tuple[Provider, ProviderState]:
+    """Return a provider that does not exist, with a state that has nothing."""
+    values: dict[str, Any] = {"identity": ABSENT, "inventories": {}}
+    state = ProviderState(**{facet: values.get(facet, frozenset()) for facet in facets})
+    return replace(provider, generation=NO_GENERATION), state
+
+
+def _read_name(client: PlacementClient, name: CustomName) -> ProviderState:
+    show = client.show_trait if name.kind == "trait" else client.show_resource_class
+    try:
+        show(name.name)
+    except NotFound:
+        return ProviderState(identity=ABSENT)
+    return ProviderState(identity=describe_identity(name.name))
 
 
 def read_consumer(client: PlacementClient, consumer: Consumer) -> tuple[Consumer, ProviderState]:
@@ -257,35 +295,22 @@ def read_consumer(client: PlacementClient, consumer: Consumer) -> tuple[Consumer
     return replace(found, consumer_type=kind, allocations={}), state
 
 
-def _read_inventories(client: PlacementClient, uuid: str) -> tuple[Document, Mapping[str, Inventory]]:
-    document = client.list_inventories(uuid)
-    inventories = document["inventories"].items()
-    return document, {name: Inventory.from_json(fields) for name, fields in inventories}
-
-
-def _read_traits(client: PlacementClient, uuid: str) -> tuple[Document, frozenset[str]]:
-    document = client.list_provider_traits(uuid)
-    return document, frozenset(document["traits"])
-
-
-def _read_aggregates(client: PlacementClient, uuid: str) -> tuple[Document, frozenset[str]]:
-    document = client.list_provider_aggregates(uuid)
-    return document, frozenset(document["aggregates"])
-
-
-def _read_holdings(client: PlacementClient, uuid: str) -> tuple[Document, Mapping[str, Mapping[str, int]]]:
-    """Return the document with the generation of a provider, and what consumers hold of it."""
+def _read_facet(client: PlacementClient, uuid: str, facet: Facet) -> tuple[Document, Any]:
+    """Return the document of a facet of a provider, which may have the generation, and its value."""
+    if facet == "inventories":
+        document = client.list_inventories(uuid)
+        inventories = document["inventories"].items()
+        return document, {name: Inventory.from_json(fields) for name, fields in inventories}
+    if facet == "traits":
+        document = client.list_provider_traits(uuid)
+        return document, frozenset(document["traits"])
+    if facet == "aggregates":
+        document = client.list_provider_aggregates(uuid)
+        return document, frozenset(document["aggregates"])
+    # allocations: what consumers hold of the provider
     document = client.list_provider_allocations(uuid)
-    allocations = document["allocations"].items()
-    return document, {consumer: dict(entry["resources"]) for consumer, entry in allocations}
-
-
-_READERS: Final[Mapping[Facet, Callable[[PlacementClient, str], tuple[Document, Any]]]] = {
-    "inventories": _read_inventories,
-    "traits": _read_traits,
-    "aggregates": _read_aggregates,
-    "allocations": _read_holdings,
-}
+    held = document["allocations"].items()
+    return document, {consumer: dict(entry["resources"]) for consumer, entry in held}
 
 
 def require_traits(client: PlacementClient, names: Iterable[str]) -> None:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Undo: of a change, of a run and of a reshape, on what is there now. Pure.
 
-Where somebody else changed a provider or consumer since, what he set stays: of a change, only what is still
-as the change left it is undone. A reshape is undone whole or not at all.
+Without ``force``, a provider or consumer that somebody changed since is refused; with it, only what is still
+as the run left it is undone, and what others set stays. A reshape is undone whole or not at all.
 """
 
 from __future__ import annotations
@@ -13,14 +13,25 @@ from typing import TYPE_CHECKING, Any, Final
 
 from osc_placement.api.consumer import Allocations, Consumer
 from osc_placement.batch.difference import describe_difference, holds, is_same_inventory
-from osc_placement.batch.inventory import is_same_ratio
-from osc_placement.batch.plan import Change, Decision, Edit, Facet, Plan, ProviderState, Reading, Subject
+from osc_placement.batch.plan import (
+    ABSENT,
+    APPLY,
+    FACETS,
+    Change,
+    Decision,
+    Edit,
+    Facet,
+    Plan,
+    ProviderState,
+    Reading,
+    Subject,
+    settle_name,
+)
 from osc_placement.batch.repeat import Recorded, edits_of
-from osc_placement.batch.reshape import Inventories, ReshapePlan, ReshapeRefused, Transfer, World
-from osc_placement.batch.reshape_record import KIND
+from osc_placement.batch.reshape import KIND, Inventories, ReshapePlan, ReshapeRefused, Transfer, World
 from osc_placement.batch.room import is_half_written
 from osc_placement.errors import PlacementError
-from osc_placement.model import INVENTORY_FIELDS, Inventory, Provider
+from osc_placement.model import INVENTORY_FIELDS, Inventory, Provider, is_same_ratio
 
 if TYPE_CHECKING:  # reading a journal needs the edit of an undo
     from osc_placement.batch.journal.run import Run
@@ -49,7 +60,10 @@ class ChangedSince(PlacementError):
         self.name = name
         self.gone = tuple(gone)
         self.come = tuple(come)
-        what = f"{', '.join(gone) or 'nothing'} became {', '.join(come) or 'nothing'}"
+        if gone and come:
+            what = f"{', '.join(gone)} became {', '.join(come)}"
+        else:
+            what = f"removed {', '.join(gone)}" if gone else f"added {', '.join(come) or 'nothing'}"
         super().__init__(f"{name} was changed since: {what}; {remedy}")
 
     @classmethod
@@ -60,7 +74,7 @@ class ChangedSince(PlacementError):
 
 @dataclass(frozen=True, slots=True)
 class UndoStep:
-    """The edit of a step of an undo, used if somebody is faster: what he set is not written over.
+    """Plans a step of an undo again after a conflict.
 
     ``step`` is as it was planned. Without ``force``, a provider of which anything is neither as it was then
     nor as the step leaves it is refused; with it, only what nobody else has set since is undone.
@@ -72,8 +86,8 @@ class UndoStep:
 
     @property
     def facets(self) -> tuple[Facet, ...]:
-        """Return the facets of the step."""
-        return self.step.facets
+        """Return the facets that tell whether others changed it."""
+        return self.step.compared_facets
 
     def check(self, states: Sequence[ProviderState]) -> None:
         """Accept any states: what was changed can be undone."""
@@ -83,20 +97,27 @@ class UndoStep:
         step = self.step
         if not (self.force or is_half_written(step, state)):
             self._refuse_strangers(state)
+        # without the change from its after-image to its before-image, a state is as the step leaves it
         back, whole = undo_change(Change(step.subject, step.after, step.before), state)
         if whole:
             return Decision(back, FOUND_UNDONE if back == state else "")
         return Decision(back, OTHERS_STAY)
 
     def _refuse_strangers(self, state: ProviderState) -> None:
-        images = (self.step.before, self.step.after)
-        planned = {
-            facet: getattr(self.step.before, facet)
-            for facet in self.facets
-            if not any(holds(state, image, [facet]) for image in images)
-        }
+        planned = {facet: getattr(self.step.before, facet) for facet in find_strange(self.step, state)}
         if planned:
             raise ChangedSince.seen(self.step.subject.name, replace(state, **planned), state)
+
+
+def find_strange(change: Change, state: ProviderState) -> list[Facet]:
+    """Return the facets that are neither as before a change nor as after it, so that others set them.
+
+    A run that failed or died between two writes leaves some facets as before and the others as after.
+    """
+    images = (change.before, change.after)
+    return [
+        facet for facet in change.compared_facets if not any(holds(state, image, [facet]) for image in images)
+    ]
 
 
 class UndoEdit(Recorded):
@@ -116,8 +137,11 @@ def undo_change(change: Change, now: ProviderState) -> tuple[ProviderState, bool
     taken = {
         facet: _undo_facet(change, facet, now) for facet in change.facets if getattr(now, facet) is not None
     }
-    merged = {facet: value for facet, (value, _) in taken.items()}
-    return replace(now, **merged), all(whole for _, whole in taken.values())
+    back = replace(now, **{facet: value for facet, (value, _) in taken.items()})
+    if back.identity == ABSENT != now.identity and any(getattr(back, facet) for facet in FACETS):
+        # what others gave it would go with it
+        return replace(back, identity=now.identity), False
+    return back, all(whole for _, whole in taken.values())
 
 
 def _undo_facet(change: Change, facet: Facet, now: ProviderState) -> tuple[Any, bool]:
@@ -140,9 +164,12 @@ def _find_moved(
 ) -> set[str]:
     """Return the holders whose allocations are not undone, as that would be a second claim for an instance.
 
-    A consumer that does not hold what a change left it with was moved on, or is gone. ``gives``: something
-    would be held again, which is too much for a consumer that holds things elsewhere by now. Of a provider
-    the holders are consumers, and each is judged by itself.
+    A consumer that does not hold what a change left it with was moved on, or is gone. Of a provider the
+    holders are consumers, and each is judged by itself.
+
+    :param strange: the amounts that the change changed and that are not as it left them
+    :param gives: whether the undo would allocate something again; then nothing is undone for a consumer that
+        holds from other providers meanwhile
     """
     if not isinstance(change.subject, Consumer):
         return {key[0] for key in strange}
@@ -216,14 +243,14 @@ def _join_names(cells: _Cells) -> frozenset[str]:
     return frozenset(name for (name,) in cells)
 
 
-def _split_owner(*states: frozenset[str] | None) -> list[_Cells]:
-    """Make one cell of an owner, as half of one and half of another is nobody."""
-    return [{("owner",): state} for state in states]
+def _split_whole(*states: frozenset[str] | None) -> list[_Cells]:
+    """Make one cell of an owner, an identity or a type, as half of one and half of another is nobody."""
+    return [{("whole",): state} for state in states]
 
 
-def _join_owner(cells: _Cells) -> frozenset[str] | None:
-    owner: frozenset[str] | None = cells["owner",]
-    return owner
+def _join_whole(cells: _Cells) -> frozenset[str] | None:
+    whole: frozenset[str] | None = cells["whole",]
+    return whole
 
 
 _FORMS: Final[Mapping[Facet, tuple[Callable[..., list[_Cells]], Callable[[_Cells], Any]]]] = {
@@ -231,7 +258,9 @@ _FORMS: Final[Mapping[Facet, tuple[Callable[..., list[_Cells]], Callable[[_Cells
     "traits": (_split_names, _join_names),
     "aggregates": (_split_names, _join_names),
     "allocations": (_split_allocations, _join_allocations),
-    "owner": (_split_owner, _join_owner),
+    "owner": (_split_whole, _join_whole),
+    "identity": (_split_whole, _join_whole),
+    "consumer_type": (_split_whole, _join_whole),
 }
 
 
@@ -250,7 +279,7 @@ def plan_undo(run: Run, read: ReadStates, *, force: bool = False) -> Plan:
     """Plan the undo of a run; refuse a provider that somebody changed since unless ``force``."""
     if run.header.kind == KIND:
         raise OtherKind(run)
-    # a failure may have been written too, and whoever died could not say
+    # a change that failed, or has no outcome because the process died, may have been written
     intents = list(run.intents.values()) if run.is_planned else []
     changes = [change for change in intents if run.may_be_written(change)]
     steps = [
@@ -268,42 +297,56 @@ def plan_undo(run: Run, read: ReadStates, *, force: bool = False) -> Plan:
         steps.append(step)
         if refusal:
             refused[step.uuid] = refusal
-    edit = UndoEdit(f"undo of {run.header.id} ({run.header.edit.title})", _facets(changes), force=force)
-    return Plan(edit, tuple(steps), unreadable, refused, edits_of(edit, tuple(steps)))
+    facets = tuple(dict.fromkeys(facet for change in changes for facet in change.facets))
+    edit = UndoEdit(f"undo of {run.header.id} ({run.header.edit.title})", facets, force=force)
+    return Plan(
+        edit,
+        tuple(steps),
+        unreadable,
+        refused,
+        edits_of(edit, tuple(steps)),
+        is_staged=run.header.kind == APPLY,
+    )
 
 
 def _undo_step(
-    change: Change, subject: Subject, state: ProviderState, *, force: bool
+    change: Change, subject: Subject, found: ProviderState, *, force: bool
 ) -> tuple[Change, PlacementError | None]:
-    if holds(state, change.before, change.facets):
+    facets = change.compared_facets
+    # a temporary name is undone as if the change had written the identity, which is the first that it writes
+    state = settle_name(found, change.subject, change.after.identity)
+    if holds(state, change.before, facets):
         return Change(subject, state, state, FOUND_UNDONE), None
-    if holds(state, change.after, change.facets) or is_half_written(change, state):
-        values = {facet: getattr(change.before, facet) for facet in change.facets}
+    strange = find_strange(change, state)
+    if not strange or is_half_written(change, state):
+        values = {facet: getattr(change.before, facet) for facet in facets}
         return Change(subject, state, replace(state, **values)), None
     if force:
         back, _ = undo_change(change, state)
         return Change(subject, state, back, OTHERS_STAY), None
-    left = {facet: getattr(change.after, facet) for facet in change.facets}
+    left = {facet: getattr(change.after, facet) for facet in strange}
     refusal = ChangedSince.seen(subject.name, replace(state, **left), state)
     return Change(subject, change.after, change.before, "changed since"), refusal
 
 
-def _facets(changes: Sequence[Change]) -> tuple[Facet, ...]:
-    return tuple(dict.fromkeys(facet for change in changes for facet in change.facets))
-
-
 def read_now(changes: Sequence[Change], read: ReadStates, more: Sequence[Facet] = ()) -> Sequence[Reading]:
-    """Read the subjects of changes: the facets that any of them changes, and ``more``."""
-    facets = tuple(dict.fromkeys((*_facets(changes), *more)))
-    return read([change.subject for change in changes], facets)
+    """Read the subjects of changes: the facets that any of its kind changes, and ``more``."""
+    found: dict[str, Reading] = {}
+    for kind in dict.fromkeys(type(change.subject) for change in changes):
+        alike = [change for change in changes if type(change.subject) is kind]
+        facets = dict.fromkeys(facet for change in alike for facet in change.compared_facets)
+        readings = read([change.subject for change in alike], tuple(dict.fromkeys((*facets, *more))))
+        found |= {change.uuid: reading for change, reading in zip(alike, readings, strict=True)}
+    return [found[change.uuid] for change in changes]
 
 
 @dataclass(frozen=True, slots=True)
 class ReshapeUndo:
-    """The undo of a reshape: inventories by provider, of the classes that were moved, and the transfers.
+    """The undo of a reshape; `plan` makes the providers what they were ``before``.
 
-    :ivar before: what the providers had before the reshape, and ``after`` what they were given
-    :ivar transfers: what was moved; what a consumer has given up since stays given up
+    :ivar before: the inventories before the reshape, by provider, of the classes that were moved
+    :ivar after: the inventories of these classes after the reshape, by provider
+    :ivar transfers: what the reshape moved; what a consumer has given up since stays given up
     """
 
     before: Mapping[str, Inventories]

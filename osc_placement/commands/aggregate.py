@@ -17,7 +17,7 @@ from osc_placement.errors import PlacementError
 COLUMNS = ("uuid",)
 
 
-class SetAggregate(base.Lister):
+class SetAggregate(base.ProviderCommand, base.Lister):
     """Replace the aggregates of a resource provider.
 
     The resource provider is removed from all aggregates that are not named. Without any ``--aggregate`` it is
@@ -28,7 +28,6 @@ class SetAggregate(base.Lister):
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
-        base.add_provider_argument(parser)
         parser.add_argument(
             "--aggregate",
             metavar="<aggregate_uuid>",
@@ -57,15 +56,10 @@ class SetAggregate(base.Lister):
         return COLUMNS, [[aggregate] for aggregate in document["aggregates"]]
 
 
-class ListAggregate(base.Lister):
+class ListAggregate(base.ProviderCommand, base.Lister):
     """List the aggregates of a resource provider."""
 
     minimum = microversion.PROVIDER_AGGREGATES
-
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        parser = super().get_parser(prog_name)
-        base.add_provider_argument(parser)
-        return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Any, Any]:
         uuid = base.resolve_provider(self.client, parsed_args.uuid)
@@ -73,14 +67,13 @@ class ListAggregate(base.Lister):
         return COLUMNS, [[aggregate] for aggregate in document["aggregates"]]
 
 
-class _AmendAggregates(base.Lister):
+class _AmendAggregates(base.ProviderCommand, base.Lister):
     """A command that changes some of the aggregates of a resource provider."""
 
     minimum = microversion.PROVIDER_AGGREGATES
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
-        base.add_provider_argument(parser)
         parser.add_argument("aggregates", metavar="<aggregate>", nargs="+", help=AGGREGATE_HELP)
         return parser
 

@@ -14,7 +14,6 @@ from osc_placement.api.consumer import Allocations, Consumer, describe_consumers
 from osc_placement.api.retry import retry
 from osc_placement.commands import base
 from osc_placement.errors import PlacementError, UsageError
-from osc_placement.microversion import Version
 
 #: the command that shows the allocations of a consumer
 SHOW = "openstack resource provider allocation show"
@@ -123,9 +122,12 @@ class SetAllocation(base.Lister):
         if parsed_args.amend:
             retry(lambda _attempt: self._amend(parsed_args, allocations))
         else:
+            generation = None
+            if version >= microversion.CONSUMER_GENERATIONS:
+                generation = self.client.read_consumer(parsed_args.uuid).generation
             consumer = Consumer(
                 parsed_args.uuid,
-                self._read_generation(parsed_args.uuid, version),
+                generation,
                 parsed_args.project_id,
                 parsed_args.user_id,
                 parsed_args.consumer_type,
@@ -150,11 +152,6 @@ class SetAllocation(base.Lister):
             )
         documents, version = describe_consumers([consumer], self.client.version)
         self.client.set_allocations(consumer.uuid, documents[consumer.uuid], version)
-
-    def _read_generation(self, uuid: str, version: Version) -> int | None:
-        if version < microversion.CONSUMER_GENERATIONS:
-            return None
-        return self.client.read_consumer(uuid).generation
 
     def _warn_of_unused_options(self, parsed_args: argparse.Namespace) -> None:
         version = self.client.version

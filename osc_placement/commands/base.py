@@ -9,12 +9,10 @@ versions in a help text are written in its docstring by name too, in braces.
 from __future__ import annotations
 
 import argparse
-import contextlib
-import os
 import re
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
-from typing import Any, ClassVar, TextIO, cast
+from typing import Any, ClassVar, cast
 
 from osc_lib.command import command
 
@@ -25,6 +23,7 @@ from osc_placement.errors import NameNotFound, OutcomeUnknown, PlacementError, i
 from osc_placement.microversion import Version
 from osc_placement.model import canonical_uuid, is_uuid
 from osc_placement.terminal.escape import printable_lines
+from osc_placement.terminal.screen import discard
 from osc_placement.terminal.tables import VisibleFormatter
 
 EXIT_STATUSES = "Exit status: 0 done; 1 not done, the reason is on stderr; 2 the command line is wrong."
@@ -109,10 +108,15 @@ class PlacementCommand(command.Command):
             if self.app.stdout is not None:
                 self.app.stdout.flush()
         except BrokenPipeError:
-            _discard(self.app.stdout)
+            discard(self.app.stdout)
             raise
         except PlacementError as error:
-            told = self._judge_failure(error, written)
+            # say what is known of the writes
+            told = error
+            if is_outcome_unknown(error):
+                told = OutcomeUnknown(error)
+            elif getattr(error, "method", None) == "GET" and self.client.writes > written:
+                told = DoneBefore(error)
             text = str(told)
             if not text.isprintable():
                 told = PlacementError(printable_lines(text))
@@ -120,14 +124,6 @@ class PlacementCommand(command.Command):
                 raise
             raise told from error
         return status
-
-    def _judge_failure(self, error: PlacementError, written: int) -> PlacementError:
-        """Return the error with what is known of the writes; ``written`` is their number at the start."""
-        if is_outcome_unknown(error):
-            return OutcomeUnknown(error)
-        if getattr(error, "method", None) == "GET" and self.client.writes > written:
-            return DoneBefore(error)
-        return error
 
 
 class DoneBefore(PlacementError):
@@ -154,6 +150,16 @@ class ShowOne(PlacementCommand, command.ShowOne):
         """Print the fields; in tables and on terminals, escape control characters."""
         self.formatter = cast(Any, VisibleFormatter(self.formatter, parsed_args.formatter, self.app.stdout))
         return super().produce_output(parsed_args, column_names, data)
+
+
+class ProviderCommand(PlacementCommand):
+    """The base of commands on one resource provider, which is their first argument."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        # usage texts have always called it uuid
+        parser.add_argument("uuid", metavar="<uuid>", help=PROVIDER_HELP)
+        return parser
 
 
 class RequiredWhen:
@@ -195,11 +201,6 @@ def waiving(owner: PlacementCommand, kind: type[argparse.Action]) -> type[argpar
             super().__call__(*arguments, **settings)
 
     return Waiving
-
-
-def add_provider_argument(parser: argparse.ArgumentParser) -> None:
-    """Add the positional argument for a provider, which usage texts have always called ``uuid``."""
-    parser.add_argument("uuid", metavar="<uuid>", help=PROVIDER_HELP)
 
 
 def resolve_provider(client: PlacementClient, text: str) -> str:
@@ -252,14 +253,6 @@ def columns_of(item: Document, columns: tuple[str, ...]) -> tuple[Any, ...]:
 def _is_given(value: object) -> bool:
     """Return whether an option differs from its default; 0 counts as given."""
     return not (value is None or value is False or value == "" or value == [])
-
-
-def _discard(stream: TextIO) -> None:
-    """Redirect unwritten output to the null device, or the interpreter reports an error when it exits."""
-    with contextlib.suppress(OSError):
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, stream.fileno())
-        os.close(nowhere)
 
 
 def _option_for(version: Version) -> str:

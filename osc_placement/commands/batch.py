@@ -15,6 +15,7 @@ from osc_placement.batch.inventory import InventoryDeletion, InventoryEdit, Rati
 from osc_placement.batch.journal.saved import save_plan
 from osc_placement.batch.membership import AggregateEdit, TraitEdit, Verb
 from osc_placement.batch.plan import FACETS, Edit, Facet, Plan, Reading, make_plan
+from osc_placement.batch.service import Job
 from osc_placement.commands import base
 from osc_placement.commands.batch_execution import PlanCommand, refuse_steering
 from osc_placement.commands.batch_options import (
@@ -91,22 +92,24 @@ class BatchCommand(PlanCommand):
         super().check_versions(given)
         base.require_any_traits(self.client, given["required"])
 
-    def describe_selection(self, parsed_args: argparse.Namespace) -> str:
-        return str(parsed_args.selection)
+    def prepare(self, parsed_args: argparse.Namespace) -> Job:
+        plan = self._make_plan(parsed_args)
+        return Job(plan, str(parsed_args.selection), is_atomic=parsed_args.atomic)
 
-    def make_plan(self, parsed_args: argparse.Namespace) -> Plan:
+    def _make_plan(self, parsed_args: argparse.Namespace) -> Plan:
         self.check_names(parsed_args)
         edit: Edit = parsed_args.edit
         readings = self._read(parsed_args, edit)
         plan = make_plan(edit, readings, parsed_args.selection)
         select.require_resource_classes(self.client, readings, self.name_classes(parsed_args))
         if "inventories" in edit.facets:
-            plan = self.judge(
+            plan = select.judge_capacity(
+                self.client,
                 plan,
-                parsed_args,
-                readings=readings,
-                allow_overcommitted=parsed_args.allow_overcommitted,
+                readings,
                 aggregates=parsed_args.selection.aggregates,
+                allow_overcommitted=parsed_args.allow_overcommitted,
+                concurrency=parsed_args.concurrency,
             )
         if parsed_args.plan_out:
             save_plan(

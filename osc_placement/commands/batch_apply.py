@@ -9,7 +9,8 @@ import pathlib
 from osc_placement.batch import select
 from osc_placement.batch.advice import advise
 from osc_placement.batch.journal import saved
-from osc_placement.batch.plan import FACETS, Plan, count_providers
+from osc_placement.batch.plan import FACETS, count_providers
+from osc_placement.batch.service import Job, check_server
 from osc_placement.commands.batch_execution import PlanCommand
 from osc_placement.commands.batch_options import add_execution, add_overcommit
 from osc_placement.errors import PlacementError
@@ -50,9 +51,6 @@ class ApplyPlanFile(PlanCommand):
         add_execution(parser)
         return parser
 
-    def describe_selection(self, parsed_args: argparse.Namespace) -> str:
-        return str(parsed_args.saved.selection)
-
     def is_atomic(self, parsed_args: argparse.Namespace) -> bool:
         return bool(parsed_args.atomic or parsed_args.saved.atomic)
 
@@ -60,9 +58,9 @@ class ApplyPlanFile(PlanCommand):
         parsed_args.saved = saved.load_plan(pathlib.Path(parsed_args.plan))
         super().read_arguments(parsed_args)
 
-    def make_plan(self, parsed_args: argparse.Namespace) -> Plan:
+    def prepare(self, parsed_args: argparse.Namespace) -> Job:
         plan: saved.SavedPlan = parsed_args.saved
-        self.require_server(plan.server)
+        check_server(plan.server, self.client.endpoint)
         readings = select.read_again(
             self.client,
             [step.subject for step in plan.steps],
@@ -75,9 +73,10 @@ class ApplyPlanFile(PlanCommand):
             self._offer_to_replan(moves, parsed_args)
         usages = {move.step.uuid: move.now.usages for move in moves if move.now.usages is not None}
         # providers that did not move were judged when they were planned
-        return advise(
+        judged = advise(
             saved.plan_saved(plan, moves), usages, allow_overcommitted=parsed_args.allow_overcommitted
         )
+        return Job(judged, str(plan.selection), is_atomic=self.is_atomic(parsed_args))
 
     def _offer_to_replan(self, moves: list[saved.Move], parsed_args: argparse.Namespace) -> None:
         told = "\n".join(

@@ -5,32 +5,30 @@ from __future__ import annotations
 
 import argparse
 import pathlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
 from typing import Any, Final, TextIO
 
 from cliff.columns import FormattableColumn
 
 from osc_placement import microversion
-from osc_placement.batch import atomic, execute, journal, select
+from osc_placement.batch import select, service
 from osc_placement.batch.difference import describe_difference
-from osc_placement.batch.gate import Gate
+from osc_placement.batch.execute import check_atomic, execute_plan
 from osc_placement.batch.journal.record import facet_to_json
 from osc_placement.batch.plan import (
     EXIT_DONE,
     EXIT_PARTIAL,
     Change,
     Facet,
-    Outcome,
     Plan,
     Reading,
     Report,
     Subject,
-    count_providers,
 )
-from osc_placement.batch.recovery import check_server
-from osc_placement.batch.reshape_record import KIND
-from osc_placement.batch.reshape_run import Task, execute_reshape
-from osc_placement.batch.writers import consumers
+from osc_placement.batch.reshape import KIND
+from osc_placement.batch.service import Job
+from osc_placement.batch.undo import ReadStates
 from osc_placement.commands import base
 from osc_placement.errors import UsageError
 from osc_placement.terminal.confirmation import ConfirmedCommand
@@ -58,19 +56,9 @@ class PlanCommand(ConfirmedCommand, base.Lister):
         "is on stderr; 2 the command line is wrong, or with --detailed-exitcode something changed or would; "
         "3 some providers failed, the rows say which and why; 130 interrupted, the rows say what was done."
     )
-    #: the ID of the run that this run undoes
-    _undoes: str | None = None
-    #: the journal of the run that is resumed
-    _journal: journal.Journal | None = None
-    #: the reshape that is done in place of single changes
-    _reshape: Task | None = None
 
-    def make_plan(self, parsed_args: argparse.Namespace) -> Plan:
-        """Make the plan; this writes nothing."""
-        raise NotImplementedError
-
-    def describe_selection(self, parsed_args: argparse.Namespace) -> str:
-        """Return the selection of providers in words, for the journal."""
+    def prepare(self, parsed_args: argparse.Namespace) -> Job:
+        """Return what is to be done; this writes nothing."""
         raise NotImplementedError
 
     def is_atomic(self, parsed_args: argparse.Namespace) -> bool:
@@ -103,159 +91,87 @@ class PlanCommand(ConfirmedCommand, base.Lister):
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Any, Any]:
         show = _flat_cells if parsed_args.formatter in FLAT_FORMATS else _cells
-        try:
+        with ExitStack() as stack:
             with nothing_changed_on_interrupt(self.app.stderr):
-                plan = self._agree_on_plan(parsed_args)
+                job = stack.enter_context(self.prepare(parsed_args))
+                plan = job.plan
+                self._agree(job, parsed_args)
             if self.is_harmless(parsed_args):
                 self._closing.append(plan.summary)
-                self.exit_status = _exit_status(
-                    parsed_args, plan, EXIT_PARTIAL if plan.hopeless else EXIT_DONE
-                )
-                rows = [show(plan, step) for step in plan.steps if _is_worth_showing(plan, step)]
+                status = EXIT_PARTIAL if plan.hopeless else EXIT_DONE
+                self.exit_status = _exit_status(parsed_args, plan, status)
+                rows = [show(plan, step) for step in plan.steps if step.facets or step.uuid in plan.hopeless]
                 return PLAN_COLUMNS, rows
-            report = self._execute(plan, parsed_args)
-        finally:
-            if self._journal is not None:
-                self._journal.close()
+            report = self._execute(job, parsed_args)
         self.exit_status = _exit_status(parsed_args, plan, report.exit_status)
-        return REPORT_COLUMNS, _report_rows(report, show)
+        rows = [
+            (
+                *show(report.plan, outcome.change, outcome.note),
+                str(outcome.result),
+                str(outcome.error) if outcome.error else "",
+            )
+            for outcome in report.outcomes
+        ]
+        return REPORT_COLUMNS, rows
 
-    def _agree_on_plan(self, parsed_args: argparse.Namespace) -> Plan:
-        plan = self.make_plan(parsed_args)
-        if self.is_atomic(parsed_args) and self._reshape is None:
-            atomic.check_atomic(plan, self.client)
-        asks = not (self.is_harmless(parsed_args) or parsed_args.yes)
-        if plan.changes and asks:
+    def _agree(self, job: Job, parsed_args: argparse.Namespace) -> None:
+        """Show the plan and ask for confirmation, or show its warnings alone."""
+        plan = job.plan
+        if job.is_atomic and job.kind != KIND:
+            check_atomic(plan, self.client)
+        if plan.changes and not (self.is_harmless(parsed_args) or parsed_args.yes):
             text = format_plan(plan, _ROWS_TO_CONFIRM, width=screen_of(self.app.stderr).width)
             print(text, file=self.app.stderr)
-            self.confirm(f"Change {count_providers(len(plan.changes))}?")
+            self.confirm(f"{'Make' if plan.is_staged else 'Change'} {plan.count(len(plan.changes))}?")
         else:
             _say((f"Warning: {warning}" for warning in plan.warnings), self.app.stderr)
-        return plan
 
-    # carrying out
-
-    def _execute(self, plan: Plan, parsed_args: argparse.Namespace) -> Report:
-        if not plan.changes and self._journal is None:
-            self._closing.append(plan.summary)
-            return execute.execute_plan(self.client, plan)
-        is_resumed = self._journal is not None
-        recorder = self._open_journal(plan, parsed_args)
+    def _execute(self, job: Job, parsed_args: argparse.Namespace) -> Report:
+        if not job.is_needed:
+            self._closing.append(job.plan.summary)
+            return execute_plan(self.client, job.plan)
+        recorder = service.start(self.client, job)
+        if self.is_attended() and not job.is_atomic:
+            print(f"Run {recorder.id}; control file: {recorder.control}", file=self.app.stderr)
+        pace = service.Pace(
+            concurrency=parsed_args.concurrency,
+            rate=parsed_args.throttle,
+            max_failures=parsed_args.max_failures,
+            canary=parsed_args.canary,
+            control=pathlib.Path(parsed_args.control) if parsed_args.control else None,
+        )
         with (
-            ProgressBar("Changing", len(plan.steps), self.app.stderr) as progress,
+            ProgressBar("Changing", len(job.plan.steps), self.app.stderr) as progress,
             stop_on_interrupt(self.app.stderr, progress.say) as stop,
         ):
-            report = self._write(plan, parsed_args, recorder, stop, progress)
-        report = recorder.end_sitting(report)
-        self._closing.append(report.summary)
-        self._closing.append(_name_next_commands(recorder, report, is_resumed=is_resumed))
-        return report
-
-    def _open_journal(self, plan: Plan, parsed_args: argparse.Namespace) -> journal.Journal:
-        if self._journal is None:
-            self._journal = journal.create(
-                self.client.endpoint,
-                plan,
-                selection=self.describe_selection(parsed_args),
-                undoes=self._undoes,
-                settings={
-                    "atomic": self.is_atomic(parsed_args),
-                    "keeps_capacity": plan.keeps_capacity,
-                    **({"kind": KIND} if self._reshape else {}),
-                },
-            )
-        else:
-            self._journal.begin(plan)
-        if self.is_attended() and not self.is_atomic(parsed_args):
-            print(f"Run {self._journal.id}; control file: {self._journal.control}", file=self.app.stderr)
-        return self._journal
-
-    def _write(
-        self,
-        plan: Plan,
-        parsed_args: argparse.Namespace,
-        recorder: journal.Journal,
-        stop: Any,
-        progress: ProgressBar,
-    ) -> Report:
-        if self._reshape is not None:
-            return execute_reshape(self.client, self._reshape, recorder)[1]
-        if self.is_atomic(parsed_args):
-            return atomic.execute_atomically(
+            report = service.carry_out(
                 self.client,
-                plan,
+                job,
+                recorder,
+                pace,
                 stop=stop,
                 on_outcome=progress.advance,
-                recorder=recorder,
-                concurrency=parsed_args.concurrency,
-            )
-        gate = self._make_gate(parsed_args, recorder, progress)
-        if consumers.takes(plan) and not parsed_args.canary:
-            gate.stop_with(stop)
-            return execute.execute_together(
-                self.client,
-                plan,
-                concurrency=parsed_args.concurrency,
-                on_outcome=progress.advance,
-                gate=gate,
-                recorder=recorder,
-            )
-        return execute.execute_plan(
-            self.client,
-            plan,
-            concurrency=parsed_args.concurrency,
-            on_outcome=progress.advance,
-            stop=stop,
-            gate=gate,
-            recorder=recorder,
-            canary=parsed_args.canary,
-        )
-
-    def _make_gate(
-        self, parsed_args: argparse.Namespace, recorder: journal.Journal, progress: ProgressBar
-    ) -> Gate:
-        return Gate(
-            rate=parsed_args.throttle,
-            control=pathlib.Path(parsed_args.control) if parsed_args.control else recorder.control,
-            max_failures=parsed_args.max_failures,
-            on_event=progress.say,
-        )
+                on_event=progress.say,
+            ).report
+        self._closing += [report.summary, name_next_commands(job, recorder.id, report)]
+        return report
 
     # reading
 
-    def read_again(self, subjects: Any, facets: Any, parsed_args: argparse.Namespace) -> list[Reading]:
-        """Read known providers or consumers."""
-        with ProgressBar("Reading", len(subjects), self.app.stderr) as progress:
-            return select.read_again(
-                self.client,
-                subjects,
-                facets,
-                concurrency=parsed_args.concurrency,
-                on_reading=progress.advance,
-            )
+    def read_again(self, parsed_args: argparse.Namespace) -> ReadStates:
+        """Return a function that reads known providers or consumers and shows how far it is."""
 
-    def judge(
-        self,
-        plan: Plan,
-        parsed_args: argparse.Namespace,
-        *,
-        allow_overcommitted: bool,
-        readings: Sequence[Reading] | None = None,
-        aggregates: Sequence[str] = (),
-    ) -> Plan:
-        """Add refusals and warnings about capacity to the plan; read usages where capacity shrinks."""
-        return select.judge_capacity(
-            self.client,
-            plan,
-            readings,
-            aggregates=aggregates,
-            allow_overcommitted=allow_overcommitted,
-            concurrency=parsed_args.concurrency,
-        )
+        def read(subjects: Sequence[Subject], facets: Sequence[Facet]) -> Sequence[Reading]:
+            with ProgressBar("Reading", len(subjects), self.app.stderr) as progress:
+                return select.read_again(
+                    self.client,
+                    subjects,
+                    facets,
+                    concurrency=parsed_args.concurrency,
+                    on_reading=progress.advance,
+                )
 
-    def require_server(self, recorded: str) -> None:
-        """Raise WrongServer unless the plan or run was made for this server."""
-        check_server(recorded, self.client.endpoint)
+        return read
 
 
 def refuse_steering(parsed_args: argparse.Namespace, whom: str) -> None:
@@ -278,12 +194,13 @@ def _exit_status(parsed_args: argparse.Namespace, plan: Plan, status: int) -> in
     return status
 
 
-def _name_next_commands(recorder: journal.Journal, report: Report, *, is_resumed: bool) -> str:
-    told = [f"Run {recorder.id}"]
+def name_next_commands(job: Job, run_id: str, report: Report) -> str:
+    """Return the ID of a run, with the commands that resume and undo it where these make sense."""
+    told = [f"Run {run_id}"]
     if report.exit_status != EXIT_DONE:
-        told.append(f"to resume it: {_RUN} resume {recorder.id}")
-    if is_resumed or not report.is_untouched:
-        told.append(f"to undo it: {_RUN} undo {recorder.id}")
+        told.append(f"to resume it: {_RUN} resume {run_id}")
+    if job.resumed is not None or not report.is_untouched:
+        told.append(f"to undo it: {_RUN} undo {run_id}")
     return "; ".join(told)
 
 
@@ -297,10 +214,6 @@ class StateColumn(FormattableColumn[Any]):
     def human_readable(self) -> str:
         """Return only what differs, one item a line."""
         return self._difference
-
-
-def _is_worth_showing(plan: Plan, step: Change) -> bool:
-    return bool(step.facets) or step.uuid in plan.hopeless
 
 
 def _cells(plan: Plan, step: Change, note: str = "") -> tuple[Any, ...]:
@@ -328,17 +241,6 @@ def _reason(plan: Plan, step: Change, note: str) -> str:
     return "; ".join(filter(None, (step.reason, f"refused: {refusal}" if refusal else "", note)))
 
 
-def _report_rows(report: Report, show: Any) -> list[tuple[Any, ...]]:
-    return [
-        (*show(report.plan, outcome.change, outcome.note), str(outcome.result), _tell_error(outcome))
-        for outcome in report.outcomes
-    ]
-
-
-def _tell_error(outcome: Outcome) -> str:
-    return str(outcome.error) if outcome.error else ""
-
-
 def format_plan(plan: Plan, limit: int, *, width: int | None = None) -> str:
     """Format a plan for confirmation: at most ``limit`` providers, the warnings and the summary."""
     from prettytable import PrettyTable
@@ -353,12 +255,3 @@ def format_plan(plan: Plan, limit: int, *, width: int | None = None) -> str:
     refused = [f"Refused: {error}" for error in plan.refused.values()]
     warnings = [f"Warning: {warning}" for warning in plan.warnings]
     return "\n".join([table.get_string(), *map(printable, [*more, *refused, *warnings, plan.summary])])
-
-
-def read_with(command: PlanCommand, parsed_args: argparse.Namespace) -> Callable[..., list[Reading]]:
-    """Return the function by which `recovery` reads providers again."""
-
-    def read(subjects: list[Subject], facets: list[Facet]) -> list[Reading]:
-        return command.read_again(subjects, facets, parsed_args)
-
-    return read

@@ -5,16 +5,17 @@ from __future__ import annotations
 
 import argparse
 import sys
+from dataclasses import replace
 from typing import Any, Final
 
 from osc_placement import microversion
-from osc_placement.batch import journal, recovery, undo
+from osc_placement.batch import journal, select, service
 from osc_placement.batch.difference import describe_difference
-from osc_placement.batch.plan import EXIT_PARTIAL, Change, Plan
-from osc_placement.batch.reshape_record import KIND, plan_steps
-from osc_placement.batch.reshape_run import plan_task
+from osc_placement.batch.plan import EXIT_PARTIAL
+from osc_placement.batch.reshape import KIND
+from osc_placement.batch.service import Job
 from osc_placement.commands import base
-from osc_placement.commands.batch_execution import PlanCommand, read_with
+from osc_placement.commands.batch_execution import PlanCommand
 from osc_placement.commands.batch_options import add_execution, add_overcommit
 from osc_placement.errors import UsageError
 from osc_placement.terminal.escape import printable
@@ -107,35 +108,15 @@ class ResumeRun(PlanCommand):
     def is_atomic(self, parsed_args: argparse.Namespace) -> bool:
         return bool(parsed_args.header.settings.get("atomic"))
 
-    def describe_selection(self, parsed_args: argparse.Namespace) -> str:
-        return ""
-
-    def make_plan(self, parsed_args: argparse.Namespace) -> Plan:
-        if self.is_harmless(parsed_args):
-            run = journal.read(parsed_args.run)
-        else:
-            run, self._journal = journal.reopen(parsed_args.run)
-        self.require_server(run.header.server)
-        if run.header.kind == KIND:
-            return self._plan_reshape(run)
-        plan = recovery.plan_resume(run, read_with(self, parsed_args))
-        if not run.header.settings.get("keeps_capacity"):
-            return plan
-        return self.judge(plan, parsed_args, allow_overcommitted=parsed_args.allow_overcommitted)
-
-    def _plan_reshape(self, run: journal.Run) -> Plan:
-        """Plan to resume a reshape: as one transaction, it was either done or has yet to be done."""
-        recovery.require_planned(run)
-        title = run.header.edit.title
-        intents = run.intents.values()
-        self._reshape = (
-            plan_task(self.client, undo.undo_of(intents).reverse(), title) if run.pending else None
+    def prepare(self, parsed_args: argparse.Namespace) -> Job:
+        return service.resume(
+            self.client,
+            parsed_args.run,
+            self.read_again(parsed_args),
+            dry_run=self.is_harmless(parsed_args),
+            allow_overcommitted=parsed_args.allow_overcommitted,
+            concurrency=parsed_args.concurrency,
         )
-        if self._reshape is not None:
-            return self._reshape.steps
-        pending = run.pending
-        done = (Change(step.subject, step.after, step.after, recovery.FOUND_DONE) for step in pending)
-        return plan_steps(title, done)
 
 
 class UndoRun(PlanCommand):
@@ -170,30 +151,21 @@ class UndoRun(PlanCommand):
     def is_atomic(self, parsed_args: argparse.Namespace) -> bool:
         return bool(parsed_args.atomic or parsed_args.header.kind == KIND)
 
-    def describe_selection(self, parsed_args: argparse.Namespace) -> str:
-        return f"changed by run {parsed_args.run}"
-
-    def make_plan(self, parsed_args: argparse.Namespace) -> Plan:
-        run = journal.read(parsed_args.run)
-        if run.is_running:
-            raise journal.JournalError(f"Run {parsed_args.run} is under way in another process")
-        self.require_server(run.header.server)
-        self._undoes = run.header.id
-        if run.header.kind == KIND:
-            return self._plan_reshape(run)
-        plan = undo.plan_undo(run, read_with(self, parsed_args), force=parsed_args.force)
+    def prepare(self, parsed_args: argparse.Namespace) -> Job:
+        job = service.undo(
+            self.client,
+            parsed_args.run,
+            self.read_again(parsed_args),
+            force=parsed_args.force,
+            atomic=parsed_args.atomic,
+        )
+        if job.kind == KIND:
+            return job
         # the operator asked for the undo, so leaving less than is allocated is a warning and not a refusal
-        return self.judge(plan, parsed_args, allow_overcommitted=True)
-
-    def _plan_reshape(self, run: journal.Run) -> Plan:
-        """Plan to undo a reshape, in one transaction."""
-        title = f"undo of {run.header.id} ({run.header.edit.title})"
-        intents = run.intents.values() if run.is_planned else ()
-        self._reshape = plan_task(self.client, undo.undo_of(intents), title)
-        if self._reshape is not None:
-            return self._reshape.steps
-        back = (Change(step.subject, step.before, step.before, undo.FOUND_UNDONE) for step in intents)
-        return plan_steps(title, back)
+        plan = select.judge_capacity(
+            self.client, job.plan, allow_overcommitted=True, concurrency=parsed_args.concurrency
+        )
+        return replace(job, plan=plan)
 
 
 def _add_run_argument(parser: argparse.ArgumentParser) -> None:

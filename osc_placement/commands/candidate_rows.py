@@ -98,25 +98,13 @@ def _part_left(summary: Document, amount: int) -> float:
     return (capacity - summary["used"] - amount) / capacity if capacity else 0.0
 
 
-def _first(requests: list[Document], _summaries: Summaries) -> list[Document]:
-    return requests
-
-
-def _random(requests: list[Document], _summaries: Summaries) -> list[Document]:
-    return random.sample(requests, len(requests))
-
-
-def _most_free(requests: list[Document], summaries: Summaries) -> list[Document]:
-    return sorted(requests, key=lambda request: least_left(request, summaries), reverse=True)
-
-
-def _least_free(requests: list[Document], summaries: Summaries) -> list[Document]:
-    return sorted(requests, key=lambda request: least_left(request, summaries))
-
-
 CHOICES: Final[Mapping[str, Callable[[list[Document], Summaries], list[Document]]]] = {
-    "first": _first,
-    "random": _random,
-    "most-free": _most_free,
-    "least-free": _least_free,
+    "first": lambda requests, _summaries: requests,
+    "random": lambda requests, _summaries: random.sample(requests, len(requests)),
+    "most-free": lambda requests, summaries: sorted(
+        requests, key=lambda request: least_left(request, summaries), reverse=True
+    ),
+    "least-free": lambda requests, summaries: sorted(
+        requests, key=lambda request: least_left(request, summaries)
+    ),
 }

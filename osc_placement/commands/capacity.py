@@ -4,24 +4,28 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from typing import Any, Final
 
 from osc_placement import syntax
 from osc_placement.api.concurrency import Reading
+from osc_placement.candidates.cloud import CloudView
+from osc_placement.candidates.request import Group
 from osc_placement.commands import base
 from osc_placement.commands.flavor import find_flavor
+from osc_placement.commands.html_page import add_html_option, write_page
 from osc_placement.commands.reading import require_classes, show_reading
-from osc_placement.commands.state import replace_file
 from osc_placement.errors import UsageError
 from osc_placement.model import Part
 from osc_placement.report.bar import percent_of
 from osc_placement.report.capacity import By, Table, sum_capacity
 from osc_placement.report.capacity_page import Rows, capacity_page
-from osc_placement.report.cloud import Cloud
-from osc_placement.report.fit import Fits, Want, count_fits
+from osc_placement.report.fit import Fits, count_fits, make_request
 from osc_placement.report.flavor import want_of_flavor
 from osc_placement.report.holdings import Holding, class_capacities, sum_by_project
+from osc_placement.report.page import describe_size
 from osc_placement.report.read import STOCKS, read_cloud, read_holdings, read_sharing
 from osc_placement.terminal.values import add_concurrency_option
 
@@ -69,7 +73,7 @@ class ShowCapacity(base.Lister):
             metavar="<flavor>",
             help="Show how many more instances of this flavor of the compute service fit; name or ID",
         )
-        parser.add_argument("--html", metavar="<file>", help="Also write an HTML page to this file")
+        add_html_option(parser, "Also write an HTML page to this file")
         add_concurrency_option(parser)
         return parser
 
@@ -80,17 +84,15 @@ class ShowCapacity(base.Lister):
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Any, Any]:
         if parsed_args.fit_flavor:
-            parsed_args.want = self._read_flavor(parsed_args.fit_flavor)
+            flavor = find_flavor(self.app.client_manager, parsed_args.fit_flavor)
+            known = {each["name"] for each in self.client.list_resource_classes()}
+            parsed_args.want = want_of_flavor(parsed_args.fit_flavor, flavor, known)
         cloud, rows = self._report(parsed_args)
         if parsed_args.html:
-            replace_file(parsed_args.html, [capacity_page(cloud, rows)])
+            write_page(self, parsed_args, partial(capacity_page, cloud, rows), describe_size(cloud))
         return rows.columns, list(rows.values)
 
-    def _read_flavor(self, name: str) -> Want:
-        flavor = find_flavor(self.app.client_manager, name)
-        return want_of_flavor(name, flavor, {each["name"] for each in self.client.list_resource_classes()})
-
-    def _report(self, parsed_args: argparse.Namespace) -> tuple[Cloud, Rows]:
+    def _report(self, parsed_args: argparse.Namespace) -> tuple[CloudView, Rows]:
         with show_reading(self.app.stderr, parsed_args.concurrency) as reading:
             if parsed_args.want:
                 return self._report_fits(parsed_args.want, reading, is_typed=bool(parsed_args.fit))
@@ -110,13 +112,13 @@ class ShowCapacity(base.Lister):
         names = self.aggregates.names()
         key, *others = rows.columns
         values = [(uuid, names.get(uuid, ""), *amounts) for uuid, *amounts in rows.values]
-        return Rows(rows.title, (key, "name", *others), values)
+        return replace(rows, columns=(key, "name", *others), values=values)
 
-    def _report_fits(self, want: Want, reading: Reading, *, is_typed: bool) -> tuple[Cloud, Rows]:
-        parts: tuple[Part, ...] = (*STOCKS, "traits") if want.required | want.forbidden else STOCKS
+    def _report_fits(self, want: Group, reading: Reading, *, is_typed: bool) -> tuple[CloudView, Rows]:
+        parts: tuple[Part, ...] = (*STOCKS, "traits") if want.traits.names else STOCKS
         cloud = read_cloud(self.client, parts, reading=reading)
         if is_typed:
-            require_classes(cloud, want.amounts)
+            require_classes(cloud, want.resources)
         cloud = read_sharing(self.client, cloud)
         return cloud, fit_rows(want, count_fits(cloud, want))
 
@@ -128,7 +130,7 @@ def _shows_reserved(parsed_args: argparse.Namespace) -> bool:
     return any(name.lower() == "reserved" for name in (*parsed_args.columns, *parsed_args.sort_columns))
 
 
-def read_want(texts: list[str]) -> Want:
+def read_want(texts: list[str]) -> Group:
     """Read ``VCPU=4,MEMORY_MB=8192``, each class once."""
     amounts: dict[str, int] = {}
     for text in ",".join(texts).split(","):
@@ -140,7 +142,7 @@ def read_want(texts: list[str]) -> Want:
         amounts[name] = syntax.parse_whole_number(number, f"Amount of {name}")
         if amounts[name] < 1:
             raise UsageError(f"Amount of {name} must be at least 1, not {number}")
-    return Want(amounts)
+    return make_request(amounts)
 
 
 def capacity_rows(by: By, table: Table) -> Rows:
@@ -156,7 +158,7 @@ def capacity_rows(by: By, table: Table) -> Rows:
     return Rows(f"Capacity by {by}", (*key_columns, *_AMOUNTS), values)
 
 
-def project_rows(cloud: Cloud, holdings: list[Holding]) -> Rows:
+def project_rows(cloud: CloudView, holdings: list[Holding]) -> Rows:
     """Return a row for each class that a project uses; the free capacity is the same for all projects."""
     capacities = class_capacities(cloud)
     values = [
@@ -168,20 +170,14 @@ def project_rows(cloud: Cloud, holdings: list[Holding]) -> Rows:
     return Rows("Capacity by project", ("project", "resource_class", "used", "capacity", "percent"), values)
 
 
-def fit_rows(want: Want, fits: Fits) -> Rows:
+def fit_rows(want: Group, fits: Fits) -> Rows:
     """Return a row for each host, and one for all together."""
-    title = "How many more fit: " + ", ".join(f"{name}={amount}" for name, amount in want.amounts.items())
-    return Rows(title, _FIT_COLUMNS, [*_host_rows(fits), (ALL_HOSTS, fits.total, _describe_total(fits))])
-
-
-def _host_rows(fits: Fits) -> Iterator[tuple[Any, ...]]:
-    return ((fit.host.name, fit.count, fit.limited_by) for fit in fits.hosts)
-
-
-def _describe_total(fits: Fits) -> str:
+    title = "How many more fit: " + ", ".join(f"{name}={amount}" for name, amount in want.resources.items())
+    rows = [(fit.host.name, fit.count, fit.limited_by) for fit in fits.hosts]
+    note = "shared providers" if fits.total < sum(fit.count for fit in fits.hosts) else ""
     if not fits.exact:
-        return "at least: hosts share more than one class"
-    return "shared providers" if fits.total < sum(fit.count for fit in fits.hosts) else ""
+        note = "at least: hosts share more than one class"
+    return Rows(title, _FIT_COLUMNS, [*rows, (ALL_HOSTS, fits.total, note)], totals=1)
 
 
 def _or_empty(value: float | None) -> float | str:

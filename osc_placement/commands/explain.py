@@ -7,12 +7,15 @@ import argparse
 from typing import Any, Final
 
 from osc_placement import microversion
+from osc_placement.candidates.cloud import CloudView
+from osc_placement.candidates.node import SHARING_TRAIT
+from osc_placement.candidates.query import BadQuery
+from osc_placement.candidates.request import CandidateRequest, parse
 from osc_placement.commands import base
 from osc_placement.commands.candidate_query import CandidateQuery
 from osc_placement.commands.reading import show_reading
-from osc_placement.report.cloud import SHARING_TRAIT, Cloud
+from osc_placement.errors import PlacementError
 from osc_placement.report.explain import explain_cloud, explain_tree, roots_of_candidates
-from osc_placement.report.query import Query, read_query
 from osc_placement.report.read import read_cloud
 from osc_placement.terminal.values import add_concurrency_option
 
@@ -52,46 +55,47 @@ class ExplainAllocationCandidate(CandidateQuery, base.Lister):
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Any, Any]:
         params = self.make_query(parsed_args)
-        query = read_query(params)
+        try:
+            request = parse(params, self.client.version)
+        except BadQuery as error:
+            raise PlacementError(str(error)) from error
         if parsed_args.host:
             uuid = base.resolve_provider(self.client, parsed_args.host)
-            cloud = self._read(parsed_args.concurrency, list(dict.fromkeys([uuid, *self._sharing_trees()])))
-            return HOST_COLUMNS, self._explain_host(cloud, query, params, uuid)
-        return COLUMNS, self._explain(self._read(parsed_args.concurrency), query, params)
-
-    def _sharing_trees(self) -> list[str]:
-        sharing = self.client.list_providers(required=[SHARING_TRAIT])
-        return [document.get("root_provider_uuid") or document["uuid"] for document in sharing]
-
-    def _read(self, concurrency: int, trees: list[str] | None = None) -> Cloud:
-        with show_reading(self.app.stderr, concurrency) as reading:
-            return read_cloud(self.client, trees=trees or (), reading=reading)
-
-    def _explain(self, cloud: Cloud, query: Query, params: Params) -> list[tuple[Any, ...]]:
-        steps, left = explain_cloud(cloud, query)
+            sharing = self.client.list_providers(required=[SHARING_TRAIT])
+            trees = [document.get("root_provider_uuid") or document["uuid"] for document in sharing]
+            cloud = self._read(parsed_args.concurrency, list(dict.fromkeys([uuid, *trees])))
+            return HOST_COLUMNS, self._explain_host(cloud, request, params, uuid)
+        cloud = self._read(parsed_args.concurrency)
+        steps, left = explain_cloud(cloud, request)
         rows = [(step.group, step.text, step.removed, step.left) for step in steps]
         if left:
             number = len(self._ask(cloud, params))
             rows.append(("", _TOGETHER, len(left) - number, number))
-        return rows
+        return COLUMNS, rows
 
-    def _explain_host(self, cloud: Cloud, query: Query, params: Params, uuid: str) -> list[tuple[Any, ...]]:
-        if uuid not in cloud.by_uuid:
+    def _read(self, concurrency: int, trees: list[str] | None = None) -> CloudView:
+        with show_reading(self.app.stderr, concurrency) as reading:
+            return read_cloud(self.client, trees=trees or (), reading=reading)
+
+    def _explain_host(
+        self, cloud: CloudView, request: CandidateRequest, params: Params, uuid: str
+    ) -> list[tuple[Any, ...]]:
+        if uuid not in cloud.records:
             # raises the server's error for an unknown provider
             self.client.show_provider(uuid)
-        root = cloud.root_of[uuid]
-        verdicts = explain_tree(cloud, query, root)
+        root = cloud.root_of(uuid)
+        verdicts = explain_tree(cloud, request, root)
         rows = [(one.group, one.text, _yes_or_no(one.met), one.detail) for one in verdicts]
         if all(one.met for one in verdicts):
             answered = self._ask(cloud, params)
             rows.append(("", _TOGETHER, _yes_or_no(root.uuid in answered), ""))
         return rows
 
-    def _ask(self, cloud: Cloud, params: Params) -> frozenset[str]:
+    def _ask(self, cloud: CloudView, params: Params) -> frozenset[str]:
         """Return the trees for which the server has candidates."""
         document = self.client.allocation_candidates(params)
-        requests = document["allocation_requests"]
-        return roots_of_candidates(cloud, (request["allocations"] for request in requests))
+        found = document["allocation_requests"]
+        return roots_of_candidates(cloud, (candidate["allocations"] for candidate in found))
 
 
 def _yes_or_no(met: bool) -> str:

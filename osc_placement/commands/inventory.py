@@ -5,16 +5,21 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 from osc_placement import microversion, syntax
 from osc_placement.api.client import Document, PlacementClient
-from osc_placement.api.concurrency import map_in_order
+from osc_placement.batch import select, service
+from osc_placement.batch.execute import execute_plan
+from osc_placement.batch.inventory import InventoryEdit
+from osc_placement.batch.plan import Plan, Reading, Report, Result, make_plan
 from osc_placement.commands import base
+from osc_placement.commands.batch_execution import name_next_commands
 from osc_placement.errors import OutcomeUnknown, PlacementError, is_outcome_unknown
+from osc_placement.terminal.escape import printable
+from osc_placement.terminal.progress import ProgressBar, nothing_changed_on_interrupt, stop_on_interrupt
 
 FIELDS = tuple(syntax.INVENTORY_FIELDS)
 ROW_COLUMNS = ("resource_class", *FIELDS)
@@ -31,12 +36,16 @@ FIELD_HELP = {
 
 @dataclass(frozen=True)
 class Outcome:
-    """The outcome for one provider: the inventories it has (or would have), or why it kept the old ones."""
+    """The outcome for one provider: the inventories it has (or would have), or why it kept the old ones.
+
+    :ivar note: why it was left alone, if it is not in the aggregate any more; it then has no inventories here
+    """
 
     uuid: str
     inventories: Mapping[str, Document] = field(default_factory=dict)
     dropped: tuple[str, ...] = ()
-    error: PlacementError | None = None
+    error: Exception | None = None
+    note: str = ""
 
 
 def merge_inventories(current: Mapping[str, Document], wanted: syntax.Inventories) -> dict[str, Document]:
@@ -100,26 +109,35 @@ class SetInventory(base.Lister):
         parsed_args.resource = syntax.parse_inventories(parsed_args.resource)
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Any, Any]:
-        change = partial(
-            change_inventories,
+        if parsed_args.aggregate:
+            return self._set_in_aggregate(parsed_args)
+        outcome = change_inventories(
             self.client,
+            base.resolve_provider(self.client, parsed_args.uuid),
             wanted=parsed_args.resource,
             amend=parsed_args.amend,
             dry_run=parsed_args.dry_run,
             report_dropped=sys.stderr.isatty(),
         )
-        if parsed_args.aggregate:
-            return self._set_in_aggregate(parsed_args.uuid, change)
-        outcome = change(base.resolve_provider(self.client, parsed_args.uuid))
         self._warn_of_dropped(outcome)
         return ROW_COLUMNS, inventory_rows(outcome.inventories, ROW_COLUMNS)
 
-    def _set_in_aggregate(self, aggregate: str, change: Callable[..., Outcome]) -> tuple[Any, Any]:
-        (aggregate,) = self.aggregates.resolve([aggregate])
-        providers = self.client.list_providers(member_of=[aggregate])
-        if not providers:
+    def _set_in_aggregate(self, parsed_args: argparse.Namespace) -> tuple[Any, Any]:
+        (aggregate,) = self.aggregates.resolve([parsed_args.uuid])
+        selection = select.Selection(aggregates=(aggregate,))
+        with nothing_changed_on_interrupt(self.app.stderr):
+            readings = select.read_selected(self.client, selection, ("inventories",), allow_empty=True)
+        if not readings:
             raise PlacementError(f"No resource providers found in aggregate with uuid {aggregate}.")
-        outcomes = change_all(providers, change)
+        outcomes = change_many(
+            self.client,
+            readings,
+            selection,
+            lambda plan: self._execute(plan, aggregate),
+            wanted=parsed_args.resource,
+            amend=parsed_args.amend,
+            dry_run=parsed_args.dry_run,
+        )
         self._report(outcomes)
         rows = [
             (outcome.uuid, *row)
@@ -128,14 +146,47 @@ class SetInventory(base.Lister):
         ]
         return ("resource_provider", *ROW_COLUMNS), rows
 
+    def _execute(self, plan: Plan, aggregate: str) -> Report:
+        """Carry a plan out; as a run with a journal, if there is anything to write.
+
+        At an interruption, and on a terminal also at a failure, tell the run and the commands for it.
+        """
+        if not plan.changes:
+            return execute_plan(self.client, plan)
+        job = service.Job(plan, f"aggregate {aggregate}")
+        recorder = service.start(self.client, job)
+        stream = self.app.stderr
+        is_terminal = stream is not None and stream.isatty()
+        # a script finds nothing on stderr that is not about an interruption or a failure
+        with ProgressBar("Changing", len(plan.steps), stream if is_terminal else None) as progress:
+
+            def say(text: str) -> None:
+                if is_terminal:
+                    progress.say(text)
+                elif stream is not None:
+                    print(printable(text), file=stream, flush=True)
+
+            with stop_on_interrupt(stream, say) as stop:
+                report = service.carry_out(
+                    self.client, job, recorder, stop=stop, on_outcome=progress.advance, on_event=say
+                ).report
+        if stream is not None and (report.interrupted or (is_terminal and report.is_failed)):
+            print(printable(report.summary), file=stream)
+            print(name_next_commands(job, recorder.id, report), file=stream)
+        if report.interrupted:
+            raise KeyboardInterrupt
+        return report
+
     def _report(self, outcomes: list[Outcome]) -> None:
         failed = [outcome for outcome in outcomes if outcome.error]
         for outcome in failed:
             self.log.error(
                 "Failed to set inventory for resource provider %s: %s.", outcome.uuid, outcome.error
             )
-        for outcome in outcomes:
+        for outcome in outcomes if sys.stderr.isatty() else ():
             self._warn_of_dropped(outcome)
+            if outcome.note:
+                self.log.warning("Resource provider %s was not changed: it %s.", outcome.uuid, outcome.note)
         if failed:
             raise PlacementError(
                 f"Failed to set inventory for {len(failed)} of {len(outcomes)} resource providers."
@@ -153,18 +204,15 @@ class SetInventory(base.Lister):
 def change_inventories(
     client: PlacementClient,
     uuid: str,
-    generation: int | None = None,
     *,
     wanted: syntax.Inventories,
     amend: bool,
     dry_run: bool,
     report_dropped: bool,
 ) -> Outcome:
-    """Set the inventories of one provider; read them first if they or the generation are needed."""
-    current: Mapping[str, Document] = {}
-    if amend or report_dropped or generation is None:
-        document = client.list_inventories(uuid)
-        current, generation = document["inventories"], document["resource_provider_generation"]
+    """Read and set the inventories of one provider."""
+    document = client.list_inventories(uuid)
+    current, generation = document["inventories"], document["resource_provider_generation"]
     inventories = merge_inventories(current if amend else {}, wanted)
     dropped = tuple(resource_class for resource_class in current if resource_class not in inventories)
     if dry_run:
@@ -173,20 +221,73 @@ def change_inventories(
     return Outcome(uuid, answer["inventories"], dropped if report_dropped else ())
 
 
-def change_all(providers: list[Document], change: Callable[..., Outcome]) -> list[Outcome]:
-    """Change several providers concurrently; return the outcomes in the order of the providers."""
+def change_many(
+    client: PlacementClient,
+    readings: Sequence[Reading],
+    selection: select.Selection,
+    execute: Callable[[Plan], Report],
+    *,
+    wanted: syntax.Inventories,
+    amend: bool,
+    dry_run: bool,
+) -> list[Outcome]:
+    """Set the inventories of several providers as a run; return outcomes in the order of the providers.
 
-    def attempt(provider: Document) -> Outcome:
-        try:
-            return change(provider["uuid"], provider["generation"])
-        except PlacementError as error:
+    :param selection: judged again before a provider is written
+    :param execute: carries the plan of the run out
+    """
+    outcomes: dict[str, Outcome] = {}
+    changeable = []
+    for reading in readings:
+        uuid = reading.subject.uuid
+        if reading.state is None:
+            outcomes[uuid] = Outcome(uuid, error=reading.error)
+            continue
+        current = {name: each.to_json() for name, each in (reading.state.inventories or {}).items()}
+        merged = merge_inventories(current if amend else {}, wanted)
+        if dry_run:
+            outcomes[uuid] = Outcome(uuid, merged)
+        elif all("total" in fields for fields in merged.values()):
+            changeable.append(reading)
+        else:
+            outcomes[uuid] = _let_refuse(client, reading, merged)
+    if changeable:
+        report = execute(make_plan(InventoryEdit(wanted, not amend), changeable, selection))
+        outcomes |= {outcome.uuid: outcome for outcome in _outcomes_of(report)}
+    return [outcomes[reading.subject.uuid] for reading in readings]
+
+
+def _let_refuse(client: PlacementClient, reading: Reading, inventories: Mapping[str, Document]) -> Outcome:
+    """Send inventories without a total, so that the server says what is wrong with them."""
+    uuid = reading.subject.uuid
+    try:
+        answer = client.set_inventories(uuid, inventories, reading.subject.generation or 0)
+    except PlacementError as error:
+        return Outcome(uuid, error=error)
+    return Outcome(uuid, answer["inventories"])
+
+
+def _outcomes_of(report: Report) -> list[Outcome]:
+    outcomes = []
+    for outcome in report.outcomes:
+        change, error = outcome.change, outcome.error
+        before, after = change.before.inventories or {}, change.after.inventories or {}
+        if error is None and outcome.result is Result.SKIPPED:
+            error = PlacementError(outcome.note)
+        if error is not None:
             told = OutcomeUnknown(error) if is_outcome_unknown(error) else error
-            return Outcome(provider["uuid"], error=told)
+            outcomes.append(Outcome(change.uuid, error=told))
+            continue
+        if outcome.untouched:
+            outcomes.append(Outcome(change.uuid, note=outcome.note))
+            continue
+        inventories = {name: inventory.to_json() for name, inventory in after.items()}
+        dropped = tuple(name for name in before if name not in after)
+        outcomes.append(Outcome(change.uuid, inventories, dropped))
+    return outcomes
 
-    return map_in_order(attempt, providers)
 
-
-class SetClassInventory(base.ShowOne):
+class SetClassInventory(base.ProviderCommand, base.ShowOne):
     """Replace one inventory of a resource provider; a field that is not given gets its default.
 
     For example: openstack resource provider inventory class set <uuid> VCPU --total 16 --max_unit 4
@@ -194,7 +295,6 @@ class SetClassInventory(base.ShowOne):
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
-        base.add_provider_argument(parser)
         parser.add_argument("resource_class", metavar="<class>", help=CLASS_HELP)
         for name, kind in syntax.INVENTORY_FIELDS.items():
             parser.add_argument(
@@ -211,12 +311,11 @@ class SetClassInventory(base.ShowOne):
         return FIELDS, base.columns_of(inventory, FIELDS)
 
 
-class DeleteInventory(base.PlacementCommand):
+class DeleteInventory(base.ProviderCommand):
     """Delete one inventory of a resource provider, or all of them."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
-        base.add_provider_argument(parser)
         since = microversion.DELETE_INVENTORIES
         parser.add_argument(
             "--resource-class",
@@ -235,12 +334,11 @@ class DeleteInventory(base.PlacementCommand):
             self.client.delete_inventory(uuid, parsed_args.resource_class)
 
 
-class ShowInventory(base.ShowOne):
+class ShowInventory(base.ProviderCommand, base.ShowOne):
     """Show one inventory of a resource provider, and how much of it is used."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
-        base.add_provider_argument(parser)
         parser.add_argument("resource_class", metavar="<resource_class>", help=CLASS_HELP)
         return parser
 
@@ -252,13 +350,8 @@ class ShowInventory(base.ShowOne):
         return columns, base.columns_of({**inventory, "used": used}, columns)
 
 
-class ListInventory(base.Lister):
+class ListInventory(base.ProviderCommand, base.Lister):
     """List the inventories of a resource provider, and how much of each is used."""
-
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        parser = super().get_parser(prog_name)
-        base.add_provider_argument(parser)
-        return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Any, Any]:
         uuid = base.resolve_provider(self.client, parsed_args.uuid)

@@ -11,7 +11,8 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from osc_placement import microversion
-from osc_placement.batch.plan import EXIT_DONE, EXIT_PARTIAL, Plan, Report
+from osc_placement.batch.plan import EXIT_DONE, EXIT_PARTIAL
+from osc_placement.batch.service import Job
 from osc_placement.commands import base
 from osc_placement.commands.batch_execution import PlanCommand
 from osc_placement.commands.batch_options import add_execution
@@ -33,7 +34,14 @@ class ListMigration(base.Lister):
     """List the migrations from nova to placement, in the order in which they are to be run."""
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Any, Any]:
-        return ("name", "description"), [(name, _describe(migration)) for name, migration in _load().items()]
+        import inspect
+
+        rows = []
+        for name, migration in _load().items():
+            # the first line of the docstring of its module
+            text = inspect.getdoc(inspect.getmodule(type(migration))) or ""
+            rows.append((name, text.partition("\n")[0].rstrip(".")))
+        return ("name", "description"), rows
 
 
 class CheckMigration(base.Lister):
@@ -58,25 +66,20 @@ class CheckMigration(base.Lister):
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Any, Any]:
+        from osc_placement.migrate.exit_statuses import exit_status
+
         rows = []
         for migration in _choose(parsed_args.name):
             assessment = _assess(self, migration, parsed_args.concurrency)
             _tell_problems(self, assessment.problems)
-            state, status = _judge(assessment)
+            status = exit_status(assessment.problems, None)
+            state = "done" if status == EXIT_DONE else "done, except for what is left alone"
+            if assessment.plan.changes:
+                state, status = "to do", max(status, EXIT_PARTIAL)
             self.exit_status = max(self.exit_status, status)
             numbers = len(assessment.plan.changes), len(assessment.problems)
             rows.append((migration.name, *numbers, state))
         return _CHECK_COLUMNS, rows
-
-
-def _judge(assessment: Assessment) -> tuple[str, int]:
-    """Return the state of a migration, and the exit status for it."""
-    from osc_placement.migrate.exit_statuses import exit_status
-
-    status = exit_status(assessment.problems, None)
-    if assessment.plan.changes:
-        return "to do", max(status, EXIT_PARTIAL)
-    return ("done" if status == EXIT_DONE else "done, except for what is left alone"), status
 
 
 class RunMigration(PlanCommand):
@@ -102,22 +105,14 @@ class RunMigration(PlanCommand):
         add_execution(parser, with_atomic=False)
         return parser
 
-    def describe_selection(self, parsed_args: argparse.Namespace) -> str:
-        return f"migration {parsed_args.name}"
-
-    def make_plan(self, parsed_args: argparse.Namespace) -> Plan:
+    def prepare(self, parsed_args: argparse.Namespace) -> Job:
         (migration,) = _choose([parsed_args.name])
         assessment = _assess(self, migration, parsed_args.concurrency)
-        self._problems, self._classes = assessment.problems, assessment.classes
+        self._problems = assessment.problems
         _tell_problems(self, assessment.problems)
         if assessment.refusal and not self.is_harmless(parsed_args):
             raise PlacementError(f"Nothing was done: {assessment.refusal}")
-        return assessment.plan
-
-    def _execute(self, plan: Plan, parsed_args: argparse.Namespace) -> Report:
-        for name in sorted(self._classes) if plan.changes else ():
-            self.client.ensure_resource_class(name)
-        return super()._execute(plan, parsed_args)
+        return Job(assessment.plan, f"migration {parsed_args.name}", classes=frozenset(assessment.classes))
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Any, Any]:
         from osc_placement.migrate.exit_statuses import exit_status
@@ -146,24 +141,26 @@ def _choose(names: Iterable[str]) -> list[Migration]:
     return [migration for name, migration in known.items() if not names or name in names]
 
 
-def _describe(migration: Migration) -> str:
-    """Return the first line of the docstring of the migration's module."""
-    import inspect
-
-    text = inspect.getdoc(inspect.getmodule(type(migration))) or ""
-    return text.partition("\n")[0].rstrip(".")
-
-
 def _assess(command: base.PlacementCommand, migration: Migration, concurrency: int) -> Assessment:
     """Compare what the APIs of nova and Ironic return with placement."""
+    from keystoneauth1.adapter import Adapter
+
     from osc_placement.migrate.migrations.base import Context
     from osc_placement.migrate.nova.api_source import ApiSource
-    from osc_placement.migrate.nova.rest import NovaApi
+    from osc_placement.migrate.nova.ironic import IronicSource
+    from osc_placement.migrate.nova.rest import NovaApi, limit_waiting
 
     manager: Any = command.app.client_manager
 
     def open_ironic() -> BareMetalSource:
-        return _open_ironic(manager, command.client.timeout)
+        adapter = Adapter(
+            limit_waiting(manager.session, command.client.timeout),
+            service_type=_BARE_METAL,
+            endpoint_override=manager._cli_options.get_endpoint(_BARE_METAL),
+            region_name=manager.region_name,
+            interface=manager.interface,
+        )
+        return IronicSource(adapter)
 
     api = NovaApi(
         manager.session,
@@ -174,22 +171,6 @@ def _assess(command: base.PlacementCommand, migration: Migration, concurrency: i
     )
     source = ApiSource(api)
     return migration.assess(Context(lambda: source, command.client, concurrency, open_ironic))
-
-
-def _open_ironic(manager: Any, timeout: float | None) -> BareMetalSource:
-    from keystoneauth1.adapter import Adapter
-
-    from osc_placement.migrate.nova.ironic import IronicSource
-    from osc_placement.migrate.nova.rest import limit_waiting
-
-    adapter = Adapter(
-        limit_waiting(manager.session, timeout),
-        service_type=_BARE_METAL,
-        endpoint_override=manager._cli_options.get_endpoint(_BARE_METAL),
-        region_name=manager.region_name,
-        interface=manager.interface,
-    )
-    return IronicSource(adapter)
 
 
 def _tell_problems(command: base.PlacementCommand, problems: Iterable[Problem]) -> None:

@@ -8,8 +8,8 @@ from contextlib import ExitStack, contextmanager
 from typing import TextIO
 
 from osc_placement.api.concurrency import Reading
+from osc_placement.candidates.cloud import CloudView
 from osc_placement.errors import PlacementError
-from osc_placement.report.cloud import Cloud
 from osc_placement.terminal.progress import ProgressBar
 
 
@@ -30,7 +30,7 @@ def show_reading(stream: TextIO, concurrency: int, title: str = "Reading") -> It
         yield Reading(concurrency, begin, advance)
 
 
-def require_classes(cloud: Cloud, names: Iterable[str]) -> None:
+def require_classes(cloud: CloudView, names: Iterable[str]) -> None:
     """Raise PlacementError at a class that no provider has, which is probably mistyped."""
     for name in names:
         if name not in cloud.classes:

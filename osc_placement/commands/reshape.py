@@ -6,28 +6,35 @@ from __future__ import annotations
 import argparse
 import functools
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any, Final, TextIO
 
 from osc_placement import microversion
-from osc_placement.batch import journal
-from osc_placement.batch.recovery import check_server
-from osc_placement.batch.reshape import Inventories, Move, ReshapePlan, World, plan_reshape
-from osc_placement.batch.reshape_record import KIND, describe_moves
-from osc_placement.batch.reshape_run import NotKnown, Task, execute_reshape, plan_task, read_world
-from osc_placement.batch.undo import undo_of
+from osc_placement.batch import journal, service
+from osc_placement.batch.reshape import (
+    KIND,
+    Inventories,
+    Move,
+    ReshapePlan,
+    World,
+    describe_moves,
+    plan_reshape,
+)
+from osc_placement.batch.reshape_run import Task, read_world
+from osc_placement.batch.service import Job
+from osc_placement.batch.transaction import NotKnown
 from osc_placement.batch.writers.reshape import MayNotReshape
+from osc_placement.candidates.cloud import CloudView
 from osc_placement.commands import base
 from osc_placement.commands.reshape_moves import (
     MoveAction,
-    NamedMove,
     read_instructions,
     read_moves,
     read_pins,
 )
 from osc_placement.commands.state import STANDARD_STREAM, read_file
 from osc_placement.errors import PlacementError, UsageError
-from osc_placement.model import Provider
-from osc_placement.report.cloud import Cloud, Node, Stock
+from osc_placement.model import Provider, ProviderRecord
 from osc_placement.report.tree import draw_trees
 from osc_placement.terminal.confirmation import ConfirmedCommand
 from osc_placement.terminal.escape import printable
@@ -83,7 +90,7 @@ class Reshape(ConfirmedCommand, base.Lister):
         if parsed_args.undo:
             if parsed_args.pins:
                 raise UsageError("--consumer cannot be used with --undo")
-            parsed_args.undo = _read_run(parsed_args.undo)
+            _require_reshape(parsed_args.undo)
         elif parsed_args.file:
             source = "standard input" if parsed_args.file == STANDARD_STREAM else parsed_args.file
             parsed_args.moves = read_moves(read_file(parsed_args.file, source), source)
@@ -101,21 +108,32 @@ class Reshape(ConfirmedCommand, base.Lister):
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Any, Any]:
         with nothing_changed_on_interrupt(self.app.stderr):
-            task = self._prepare(parsed_args)
+            job = self._prepare(parsed_args)
+            assert job.reshape is not None
+            plan = job.reshape.plan
             asks = not (parsed_args.dry_run or parsed_args.yes)
             if asks or parsed_args.formatter == self.formatter_default:
-                _show_trees(task.plan, self.app.stderr if asks else self.app.stdout)
+                _show_trees(plan, self.app.stderr if asks else self.app.stdout)
             if asks:
-                self.confirm(f"Move {_describe_burden(task.plan)}?")
-        plan = task.plan if parsed_args.dry_run else self._execute(task, parsed_args.undo)
+                self.confirm(f"Move {_describe_burden(plan)}?")
+        if not parsed_args.dry_run:
+            plan = self._execute(job, plan)
         return COLUMNS, list(plan_rows(plan))
 
-    def _prepare(self, parsed_args: argparse.Namespace) -> Task:
-        """Return the reshape as a task, with what is needed to plan it again."""
+    def _prepare(self, parsed_args: argparse.Namespace) -> Job:
+        """Return the reshape, with what is needed to plan it again; raise PlacementError if there is none."""
         if parsed_args.undo:
-            return self._prepare_undo(parsed_args.undo)
+            job = service.undo(self.client, parsed_args.undo, lambda _subjects, _facets: ())
+            if job.reshape is None:
+                raise PlacementError(
+                    f"Nothing to undo: everything is as it was before run {parsed_args.undo}"
+                )
+            return replace(job, selection=_name_providers(job.reshape.plan.world))
         resolve = functools.cache(functools.partial(base.resolve_provider, self.client))
-        moves = [_resolve_move(move, resolve) for move in parsed_args.moves]
+        moves = [
+            Move(resolve(move.source), resolve(move.target), move.resource_class, move.amount)
+            for move in parsed_args.moves
+        ]
         pins = {consumer: resolve(provider) for consumer, provider in parsed_args.pins.items()}
         providers = dict.fromkeys(uuid for move in moves for uuid in (move.source, move.target))
         concerned: dict[str, frozenset[str]] = {}
@@ -123,53 +141,38 @@ class Reshape(ConfirmedCommand, base.Lister):
             concerned[move.source] = concerned.get(move.source, frozenset()) | {move.resource_class}
         read = functools.partial(read_world, self.client, tuple(providers), concerned)
         plan = plan_reshape(read(), moves, pins)
-        return Task(describe_moves(plan), plan, read, lambda world: plan_reshape(world, moves, pins))
+        task = Task(describe_moves(plan), plan, read, lambda world: plan_reshape(world, moves, pins))
+        return Job(task.steps, _name_providers(plan.world), KIND, True, task)
 
-    def _prepare_undo(self, run: journal.Run) -> Task:
-        check_server(run.header.server, self.client.endpoint)
-        title = f"undo of {run.header.id} ({run.header.edit.title})"
-        intents = run.intents.values() if run.is_planned else ()
-        task = plan_task(self.client, undo_of(intents), title)
-        if task is None:
-            raise PlacementError(f"Nothing to undo: everything is as it was before run {run.header.id}")
-        return task
-
-    def _execute(self, task: Task, undone: journal.Run | None) -> ReshapePlan:
-        root = next(iter(task.plan.world.providers))
-        recorder = journal.create(
-            self.client.endpoint,
-            task.steps,
-            selection=_name_providers(task.plan.world),
-            undoes=undone.header.id if undone else None,
-            settings={"kind": KIND, "atomic": True},
-        )
-        try:
-            with WriteWatch(self.app.stderr, f"openstack resource provider tree {root}") as watch:
-                plan, report = execute_reshape(self.client, task, recorder, watch.begin)
-            report = recorder.end_sitting(report)
-        finally:
-            recorder.close()
+    def _execute(self, job: Job, plan: ReshapePlan) -> ReshapePlan:
+        root = next(iter(plan.world.providers))
+        recorder = service.start(self.client, job)
+        with WriteWatch(self.app.stderr, f"openstack resource provider tree {root}") as watch:
+            result = service.carry_out(self.client, job, recorder, on_write=watch.begin)
+        report = result.report
         error = next((outcome.error for outcome in report.outcomes if outcome.error), None)
+        if isinstance(error, NotKnown):
+            raise PlacementError(
+                f"{error}; to find out: openstack resource provider batch run resume {recorder.id} --dry-run"
+            ) from error
         if error is not None:
-            raise _explain(error, recorder.id) from error
+            told = f"Nothing was changed: {error}"
+            raise (PlacementError(told) if isinstance(error, MayNotReshape) else error) from error
         if report.halted and self.app.stderr is not None:
             print(printable(report.halted), file=self.app.stderr)
         self.exit_status = report.exit_status
-        done = "Undone" if undone else "Done"
+        done = "Undone" if job.undoes else "Done"
         self._last_line = f"{done}. To undo it: openstack resource provider reshape --undo {recorder.id}"
-        return plan
+        return result.reshape or plan
 
 
-def _read_run(run_id: str) -> journal.Run:
-    run = journal.read(run_id)
-    if run.header.kind != KIND:
+def _require_reshape(run_id: str) -> None:
+    """Raise UsageError if a run is no reshape, which this command can undo."""
+    if journal.read(run_id).header.kind != KIND:
         raise UsageError(
             f"Run {run_id} is not a reshape; undo it with: "
             f"openstack resource provider batch run undo {run_id}"
         )
-    if run.is_running:
-        raise journal.JournalError(f"Run {run_id} is under way in another process")
-    return run
 
 
 def _describe_burden(plan: ReshapePlan) -> str:
@@ -182,15 +185,6 @@ def _name_providers(world: World) -> str:
     names = [provider.name for provider in world.providers.values()]
     more = f" and {len(names) - _FEW} more" if len(names) > _FEW else ""
     return ", ".join(names[:_FEW]) + more
-
-
-def _explain(error: Exception, run_id: str) -> Exception:
-    """Return the error with what is known of its effects."""
-    if isinstance(error, NotKnown):
-        return PlacementError(
-            f"{error}; to find out: openstack resource provider batch run resume {run_id} --dry-run"
-        )
-    return PlacementError(f"Nothing was changed: {error}") if isinstance(error, MayNotReshape) else error
 
 
 def _add_moves(parser: argparse.ArgumentParser) -> None:
@@ -233,10 +227,6 @@ def _add_moves(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _resolve_move(move: NamedMove, resolve: Any) -> Move:
-    return Move(resolve(move.source), resolve(move.target), move.resource_class, move.amount)
-
-
 def plan_rows(plan: ReshapePlan) -> Iterator[tuple[Any, ...]]:
     """Return a row for each inventory that moves, and one for each allocation."""
 
@@ -262,17 +252,14 @@ def _show_trees(plan: ReshapePlan, stream: TextIO) -> None:
     write_lines(stream, ["before:", *shown, ""])
 
 
-def _draw(world: World, inventories: Mapping[str, Inventories], usage: World | ReshapePlan) -> Cloud:
+def _draw(world: World, inventories: Mapping[str, Inventories], usage: World | ReshapePlan) -> CloudView:
     """Return the providers concerned as a cloud to be drawn."""
-    return Cloud(
-        _node(provider, inventories.get(uuid, world.inventories[uuid]), usage)
+    return CloudView(
+        _record(provider, inventories.get(uuid, world.inventories[uuid]), usage)
         for uuid, provider in world.providers.items()
     )
 
 
-def _node(provider: Provider, inventories: Inventories, usage: World | ReshapePlan) -> Node:
-    stocks = {
-        name: Stock(inventory, usage.used(provider.uuid, name))
-        for name, inventory in sorted(inventories.items())
-    }
-    return Node(provider, stocks)
+def _record(provider: Provider, inventories: Inventories, usage: World | ReshapePlan) -> ProviderRecord:
+    usages = {name: usage.used(provider.uuid, name) for name in inventories}
+    return ProviderRecord(provider, dict(inventories), usages)

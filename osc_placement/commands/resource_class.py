@@ -12,9 +12,15 @@ from osc_placement.commands import base
 COLUMNS = ("name",)
 
 
-def add_class_argument(parser: argparse.ArgumentParser) -> None:
-    """Add the positional argument that names a class."""
-    parser.add_argument("name", metavar="<name>", help="Name of the resource class")
+class _OneClass(base.PlacementCommand):
+    """A command on the class that its argument names."""
+
+    minimum = microversion.RESOURCE_CLASSES
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument("name", metavar="<name>", help="Name of the resource class")
+        return parser
 
 
 class ListResourceClass(base.Lister):
@@ -27,57 +33,31 @@ class ListResourceClass(base.Lister):
         return COLUMNS, [base.columns_of(resource_class, COLUMNS) for resource_class in classes]
 
 
-class CreateResourceClass(base.PlacementCommand):
+class CreateResourceClass(_OneClass):
     """Create a custom resource class, which must not exist yet; its name starts with ``CUSTOM_``."""
-
-    minimum = microversion.RESOURCE_CLASSES
-
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        parser = super().get_parser(prog_name)
-        add_class_argument(parser)
-        return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         self.client.create_resource_class(parsed_args.name)
 
 
-class SetResourceClass(base.PlacementCommand):
+class SetResourceClass(_OneClass):
     """Create a custom resource class unless it exists."""
 
     minimum = microversion.PUT_RESOURCE_CLASS_WITHOUT_BODY
-
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        parser = super().get_parser(prog_name)
-        add_class_argument(parser)
-        return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         self.client.ensure_resource_class(parsed_args.name)
 
 
-class ShowResourceClass(base.ShowOne):
+class ShowResourceClass(_OneClass, base.ShowOne):
     """Show a resource class."""
-
-    minimum = microversion.RESOURCE_CLASSES
-
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        parser = super().get_parser(prog_name)
-        add_class_argument(parser)
-        return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Any, Any]:
         return COLUMNS, base.columns_of(self.client.show_resource_class(parsed_args.name), COLUMNS)
 
 
-class DeleteResourceClass(base.PlacementCommand):
+class DeleteResourceClass(_OneClass):
     """Delete a custom resource class of which no provider has an inventory."""
-
-    minimum = microversion.RESOURCE_CLASSES
-
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        parser = super().get_parser(prog_name)
-        add_class_argument(parser)
-        return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         self.client.delete_resource_class(parsed_args.name)

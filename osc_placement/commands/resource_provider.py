@@ -138,7 +138,7 @@ class ListResourceProvider(base.Lister):
         return columns, [base.columns_of(provider, columns) for provider in providers]
 
 
-class ShowResourceProvider(base.ShowOne):
+class ShowResourceProvider(base.ProviderCommand, base.ShowOne):
     """Show a resource provider."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -148,7 +148,6 @@ class ShowResourceProvider(base.ShowOne):
             action="store_true",
             help="Also show the allocations from the provider, by consumer",
         )
-        base.add_provider_argument(parser)
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Any, Any]:
@@ -161,7 +160,7 @@ class ShowResourceProvider(base.ShowOne):
         return columns, base.columns_of(provider, columns)
 
 
-class SetResourceProvider(base.ShowOne):
+class SetResourceProvider(base.ProviderCommand, base.ShowOne):
     """Rename a resource provider, give it a parent, or make it the root of a tree of its own.
 
     ``--name`` is required unless one of the other options is given; the provider then keeps its name.
@@ -169,7 +168,6 @@ class SetResourceProvider(base.ShowOne):
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
-        base.add_provider_argument(parser)
         parser.add_argument(
             "--name",
             metavar="<name>",
@@ -213,13 +211,8 @@ class SetResourceProvider(base.ShowOne):
         return base.resolve_provider(self.client, text) if text else ...
 
 
-class DeleteResourceProvider(base.PlacementCommand):
+class DeleteResourceProvider(base.ProviderCommand):
     """Delete a resource provider that has no allocations and no children."""
-
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        parser = super().get_parser(prog_name)
-        base.add_provider_argument(parser)
-        return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         self.client.delete_provider(base.resolve_provider(self.client, parsed_args.uuid))

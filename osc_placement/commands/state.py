@@ -10,13 +10,18 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from osc_placement import microversion
+from osc_placement.batch import service
+from osc_placement.batch.plan import APPLY, Plan
+from osc_placement.batch.service import Job
 from osc_placement.commands import base
+from osc_placement.commands.batch_execution import name_next_commands
 from osc_placement.commands.host_aggregate import AGGREGATE_HELP
 from osc_placement.commands.reading import show_reading
 from osc_placement.errors import PlacementError
-from osc_placement.state import read, write
+from osc_placement.state import read
 from osc_placement.state.description import describe_leftover, describe_plan
-from osc_placement.state.plan import ApplyPlan, Kind, Leftover, plan_apply
+from osc_placement.state.plan import ApplyPlan, Kind, Leftover, plan_apply, plan_run
+from osc_placement.state.results import ApplyReport, list_results
 from osc_placement.state.selection import NoTreeSelected, Selection
 from osc_placement.state.text import format_document, parse_text
 from osc_placement.terminal.confirmation import ConfirmedCommand
@@ -101,12 +106,15 @@ class ApplyState(ConfirmedCommand, _StateCommand):
     trees, selected as they are in the file or on the server: a resource provider that was added to the
     aggregate since the export is removed from it, and not deleted. On a terminal, the command shows what
     would be deleted and asks for confirmation.
+
+    It is a run like those of batch commands, with a journal: openstack resource provider batch run list,
+    show, resume and undo take it.
     """
 
     exit_statuses = (
         "Exit status: 0 the server matches the file, or the plan was shown; 1 nothing was changed, "
-        "the reason is on stderr; 2 the command line is wrong; 3 something failed, and what depends"
-        " on it was not started; 130 interrupted."
+        "the reason is on stderr; 2 the command line is wrong; 3 something failed, and what depends "
+        "on it was not started, or the journal cannot be written; 130 interrupted."
     )
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -154,9 +162,9 @@ class ApplyState(ConfirmedCommand, _StateCommand):
         elif parsed_args.dry_run:
             lines = [*describe_plan(plan), f"unchanged: {count_things(plan.unchanged)}"]
         else:
-            report = self._execute(plan, parsed_args.concurrency)
+            report = self._execute(plan_run(plan, f"apply {parsed_args.source}"), parsed_args)
             self.exit_status = report.exit_status
-            lines = list(summarize(report))
+            lines = list(summarize(plan, report))
             self._complain(report)
         print("\n".join(map(printable, lines)), file=self.app.stdout)
 
@@ -175,22 +183,46 @@ class ApplyState(ConfirmedCommand, _StateCommand):
             raise NoTreeSelected(selection, where)
         return plan_apply(document, current)
 
-    def _execute(self, plan: ApplyPlan, concurrency: int) -> write.ApplyReport:
+    def _execute(self, plan: Plan, parsed_args: argparse.Namespace) -> ApplyReport:
+        """Carry a plan out as a run; on a terminal, tell its ID."""
+        words = [*parsed_args.name, *parsed_args.aggregate]
+        job = Job(plan, " ".join(words), APPLY)
+        recorder = service.start(self.client, job)
+        if self.is_attended():
+            print(f"Run {recorder.id}; control file: {recorder.control}", file=self.app.stderr)
         with (
-            ProgressBar("Writing", plan.size, self.app.stderr) as progress,
+            ProgressBar("Writing", len(plan.steps), self.app.stderr) as progress,
             stop_on_interrupt(self.app.stderr, progress.say) as stop,
         ):
-            return write.apply_plan(
-                self.client, plan, concurrency=concurrency, on_result=progress.advance, stop=stop
-            )
+            report = service.carry_out(
+                self.client,
+                job,
+                recorder,
+                service.Pace(parsed_args.concurrency),
+                stop=stop,
+                on_outcome=progress.advance,
+                on_event=progress.say,
+            ).report
+        if self.is_attended():
+            print(name_next_commands(job, recorder.id, report), file=self.app.stderr)
+        return list_results(report)
 
-    def _complain(self, report: write.ApplyReport) -> None:
+    def _complain(self, report: ApplyReport) -> None:
         for result in report.failures:
             print(printable(f"{result.kind} {result.name}: {result.error}"), file=self.app.stderr)
-        if report.exit_status:
-            print(
-                "Some changes were not made; run the same command again to make them.", file=self.app.stderr
-            )
+        if report.halted:
+            print(printable(report.halted), file=self.app.stderr)
+        if report.failures or report.is_any_skipped:
+            print(self._hint_at_repetition(report), file=self.app.stderr)
+
+    def _hint_at_repetition(self, report: ApplyReport) -> str:
+        """Return the remedy that needs no run ID; on a terminal, those of the run were told before."""
+        # what is unknown may have been made
+        is_certain = any(result.done in ("failed", "skipped") for result in report.results)
+        text = "Some changes were not made" if is_certain else "It is not known whether all changes were made"
+        if self.is_attended():
+            return f"{text}; instead of resuming the run, you may run the same command again."
+        return f"{text}; run the same command again to make {'them' if is_certain else 'what is missing'}."
 
 
 def show_leftover(leftover: Leftover) -> str:
@@ -212,10 +244,12 @@ def count_leftover(leftover: Leftover) -> str:
     return count_things(numbers)
 
 
-def summarize(report: write.ApplyReport) -> Iterable[str]:
+def summarize(plan: ApplyPlan, report: ApplyReport) -> Iterable[str]:
     """Yield a line for each kind of thing that the file has."""
-    for kind, unchanged in report.plan.unchanged.items():
-        counts = [f"{number} {done}" for done, number in sorted(report.count(kind).items())]
+    for kind, unchanged in plan.unchanged.items():
+        numbers = dict(report.count(kind))
+        unchanged += numbers.pop("unchanged", 0)
+        counts = [f"{number} {done}" for done, number in sorted(numbers.items())]
         if unchanged:
             counts.append(f"{unchanged} unchanged")
         if counts:
@@ -227,7 +261,6 @@ _PLURALS: Final[Mapping[Kind, str]] = {
     "trait": "traits",
     "resource provider": "resource providers",
     "consumer": "consumers",
-    "temporary name": "temporary names",
 }
 
 

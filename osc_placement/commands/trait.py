@@ -15,9 +15,15 @@ from osc_placement.commands import base
 COLUMNS = ("name",)
 
 
-def add_trait_argument(parser: argparse.ArgumentParser) -> None:
-    """Add the positional argument that names a trait."""
-    parser.add_argument("name", metavar="<name>", help="Name of the trait")
+class _OneTrait(base.PlacementCommand):
+    """A command on the trait that its argument names."""
+
+    minimum = microversion.TRAITS
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument("name", metavar="<name>", help="Name of the trait")
+        return parser
 
 
 class ListTrait(base.Lister):
@@ -43,72 +49,45 @@ class ListTrait(base.Lister):
         return COLUMNS, [[trait] for trait in traits]
 
 
-class ShowTrait(base.ShowOne):
+class ShowTrait(_OneTrait, base.ShowOne):
     """Show a trait; the command fails if it does not exist."""
-
-    minimum = microversion.TRAITS
-
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        parser = super().get_parser(prog_name)
-        add_trait_argument(parser)
-        return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Any, Any]:
         self.client.show_trait(parsed_args.name)
         return COLUMNS, [parsed_args.name]
 
 
-class CreateTrait(base.PlacementCommand):
+class CreateTrait(_OneTrait):
     """Create a custom trait unless it exists: ``CUSTOM_`` and upper-case letters, digits or underscores."""
-
-    minimum = microversion.TRAITS
-
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        parser = super().get_parser(prog_name)
-        add_trait_argument(parser)
-        return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         self.client.create_trait(parsed_args.name)
 
 
-class DeleteTrait(base.PlacementCommand):
+class DeleteTrait(_OneTrait):
     """Delete a custom trait that no provider has."""
-
-    minimum = microversion.TRAITS
-
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        parser = super().get_parser(prog_name)
-        add_trait_argument(parser)
-        return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         self.client.delete_trait(parsed_args.name)
 
 
-class ListResourceProviderTrait(base.Lister):
+class ListResourceProviderTrait(base.ProviderCommand, base.Lister):
     """List the traits of a resource provider."""
 
     minimum = microversion.TRAITS
-
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        parser = super().get_parser(prog_name)
-        base.add_provider_argument(parser)
-        return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Any, Any]:
         uuid = base.resolve_provider(self.client, parsed_args.uuid)
         return COLUMNS, [[trait] for trait in self.client.list_provider_traits(uuid)["traits"]]
 
 
-class SetResourceProviderTrait(base.Lister):
+class SetResourceProviderTrait(base.ProviderCommand, base.Lister):
     """Replace the traits of a resource provider; traits that are not named are removed."""
 
     minimum = microversion.TRAITS
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
-        base.add_provider_argument(parser)
         parser.add_argument(
             "--trait",
             metavar="<trait>",
@@ -125,14 +104,13 @@ class SetResourceProviderTrait(base.Lister):
         return COLUMNS, [[trait] for trait in document["traits"]]
 
 
-class _AmendTraits(base.Lister):
+class _AmendTraits(base.ProviderCommand, base.Lister):
     """A command that changes some of the traits of a resource provider."""
 
     minimum = microversion.TRAITS
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
-        base.add_provider_argument(parser)
         parser.add_argument("traits", metavar="<trait>", nargs="+", help="Name of a trait")
         return parser
 
@@ -185,15 +163,10 @@ class RemoveResourceProviderTrait(_AmendTraits):
         return current - named
 
 
-class DeleteResourceProviderTrait(base.PlacementCommand):
+class DeleteResourceProviderTrait(base.ProviderCommand):
     """Remove all traits from a resource provider, even if somebody else changes them at the same time."""
 
     minimum = microversion.TRAITS
-
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        parser = super().get_parser(prog_name)
-        base.add_provider_argument(parser)
-        return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         self.client.delete_provider_traits(base.resolve_provider(self.client, parsed_args.uuid))

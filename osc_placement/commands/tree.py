@@ -6,13 +6,15 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Final
 
 from osc_placement import microversion
+from osc_placement.candidates.cloud import CloudView
 from osc_placement.commands import base
+from osc_placement.commands.html_page import add_html_option, write_page
 from osc_placement.commands.reading import show_reading
-from osc_placement.commands.state import replace_file
-from osc_placement.report.cloud import Cloud
+from osc_placement.report.page import describe_size
 from osc_placement.report.read import read_cloud
 from osc_placement.report.tree import draw_dot, draw_mermaid, draw_trees, trees_to_json
 from osc_placement.report.tree_page import tree_page
@@ -21,11 +23,11 @@ from osc_placement.terminal.screen import screen_of, write_lines
 from osc_placement.terminal.values import add_concurrency_option
 
 
-def _as_json(cloud: Cloud) -> Iterator[str]:
+def _as_json(cloud: CloudView) -> Iterator[str]:
     yield json.dumps(trees_to_json(cloud), indent=2)
 
 
-def _as_yaml(cloud: Cloud) -> Iterator[str]:
+def _as_yaml(cloud: CloudView) -> Iterator[str]:
     import yaml
 
     document = trees_to_json(cloud)
@@ -36,7 +38,7 @@ def _as_yaml(cloud: Cloud) -> Iterator[str]:
 
 TEXT: Final = "text"
 #: the formats in which a tree can be written, besides text
-_WRITERS: Final[dict[str, Callable[[Cloud], Iterable[str]]]] = {
+_WRITERS: Final[dict[str, Callable[[CloudView], Iterable[str]]]] = {
     "json": _as_json,
     "yaml": _as_yaml,
     "dot": draw_dot,
@@ -73,7 +75,7 @@ class ShowTree(base.PlacementCommand):
         parser.add_argument(
             "--brief", action="store_true", help="Omit UUIDs, traits and aggregates from the text"
         )
-        parser.add_argument("--html", metavar="<file>", help="Write an HTML page to this file")
+        add_html_option(parser, "Write an HTML page to this file")
         add_concurrency_option(parser)
         return parser
 
@@ -82,7 +84,7 @@ class ShowTree(base.PlacementCommand):
         with show_reading(self.app.stderr, parsed_args.concurrency) as reading:
             cloud = read_cloud(self.client, trees=trees, reading=reading)
         if parsed_args.html:
-            replace_file(parsed_args.html, [tree_page(cloud)])
+            write_page(self, parsed_args, partial(tree_page, cloud), describe_size(cloud))
         elif parsed_args.format == TEXT:
             write_lines(
                 self.app.stdout, draw_trees(cloud, screen_of(self.app.stdout, brief=parsed_args.brief))

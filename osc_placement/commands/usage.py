@@ -70,13 +70,8 @@ class ResourceShowUsage(base.Lister):
         ]
 
 
-class ShowUsage(base.Lister):
+class ShowUsage(base.ProviderCommand, base.Lister):
     """Show how much of each resource class is allocated from a resource provider."""
-
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        parser = super().get_parser(prog_name)
-        base.add_provider_argument(parser)
-        return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Any, Any]:
         uuid = base.resolve_provider(self.client, parsed_args.uuid)

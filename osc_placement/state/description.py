@@ -25,7 +25,7 @@ def describe_plan(plan: ApplyPlan) -> Iterator[str]:
 
 def describe_leftover(leftover: Leftover) -> Iterator[str]:
     """Yield a line for each thing that would be deleted."""
-    yield from (f"- allocations of {uuid}" for uuid in leftover.consumers)
+    yield from (f"- allocations of {consumer.uuid}" for consumer in leftover.consumers)
     for gone in leftover.levels:
         yield from (f"- resource provider {provider.name} ({provider.uuid})" for provider in gone)
     yield from (f"- resource class {name}" for name in leftover.resource_classes)

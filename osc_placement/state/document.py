@@ -113,10 +113,13 @@ def _parse_custom_name(node: Node) -> str:
 
 def _parse_provider(node: Node) -> ProviderEntry:
     fields = node.fields(_PROVIDER_KEYS, required=("name",))
+    parent: str | EllipsisType | None = ...
+    if "parent" in fields:
+        parent = None if fields["parent"].value is None else fields["parent"].text()
     return ProviderEntry(
         name=fields["name"].text(longest=_LONGEST_PROVIDER_NAME),
         uuid=_parse_given(fields, "uuid", Node.uuid),
-        parent=_parse_parent(fields["parent"]) if "parent" in fields else ...,
+        parent=parent,
         state=ProviderState(
             inventories=_parse_given(fields, "inventories", _parse_inventories),
             traits=_parse_given(fields, "traits", lambda items: _parse_set(items, Node.name)),
@@ -127,10 +130,6 @@ def _parse_provider(node: Node) -> ProviderEntry:
 
 def _parse_given(fields: Mapping[str, Node], key: str, parse: Callable[[Node], Value]) -> Value | None:
     return parse(fields[key]) if key in fields else None
-
-
-def _parse_parent(node: Node) -> str | None:
-    return None if node.value is None else node.text()
 
 
 def _parse_set(node: Node, parse: Callable[[Node], str]) -> frozenset[str]:

@@ -122,8 +122,6 @@ class Node:
 
     def _fail_kind(self, wanted: str) -> NoReturn:
         kinds = {dict: "a mapping", list: "a list", type(None): "empty"}
-        self.fail(f"must be {wanted}, not {kinds.get(type(self.value)) or _abbreviate(repr(self.value))}")
-
-
-def _abbreviate(text: str) -> str:
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+        text = repr(self.value)
+        shown = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+        self.fail(f"must be {wanted}, not {kinds.get(type(self.value)) or shown}")

@@ -1,27 +1,42 @@
 # SPDX-License-Identifier: Apache-2.0
 """The changes that make a server's state that of a document. Pure.
 
-Without a Leftover nothing is deleted but the entries that a described part of a provider has in excess. The
-Leftover is what the document does not name, if it is to be deleted.
+Without a Leftover only inventories, traits and memberships that the file's part of a provider does not list
+are removed. The Leftover is what the document does not name, if it is to be deleted.
 """
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
 from osc_placement.api.consumer import Consumer
-from osc_placement.batch.inventory import is_same_ratio
-from osc_placement.batch.plan import FACETS, Change, Decision, Facet, ProviderState
+from osc_placement.batch.plan import (
+    ABSENT,
+    ALL_FACETS,
+    FACETS,
+    NO_GENERATION,
+    Change,
+    CustomName,
+    Decision,
+    Facet,
+    Plan,
+    ProviderState,
+    describe_identity,
+    describe_owner,
+)
+from osc_placement.batch.repeat import StateEdit, edits_of
 from osc_placement.errors import PlacementError
-from osc_placement.model import Inventory, Provider
+from osc_placement.model import UNKNOWN_TYPE, Inventory, Provider, is_same_ratio
 from osc_placement.state.document import ConsumerEntry, Document, ProviderEntry, find_places
 
-Kind = Literal["resource class", "trait", "resource provider", "consumer", "temporary name"]
+Kind = Literal["resource class", "trait", "resource provider", "consumer"]
 
 #: the state of a provider before it is created
 _NOTHING: Final = ProviderState(inventories={}, traits=frozenset(), aggregates=frozenset())
+_HOLDS_NOTHING: Final = ProviderState(allocations={})
 
 
 class DocumentMismatch(PlacementError):
@@ -35,7 +50,9 @@ class Leftover:
     resource_classes: tuple[str, ...] = ()
     traits: tuple[str, ...] = ()
     providers: tuple[Provider, ...] = ()
-    consumers: tuple[str, ...] = ()
+    consumers: tuple[Consumer, ...] = ()
+    #: the states of the providers, by UUID
+    states: Mapping[str, ProviderState] = field(default_factory=dict)
 
     @property
     def size(self) -> int:
@@ -156,16 +173,95 @@ class ApplyPlan:
     uuids: Mapping[str, str]
     #: how many things of each kind are unchanged
     unchanged: Mapping[Kind, int]
-    #: the providers whose name another provider is to get: they get a temporary name first
-    set_aside: tuple[Provider, ...] = ()
     leftover: Leftover = field(default_factory=Leftover)
 
     @property
     def size(self) -> int:
         """Return how many things there are to do."""
         providers = sum(map(len, self.levels))
-        named = len(self.resource_classes) + len(self.traits) + len(self.set_aside)
+        named = len(self.resource_classes) + len(self.traits)
         return named + providers + len(self.consumers) + self.leftover.size
+
+
+def plan_run(plan: ApplyPlan, title: str) -> Plan:
+    """Return the plan of a run that makes all changes; it can be resumed and undone.
+
+    A provider that has no UUID in the document gets one here, as an undo has to know it.
+    """
+    steps = [step for level in plan.levels for step in level]
+    uuids = {**plan.uuids, **{step.entry.name: _uuid_of(step) for step in steps}}
+    leftover = plan.leftover
+    changes = (
+        *(_change_name("resource class", name, is_wanted=True) for name in plan.resource_classes),
+        *(_change_name("trait", name, is_wanted=True) for name in plan.traits),
+        *(_change_provider(step, uuids) for step in steps),
+        *(_change_consumer(step, uuids) for step in plan.consumers),
+        *(
+            Change(replace(gone, allocations={}), ProviderState(allocations=gone.allocations), _HOLDS_NOTHING)
+            for gone in leftover.consumers
+        ),
+        *(_delete_provider(gone, leftover.states) for level in leftover.levels for gone in level),
+        *(_change_name("resource class", name, is_wanted=False) for name in leftover.resource_classes),
+        *(_change_name("trait", name, is_wanted=False) for name in leftover.traits),
+    )
+    facets = tuple(facet for facet in ALL_FACETS if any(facet in change.facets for change in changes))
+    edit = StateEdit(title, facets)
+    return Plan(edit, changes, edits=edits_of(edit, changes), is_staged=True)
+
+
+def _uuid_of(step: ProviderStep) -> str:
+    return step.existing.uuid if step.existing else step.entry.uuid or str(uuid.uuid4())
+
+
+def _change_name(kind: Literal["trait", "resource class"], name: str, *, is_wanted: bool) -> Change:
+    absent, present = ProviderState(identity=ABSENT), ProviderState(identity=describe_identity(name))
+    before, after = (absent, present) if is_wanted else (present, absent)
+    return Change(CustomName(kind, name), before, after)
+
+
+def _change_provider(step: ProviderStep, uuids: Mapping[str, str]) -> Change:
+    entry, existing = step.entry, step.existing
+    parent = uuids[entry.parent] if isinstance(entry.parent, str) else None
+    if existing is None:
+        described = {facet: getattr(step.change.after, facet) for facet in ProviderEdit(entry).facets}
+        return Change(
+            Provider(uuids[entry.name], entry.name, NO_GENERATION, parent),
+            replace(_NOTHING, identity=ABSENT),
+            replace(_NOTHING, identity=describe_identity(entry.name, parent), **described),
+        )
+    if entry.parent is ...:
+        parent = existing.parent_provider_uuid
+    before = describe_identity(existing.name, existing.parent_provider_uuid)
+    return replace(
+        step.change,
+        before=replace(step.change.before, identity=before),
+        after=replace(step.change.after, identity=describe_identity(entry.name, parent)),
+    )
+
+
+def _delete_provider(gone: Provider, states: Mapping[str, ProviderState]) -> Change:
+    identity = describe_identity(gone.name, gone.parent_provider_uuid)
+    before = replace(states.get(gone.uuid, _NOTHING), identity=identity)
+    return Change(gone, before, replace(_NOTHING, identity=ABSENT))
+
+
+def _change_consumer(step: ConsumerStep, uuids: Mapping[str, str]) -> Change:
+    entry, existing = step.entry, step.existing
+    resources = {uuids[name]: amounts for name, amounts in entry.resources.items()}
+    before, after = ProviderState(allocations=existing.allocations), ProviderState(allocations=resources)
+    if existing.project_id is None or existing.user_id is None:
+        kind = entry.type or UNKNOWN_TYPE
+        return Change(
+            Consumer(entry.uuid, existing.generation, entry.project, entry.user, kind), before, after
+        )
+    before = replace(before, owner=describe_owner(existing.project_id, existing.user_id))
+    after = replace(after, owner=describe_owner(entry.project, entry.user))
+    if entry.type is not None:
+        kinds = () if existing.is_untyped else (existing.consumer_type or "",)
+        before = replace(before, consumer_type=frozenset(kinds))
+        after = replace(after, consumer_type=frozenset((entry.type,)))
+    kind = existing.consumer_type or UNKNOWN_TYPE
+    return Change(replace(existing, consumer_type=kind, allocations={}), before, after)
 
 
 def match_providers(
@@ -224,18 +320,8 @@ def plan_apply(document: Document, current: Current) -> ApplyPlan:
             "resource provider": sum(not step.is_needed for step in providers.values()),
             "consumer": sum(not step.is_needed for step in consumers),
         },
-        set_aside=_find_names_in_the_way(document, matched, current.leftover),
         leftover=current.leftover,
     )
-
-
-def _find_names_in_the_way(
-    document: Document, matched: Mapping[str, Provider], leftover: Leftover
-) -> tuple[Provider, ...]:
-    """Find the providers that have a name which the document gives to another one."""
-    holders = {provider.name: provider for provider in (*matched.values(), *leftover.providers)}
-    found = ((holders.get(entry.name), matched.get(entry.name)) for entry in document.providers)
-    return tuple(holder for holder, owner in found if holder is not None and holder != owner)
 
 
 def _missing(wanted: Iterable[str], present: frozenset[str]) -> tuple[str, ...]:

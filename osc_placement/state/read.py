@@ -14,7 +14,7 @@ from osc_placement import microversion
 from osc_placement.api.client import PlacementClient
 from osc_placement.api.concurrency import Reading, map_in_order
 from osc_placement.api.consumer import Consumer
-from osc_placement.batch.plan import ProviderState
+from osc_placement.batch.plan import FACETS, Facet, ProviderState
 from osc_placement.batch.select import read_state
 from osc_placement.errors import PlacementError
 from osc_placement.model import CUSTOM_PREFIX, PARTS, Part, Provider, ProviderRecord
@@ -51,7 +51,11 @@ def read_document(
     client.require(microversion.NESTED_PROVIDERS)
     client.allow_concurrency(reading.concurrency)
     records = _read_records(client, PARTS, reading)
-    members = {record.provider.uuid for record in records if selection.aggregates & _aggregates(record)}
+    members = {
+        record.provider.uuid
+        for record in records
+        if selection.aggregates & (record.aggregates or frozenset())
+    }
     names = {
         provider.uuid: provider.name
         for provider in select_providers(selection, (record.provider for record in records), members)
@@ -83,10 +87,6 @@ def _read_records(client: PlacementClient, want: Iterable[Part], reading: Readin
             on_record=reading.on_item,
         )
     )
-
-
-def _aggregates(record: ProviderRecord) -> frozenset[str]:
-    return record.aggregates or frozenset()
 
 
 def _custom(
@@ -155,7 +155,7 @@ def read_current(
     leftover = Leftover()
     if prune:
         concerned = [*selected, *find_trees(part, providers, selected)]
-        leftover = _read_leftover(client, document, concerned, selection, reading)
+        leftover = _read_leftover(client, document, concerned, selection, len(providers), reading)
         if not selection:
             leftover = replace(
                 leftover,
@@ -190,12 +190,22 @@ def _read_states(
     number: int,
     reading: Reading,
 ) -> dict[str, tuple[Provider, ProviderState]]:
-    """Read the states of providers, by UUID; in bulk if the document is about most of the server's."""
-    edits = [
-        (matched[entry.name], ProviderEdit(entry)) for entry in document.providers if entry.name in matched
-    ]
-    if 2 * len(edits) > number:
-        wanted = {provider.uuid: edit.facets for provider, edit in edits}
+    """Read what the entries of a document describe of providers that exist, by UUID."""
+    entries = [entry for entry in document.providers if entry.name in matched]
+    wanted = {matched[entry.name].uuid: ProviderEdit(entry).facets for entry in entries}
+    providers = [matched[entry.name] for entry in entries]
+    return _read_parts(client, wanted, providers, number, reading)
+
+
+def _read_parts(
+    client: PlacementClient,
+    wanted: Mapping[str, tuple[Facet, ...]],
+    providers: Sequence[Provider],
+    number: int,
+    reading: Reading,
+) -> dict[str, tuple[Provider, ProviderState]]:
+    """Read some facets of providers, by UUID; in bulk if these are most of the server's ``number``."""
+    if 2 * len(providers) > number:
         parts = [part for part in PARTS if any(part in facets for facets in wanted.values())]
         records = _read_records(client, parts, reading)
         return {
@@ -203,10 +213,10 @@ def _read_states(
             for record in records
             if record.provider.uuid in wanted
         }
-    reading.on_total(len(edits))
+    reading.on_total(len(providers))
     states = map_in_order(
-        lambda pair: read_state(client, pair[0], pair[1].facets),
-        edits,
+        lambda provider: read_state(client, provider, wanted[provider.uuid]),
+        providers,
         threads=reading.concurrency,
         on_result=reading.on_item,
     )
@@ -218,17 +228,26 @@ def _read_leftover(
     document: Document,
     owned: Sequence[Provider],
     selection: Selection,
+    number: int,
     reading: Reading,
 ) -> Leftover:
     """Return the providers and consumers of the selected trees that the document does not name."""
     uuids = {entry.uuid for entry in document.providers}
     names = {entry.name for entry in document.providers if entry.uuid is None}
     gone = [provider for provider in owned if provider.uuid not in uuids and provider.name not in names]
+    if "providers" not in document.sections:
+        gone = []
     return Leftover(
-        providers=tuple(gone) if "providers" in document.sections else (),
+        providers=tuple(gone),
         consumers=_read_leftover_consumers(client, document, owned, selection, reading)
         if "allocations" in document.sections
         else (),
+        states={
+            uuid: state
+            for uuid, (_, state) in _read_parts(
+                client, {provider.uuid: FACETS for provider in gone}, gone, number, reading
+            ).items()
+        },
     )
 
 
@@ -238,17 +257,20 @@ def _read_leftover_consumers(
     owned: Sequence[Provider],
     selection: Selection,
     reading: Reading,
-) -> tuple[str, ...]:
+) -> tuple[Consumer, ...]:
     uuids = {provider.uuid for provider in owned}
     records = _read_records(client, ["usages"], reading)
     used = _find_used(record for record in records if record.provider.uuid in uuids)
     named = {entry.uuid for entry in document.consumers}
-    holders = client.read_consumers(uuids, reading, used=used, whole=False)
-    gone = sorted({consumer.uuid for consumer in holders} - named)
-    if selection:
-        read = client.read_each_consumer(gone, reading)
-        return tuple(consumer.uuid for consumer in read if uuids >= consumer.allocations.keys())
-    return tuple(gone)
+    found = client.read_consumers(uuids, reading, used=used, whole=False)
+    gone = sorted((each for each in found if each.uuid not in named), key=attrgetter("uuid"))
+    if any(consumer.project_id is None for consumer in gone):
+        gone = client.read_each_consumer([consumer.uuid for consumer in gone], reading)
+    return tuple(
+        consumer
+        for consumer in gone
+        if consumer.allocations and (not selection or uuids >= consumer.allocations.keys())
+    )
 
 
 def _unlisted(document: Document, section: str, known: Iterable[str]) -> tuple[str, ...]:

@@ -20,14 +20,15 @@ if TYPE_CHECKING:
 #: seconds of work before a bar is drawn
 _QUIET_SECONDS: Final = 0.5
 _SECONDS_BETWEEN_LINES: Final = 60.0
-_SECONDS_BETWEEN_COUNTS: Final = 0.1
 _INTERRUPTED: Final = 130
 _SHOW_CURSOR: Final = "\x1b[?25h"
-_CLEAR_LINE: Final = "\r\x1b[K"
 
 
-class _Progress:
-    """A count of items that are done, shown on a stream; a standard error that was closed is None."""
+class ProgressBar:
+    """A bar on a terminal, drawn once the work has taken half a second; elsewhere a line every minute.
+
+    A standard error that was closed is None, and gets nothing.
+    """
 
     def __init__(self, title: str, total: int | None, stream: TextIO | None) -> None:
         self._title = title
@@ -35,6 +36,8 @@ class _Progress:
         self._stream = stream
         self._is_terminal = stream is not None and stream.isatty()
         self._done = 0
+        self._started = self._shown = time.monotonic()
+        self._bar: Progress | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -42,41 +45,8 @@ class _Progress:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self._remove()
-
-    def _remove(self) -> None:
-        """Take the progress off the terminal."""
-        raise NotImplementedError
-
-
-class ProgressLine(_Progress):
-    """A count on one line of a terminal, removed in the end; nothing elsewhere."""
-
-    _shown = 0.0
-
-    def advance(self, _item: object = None) -> None:
-        """Count one item as done."""
-        self._done += 1
-        now = time.monotonic()
-        if self._is_terminal and now - self._shown >= _SECONDS_BETWEEN_COUNTS:
-            self._shown = now
-            self._write(f"{_CLEAR_LINE}{self._title}: {self._done} of {self._total}")
-
-    def _remove(self) -> None:
-        if self._shown:
-            self._write(_CLEAR_LINE)
-
-    def _write(self, text: str) -> None:
-        print(text, end="", file=self._stream, flush=True)
-
-
-class ProgressBar(_Progress):
-    """A bar on a terminal, drawn once the work has taken half a second; elsewhere a line every minute."""
-
-    def __init__(self, title: str, total: int | None, stream: TextIO | None) -> None:
-        super().__init__(title, total, stream)
-        self._started = self._shown = time.monotonic()
-        self._bar: Progress | None = None
+        if self._bar is not None:
+            self._bar.stop()
 
     def expect(self, total: int) -> None:
         """Set the number of items, if it was not known at first."""
@@ -85,13 +55,22 @@ class ProgressBar(_Progress):
     def advance(self, _item: object = None) -> None:
         """Count one item as done."""
         self._done += 1
-        if not self._is_terminal:
-            self._print_line()
-        elif self._bar is None and time.monotonic() - self._started > _QUIET_SECONDS:
-            self._bar = self._draw()
-        if self._bar is not None:
-            rate = self._done / (time.monotonic() - self._started)
-            self._bar.update(self._bar.task_ids[0], completed=self._done, rate=f"{rate:.0f}/s")
+        now = time.monotonic()
+        rate = self._done / max(now - self._started, 1e-9)
+        if self._is_terminal:
+            if self._bar is None and now - self._started > _QUIET_SECONDS:
+                self._bar = self._draw()
+            if self._bar is not None:
+                self._bar.update(self._bar.task_ids[0], completed=self._done, rate=f"{rate:.0f}/s")
+        elif self._stream is not None and now - self._shown >= _SECONDS_BETWEEN_LINES:
+            self._shown = now
+            left = f", {(self._total - self._done) / rate:.0f} s left" if self._total else ""
+            total = f" of {self._total}" if self._total else ""
+            print(
+                f"{self._title}: {self._done}{total}, {rate:.1f} a second{left}",
+                file=self._stream,
+                flush=True,
+            )
 
     def say(self, text: str) -> None:
         """Print a line, above the bar if one is drawn; safe for any thread."""
@@ -101,17 +80,9 @@ class ProgressBar(_Progress):
         elif self._stream is not None:
             print(text, file=self._stream, flush=True)
 
-    def _print_line(self) -> None:
-        now = time.monotonic()
-        if self._stream is None or now - self._shown < _SECONDS_BETWEEN_LINES:
-            return
-        self._shown = now
-        rate = self._done / (now - self._started)
-        left = f", {(self._total - self._done) / rate:.0f} s left" if self._total else ""
-        total = f" of {self._total}" if self._total else ""
-        print(f"{self._title}: {self._done}{total}, {rate:.1f} a second{left}", file=self._stream, flush=True)
-
     def _draw(self) -> Progress:
+        """Begin to draw the bar."""
+        # PERF: commands that are quick need not load it
         from rich import progress
         from rich.console import Console
 
@@ -127,10 +98,6 @@ class ProgressBar(_Progress):
         bar.add_task(self._title, total=self._total, rate="")
         bar.start()
         return bar
-
-    def _remove(self) -> None:
-        if self._bar is not None:
-            self._bar.stop()
 
 
 @contextmanager

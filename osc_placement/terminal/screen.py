@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 from collections.abc import Callable, Iterable
@@ -81,3 +82,11 @@ def write_lines(stream: TextIO, lines: Iterable[str]) -> None:
     encoding = getattr(stream, "encoding", None) or "utf-8"
     for line in lines:
         stream.write(line.encode(encoding, "backslashreplace").decode(encoding) + "\n")
+
+
+def discard(stream: TextIO) -> None:
+    """Redirect unwritten output to the null device, or the interpreter reports an error when it exits."""
+    with contextlib.suppress(OSError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, stream.fileno())
+        os.close(nowhere)

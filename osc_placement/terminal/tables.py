@@ -65,16 +65,17 @@ def format_table(
     # PERF: commands without a table need not load it
     from prettytable import PrettyTable
 
-    cells = {column: [_format_cell(row[column], names or {}) for row in rows] for column in columns}
+    called = names or {}
+
+    def format_cell(value: object) -> str:
+        if not isinstance(value, list):
+            return printable(str(value))
+        parts = (text.partition(":") for text in value)
+        return "\n".join(printable(f"{called.get(uuid, uuid)}{colon}{rest}") for uuid, colon, rest in parts)
+
+    cells = {column: [format_cell(row[column]) for row in rows] for column in columns}
     first, *others = columns
     shown = [first, *(each for each in others if any(cells[each]) and cells[each] != cells[first])]
     table = PrettyTable([column.replace("_", " ") for column in shown], align="l")
     table.add_rows([list(row) for row in zip(*(cells[column] for column in shown), strict=True)])
     return table.get_string()
-
-
-def _format_cell(value: object, names: Mapping[str, str]) -> str:
-    if not isinstance(value, list):
-        return printable(str(value))
-    parts = (text.partition(":") for text in value)
-    return "\n".join(printable(f"{names.get(uuid, uuid)}{colon}{rest}") for uuid, colon, rest in parts)

@@ -46,7 +46,7 @@ def read_seconds(text: str) -> float:
     """Read a time to wait, and shorten it to what a socket takes."""
     seconds = _read_float(text)
     if not seconds > 0:
-        raise argparse.ArgumentTypeError(f"must be seconds, more than 0, not {text!r}")
+        raise argparse.ArgumentTypeError(f"must be a number of seconds greater than 0, not {text!r}")
     return min(seconds, _LONGEST_TIMEOUT)
 
 

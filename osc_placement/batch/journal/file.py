@@ -102,7 +102,13 @@ class Journal:
     def end_sitting(self, report: Report) -> Report:
         """Record the exit status; return the report, which says so if that failed."""
         try:
-            self._append({"record": "end", "status": report.exit_status, "time": _now()})
+            self._append(
+                {
+                    "record": "end",
+                    "status": report.exit_status,
+                    "time": _format_time(datetime.datetime.now(datetime.UTC)),
+                }
+            )
             self._sync()
         except JournalError as error:
             # what was done on the server is done, and to be told all the same
@@ -110,10 +116,16 @@ class Journal:
         return report
 
     def close(self) -> None:
-        """Close the file, and remove the control file: it must not steer the next attempt."""
+        """Close the file, and remove the control file: it must not steer the next attempt.
+
+        Do nothing if it is closed.
+        """
+        if self._descriptor < 0:
+            return
         with contextlib.suppress(OSError):
             self.control.unlink()
         os.close(self._descriptor)
+        self._descriptor = -1
 
     def _append(self, *records: Mapping[str, Any]) -> None:
         with self._lock, _as_journal_error(self.path):
@@ -124,7 +136,9 @@ class Journal:
                 line, last = chain_line(record, last)
                 lines.append(line)
             data = b"".join(lines)
-            _write_all(self._descriptor, data)
+            rest = data
+            while rest:
+                rest = rest[os.write(self._descriptor, rest) :]
             self._end += len(data)
             self._lines, self._sum = self._lines + len(lines), last
 
@@ -133,7 +147,9 @@ class Journal:
         with self._lock, _as_journal_error(self.path):
             os.fsync(self._descriptor)
             if self._sum is not None:
-                _write_mark(self.path, self._lines, self._sum)
+                mark = f"{self._lines} {self._sum}\n"
+                with contextlib.suppress(OSError):  # an older mark holds as well
+                    write_whole(_mark_of(self.path), [mark], _OWNER_ONLY)
 
 
 def outcome_to_json(outcome: Outcome) -> Mapping[str, Any]:
@@ -279,12 +295,6 @@ def _mark_of(path: pathlib.Path) -> pathlib.Path:
     return path.with_suffix(".mark")
 
 
-def _write_mark(path: pathlib.Path, number: int, last: str) -> None:
-    """Write how many lines a journal has, and the sum of the last; an older mark holds as well."""
-    with contextlib.suppress(OSError):
-        write_whole(_mark_of(path), [f"{number} {last}\n"], _OWNER_ONLY)
-
-
 def _read_mark(path: pathlib.Path) -> tuple[int, str] | None:
     """Return the mark; None if there is none, as beside a journal that was copied."""
     try:
@@ -322,21 +332,12 @@ def _as_journal_error(path: pathlib.Path) -> Iterator[None]:
         raise JournalError(f"The journal {path} cannot be read or written: {reason}") from error
 
 
-def _write_all(descriptor: int, data: bytes) -> None:
-    while data:
-        data = data[os.write(descriptor, data) :]
-
-
 def _sync_directory(directory: pathlib.Path) -> None:
     descriptor = os.open(directory, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def _now() -> str:
-    return _format_time(datetime.datetime.now(datetime.UTC))
 
 
 def _format_time(moment: datetime.datetime) -> str:

@@ -14,12 +14,13 @@ from osc_placement.batch.membership import AggregateEdit, TraitEdit, Verb
 from osc_placement.batch.plan import (
     ALL_FACETS,
     Change,
+    CustomName,
     Edit,
     Facet,
     ProviderState,
     Subject,
 )
-from osc_placement.batch.repeat import Recorded
+from osc_placement.batch.repeat import Recorded, StateEdit
 from osc_placement.batch.selection import Selection
 from osc_placement.batch.undo import UndoEdit
 from osc_placement.model import INVENTORY_FIELDS, Inventory, Provider
@@ -35,7 +36,10 @@ _INVENTORY_TYPES: Final = {
 _PROVIDER_TYPES: Final = {"generation": int, "parent_provider_uuid": str, "root_provider_uuid": str}
 _CONSUMER_TYPES: Final = {"generation": int, "project_id": str, "user_id": str, "consumer_type": str}
 #: facets of which a change knows both what was and what is to be
-_BOTH_SIDES: Final[tuple[Facet, ...]] = ("inventories", "traits", "aggregates", "allocations")
+_BOTH_SIDES: Final[tuple[Facet, ...]] = ("identity", "inventories", "traits", "aggregates", "allocations")
+#: facets that are sets of words
+_WORDS: Final[tuple[Facet, ...]] = ("identity", "traits", "aggregates", "owner", "consumer_type")
+_SUBJECTS: Final[Mapping[type, str]] = {Provider: "provider", Consumer: "consumer", CustomName: "name"}
 
 
 def facet_to_json(state: ProviderState, facet: Facet) -> Any:
@@ -94,7 +98,7 @@ def _check_state(document: object) -> None:
         check_types(inventory, _INVENTORY_TYPES)
     for name, amounts in (document.get("allocations") or {}).items():
         _check_amounts(amounts, name)
-    for facet in ("traits", "aggregates", "owner"):
+    for facet in _WORDS:
         if facet in document:
             _check_names(document[facet], facet)
 
@@ -106,7 +110,7 @@ def state_from_json(document: Document) -> ProviderState:
     if "inventories" in values:
         inventories = values["inventories"].items()
         values["inventories"] = {name: Inventory.from_json(entry) for name, entry in inventories}
-    for facet in ("traits", "aggregates", "owner"):
+    for facet in _WORDS:
         if facet in values:
             values[facet] = frozenset(values[facet])
     return ProviderState(**values)
@@ -114,7 +118,7 @@ def state_from_json(document: Document) -> ProviderState:
 
 def change_to_json(change: Change) -> Document:
     """Return a change: its subject, before-image, after-image and reason."""
-    kind = "consumer" if isinstance(change.subject, Consumer) else "provider"
+    kind = _SUBJECTS[type(change.subject)]
     subject = {name: value for name, value in asdict(change.subject).items() if value is not None}
     subject.pop("allocations", None)  # the states have them
     return {
@@ -129,7 +133,10 @@ def change_from_json(document: Document) -> Change:
     """Read what `change_to_json` wrote; raise ValueError at what it does not write."""
     check_types(document, {"reason": str}, optional=True)
     subject: Subject
-    if "consumer" in document:
+    if "name" in document:
+        check_types(document["name"], {"kind": str, "name": str})
+        subject = CustomName(document["name"]["kind"], document["name"]["name"])
+    elif "consumer" in document:
         check_types(document["consumer"], {"uuid": str})
         check_types(document["consumer"], _CONSUMER_TYPES, optional=True)
         subject = Consumer(**_known(Consumer, document["consumer"]) | {"allocations": {}})
@@ -236,6 +243,11 @@ _EDITS: Final[Mapping[str, tuple[type, Callable[[Any], Document], Callable[[Docu
         AggregateEdit,
         lambda edit: {"verb": edit.verb, "aggregates": sorted(edit.aggregates)},
         lambda document: AggregateEdit(document["verb"], frozenset(document["aggregates"])),
+    ),
+    "state": (
+        StateEdit,
+        lambda edit: {"facets": list(edit.facets)},
+        lambda document: StateEdit(document["title"], tuple(document["facets"])),
     ),
     "undo": (
         UndoEdit,

@@ -22,7 +22,7 @@ from osc_placement.batch.journal.record import (
     selection_from_json,
     selection_to_json,
 )
-from osc_placement.batch.plan import FACETS, Change, Edit, Facet, Plan, ProviderState, Reading, plan_change
+from osc_placement.batch.plan import FACETS, Change, Edit, Plan, Reading, plan_change
 from osc_placement.batch.repeat import edits_of
 from osc_placement.batch.selection import Selection
 from osc_placement.errors import PlacementError
@@ -142,12 +142,10 @@ def find_moves(saved: SavedPlan, readings: Sequence[Reading]) -> list[Move]:
         for step, now in zip(saved.steps, readings, strict=True)
         if now.state is None
         or now.subject.generation != step.subject.generation
-        or not holds(now.state, step.before, _known(step.before))
+        or not holds(
+            now.state, step.before, [each for each in FACETS if getattr(step.before, each) is not None]
+        )
     ]
-
-
-def _known(state: ProviderState) -> list[Facet]:
-    return [facet for facet in FACETS if getattr(state, facet) is not None]
 
 
 def _describe_move(step: Change, usages: Mapping[str, int], now: Reading) -> str:

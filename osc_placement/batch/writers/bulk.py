@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from osc_placement.api.client import NO_ROUTE, Document, PlacementClient
-from osc_placement.batch.plan import Change
+from osc_placement.batch.plan import FACETS, Change
 from osc_placement.batch.writers import Results
 from osc_placement.errors import ANSWER_LOST, PlacementError
 
@@ -28,14 +28,15 @@ class ProvidersWriter:
     There are no more changes in a request than one and the failures that are allowed: whoever stops a run at
     the first failure does not want forty more under way.
 
-    :ivar size: the number of changes in a request; one if the server takes no more, or no allocations in it
+    :ivar size: the number of changes in a request; one if the server takes no more, or a request cannot have
+        all that they change, such as allocations or names
     """
 
     def __init__(self, client: PlacementClient, steps: Sequence[Change], max_failures: int | None) -> None:
         self._client = client
         self.size = 1
         changes = [step for step in steps if step.facets]
-        if len(changes) < 2 or any("allocations" in step.facets for step in changes):
+        if len(changes) < 2 or any(not _is_sendable(step) for step in changes):
             return
         if client.can_change_many(changes[0].uuid):
             self.size = SIZE if max_failures is None else min(SIZE, max_failures + 1)
@@ -46,10 +47,11 @@ class ProvidersWriter:
         Return None if nothing was written and they have to be written one by one, as all after them: the
         server has no such request after all, or refused it as a whole, which tells nothing of any one of
         them. Where a proxy does not pass such requests on, the generations of the providers tell that
-        nothing was written.
+        nothing was written. Raise ValueError for a facet that such a request does not have.
         """
+        documents = [_describe(change) for change in changes]
         try:
-            results = self._client.change_many([_describe(change) for change in changes])
+            results = self._client.change_many(documents)
         except ANSWER_LOST as error:
             is_refused = getattr(error, "http_status", None) in NO_ROUTE
             if not (is_refused and _are_unchanged(self._client, changes)):
@@ -73,7 +75,13 @@ def _are_unchanged(client: PlacementClient, changes: Sequence[Change]) -> bool:
     return found == [change.subject.generation for change in changes]
 
 
+def _is_sendable(change: Change) -> bool:
+    return all(facet in FACETS for facet in change.facets)
+
+
 def _describe(change: Change) -> Document:
+    if not _is_sendable(change):
+        raise ValueError(f"a bulk request cannot have all of: {', '.join(change.facets)}")
     document: Document = {
         "uuid": change.uuid,
         "resource_provider_generation": change.subject.generation or 0,

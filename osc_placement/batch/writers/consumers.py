@@ -8,15 +8,16 @@ is refused changes nothing.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Final
 
 from osc_placement.api.client import PlacementClient
 from osc_placement.api.consumer import Consumer, describe_consumers
-from osc_placement.batch.plan import Change, Plan, set_owner
+from osc_placement.batch.plan import Change, set_owner
 from osc_placement.batch.writers import Results
 from osc_placement.errors import ANSWER_LOST
+from osc_placement.model import UNKNOWN_TYPE
 
 LOG = logging.getLogger(__name__)
 
@@ -24,19 +25,18 @@ LOG = logging.getLogger(__name__)
 SIZE: Final = 50
 
 
-def takes(plan: Plan) -> bool:
-    """Return whether a plan is about consumers alone."""
-    return bool(plan.steps) and all(isinstance(step.subject, Consumer) for step in plan.steps)
+def are_consumers(steps: Sequence[Change]) -> bool:
+    """Return whether steps are about consumers alone."""
+    return bool(steps) and all(isinstance(step.subject, Consumer) for step in steps)
 
 
-def group_steps(plan: Plan, size: int) -> list[Sequence[Change]]:
-    """Return the steps of a plan in groups, each for one request; first those of which nothing is written.
+def group_steps(steps: Sequence[Change], hopeless: Collection[str], size: int) -> list[Sequence[Change]]:
+    """Return steps in groups, each for one request; first those of which nothing is written.
 
     Consumers of the same providers are neighbours, or concurrent requests would hinder each other.
     """
-    writable = {change.uuid for change in plan.changes} - plan.hopeless.keys()
-    others = [step for step in plan.steps if step.uuid not in writable]
-    changes = (step for step in plan.steps if step.uuid in writable)
+    others = [step for step in steps if step.uuid in hopeless or not step.facets]
+    changes = (step for step in steps if step.uuid not in hopeless and step.facets)
     ordered = sorted(changes, key=lambda change: sorted(change.after.allocations or ()))
     # a request has one version, and consumers without a type need an older one
     kinds: tuple[list[Change], list[Change]] = ([], [])
@@ -72,6 +72,12 @@ class ConsumersWriter:
         return {change.uuid: None for change in changes}
 
 
+def _type_after(wanted: frozenset[str] | None, consumer: Consumer) -> str:
+    if wanted is None:
+        return consumer.consumer_type or "INSTANCE"
+    return next(iter(wanted), UNKNOWN_TYPE)
+
+
 def consumer_after(change: Change, generation: int | None) -> Consumer:
     """Return the consumer that a change makes of the one with this generation."""
     consumer = change.subject
@@ -80,7 +86,7 @@ def consumer_after(change: Change, generation: int | None) -> Consumer:
         replace(
             consumer,
             generation=generation,
-            consumer_type=consumer.consumer_type or "INSTANCE",
+            consumer_type=_type_after(change.after.consumer_type, consumer),
             allocations=change.after.allocations or {},
         ),
         change.after.owner,

@@ -3,37 +3,134 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import Final
 
-from osc_placement import microversion
+from osc_placement import codes, microversion
 from osc_placement.api.client import Document, PlacementClient
 from osc_placement.api.consumer import Consumer, describe_consumers, send_new_consumers
-from osc_placement.batch.plan import Change, Facet
+from osc_placement.batch.plan import NO_GENERATION, Change, CustomName, Facet, read_identity
 from osc_placement.batch.writers.consumers import consumer_after
 from osc_placement.batch.writers.reshape import write_holdings
-from osc_placement.model import Inventory
+from osc_placement.errors import Conflict, NotFound, PlacementError
+from osc_placement.model import Inventory, Provider
+
+_CONFLICT: Final = 409
+
+
+class DoneByOthers(PlacementError):
+    """Somebody else created or deleted what a change was to create or delete; an undo leaves it so."""
+
+    def __init__(self, name: str, done: str) -> None:
+        self.name = name
+        super().__init__(f"{name} was {done} by somebody else meanwhile")
 
 
 def write_change(client: PlacementClient, change: Change) -> Iterator[int | None]:
-    """Write each facet that differs; yield the generation after each, None where it is not told."""
+    """Write each facet that differs; yield the generation after each, None where it is not told.
+
+    Raise Conflict if what is deleted is not as it was planned, DoneByOthers if somebody else made the change.
+    """
     generation = change.subject.generation
     if "allocations" in change.facets and not isinstance(change.subject, Consumer):
         yield from write_holdings(client, change, generation or 0)
         return
     for facet in change.facets:
-        document = _WRITERS[facet](client, change, generation)
+        document = _write_facet(client, change, facet, generation)
+        if facet == "identity" and not change.after.identity:  # what it had went with it
+            yield None
+            return
         generation = document.get("resource_provider_generation", generation)
         yield None if isinstance(change.subject, Consumer) else generation
 
 
-def _write_inventories(client: PlacementClient, change: Change, generation: int | None) -> Document:
+def _write_facet(client: PlacementClient, change: Change, facet: Facet, generation: int | None) -> Document:
+    """Send the request for a facet; return what the server answers, with the generation where it tells it."""
+    after = change.after
+    if facet == "identity":
+        return _write_identity(client, change)
+    if facet == "inventories":
+        return _write_inventories(client, change, generation or 0)
+    if facet == "traits":
+        return client.set_provider_traits(change.uuid, sorted(after.traits or ()), generation or 0)
+    if facet == "aggregates":
+        return client.set_provider_aggregates(change.uuid, sorted(after.aggregates or ()), generation)
+    # owner and type of a consumer go with its allocations, in one request
+    of_consumer = [each for each in change.facets if each in ("allocations", "owner", "consumer_type")]
+    if facet == of_consumer[0]:
+        _write_consumer(client, change, generation)
+    return {}
+
+
+def _write_identity(client: PlacementClient, change: Change) -> Document:
+    """Create, delete, or rename and move what a change is about; raise DoneByOthers if somebody else did.
+
+    Return the generation of a provider that was created. That of one which exists is not raised by a rename,
+    and the one answered may be of what somebody else wrote since it was planned: the planned one stays in
+    use, so that the writes of its other facets are refused then.
+    """
+    name, parent = read_identity(change.after.identity)
+    subject = change.subject
+    if isinstance(subject, CustomName):
+        _write_name(client, subject, is_wanted=name is not None)
+        return {}
+    if name is None:
+        _delete_provider(client, change)
+        return {}
+    if subject.generation == NO_GENERATION:
+        document = client.create_provider(name, uuid=change.uuid, parent=parent)
+        return {"resource_provider_generation": document["generation"]}
+    assert isinstance(subject, Provider)
+    is_moved = parent != subject.parent_provider_uuid
+    client.update_provider(change.uuid, name, parent=parent if is_moved else ...)
+    return {}
+
+
+def _write_name(client: PlacementClient, name: CustomName, *, is_wanted: bool) -> None:
+    """Create or delete a trait or resource class; raise DoneByOthers if it is there or gone already.
+
+    Creating one that exists is no error to Placement, so it is asked first. One that somebody else creates
+    between the two requests is taken for the run's.
+    """
+    is_trait = name.kind == "trait"
+    if is_wanted:
+        try:
+            (client.show_trait if is_trait else client.show_resource_class)(name.name)
+        except NotFound:
+            (client.create_trait if is_trait else client.ensure_resource_class)(name.name)
+        else:
+            raise DoneByOthers(name.name, "created")
+        return
+    try:
+        (client.delete_trait if is_trait else client.delete_resource_class)(name.name)
+    except NotFound:
+        raise DoneByOthers(name.name, "deleted") from None
+
+
+def _delete_provider(client: PlacementClient, change: Change) -> None:
+    """Delete a provider; raise Conflict if it was changed since it was planned, DoneByOthers if it is gone.
+
+    A deletion is sent without a generation, so the provider is read just before. What somebody writes between
+    that reading and the deletion is deleted with it; the server itself refuses to delete a provider that has
+    allocations or children.
+    """
+    try:
+        if client.show_provider(change.uuid)["generation"] != change.subject.generation:
+            text = f"resource provider {change.subject.name} was changed meanwhile"
+            raise Conflict(_CONFLICT, text, document={"code": codes.CONCURRENT_UPDATE})
+        client.delete_provider(change.uuid)
+    except NotFound:
+        raise DoneByOthers(change.subject.name, "deleted") from None
+
+
+def _write_inventories(client: PlacementClient, change: Change, generation: int) -> Document:
     value = change.after.inventories or {}
     name = _find_only_difference(change.before.inventories or {}, value)
     if name is not None:
-        return client.set_inventory(change.uuid, name, value[name].to_json(), generation or 0)
+        return client.set_inventory(change.uuid, name, value[name].to_json(), generation)
     inventories = {name: inventory.to_json() for name, inventory in value.items()}
-    return client.set_inventories(change.uuid, inventories, generation or 0)
+    return client.set_inventories(change.uuid, inventories, generation)
 
 
 def _find_only_difference(before: Mapping[str, Inventory], after: Mapping[str, Inventory]) -> str | None:
@@ -48,31 +145,14 @@ def _find_only_difference(before: Mapping[str, Inventory], after: Mapping[str, I
     return different[0] if len(different) == 1 else None
 
 
-def _write_traits(client: PlacementClient, change: Change, generation: int | None) -> Document:
-    return client.set_provider_traits(change.uuid, sorted(change.after.traits or ()), generation or 0)
-
-
-def _write_aggregates(client: PlacementClient, change: Change, generation: int | None) -> Document:
-    return client.set_provider_aggregates(change.uuid, sorted(change.after.aggregates or ()), generation)
-
-
-def _write_allocations(client: PlacementClient, change: Change, generation: int | None) -> Document:
-    client.require(microversion.CONSUMER_GENERATIONS, "a change of allocations")
+def _write_consumer(client: PlacementClient, change: Change, generation: int | None) -> None:
+    if client.version < microversion.CONSUMER_GENERATIONS and not change.after.allocations:
+        with suppress(NotFound):
+            client.delete_allocations(change.uuid)
+        return
     documents, version = describe_consumers([consumer_after(change, generation)], client.version)
     (document,) = documents.values()
-    send_new_consumers(lambda: client.set_allocations(change.uuid, document, version), [document])
-    return {}
-
-
-def _write_owner(client: PlacementClient, change: Change, generation: int | None) -> Document:
-    """Write the owner, which goes with the allocations, unless these were just written."""
-    return {} if "allocations" in change.facets else _write_allocations(client, change, generation)
-
-
-_WRITERS: Final[Mapping[Facet, Callable[[PlacementClient, Change, int | None], Document]]] = {
-    "inventories": _write_inventories,
-    "traits": _write_traits,
-    "aggregates": _write_aggregates,
-    "allocations": _write_allocations,
-    "owner": _write_owner,
-}
+    if client.version < microversion.CONSUMER_GENERATIONS:
+        client.set_allocations(change.uuid, document, version)
+    else:
+        send_new_consumers(lambda: client.set_allocations(change.uuid, document, version), [document])

@@ -62,7 +62,7 @@ def provider(send):
     send("DELETE", f"{BASE}/{parent}")
 
 
-def test_it_tells_what_single_requests_tell(send, provider):
+def test_bulk_read_equals_single_requests(send, provider):
     """Provider, inventories, usages, traits and aggregates are those of the other routes."""
     answer = send("GET", f"/-/providers?in_tree={provider}")
     assert (answer.status_int, answer.content_type) == (200, "application/json")
@@ -75,7 +75,7 @@ def test_it_tells_what_single_requests_tell(send, provider):
     assert record["usages"] == {"VCPU": 2}
 
 
-def test_only_what_is_wanted_is_told(send, provider):
+def test_answer_has_only_the_requested_parts(send, provider):
     """A part that is not wanted is not there."""
     _, record = send("GET", f"/-/providers?in_tree={provider}&want=traits").json["providers"]
     assert set(record) == {
@@ -100,7 +100,7 @@ def test_only_what_is_wanted_is_told(send, provider):
         (f"member_of={uuid.UUID(int=5)}", 0),
     ],
 )
-def test_filters_are_those_of_the_list(send, provider, query, count):
+def test_bulk_read_filters_like_the_provider_list(send, provider, query, count):
     """Each parameter chooses the providers that it chooses of the list."""
     chosen = [item["uuid"] for item in send("GET", f"/-/providers?{query}").json["providers"]]
     assert chosen == [item["uuid"] for item in send("GET", f"{BASE}?{query}").json["resource_providers"]]
@@ -108,19 +108,19 @@ def test_filters_are_those_of_the_list(send, provider, query, count):
 
 
 @pytest.mark.parametrize("query", ["want=everything", "required=NOBODY_KNOWS", "x=1", "resources=VCPU"])
-def test_bad_queries_are_refused(send, query):
+def test_invalid_query_is_refused_with_400(send, query):
     """What is not understood is a 400 with a reason."""
     answer = send("GET", f"/-/providers?{query}")
     assert answer.status_int == 400
     assert answer.json["errors"][0]["detail"]
 
 
-def test_it_is_for_those_who_may_read_each_part(send, provider):
+def test_bulk_read_needs_the_policy_rule_of_each_part(send, provider):
     """The rules are those of the single requests."""
     assert send("GET", "/-/providers", user="somebody").status_int == 403
 
 
-def test_a_change_is_seen_at_once(send, provider):
+def test_bulk_read_shows_a_change_at_once(send, provider):
     """What was put together before is not what is told after a change."""
     before = send("GET", "/-/providers").json["providers"]
     send("PUT", f"{BASE}/{provider}", {"name": "renamed"})
@@ -129,7 +129,7 @@ def test_a_change_is_seen_at_once(send, provider):
     assert json.loads(send("GET", BASE).body)["resource_providers"][1]["name"] == "renamed"
 
 
-def test_all_allocations_are_those_of_single_requests(send, provider):
+def test_bulk_read_of_allocations_equals_single_requests(send, provider):
     """What a consumer holds, and whose it is, is as the route of the consumer tells it."""
     answer = send("GET", "/-/allocations")
     assert (answer.status_int, answer.content_type) == (200, "application/json")
@@ -141,11 +141,11 @@ def test_all_allocations_are_those_of_single_requests(send, provider):
     assert consumer["allocations"] == {provider: {"resources": {"VCPU": 2}}}
 
 
-def test_without_allocations_nobody_is_listed(send):
+def test_bulk_read_without_allocations_is_an_empty_document(send):
     """A server on which nobody holds anything says so in JSON as well."""
     assert send("GET", "/-/allocations").json == {"consumers": []}
 
 
-def test_all_allocations_are_for_those_who_may_read_each(send, provider):
+def test_bulk_read_of_allocations_needs_the_rule_of_each_part(send, provider):
     """The rules are those of the single requests."""
     assert send("GET", "/-/allocations", user="somebody").status_int == 403

@@ -10,7 +10,7 @@ from oslo_config import cfg
 
 from osc_placement.server import conf as server_conf
 from osc_placement.server import deploy
-from osc_placement.server.api.schemas.provider_changes import MOST
+from osc_placement.server.api.schemas import MOST_CHANGES
 from tests import databases
 
 BASE = "/resource_providers"
@@ -74,7 +74,7 @@ def look(send, host, part):
     return shown[part], shown["resource_provider_generation"]
 
 
-def test_every_provider_is_changed_and_its_generation_told(send, hosts):
+def test_bulk_write_changes_every_provider_and_returns_generations(send, hosts):
     """Inventories, traits and aggregates, each of another provider, answered in their order."""
     group = str(uuid.uuid4())
     results = write(
@@ -96,7 +96,7 @@ def test_every_provider_is_changed_and_its_generation_told(send, hosts):
     assert look(send, hosts[0], "inventories")[0].keys() == {"VCPU"}
 
 
-def test_all_parts_of_a_change_are_one_move_of_the_generation(send, hosts):
+def test_three_parts_of_a_change_increment_the_generation_once(send, hosts):
     """Three replacements of one provider at once, seen by whoever reads it next."""
     group = str(uuid.uuid4())
     parts = {"inventories": vcpu(2), "traits": [TRAIT], "aggregates": [group]}
@@ -106,7 +106,7 @@ def test_all_parts_of_a_change_are_one_move_of_the_generation(send, hosts):
     assert record["inventories"]["VCPU"]["total"] == 2
 
 
-def test_traits_that_are_there_already_move_nothing(send, hosts):
+def test_setting_the_same_traits_keeps_the_generation(send, hosts):
     """As with PUT; inventories and aggregates move the generation whatever they are."""
     write(send, change(hosts[0], traits=[TRAIT]))
     same = change(hosts[0], 2, traits=[TRAIT])
@@ -131,7 +131,7 @@ def test_traits_that_are_there_already_move_nothing(send, hosts):
     ],
     ids=str,
 )
-def test_what_a_put_refuses_is_refused_in_its_words_and_alone(send, hosts, part, value, generation):
+def test_refused_change_has_the_error_of_put_and_others_are_made(send, hosts, part, value, generation):
     """Status, code and detail are those of the PUT, and the neighbours are changed."""
     body = {part: value, "resource_provider_generation": generation}
     put = send("PUT", f"{BASE}/{hosts[1]}/{part}", body)
@@ -149,14 +149,14 @@ def test_what_a_put_refuses_is_refused_in_its_words_and_alone(send, hosts, part,
     assert look(send, hosts[1], "inventories")[1] == 1
 
 
-def test_a_change_that_is_refused_for_one_part_is_not_done_for_another(send, hosts):
+def test_change_refused_for_one_part_is_not_made_in_part(send, hosts):
     """New inventories with an unknown trait: neither."""
     (result,) = write(send, change(hosts[0], inventories=vcpu(3), traits=["CUSTOM_NEVER_MADE"]))
     assert result["errors"][0]["detail"].endswith("No such trait CUSTOM_NEVER_MADE  ")
     assert look(send, hosts[0], "inventories") == look(send, hosts[1], "inventories")
 
 
-def test_inventory_in_use_stays_and_a_provider_that_is_not_there_is_named(send, hosts):
+def test_inventory_in_use_and_unknown_provider_have_the_errors_of_put(send, hosts):
     """The same errors as from PUT, beside a change that is done."""
     claim = {
         "allocations": {hosts[0]: {"resources": {"VCPU": 2}}},
@@ -179,7 +179,7 @@ def test_inventory_in_use_stays_and_a_provider_that_is_not_there_is_named(send, 
     assert look(send, hosts[1], "inventories")[0] == {}
 
 
-def test_the_microversion_decides_as_with_put(send, hosts):
+def test_bulk_write_follows_the_microversion_like_put(send, hosts):
     """Reserved as much as there is, from 1.26; not at all below 1.19, where aggregates had no generation."""
     full = change(hosts[0], inventories=vcpu(8, reserved=8))
     (refused,) = write(send, full, version="1.25")
@@ -197,23 +197,23 @@ def test_the_microversion_decides_as_with_put(send, hosts):
         [{"uuid": "x", "resource_provider_generation": 1, "traits": []}],
         [change(UNKNOWN, traits=[], name="n")],
         [change(UNKNOWN, traits=[]), change(UNKNOWN.replace("-", "").upper(), aggregates=[])],
-        [change(str(uuid.UUID(int=number)), traits=[]) for number in range(MOST + 1)],
+        [change(str(uuid.UUID(int=number)), traits=[]) for number in range(MOST_CHANGES + 1)],
         "changes",
     ],
     ids=("none", "of nothing", "no generation", "no uuid", "unknown part", "twice", "too many", "text"),
 )
-def test_a_request_that_makes_no_sense_is_refused_whole(send, changes):
+def test_invalid_request_is_refused_as_a_whole(send, changes):
     """400, before anything is judged."""
     assert send("POST", ROUTE, {"changes": changes}).status_int == 400
 
 
-def test_a_uuid_may_be_spelled_as_elsewhere(send, hosts):
+def test_uuid_may_be_written_in_capitals_or_without_dashes(send, hosts):
     """Without dashes, in capitals; it comes back as it was given."""
     spelled = hosts[0].replace("-", "").upper()
     assert write(send, change(spelled, traits=[])) == [{"uuid": spelled, "resource_provider_generation": 1}]
 
 
-def test_the_uuid_of_an_aggregate_is_kept_as_it_is_spelled(send, hosts):
+def test_aggregate_uuid_is_stored_as_written(send, hosts):
     """Another spelling is another aggregate, for writing, reading and asking, as with PUT."""
     dashed = str(uuid.uuid4())
     plain = dashed.replace("-", "")
@@ -228,7 +228,7 @@ def test_the_uuid_of_an_aggregate_is_kept_as_it_is_spelled(send, hosts):
     assert look(send, hosts[0], "aggregates")[0] == [plain]
 
 
-def test_each_part_needs_the_rule_of_its_put(tmp_path):
+def test_bulk_write_needs_the_policy_rule_of_each_put(tmp_path):
     """Who may set traits alone can set traits, but nothing with them; who may set nothing learns nothing."""
     rules = {
         "placement:resource_providers:traits:update": "role:labeller",

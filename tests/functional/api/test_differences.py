@@ -62,7 +62,7 @@ SPELLINGS = (str.upper, lambda text: text.replace("-", ""), lambda text: "{" + t
 
 
 @pytest.mark.parametrize("spell", SPELLINGS, ids=("capitals", "without dashes", "in braces"))
-def test_a_provider_is_found_however_its_uuid_is_spelled(send, provider, spell):
+def test_provider_is_found_by_every_spelling_of_its_uuid(send, provider, spell):
     """Paths, queries and bodies take every spelling of a UUID; answers have one."""
     assert send("GET", f"/resource_providers/{spell(provider)}").json["uuid"] == provider
     assert send("PUT", f"/resource_providers/{spell(provider)}", {"name": spell(provider)}).status_int == 200
@@ -72,7 +72,7 @@ def test_a_provider_is_found_however_its_uuid_is_spelled(send, provider, spell):
     assert provider in candidates["provider_summaries"]
 
 
-def test_a_consumer_is_the_same_however_its_uuid_is_spelled(send, provider):
+def test_consumer_is_found_by_every_spelling_of_its_uuid(send, provider):
     """What a consumer claims in capitals is held by the one in small letters."""
     consumer = str(uuid.uuid4())
     body = {consumer.upper(): claim({provider.upper(): 2})}
@@ -84,7 +84,7 @@ def test_a_consumer_is_the_same_however_its_uuid_is_spelled(send, provider):
 
 
 @pytest.mark.parametrize("of", ["consumer", "provider"])
-def test_naming_the_same_thing_in_two_spellings_is_refused(send, provider, of):
+def test_same_uuid_in_two_spellings_is_refused(send, provider, of):
     """Two claims for one consumer, or two amounts of one provider, are not added up or dropped."""
     consumer = str(uuid.uuid4())
     if of == "consumer":
@@ -96,7 +96,7 @@ def test_naming_the_same_thing_in_two_spellings_is_refused(send, provider, of):
     assert "more than once" in detail(response)
 
 
-def test_the_reshaper_finds_a_provider_however_its_uuid_is_spelled(send, provider):
+def test_reshaper_finds_a_provider_by_every_spelling_of_its_uuid(send, provider):
     """Inventories in capitals are those of the provider in small letters; both at once are refused."""
     roles = {"x-roles": "admin,service"}
     new = {"inventories": {"VCPU": {"total": 4}}, "resource_provider_generation": 1}
@@ -107,7 +107,7 @@ def test_the_reshaper_finds_a_provider_however_its_uuid_is_spelled(send, provide
     assert send("GET", f"/resource_providers/{provider}/inventories/VCPU").json["total"] == 4
 
 
-def test_an_aggregate_that_is_written_in_capitals_is_not_left(send, provider):
+def test_provider_keeps_an_aggregate_that_is_written_in_capitals(send, provider):
     """Where the database takes both spellings for one, the provider stays in it; elsewhere it changes."""
     aggregate = "abcdef01" + str(uuid.uuid4())[8:]
     path = f"/resource_providers/{provider}/aggregates"
@@ -122,7 +122,7 @@ def test_an_aggregate_that_is_written_in_capitals_is_not_left(send, provider):
 
 @pytest.mark.parametrize("version", ["1.18", "1.39"])
 @pytest.mark.parametrize("form", ["{{{}}}", "urn:uuid:{}", "-{}"], ids=("braces", "urn", "dash"))
-def test_an_aggregate_is_kept_whole_or_refused(send, provider, form, version):
+def test_aggregate_uuid_longer_than_the_column_is_refused(send, provider, form, version):
     """A spelling that is longer than the column is refused where the database does not take it."""
     aggregate = form.format(uuid.uuid4())
     body = {"aggregates": [aggregate], "resource_provider_generation": 1}
@@ -137,7 +137,7 @@ def test_an_aggregate_is_kept_whole_or_refused(send, provider, form, version):
 
 
 @pytest.mark.parametrize("ratio", ["NaN", "Infinity", "-Infinity", "1e999", "-1e999"])
-def test_a_ratio_that_is_no_number_is_refused(send, provider, ratio):
+def test_ratio_nan_or_infinity_is_refused(send, provider, ratio):
     """JSON has no such numbers, and a capacity computed with one would be none."""
     body = f'{{"resource_provider_generation": 1, "total": 4, "allocation_ratio": {ratio}}}'.encode()
     response = send("PUT", f"/resource_providers/{provider}/inventories/VCPU", body)
@@ -146,7 +146,7 @@ def test_a_ratio_that_is_no_number_is_refused(send, provider, ratio):
 
 
 @pytest.mark.parametrize("total", ["1", "1.0"])
-def test_a_ratio_that_is_an_integer_without_end_is_refused(send, provider, total):
+def test_ratio_too_large_for_a_float_is_refused(send, provider, total):
     """Neither is it stored, nor is a capacity computed with it."""
     inventory = f'{{"total": {total}, "reserved": 2, "allocation_ratio": -{"9" * 400}'
     set_ = f'{{"resource_provider_generation": 1, "inventories": {{"VCPU": {inventory}}}}}}}'
@@ -162,7 +162,7 @@ def test_a_ratio_that_is_an_integer_without_end_is_refused(send, provider, total
 
 
 @pytest.mark.parametrize("name", [b'"a\\u0000b"', b'"half \\ud800"', b'"\xed\xa0\x80"'])
-def test_a_name_that_is_no_text_is_refused(send, name):
+def test_name_with_nul_or_a_lone_surrogate_is_refused(send, name):
     """NUL, and half a character, cannot be stored everywhere, so they are nowhere."""
     response = send("POST", "/resource_providers", b'{"name": ' + name + b"}")
     assert response.status_int == 400
@@ -170,27 +170,27 @@ def test_a_name_that_is_no_text_is_refused(send, name):
 
 
 @pytest.mark.parametrize("path", ["/traits/%00", "/resource_providers/a%00b", "/resource_classes/%00"])
-def test_a_path_with_nul_is_unknown(send, path):
+def test_path_with_nul_is_answered_with_404(send, path):
     """NUL in a path never reaches the database."""
     assert send("GET", path).status_int == 404
 
 
 @pytest.mark.parametrize("query", ["name=%00", "name=%ff"])
 @pytest.mark.parametrize("path", ["/resource_providers", "/traits", "/usages"])
-def test_a_query_that_is_no_text_is_refused(send, path, query):
+def test_query_with_nul_or_invalid_utf8_is_refused(send, path, query):
     """Neither NUL nor bytes that are not UTF-8 are taken, wherever the query is read first."""
     assert send("GET", f"{path}?project_id=p&{query}").status_int == 400
 
 
 @pytest.mark.parametrize("body", [b"[" * 100_000, b"[" * 900 + b"]" * 900], ids=("open", "closed"))
-def test_a_body_of_great_depth_is_refused(send, body):
+def test_deeply_nested_body_is_refused(send, body):
     """What is nested too deeply to be looked at is malformed."""
     response = send("POST", "/resource_providers", body)
     assert response.status_int == 400
 
 
 @pytest.mark.parametrize("depth", [700, 900])
-def test_an_inventory_of_great_depth_is_refused(send, provider, depth):
+def test_deeply_nested_inventory_is_refused(send, provider, depth):
     """It is malformed also where the schema of the body does not look, and only itself among changes."""
     deep = json.loads("[" * depth + "]" * depth)
     new = {"resource_provider_generation": 1, "inventories": {"no class": deep}}
@@ -203,7 +203,7 @@ def test_an_inventory_of_great_depth_is_refused(send, provider, depth):
         assert [item["errors"][0]["status"] for item in answer.json["results"]] == [400, 404]
 
 
-def test_a_body_in_chunks_is_read_up_to_a_size(application, monkeypatch):
+def test_chunked_body_is_read_up_to_the_limit(application, monkeypatch):
     """No more of it is read than of one that says its length."""
     monkeypatch.setattr("osc_placement.server.deploy.LARGEST_BODY", 1000)
     request = webob.Request.blank("/resource_providers", method="POST")
@@ -213,13 +213,13 @@ def test_a_body_in_chunks_is_read_up_to_a_size(application, monkeypatch):
     assert body.tell() < 100_000
 
 
-def test_a_body_that_says_it_is_too_long_is_not_read(send):
+def test_body_with_a_content_length_over_the_limit_is_not_read(send):
     """It is refused before a byte of it has come."""
     assert send("POST", "/traits", b"{}", **{"content-length": str(1 << 27)}).status_int == 413
 
 
 @pytest.mark.parametrize("inventory", [{}, 5, {"total": "many"}])
-def test_a_malformed_inventory_of_no_possible_class_is_refused(send, provider, inventory):
+def test_malformed_inventory_of_an_invalid_class_name_is_refused(send, provider, inventory):
     """Inventories are checked by their form also where the name of the class is wrong."""
     body = {"resource_provider_generation": 1, "inventories": {"not a class": inventory}}
     response = send("PUT", f"/resource_providers/{provider}/inventories", body)
@@ -228,7 +228,7 @@ def test_a_malformed_inventory_of_no_possible_class_is_refused(send, provider, i
 
 
 @pytest.mark.parametrize("ratio", [-1.7e308, 1.7e308])
-def test_a_ratio_of_great_size_is_answered(send, provider, ratio):
+def test_very_large_ratio_gives_a_valid_answer(send, provider, ratio):
     """What it makes of the total is no number that Python has."""
     inventories = {"VCPU": {"total": 2**31 - 1, "allocation_ratio": ratio}}
     body = {"resource_provider_generation": 1, "inventories": inventories}
@@ -236,21 +236,21 @@ def test_a_ratio_of_great_size_is_answered(send, provider, ratio):
     assert answer.status_int in (200, 400)
 
 
-def test_a_malformed_inventory_of_no_provider_is_of_no_provider(send):
+def test_unknown_provider_is_reported_before_a_malformed_inventory(send):
     """That there is no such provider comes before what is wrong with its inventories, as in the reference."""
     body = {"resource_provider_generation": 0, "inventories": {"no-class": ""}}
     assert send("PUT", f"/resource_providers/{uuid.uuid4()}/inventories", body).status_int == 404
 
 
 @pytest.mark.parametrize("limit", ["x", "-5", "0", "", "1.5"])
-def test_the_limit_that_counts_is_a_number(send, limit):
+def test_first_limit_is_used_and_checked(send, limit):
     """Of several the first counts, and all that counts is judged."""
     path = "/allocation_candidates?resources=VCPU:1"
     assert send("GET", f"{path}&limit={limit}&limit=1").status_int == 400
     assert send("GET", f"{path}&limit=1&limit={limit}").status_int == 400
 
 
-def test_a_limit_of_any_size_is_only_no_limit(send, provider):
+def test_very_large_limit_means_no_limit(send, provider):
     """A number that Python does not read is more than there are candidates."""
     path = f"/allocation_candidates?resources=VCPU:1&in_tree={provider}"
     assert len(send("GET", f"{path}&limit={'9' * 5000}").json["allocation_requests"]) == 1
@@ -265,12 +265,12 @@ def test_an_unknown_name_is_refused_even_if_nothing_else_matches(send, query):
 
 
 @pytest.mark.parametrize("prefix", ["%25", "_", "HW_CPU%25"])
-def test_wildcards_of_sql_are_letters_in_a_prefix(send, prefix):
+def test_wildcards_of_sql_are_literal_in_a_trait_prefix(send, prefix):
     """A prefix of traits is text and no pattern."""
     assert send("GET", f"/traits?name=startswith:{prefix}").json["traits"] == []
 
 
-def test_a_refused_claim_leaves_no_consumer_behind(send, provider):
+def test_refused_claim_leaves_no_consumer(send, provider):
     """The consumer of a claim that failed is still new, and its first generation is still null."""
     consumer = str(uuid.uuid4())
     unknown = send("PUT", f"/allocations/{consumer}", claim({str(uuid.uuid4()): 1}))
@@ -280,7 +280,7 @@ def test_a_refused_claim_leaves_no_consumer_behind(send, provider):
     assert send("PUT", f"/allocations/{consumer}", claim({provider: 8})).status_int == 204
 
 
-def test_a_conflict_tells_nothing_of_the_database(send, provider):
+def test_conflict_message_shows_no_sql(send, provider):
     """Adding an inventory twice is answered without a statement of SQL."""
     inventory = {"resource_class": "VCPU", "total": 8}
     response = send("POST", f"/resource_providers/{provider}/inventories", inventory)
@@ -290,7 +290,7 @@ def test_a_conflict_tells_nothing_of_the_database(send, provider):
     )
 
 
-def test_renaming_to_the_same_name_tells_a_date(send, provider):
+def test_renaming_to_the_same_name_returns_last_modified(send, provider):
     """A change that changes nothing is answered like one that does."""
     response = send("PUT", f"/resource_providers/{provider}", {"name": provider})
     assert response.status_int == 200
@@ -298,7 +298,7 @@ def test_renaming_to_the_same_name_tells_a_date(send, provider):
 
 
 @pytest.mark.parametrize("accept", ["application/json", "text/plain"])
-def test_a_message_is_no_longer_than_anybody_reads(send, accept):
+def test_error_message_quotes_long_input_in_part(send, accept):
     """What was sent is quoted in part; what is wrong with it is told."""
     answer = send("POST", "/resource_providers", {"name": "<" * 40_000}, accept=accept)
     assert answer.status_int == 400
@@ -308,50 +308,50 @@ def test_a_message_is_no_longer_than_anybody_reads(send, accept):
 
 @pytest.mark.parametrize("accept", ["application/json", "text/plain"])
 @pytest.mark.parametrize("version", ["<" * 4000, "1.39" + " " * 4000])
-def test_a_header_of_versions_has_an_end(send, version, accept):
+def test_very_long_version_header_is_refused(send, version, accept):
     """It is refused before it is read, with or without a version in it."""
     answer = send("GET", "/", version=version, accept=accept)
     assert answer.status_int == 400
     assert "may have 4000 characters at most" in answer.text
 
 
-def test_messages_show_a_path_as_it_was_meant(send):
+def test_message_shows_a_utf8_path_decoded(send):
     """A path in UTF-8 is repeated as such."""
     response = send("GET", "/resource_classes/%C3%A9")
     assert detail(response) == "No such resource class é."
 
 
-def test_a_newline_at_the_end_of_a_path_belongs_to_the_name(send):
+def test_trailing_newline_in_a_path_is_part_of_the_name(send):
     """It is no letter of a trait's name, and it is not dropped."""
     assert send("PUT", "/traits/CUSTOM_NEWLINE%0A").status_int == 400
 
 
-def test_a_quote_in_the_name_of_a_class_is_told_by_the_schema(send):
+def test_class_name_with_a_quote_is_refused_by_the_schema(send):
     """The name is checked as it is, not as part of a JSON text."""
     response = send("PUT", "/resource_classes/CUSTOM_%22")
     assert response.status_int == 400
     assert "does not match '^CUSTOM_[A-Z0-9_]+$'" in detail(response)
 
 
-def test_a_path_that_the_version_lacks_is_unknown_whatever_the_content(send, provider):
+def test_path_unknown_to_the_version_is_404_for_any_content_type(send, provider):
     """A path is looked up before the content type is."""
     path = f"/resource_providers/{provider}/aggregates"
     assert send("PUT", path, [], version="1.0", **{"content-type": "text/plain"}).status_int == 404
 
 
-def test_an_amount_of_any_size_is_only_too_much(send, provider):
+def test_very_large_amount_matches_no_provider(send, provider):
     """An amount that no database can count matches no provider."""
     response = send("GET", f"/resource_providers?resources=VCPU:{10**40}&uuid={provider}")
     assert response.json == {"resource_providers": []}
 
 
-def test_the_mount_point_without_a_slash_is_public_too(application):
+def test_root_without_a_slash_needs_no_token(application):
     """The empty path is the root, which needs no token."""
     request = webob.Request.blank("/", environ={"SCRIPT_NAME": "/placement", "PATH_INFO": ""})
     assert request.get_response(application).json["versions"][0]["id"] == "v1.0"
 
 
-def test_a_server_error_tells_nothing_of_the_inside(application, monkeypatch, caplog):
+def test_server_error_shows_only_the_request_id(application, monkeypatch, caplog):
     """The body of a 500 names the request; the log has the rest."""
 
     def fail(*arguments, **keywords):

@@ -35,7 +35,7 @@ def rows_by_uuid(result):
 # what the verbs do
 
 
-def test_trait_add_keeps_the_traits_that_are_there(openstack, rack):
+def test_trait_add_keeps_existing_traits(openstack, rack):
     """Every host of the aggregate has the trait besides its own; the host outside has not."""
     result = openstack.run(*ADD, "COMPUTE_NODE", *rack.select, "--yes")
     assert (result.status, result.err) == (0, "")
@@ -59,7 +59,7 @@ def test_trait_set_replaces_all_traits(openstack, rack):
     assert all(rack.traits_of(host) == {"COMPUTE_NODE", "HW_CPU_X86_SSE"} for host in rack.hosts)
 
 
-def test_ratio_set_changes_ratios_and_nothing_else(openstack, rack):
+def test_ratio_set_changes_only_ratios(openstack, rack):
     """The other fields and classes of every inventory are as they were."""
     result = openstack.run(*RATIO, "VCPU=4.5", "MEMORY_MB=1.5", *rack.select, "--yes")
     assert (result.status, result.err) == (0, NOVA.format("cpu_allocation_ratio, ram_allocation_ratio"))
@@ -69,7 +69,7 @@ def test_ratio_set_changes_ratios_and_nothing_else(openstack, rack):
         assert rack.inventory_of(host, "MEMORY_MB") == memory | {"allocation_ratio": 1.5}
 
 
-def test_a_provider_without_the_class_is_unchanged_and_says_why(openstack, rack):
+def test_provider_without_the_class_is_unchanged_with_a_reason(openstack, rack):
     """A host that has only memory does not hinder the others."""
     odd = rack.hosts[2]
     rack.client.set_inventories(odd, {"MEMORY_MB": {"total": 1}}, 3)
@@ -79,7 +79,7 @@ def test_a_provider_without_the_class_is_unchanged_and_says_why(openstack, rack)
     assert [row["result"] for row in result.json].count("applied") == 3
 
 
-def test_a_second_run_has_nothing_to_do_and_says_so(openstack, rack):
+def test_second_run_changes_nothing_and_reports_unchanged(openstack, rack):
     """Nothing is written, every provider is told as unchanged, and that is a success."""
     openstack.run(*RATIO, "VCPU=4.0", *rack.select, "--yes")
     before = rack.generations()
@@ -110,7 +110,7 @@ def test_dry_run_does_not_list_what_would_not_change(openstack, rack):
     assert "3 resource providers to change, 1 unchanged (has them already)\n" in result.out
 
 
-def test_json_has_whole_states(openstack, rack):
+def test_json_shows_complete_states_before_and_after(openstack, rack):
     """Machines get all traits and all fields, before and after."""
     result = openstack.run(*ADD, "COMPUTE_NODE", *rack.select, "--yes", "-f", "json")
     for row in result.json:
@@ -121,7 +121,7 @@ def test_json_has_whole_states(openstack, rack):
     assert {row["uuid"]: row["after"]["VCPU"] for row in ratios} == dict.fromkeys(rack.hosts, wanted)
 
 
-def test_yaml_value_and_csv_can_be_read(openstack, rack):
+def test_yaml_value_and_csv_have_a_row_for_each_provider(openstack, rack):
     """Each format has a row for each provider; flat ones have what differs in one cell."""
     command = (*RATIO, "VCPU=4.0", "MEMORY_MB=2", *rack.select, "--dry-run")
     as_yaml = yaml.safe_load(openstack.run(*command, "-f", "yaml").out)
@@ -140,7 +140,7 @@ def test_rows_come_in_the_order_of_the_server(openstack, rack):
     assert [row["uuid"] for row in result.json] == [provider["uuid"] for provider in listed]
 
 
-def test_several_aggregates_are_those_in_any_of_them(openstack, rack):
+def test_several_aggregates_select_members_of_any(openstack, rack):
     """The option may be repeated."""
     other = rack.client.list_provider_aggregates(rack.outsider)["aggregates"][0]
     result = openstack.run(*ADD, "COMPUTE_NODE", *rack.select, "--aggregate", other, "--yes", "-f", "json")
@@ -195,7 +195,7 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize(("command", "message"), MISTAKES.values(), ids=MISTAKES.keys())
-def test_a_mistake_is_one_line_and_changes_nothing(openstack, rack, command, message):
+def test_invalid_argument_is_a_one_line_error_and_changes_nothing(openstack, rack, command, message):
     """Exit status 1, what is wrong on one line of stderr, no row, and no generation moves."""
     before = rack.generations()
     result = openstack.run(*command, *rack.select, "--yes")
@@ -215,7 +215,7 @@ def test_an_aggregate_without_members_is_an_error(openstack):
     )
 
 
-def test_a_name_of_no_aggregate_is_an_error(openstack):
+def test_aggregate_name_without_a_compute_service_is_an_error(openstack):
     """A name is looked up in the compute service; where there is none, that is one line."""
     result = openstack.run(*ADD, "COMPUTE_NODE", "--aggregate", "rack1", "--yes")
     assert (result.status, result.out) == (1, "")
@@ -235,7 +235,7 @@ def test_without_a_terminal_a_change_needs_yes(openstack, rack):
 
 
 @pytest.mark.parametrize("number", ["0", "-1", "many"])
-def test_concurrency_is_a_number_of_requests(openstack, rack, number):
+def test_concurrency_below_one_is_refused(openstack, rack, number):
     """What argparse can judge ends with its exit status."""
     result = openstack.run(*ADD, "COMPUTE_NODE", *rack.select, "--yes", f"--concurrency={number}")
     assert (result.status, result.out) == (2, "")
@@ -246,7 +246,7 @@ def test_concurrency_is_a_number_of_requests(openstack, rack, number):
     ("command", "version", "needed"),
     [((*ADD, "COMPUTE_NODE"), "1.5", "1.6"), ((*RATIO, "VCPU=4"), "1.2", "1.3")],
 )
-def test_a_version_that_is_too_low_is_named(openstack, rack, command, version, needed):
+def test_too_low_version_error_names_the_minimum(openstack, rack, command, version, needed):
     """The error says which version is needed."""
     result = openstack.run(*command, *rack.select, "--yes", version=version)
     assert (result.status, result.out) == (1, "")
@@ -258,14 +258,14 @@ def test_a_version_that_is_too_low_is_named(openstack, rack, command, version, n
 @pytest.mark.parametrize(
     ("command", "version"), [((*ADD, "COMPUTE_NODE"), "1.6"), ((*RATIO, "VCPU=4"), "1.3")]
 )
-def test_the_lowest_version_is_enough(openstack, rack, command, version):
+def test_batch_works_at_the_lowest_version(openstack, rack, command, version):
     """Old servers are served as well."""
     result = openstack.run(*command, *rack.select, "--yes", "-f", "json", version=version)
     assert result.status == 0
     assert [row["result"] for row in result.json] == ["applied"] * 4
 
 
-def test_a_server_that_is_down_is_one_line(openstack, rack):
+def test_unreachable_server_is_a_one_line_error(openstack, rack):
     """No table of failures: nothing could be read."""
     result = openstack.run(*ADD, "COMPUTE_NODE", *rack.select, "--yes", endpoint="http://127.0.0.1:1")
     assert (result.status, result.out) == (1, "")
@@ -298,7 +298,7 @@ def test_a_conflict_keeps_what_both_writers_wanted(openstack, rack):
     assert (row["before"], row["result"]) == (["HW_CPU_X86_AVX", "HW_CPU_X86_SSE"], "applied")
 
 
-def test_conflicts_for_ever_fail_that_provider_alone(openstack, rack):
+def test_endless_conflicts_fail_only_that_provider(openstack, rack):
     """After a bounded number of attempts it is given up; the others are done."""
     host = rack.hosts[0]
     writes = []
@@ -332,12 +332,12 @@ FAILURES = {
         "failed: Bad Gateway, an HTML page (502 Bad Gateway)",
     ),
     "a lost connection": (DROP, "got no answer"),
-    "an answer that is none": ((200, "application/json", "[]"), "which is not placement's"),
+    "an answer that is none": ((200, "application/json", "[]"), "not an answer of the placement API"),
 }
 
 
 @pytest.mark.parametrize(("answer", "message"), FAILURES.values(), ids=FAILURES.keys())
-def test_one_failure_is_a_row_and_status_three(openstack, rack, answer, message):
+def test_one_failure_is_a_row_and_exit_status_3(openstack, rack, answer, message):
     """The others are applied, stdout has all rows, stderr the summary; a second run does the rest."""
     host = rack.hosts[3]
 
@@ -364,7 +364,7 @@ def test_one_failure_is_a_row_and_status_three(openstack, rack, answer, message)
     assert sorted(row["result"] for row in again.json) == ["applied", "unchanged", "unchanged", "unchanged"]
 
 
-def test_a_provider_that_cannot_be_read_is_a_row_too(openstack, rack):
+def test_provider_that_cannot_be_read_is_a_failed_row(openstack, rack):
     """What is not known is not changed; the others are."""
     host = rack.hosts[0]
 
@@ -383,7 +383,7 @@ def test_a_provider_that_cannot_be_read_is_a_row_too(openstack, rack):
     assert [row["result"] for row in result.json].count("applied") == 3
 
 
-def test_ctrl_c_finishes_what_is_under_way_and_tells_the_rest(openstack, rack):
+def test_ctrl_c_finishes_started_writes_and_reports_the_rest_as_skipped(openstack, rack):
     """Status 130; what the rows call applied is applied, what they call skipped is as it was."""
     begun, go_on = threading.Event(), threading.Event()
 
@@ -411,7 +411,7 @@ def test_ctrl_c_finishes_what_is_under_way_and_tells_the_rest(openstack, rack):
         assert ("COMPUTE_NODE" in rack.traits_of(host)) == (told == "applied")
 
 
-def test_a_second_ctrl_c_leaves_at_once(openstack, rack):
+def test_second_ctrl_c_ends_the_command_at_once(openstack, rack):
     """A server that does not answer holds nobody up who has had enough."""
     begun, go_on = threading.Event(), threading.Event()
 
@@ -456,7 +456,7 @@ def test_ctrl_c_while_reading_changes_nothing(openstack, rack):
 # without the shell
 
 
-def test_a_deployment_tool_can_do_without_the_shell(rack):
+def test_batch_runs_from_python(rack):
     """Select, plan, look, execute: the same engine from Python, with a call for each outcome."""
     edit = inventory.RatioEdit({"VCPU": 4.0})
     providers = select.select_providers(rack.client, select.Selection(aggregates=(rack.aggregate,)))
@@ -503,7 +503,7 @@ class Terminal:
         return out, self.process.returncode
 
 
-def test_on_a_terminal_the_plan_is_shown_and_confirmed(openstack, rack):
+def test_terminal_shows_the_plan_and_asks(openstack, rack):
     """After a yes the change is made; stdout has the rows only."""
     terminal = Terminal(openstack, *RATIO, "VCPU=4.0", *rack.select, "-f", "json")
     terminal.read_until("Change 4 resource providers? [y/N] ")
@@ -526,7 +526,7 @@ def test_anything_but_yes_changes_nothing(openstack, rack, answer):
     assert rack.ratios() == {16.0}
 
 
-def test_with_nothing_to_do_nothing_is_asked(openstack, rack):
+def test_empty_plan_asks_no_question(openstack, rack):
     """A question about no change would be a riddle."""
     terminal = Terminal(openstack, *RATIO, "VCPU=16", *rack.select)
     out, status = terminal.finish()
@@ -535,7 +535,7 @@ def test_with_nothing_to_do_nothing_is_asked(openstack, rack):
     assert "[y/N]" not in terminal.shown
 
 
-def test_a_bar_is_shown_when_it_takes_long(openstack, rack):
+def test_progress_bar_is_shown_on_the_terminal_of_a_long_run(openstack, rack):
     """It appears on the terminal only, and stdout stays readable by machines."""
 
     def interfere(method, path):

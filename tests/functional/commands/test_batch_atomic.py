@@ -67,7 +67,7 @@ class Reshaper:
 
 @pytest.mark.parametrize("body", [HTML, ""], ids=("a page", "nothing"))
 @pytest.mark.parametrize(("takes", "requests"), [(2, 3), (1, 6)])
-def test_atomic_goes_in_parts_where_a_request_is_too_large(openstack, rack, body, takes, requests):
+def test_atomic_is_split_where_a_request_is_too_large(openstack, rack, body, takes, requests):
     """A proxy takes a part of four providers at a time: it goes in parts until all are done."""
     reshaper = Reshaper(takes, body=body)
     with proxy_to(openstack.endpoint, reshaper) as endpoint:
@@ -76,7 +76,7 @@ def test_atomic_goes_in_parts_where_a_request_is_too_large(openstack, rack, body
     assert (reshaper.requests, rack.ratios()) == (requests, {4.0})
 
 
-def test_atomic_puts_back_the_parts_before_the_one_that_fails(openstack, rack):
+def test_atomic_undoes_earlier_parts_when_one_fails(openstack, rack):
     """The second part fails: all are as they were, and a stranger's change of the first part stays."""
 
     def interfere(method, path):
@@ -100,7 +100,7 @@ def test_atomic_puts_back_the_parts_before_the_one_that_fails(openstack, rack):
     assert {rack.inventory_of(host)["reserved"] for host in rack.hosts} >= {1, 3}
 
 
-def test_atomic_puts_back_through_a_lost_answer(openstack, rack):
+def test_atomic_undo_survives_a_lost_answer(openstack, rack):
     """The answer to the way back is lost: it is read, and nothing is said that is not so."""
     reshaper = Reshaper(2, None, (500, "text/plain", "broken"), LOSE)
     with proxy_to(openstack.endpoint, reshaper) as endpoint:
@@ -111,7 +111,7 @@ def test_atomic_puts_back_through_a_lost_answer(openstack, rack):
     assert (reshaper.requests, rack.ratios()) == (4, {16.0})
 
 
-def test_atomic_says_what_it_could_not_put_back(openstack, rack):
+def test_atomic_reports_what_it_could_not_undo(openstack, rack):
     """Two were changed and stay so, the others never were: each row says its own."""
     refusal = json.dumps({"errors": [{"status": 403, "title": "Forbidden", "detail": "not you"}]})
     reshaper = Reshaper(2, None, (500, "text/plain", "broken"), (403, "application/json", refusal))
@@ -128,7 +128,7 @@ def test_atomic_says_what_it_could_not_put_back(openstack, rack):
 @pytest.mark.parametrize(
     ("answer", "done"), [(LOSE, True), (DROP, False)], ids=("which was done", "which was not")
 )
-def test_atomic_claims_nothing_that_it_does_not_know(openstack, rack, answer, done):
+def test_atomic_reports_unknown_after_a_lost_answer_that_cannot_be_read_back(openstack, rack, answer, done):
     """The answer is lost and nothing can be read: it is said so, and resume and undo find out."""
     answers = iter([answer])
     gone = []
@@ -158,7 +158,7 @@ def test_atomic_claims_nothing_that_it_does_not_know(openstack, rack, answer, do
     assert rack.ratios() == {16.0}
 
 
-def test_an_atomic_run_is_resumed_atomically(openstack, rack):
+def test_atomic_run_is_resumed_in_one_transaction(openstack, rack):
     """What is left goes in one transaction as well, and its failure changes nothing."""
     answers = iter([(500, "text/plain", "broken")] * 2)
     writes = []
@@ -184,7 +184,7 @@ def test_an_atomic_run_is_resumed_atomically(openstack, rack):
     assert (writes, rack.ratios()) == (["/reshaper"] * 3, {4.0})
 
 
-def test_atomic_finds_out_what_became_of_a_lost_answer(openstack, rack):
+def test_atomic_reads_back_the_result_of_a_lost_answer(openstack, rack):
     """The server did it, the proxy says 502: the report says applied, which is so."""
     lost = iter([True])
 
@@ -205,7 +205,7 @@ def test_atomic_finds_out_what_became_of_a_lost_answer(openstack, rack):
     assert rack.ratios() == {4.0}
 
 
-def test_atomic_is_for_inventories(openstack, rack):
+def test_atomic_is_refused_for_traits(openstack, rack):
     """Traits have no transaction in the API."""
     command = ("resource", "provider", "batch", "trait", "add", "COMPUTE_NODE", "--atomic", "--yes")
     result = openstack.run(*command, *rack.select)
@@ -213,7 +213,7 @@ def test_atomic_is_for_inventories(openstack, rack):
     assert result.err == "Only inventories can be changed all or nothing; leave --atomic out\n"
 
 
-def test_an_atomic_run_tells_what_it_did_although_the_disk_is_full(openstack, rack):
+def test_atomic_run_reports_its_changes_when_the_disk_is_full(openstack, rack):
     """The journal cannot take the outcomes: the rows say them, and the summary says why it is no success."""
     started = threading.Event()
     runs = openstack.home / ".local" / "state" / "osc-placement" / "runs"
@@ -251,7 +251,7 @@ def test_atomic_refuses_options_for_single_changes(openstack, rack, options, wor
     assert result.err == f"{words} cannot be used with changes that are made in one transaction\n"
 
 
-def test_a_conflict_plans_all_again(openstack, rack):
+def test_conflict_replans_the_whole_atomic_batch(openstack, rack):
     """Somebody changes one provider between reading and writing: his change stays, and all are done."""
     strangers = iter(rack.hosts[:1])
 
@@ -269,7 +269,7 @@ def test_a_conflict_plans_all_again(openstack, rack):
     assert rack.inventory_of(rack.hosts[0], "MEMORY_MB")["reserved"] == 512
 
 
-def test_an_operator_who_may_not_reshape_is_told_what_to_do(openstack, rack, server_url):
+def test_atomic_without_the_service_role_explains_what_to_do(openstack, rack, server_url):
     """By default only services may; nothing is changed."""
     result = openstack.run(*RATIO, "--name", "nobody*", "--allow-empty", endpoint=server_url)
     assert result.status == 0

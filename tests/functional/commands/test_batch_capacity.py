@@ -55,7 +55,7 @@ def claimer(rack):
     made.close()
 
 
-def test_a_provider_over_capacity_is_refused_unless_allowed(openstack, rack):
+def test_change_below_what_is_used_is_refused_unless_allowed(openstack, rack):
     """By how much is told; the other providers are changed."""
     host = rack.hosts[2]
     consumer = claim(rack, host, 8)
@@ -76,7 +76,7 @@ def test_a_provider_over_capacity_is_refused_unless_allowed(openstack, rack):
         rack.client.delete_allocations(consumer)
 
 
-def test_what_is_planned_again_may_not_put_a_provider_over_capacity(openstack, rack):
+def test_replanned_change_below_what_is_used_is_refused(openstack, rack):
     """Somebody claimed more than will be left, since: that provider is refused, unless it is allowed."""
     path, busy = openstack.home / "busy.json", rack.hosts[2]
     openstack.run(*RATIO, "VCPU=1", *rack.select, "--plan-out", path)
@@ -95,7 +95,7 @@ def test_what_is_planned_again_may_not_put_a_provider_over_capacity(openstack, r
         rack.client.delete_allocations(consumer)
 
 
-def test_a_plan_warns_when_it_is_carried_out_as_it_did_when_it_was_saved(openstack, rack):
+def test_saved_plan_repeats_its_warnings_when_applied(openstack, rack):
     """Once each; of a provider that moved since, it is told what is so now."""
     path, (one, other, *_) = openstack.home / "over.json", rack.hosts
     consumers = [claim(rack, one, 8), claim(rack, other, 8)]
@@ -115,7 +115,7 @@ def test_a_plan_warns_when_it_is_carried_out_as_it_did_when_it_was_saved(opensta
 
 
 @pytest.mark.parametrize("bulk_write", [False, True], ids=("one by one", "in portions"))
-def test_a_claim_between_plan_and_write_is_not_overrun(openstack, rack, claimer, bulk_write):
+def test_claim_between_plan_and_write_fails_that_provider(openstack, rack, claimer, bulk_write):
     """The conflict plans that host again, and finds it full by now; the others are changed."""
     with proxy_to(openstack.endpoint, claimer, bulk_write=bulk_write) as endpoint:
         command = (*RATIO, "VCPU=1", *rack.select, "--yes", "-f", "json")
@@ -127,7 +127,7 @@ def test_a_claim_between_plan_and_write_is_not_overrun(openstack, rack, claimer,
     assert [rack.inventory_of(host)["allocation_ratio"] for host in rack.hosts] == [1.0, 1.0, 16.0, 1.0]
 
 
-def test_whoever_allows_it_overruns_such_a_claim(openstack, rack, claimer):
+def test_option_allows_a_change_below_a_claim_made_since_planning(openstack, rack, claimer):
     """As was said on the command line."""
     with proxy_to(openstack.endpoint, claimer) as endpoint:
         command = (*RATIO, "VCPU=1", *rack.select, "--yes", "--allow-overcommitted")
@@ -135,7 +135,7 @@ def test_whoever_allows_it_overruns_such_a_claim(openstack, rack, claimer):
     assert rack.ratios() == {1.0}
 
 
-def test_an_atomic_batch_does_not_overrun_a_claim_either(openstack, rack, claimer):
+def test_atomic_batch_fails_on_a_claim_made_since_planning(openstack, rack, claimer):
     """One host that is full by now, and none is changed."""
     with proxy_to(openstack.endpoint, claimer) as endpoint:
         result = openstack.run(*RATIO, "VCPU=1", *rack.select, "--yes", "--atomic", endpoint=endpoint)
@@ -143,7 +143,7 @@ def test_an_atomic_batch_does_not_overrun_a_claim_either(openstack, rack, claime
     assert f"nothing was changed: {OVER}" in result.err
 
 
-def test_a_resume_judges_by_what_is_allocated_by_then(openstack, rack, claimer):
+def test_resume_checks_capacity_against_current_allocations(openstack, rack, claimer):
     """What was claimed while the run lay there is refused; a run that allowed it goes on so."""
     stop = openstack.home / "stop"
     stop.write_text("stop\n")
@@ -162,7 +162,7 @@ def test_a_resume_judges_by_what_is_allocated_by_then(openstack, rack, claimer):
     assert rack.ratios() == {1.0}
 
 
-def test_an_undo_tells_where_it_leaves_too_little_and_does_it(openstack, rack, claimer):
+def test_undo_below_what_is_used_warns_and_is_done(openstack, rack, claimer):
     """Who raised a ratio and takes it back may want that more than room."""
     openstack.run(*BATCH, "inventory", "set", "VCPU:total=16", *rack.select, "--yes")
     openstack.run(*RATIO, "VCPU=0.5", *rack.select, "--yes")
@@ -179,7 +179,7 @@ def test_an_undo_tells_where_it_leaves_too_little_and_does_it(openstack, rack, c
     assert rack.ratios() == {0.5}
 
 
-def test_usages_of_many_are_one_request(openstack, rack, client):
+def test_resume_reads_usages_of_all_providers_in_one_request(openstack, rack, client):
     """A resume asks for those of all providers at once, where there are many and the server can tell."""
     others = [client.create_provider(f"{rack.aggregate[:8]}-more{number}")["uuid"] for number in range(25)]
     for host in others:

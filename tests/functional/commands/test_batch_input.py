@@ -19,7 +19,7 @@ RATIO = (*BATCH, "ratio", "set", "VCPU=4")
         *("--providers-file", "--plan-out", "--control"),
     ],
 )
-def test_an_option_that_is_empty_is_refused(openstack, rack, option):
+def test_empty_option_value_is_refused(openstack, rack, option):
     """A variable of the shell that is not set neither widens a selection nor makes a plan a run."""
     result = openstack.run(*RATIO, *rack.select, option, "", "--yes")
     assert (result.status, result.out, rack.ratios()) == (2, "", {16.0})
@@ -28,7 +28,7 @@ def test_an_option_that_is_empty_is_refused(openstack, rack, option):
 
 @pytest.mark.parametrize("number", ["-1", "1.5", "x", ""])
 @pytest.mark.parametrize("option", ["--canary", "--max-failures"])
-def test_a_count_that_is_none_says_what_it_must_be(openstack, option, number):
+def test_invalid_count_names_the_valid_values(openstack, option, number):
     """-1 is a number, but not one of these."""
     result = openstack.run(*RATIO, "--all", "--dry-run", f"{option}={number}")
     assert result.status == 2
@@ -48,7 +48,7 @@ def test_a_count_that_is_none_says_what_it_must_be(openstack, option, number):
     ],
     ids=("custom class", "slip", "deletion"),
 )
-def test_a_resource_class_that_is_none_is_found_before_the_plan_is_shown(openstack, rack, verb, name, remedy):
+def test_unknown_resource_class_is_refused_before_planning(openstack, rack, verb, name, remedy):
     """One line, rather than a failure for each provider, or success where nothing was done."""
     what = f"{name}=5" if verb == ("set",) else name
     for how in ("--dry-run", "--yes"):
@@ -57,7 +57,7 @@ def test_a_resource_class_that_is_none_is_found_before_the_plan_is_shown(opensta
         assert result.err == f"The server does not know the resource class {name}; {remedy}\n"
 
 
-def test_a_resource_class_that_nobody_has_yet_may_be_set_and_deleted(openstack, rack):
+def test_existing_but_unused_resource_class_may_be_set_and_deleted(openstack, rack):
     """The server knows it, which is enough."""
     command = (*BATCH, "inventory", "set", "PGPU=2", *rack.select, "--yes")
     assert openstack.run(*command).status == 0
@@ -67,7 +67,7 @@ def test_a_resource_class_that_nobody_has_yet_may_be_set_and_deleted(openstack, 
 
 
 @pytest.mark.parametrize("option", ["--canary=1", "--throttle=5", "--max-failures=1", "--control=file"])
-def test_a_plan_that_is_saved_takes_no_option_that_it_would_forget(openstack, rack, option):
+def test_plan_out_refuses_options_of_execution(openstack, rack, option):
     """Who wants a canary has to say so when the plan is carried out."""
     path = openstack.home / "forgets.json"
     result = openstack.run(*RATIO, *rack.select, "--plan-out", path, option)
@@ -78,7 +78,7 @@ def test_a_plan_that_is_saved_takes_no_option_that_it_would_forget(openstack, ra
 
 
 @pytest.mark.parametrize("what", [("trait", "add", "COMPUTE_NODE"), ("aggregate", "add", "rack")])
-def test_what_overcommits_nothing_is_not_allowed_to(openstack, what):
+def test_allow_overcommit_is_refused_where_it_has_no_effect(openstack, what):
     """An option that would be ignored is none."""
     result = openstack.run(*BATCH, *what, "--all", "--dry-run", "--allow-overcommitted")
     assert result.status == 2
@@ -98,7 +98,7 @@ def edit_server(document):
 
 
 @pytest.mark.parametrize("edit", [edit_ratio, edit_steps, edit_server])
-def test_a_plan_that_was_edited_is_not_what_was_shown(openstack, rack, edit):
+def test_edited_plan_is_refused(openstack, rack, edit):
     """It is refused whole; laid out otherwise, it is the same plan."""
     path = openstack.home / "edited.json"
     openstack.run(*RATIO, *rack.select, "--plan-out", path)
@@ -113,7 +113,7 @@ def test_a_plan_that_was_edited_is_not_what_was_shown(openstack, rack, edit):
     assert result.err == f"The plan {path} cannot be used: {words}\n"
 
 
-def test_the_plan_to_agree_to_fits_a_narrow_terminal(openstack, rack):
+def test_plan_fits_a_terminal_of_60_columns(openstack, rack):
     """At 60 columns no line of the table is longer."""
     shown, status = run_on_terminal(openstack, *RATIO, *rack.select, columns=60, answer="n\n")
     table = [line for line in shown.splitlines() if line.startswith(("+", "|"))]
@@ -122,7 +122,7 @@ def test_the_plan_to_agree_to_fits_a_narrow_terminal(openstack, rack):
     assert "reason" not in table[1]
 
 
-def test_rows_that_cannot_be_printed_do_not_hide_what_was_done(openstack, rack):
+def test_full_stdout_leaves_the_result_on_stderr(openstack, rack):
     """Standard output is a full disk: what was done, and how to undo it, is on standard error."""
     with open("/dev/full", "w") as full:
         process = openstack.start(*RATIO, *rack.select, "--yes", stdout=full, stderr=subprocess.PIPE)

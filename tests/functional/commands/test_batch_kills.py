@@ -86,7 +86,7 @@ def count_outcomes(path):
     return path.read_bytes().count(b'"record":"outcome"')
 
 
-def test_a_run_that_is_killed_at_any_moment_is_resumed_and_undone(openstack, hall):
+def test_killed_run_is_resumed_and_undone_completely(openstack, hall):
     """After resume every host is as planned; after undo every host is as before.
 
     Killed at a moment drawn from those between the first write and the last, as a run before had them.
@@ -123,7 +123,7 @@ def test_a_run_that_is_killed_at_any_moment_is_resumed_and_undone(openstack, hal
     print(f"killed before any write, amid them, after all: {dict(moments)}")
 
 
-def test_two_batches_at_once_end_as_one_of_the_plans_says_and_both_reports_are_true(openstack, hall):
+def test_two_simultaneous_batches_report_correctly(openstack, hall):
     """Every host has one of the two ratios, and whoever says applied did apply it."""
     commands = [(*ratio_set(hall, ratio), "-f", "json") for ratio in (5.0, 6.0)]
     processes = [openstack.start(*command, stderr=subprocess.PIPE) for command in commands]

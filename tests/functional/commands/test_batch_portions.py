@@ -50,7 +50,7 @@ def results(result):
     return Counter(row["result"] for row in result.json)
 
 
-def test_all_changes_are_one_request(openstack, rack):
+def test_all_changes_are_sent_in_one_bulk_write(openstack, rack):
     """Each has its row, and keeps what it had."""
     watcher = Watcher()
     result = add_through(openstack, rack, watcher)
@@ -58,14 +58,14 @@ def test_all_changes_are_one_request(openstack, rack):
     assert all(rack.traits_of(host) == {"COMPUTE_NODE", *rack.traits} for host in rack.hosts)
 
 
-def test_where_there_is_no_bulk_write_each_change_is_a_request(openstack, rack):
+def test_without_bulk_write_each_provider_is_one_request(openstack, rack):
     """As with any other placement."""
     watcher = Watcher()
     result = add_through(openstack, rack, watcher, bulk_write=False)
     assert (result.status, results(result), watcher.methods) == (0, {"applied": 4}, {"PUT": 4})
 
 
-def test_who_was_overtaken_keeps_what_both_writers_wanted(openstack, rack):
+def test_conflict_in_a_bulk_write_is_replanned_for_that_provider_only(openstack, rack):
     """One provider moves between the plan and the write; the others are not written twice."""
     busy = rack.hosts[2]
 
@@ -79,7 +79,7 @@ def test_who_was_overtaken_keeps_what_both_writers_wanted(openstack, rack):
     assert rack.traits_of(busy) == {"COMPUTE_NODE", "STORAGE_DISK_SSD", *rack.traits}
 
 
-def test_a_provider_that_is_gone_fails_alone(openstack, rack):
+def test_deleted_provider_fails_without_the_others(openstack, rack):
     """It was deleted between the plan and the write."""
     gone = rack.hosts.pop()
 
@@ -102,14 +102,14 @@ def test_a_provider_that_is_gone_fails_alone(openstack, rack):
     ],
     ids=("500", "502 with HTML", "dropped", "200 with HTML"),
 )
-def test_a_write_that_was_not_done_is_reported_so(openstack, rack, answer, message):
+def test_lost_answer_to_an_unexecuted_write_is_reported_as_failed(openstack, rack, answer, message):
     """Nothing is known from such an answer; each provider is read, and the row says what is so."""
     result = add_through(openstack, rack, Watcher(lambda: answer))
     assert (result.status, results(result), having(rack)) == (3, {"failed": 4}, 0)
     assert all(message in row["error"] for row in result.json)
 
 
-def test_a_write_whose_answer_was_lost_is_found_out(openstack, rack):
+def test_lost_answer_to_an_executed_write_is_reported_as_applied(openstack, rack):
     """It was done, and the rows say how that is known."""
     result = add_through(openstack, rack, Watcher(lambda: LOSE))
     assert (result.status, results(result), having(rack)) == (0, {"applied": 4}, 4)
@@ -118,7 +118,7 @@ def test_a_write_whose_answer_was_lost_is_found_out(openstack, rack):
 
 @pytest.mark.parametrize("bulk_write", [True, False], ids=("together", "one by one"))
 @pytest.mark.parametrize("is_done", [True, False], ids=("done", "not done"))
-def test_a_server_that_hangs_is_given_up_and_the_report_is_right(openstack, rack, bulk_write, is_done):
+def test_timeout_of_a_bulk_write_reports_what_was_done(openstack, rack, bulk_write, is_done):
     """A timeout ends the waiting; what the server did before it fell silent is found out."""
     enough = threading.Event()
     hanging = rack.hosts[1]
@@ -149,7 +149,7 @@ def test_a_server_that_hangs_is_given_up_and_the_report_is_right(openstack, rack
         assert all("got no answer within 1 seconds" in error for error in errors)
 
 
-def test_ctrl_c_finishes_the_portion_that_is_under_way(openstack, rack):
+def test_ctrl_c_finishes_the_started_bulk_write(openstack, rack):
     """It is told as done, and what the journal says can be undone."""
     begun, go_on = threading.Event(), threading.Event()
 
@@ -169,7 +169,7 @@ def test_ctrl_c_finishes_the_portion_that_is_under_way(openstack, rack):
     assert (process.returncode, having(rack)) == (0, 4)
 
 
-def test_a_throttle_spaces_the_writes(openstack, rack):
+def test_throttle_limits_the_rate_of_writes(openstack, rack):
     """Four a second: the last begins three quarters of a second after the first; each is one provider."""
     watcher = Watcher()
     result = add_through(openstack, rack, watcher, "--throttle", "4")
@@ -178,7 +178,7 @@ def test_a_throttle_spaces_the_writes(openstack, rack):
     assert times[-1] - times[0] > 0.7
 
 
-def test_the_rate_is_changed_while_a_run_goes(openstack, rack):
+def test_control_file_changes_the_rate_of_a_run(openstack, rack):
     """From one in ten minutes to as fast as possible: the rest goes at once, in one request."""
     control = openstack.home / "rate"
     watcher = Watcher()
@@ -217,7 +217,7 @@ def test_canaries_are_verified_before_the_rest(openstack, rack):
     assert "stopped because 1 of 2 canaries failed" in result.err
 
 
-def test_a_run_in_portions_is_undone_in_portions(openstack, rack):
+def test_bulk_run_is_undone_completely(openstack, rack):
     """Nothing of it is left, generations aside."""
     assert add_through(openstack, rack, Watcher()).status == 0
     run = openstack.run(*BATCH, "trait", "add", "STORAGE_DISK_SSD", *rack.select, "--yes")

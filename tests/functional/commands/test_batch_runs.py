@@ -46,7 +46,7 @@ def snapshot(rack):
 # verbs
 
 
-def test_inventory_set_amends_and_keeps_the_rest(openstack, rack):
+def test_inventory_set_keeps_unnamed_fields(openstack, rack):
     """The fields that are not named are as they were."""
     command = (*BATCH, "inventory", "set", "VCPU:reserved=2", "DISK_GB=100", *rack.select, "--yes")
     assert openstack.run(*command).status == 0
@@ -55,7 +55,7 @@ def test_inventory_set_amends_and_keeps_the_rest(openstack, rack):
         assert rack.inventory_of(host, "DISK_GB")["total"] == 100
 
 
-def test_inventory_set_with_replace_leaves_what_is_given_and_nothing_else(openstack, rack):
+def test_inventory_set_replace_removes_everything_not_given(openstack, rack):
     """Other classes go and other fields have their defaults."""
     command = (*BATCH, "inventory", "set", "VCPU:total=4", "--replace", *rack.select, "--yes")
     assert openstack.run(*command).status == 0
@@ -65,7 +65,7 @@ def test_inventory_set_with_replace_leaves_what_is_given_and_nothing_else(openst
         assert (inventories["VCPU"]["total"], inventories["VCPU"]["allocation_ratio"]) == (4, 1.0)
 
 
-def test_inventory_delete_takes_classes_away(openstack, rack):
+def test_inventory_delete_removes_classes(openstack, rack):
     """The other classes stay, and a second run finds nothing to do."""
     command = (*BATCH, "inventory", "delete", "MEMORY_MB", *rack.select, "--yes")
     assert openstack.run(*command).status == 0
@@ -73,7 +73,7 @@ def test_inventory_delete_takes_classes_away(openstack, rack):
     assert "Nothing to do" in openstack.run(*command).out
 
 
-def test_aggregate_add_remove_and_set(openstack, rack):
+def test_aggregate_add_remove_and_set_change_memberships(openstack, rack):
     """Membership is changed without touching other memberships, or replaced."""
     new, other = str(uuid.uuid4()), str(uuid.uuid4())
 
@@ -90,7 +90,7 @@ def test_aggregate_add_remove_and_set(openstack, rack):
 # selectors
 
 
-def test_selectors_are_and_ed(openstack, rack):
+def test_several_selectors_must_all_match(openstack, rack):
     """Each condition narrows what the others leave."""
     special = rack.hosts[1]
     rack.client.set_provider_traits(special, ["HW_CPU_X86_SSE"], 3)
@@ -112,7 +112,7 @@ def test_selectors_are_and_ed(openstack, rack):
     assert hosts < selected("--all")
 
 
-def test_providers_come_from_a_file_or_standard_input(openstack, rack):
+def test_providers_are_read_from_a_file_or_standard_input(openstack, rack):
     """By name or UUID, with comments, from Windows too; one that is not there is an error."""
     text = f"# two of them\n{rack.hosts[0]}\n\n{rack.aggregate[:8]}-host1  # by name\n"
     path = openstack.home / "hosts"
@@ -125,7 +125,7 @@ def test_providers_come_from_a_file_or_standard_input(openstack, rack):
     assert result.err == "No resource provider has the name or UUID nobody; nothing was changed\n"
 
 
-def test_an_aggregate_may_be_named_as_in_the_compute_service(openstack, rack):
+def test_aggregate_may_be_given_by_the_name_of_its_host_aggregate(openstack, rack):
     """The name of a host aggregate is looked up there."""
     with compute_with({"rack1": rack.aggregate}) as (url, _asked):
         environment = {"OS_COMPUTE_ENDPOINT_OVERRIDE": url}
@@ -143,7 +143,7 @@ def test_an_aggregate_may_be_named_as_in_the_compute_service(openstack, rack):
         (("--providers-file", "/nowhere"), "The file /nowhere cannot be read: No such file or directory\n"),
     ],
 )
-def test_a_selection_that_is_none_is_an_error(openstack, options, message):
+def test_invalid_selection_is_a_one_line_error(openstack, options, message):
     """One line, and nothing is changed."""
     result = openstack.run(*ADD, *options, "--yes")
     assert (result.status, result.out) == (1, "")
@@ -151,7 +151,7 @@ def test_a_selection_that_is_none_is_an_error(openstack, options, message):
     assert result.err.count("\n") == 1
 
 
-def test_nothing_selected_may_be_allowed(openstack):
+def test_empty_selection_may_be_allowed(openstack):
     """For scripts that run before the hosts are there."""
     result = openstack.run(*ADD, "--name", "nobody-*", "--allow-empty", "--yes")
     assert (result.status, result.err) == (0, "")
@@ -173,7 +173,7 @@ def claim(rack, host, amount):
     return consumer
 
 
-def test_two_aggregates_with_different_ratios_are_told(openstack, rack):
+def test_hosts_in_two_aggregates_with_different_ratios_are_reported(openstack, rack):
     """A host that is in both is named, with what each has now."""
     other = rack.client.list_provider_aggregates(rack.outsider)["aggregates"][0]
     both = rack.hosts[0]
@@ -188,7 +188,7 @@ def test_two_aggregates_with_different_ratios_are_told(openstack, rack):
     assert f"2.0 in {other}" in warning
 
 
-def test_children_without_the_class_are_told(openstack, rack):
+def test_tree_members_without_the_class_are_reported_unchanged(openstack, rack):
     """In a selected tree they stay as they are, and which they are is said."""
     host = rack.hosts[0]
     name = f"{rack.aggregate[:8]}-numa0"
@@ -211,7 +211,7 @@ def test_children_without_the_class_are_told(openstack, rack):
 # saved plans
 
 
-def test_a_saved_plan_is_applied_as_it_was_shown(openstack, rack):
+def test_saved_plan_is_applied_once_as_shown(openstack, rack):
     """Nothing is written when it is saved; its file is the owner's; applied twice it is outdated."""
     before = rack.generations()
     path = openstack.home / "plan.json"
@@ -228,7 +228,7 @@ def test_a_saved_plan_is_applied_as_it_was_shown(openstack, rack):
 
 
 @pytest.mark.parametrize("change", ["trait", "aggregate"])
-def test_a_saved_plan_is_outdated_in_old_versions_too(openstack, rack, change):
+def test_saved_plan_detects_changes_without_generations(openstack, rack, change):
     """Where aggregates have no generation, what a colleague added since is not written over."""
     old = ("--os-placement-api-version", "1.18")
     path = openstack.home / f"{change}.json"
@@ -246,7 +246,7 @@ def test_a_saved_plan_is_outdated_in_old_versions_too(openstack, rack, change):
     assert "1 resource provider moved since the plan was made" in applied.err
 
 
-def test_a_saved_plan_says_what_moved_and_plans_that_again(openstack, rack):
+def test_saved_plan_reports_what_changed_and_replans_it(openstack, rack):
     """An allocation, an inventory and a trait are told apart."""
     path = openstack.home / "moved.json"
     openstack.run(*RATIO, "VCPU=4", *rack.select, "--plan-out", path)
@@ -277,7 +277,7 @@ def test_a_saved_plan_says_what_moved_and_plans_that_again(openstack, rack):
     [("y\ny\n", {4.0}, 0), ("y\nn\n", {16.0}, 1), ("n\n", {16.0}, 1)],
     ids=("yes to both", "yes and no", "no"),
 )
-def test_on_a_terminal_it_is_asked_whether_to_plan_again(openstack, rack, answer, ratios, status):
+def test_terminal_asks_before_replanning_a_saved_plan(openstack, rack, answer, ratios, status):
     """What moved is shown first, then the plan as it is now; only two yes change anything."""
     path = openstack.home / "asked.json"
     openstack.run(*RATIO, "VCPU=4", *rack.select, "--plan-out", path)
@@ -293,7 +293,7 @@ def test_on_a_terminal_it_is_asked_whether_to_plan_again(openstack, rack, answer
     assert rack.traits_of(moved) == {"HW_CPU_X86_SSE"}
 
 
-def test_a_name_cannot_repaint_the_terminal(openstack, rack):
+def test_control_characters_in_names_are_escaped_in_every_output(openstack, rack):
     """What moved, what is agreed to and what journals tell have it spelled out; machines get it whole."""
     name = f"{rack.aggregate[:8]}\x1b[2J"
     rack.client.update_provider(rack.hosts[0], name)
@@ -312,7 +312,7 @@ def test_a_name_cannot_repaint_the_terminal(openstack, rack):
     assert [row["name"] for row in openstack.run(*RUN, "show", run["id"], "-f", "json").json] == [name]
 
 
-def test_on_a_terminal_a_plan_that_holds_is_asked_about_once(openstack, rack):
+def test_terminal_asks_once_about_an_up_to_date_saved_plan(openstack, rack):
     """It is shown as it was saved."""
     path = openstack.home / "holds.json"
     openstack.run(*RATIO, "VCPU=4", *rack.select, "--plan-out", path)
@@ -334,7 +334,7 @@ def test_on_a_terminal_a_plan_that_holds_is_asked_about_once(openstack, rack):
         ),
     ],
 )
-def test_a_file_that_is_no_plan_is_one_line(openstack, text, message):
+def test_invalid_plan_file_is_a_one_line_error(openstack, text, message):
     """What is wrong with it, and no traceback."""
     path = openstack.home / "bad.json"
     path.write_text(text)
@@ -343,7 +343,7 @@ def test_a_file_that_is_no_plan_is_one_line(openstack, text, message):
     assert result.err == f"The plan {path} cannot be used: {message}\n"
 
 
-def test_a_plan_for_another_server_is_refused(openstack, rack):
+def test_saved_plan_of_another_server_is_refused(openstack, rack):
     """The address is told, and nothing is changed."""
     path = openstack.home / "other.json"
     openstack.run(*RATIO, "VCPU=4", *rack.select, "--plan-out", path)
@@ -356,7 +356,7 @@ def test_a_plan_for_another_server_is_refused(openstack, rack):
 # how it is carried out
 
 
-def test_a_canary_that_fails_stops_the_rest(openstack, rack):
+def test_failing_canary_stops_the_run(openstack, rack):
     """One is tried, the others are as they were, and the reason is told."""
 
     def interfere(method, path):
@@ -373,7 +373,7 @@ def test_a_canary_that_fails_stops_the_rest(openstack, rack):
     assert openstack.run(*ADD, *rack.select, "--yes", "--canary", "2").status == 0
 
 
-def test_too_many_failures_stop_the_rest(openstack, rack):
+def test_more_failures_than_allowed_stop_the_run(openstack, rack):
     """After more failures than allowed nothing is begun."""
 
     def interfere(method, path):
@@ -387,7 +387,7 @@ def test_too_many_failures_stop_the_rest(openstack, rack):
     assert "stopped after more than 1 failures" in result.err
 
 
-def test_the_control_file_pauses_and_stops_a_run(openstack, rack):
+def test_control_file_pauses_and_stops_a_run(openstack, rack):
     """What it says holds while the run goes; what is left can be resumed."""
     control = openstack.home / "control"
     control.write_text("pause\n")
@@ -406,7 +406,7 @@ def test_the_control_file_pauses_and_stops_a_run(openstack, rack):
 # runs
 
 
-def test_a_run_is_listed_shown_and_undone(openstack, rack):
+def test_run_can_be_listed_shown_and_undone(openstack, rack):
     """What was there before comes back, and the undo is a run that can be undone itself."""
     before = snapshot(rack)
     openstack.run(*RATIO, "VCPU=4", *rack.select, "--yes")
@@ -426,7 +426,7 @@ def test_a_run_is_listed_shown_and_undone(openstack, rack):
     assert rack.ratios() == {4.0}
 
 
-def test_undo_refuses_a_provider_that_somebody_changed_and_says_what(openstack, rack):
+def test_undo_refuses_a_provider_changed_since_and_shows_the_change(openstack, rack):
     """An allocation is no reason to refuse; with force the stranger's change stays."""
     openstack.run(*RATIO, "VCPU=4", *rack.select, "--yes")
     run = last_run(openstack)["id"]
@@ -447,7 +447,7 @@ def test_undo_refuses_a_provider_that_somebody_changed_and_says_what(openstack, 
         rack.client.delete_allocations(consumer)
 
 
-def test_what_failed_is_resumed(openstack, rack):
+def test_resume_repeats_failed_changes(openstack, rack):
     """The run is unfinished until nothing is left; a second resume has nothing to do."""
     host = rack.hosts[3]
 
@@ -466,7 +466,7 @@ def test_what_failed_is_resumed(openstack, rack):
     assert "This was planned for the placement at " in result.err
 
 
-def test_an_answer_that_is_lost_is_found_out(openstack, rack):
+def test_lost_answer_is_reported_as_applied_after_reading_back(openstack, rack):
     """The server wrote it, the proxy says 502: the row says applied, and how that is known."""
     host = rack.hosts[1]
     lost = iter([True])
@@ -484,7 +484,7 @@ def test_an_answer_that_is_lost_is_found_out(openstack, rack):
     assert row["reason"] == "the answer was lost; it was read back"
 
 
-def test_ctrl_c_says_how_to_go_on_and_resume_does(openstack, rack):
+def test_ctrl_c_prints_the_resume_command_which_finishes_the_run(openstack, rack):
     """Status 130, what is under way is finished, and the rest is done by the command that it names."""
     begun, go_on = threading.Event(), threading.Event()
 
@@ -510,7 +510,7 @@ def test_ctrl_c_says_how_to_go_on_and_resume_does(openstack, rack):
     assert all("COMPUTE_NODE" in rack.traits_of(host) for host in rack.hosts)
 
 
-def test_a_full_disk_stops_a_run_that_tells_what_it_did_and_goes_on_later(openstack, rack):
+def test_full_disk_stops_a_run_which_can_be_resumed(openstack, rack):
     """The journal cannot grow while the first is written: that is told, the rest waits for a resume."""
     runs = openstack.home / ".local" / "state" / "osc-placement" / "runs"
     known = set(runs.glob("*.jsonl"))
@@ -540,7 +540,7 @@ def test_a_full_disk_stops_a_run_that_tells_what_it_did_and_goes_on_later(openst
 
 
 @pytest.mark.parametrize("verb", ["show", "resume", "undo"])
-def test_a_run_that_is_not_there_is_one_line(openstack, verb):
+def test_unknown_run_is_a_one_line_error(openstack, verb):
     """What was asked for, and where runs are kept."""
     extra = () if verb == "show" else ("--yes",)
     result = openstack.run(*RUN, verb, "nothing", *extra)

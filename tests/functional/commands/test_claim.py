@@ -61,7 +61,7 @@ def claim(openstack, cloud, *options, **settings):
 # candidates by group
 
 
-def test_groups_are_shown_with_the_names_of_their_providers(openstack, client, cloud):
+def test_candidates_show_each_group_with_its_provider(openstack, client, cloud):
     """Each group, the provider it got, what it takes from it, and how full that is."""
     host, provider = next(iter(cloud.hosts.items()))
     numa = new_uuid()
@@ -90,7 +90,7 @@ def test_groups_are_shown_with_the_names_of_their_providers(openstack, client, c
     ]
 
 
-def test_every_parameter_of_the_query_finds_its_host(openstack, client, cloud):
+def test_every_query_parameter_selects_its_host(openstack, client, cloud):
     """in_tree, forbidden aggregates, traits of the root, and groups below one provider."""
     (host, provider), (other, second), _ = cloud.hosts.items()
     aggregate = new_uuid()
@@ -117,7 +117,7 @@ def test_every_parameter_of_the_query_finds_its_host(openstack, client, cloud):
 # claims
 
 
-def test_a_claim_allocates_what_was_wanted_and_shows_where(openstack, client, cloud):
+def test_claim_allocates_the_resources_and_shows_the_providers(openstack, client, cloud):
     """With the consumer's project, user and type."""
     consumer, result = claim(openstack, cloud, "--consumer-type", "INSTANCE")
     (row,) = result.json
@@ -129,7 +129,7 @@ def test_a_claim_allocates_what_was_wanted_and_shows_where(openstack, client, cl
 
 
 @pytest.mark.parametrize(("how", "number"), [("most-free", 2), ("least-free", 1)])
-def test_the_fullest_or_the_emptiest_host_is_chosen(openstack, cloud, how, number):
+def test_strategies_choose_the_fullest_or_the_emptiest_host(openstack, cloud, how, number):
     """By what would be left of it."""
     for host, amount in ((0, 2), (1, 3), (2, 1)):
         cloud.use(host, amount)
@@ -144,7 +144,7 @@ def test_the_fullest_or_the_emptiest_host_is_chosen(openstack, cloud, how, numbe
     ]
 
 
-def test_any_host_is_chosen(openstack, cloud):
+def test_random_strategy_chooses_more_than_one_host(openstack, cloud):
     """Over some claims more than one host is, which with `first` is not so."""
     for _ in range(10):
         assert claim(openstack, cloud, "--choose", "random")[1].status == 0
@@ -159,7 +159,7 @@ def test_a_dry_run_claims_nothing(openstack, client, cloud):
     assert cloud.used() == [0, 0, 0]
 
 
-def test_where_there_is_no_room_nothing_is_claimed(openstack, cloud):
+def test_claim_without_free_capacity_fails_with_status_1(openstack, cloud):
     """Status 1 and one line."""
     for host in range(3):
         cloud.use(host, 4)
@@ -169,7 +169,7 @@ def test_where_there_is_no_room_nothing_is_claimed(openstack, cloud):
 
 
 @pytest.mark.parametrize("options", [(), ("--dry-run",)])
-def test_what_a_consumer_has_is_not_replaced(openstack, client, cloud, options):
+def test_claim_for_a_consumer_with_allocations_is_refused(openstack, client, cloud, options):
     """A second claim for it is refused and changes nothing; a dry run says so too."""
     consumer, _ = claim(openstack, cloud)
     before = client.list_allocations(consumer)
@@ -180,7 +180,7 @@ def test_what_a_consumer_has_is_not_replaced(openstack, client, cloud, options):
     assert client.list_allocations(consumer) == before
 
 
-def test_a_candidate_that_was_taken_meanwhile_is_passed_over(openstack, cloud):
+def test_claim_tries_the_next_candidate_after_a_conflict(openstack, cloud):
     """The next one is claimed, and is what is shown."""
     first = cloud.use
 
@@ -200,7 +200,7 @@ def test_a_candidate_that_was_taken_meanwhile_is_passed_over(openstack, cloud):
 
 
 @pytest.mark.parametrize("how", ["first", "most-free"])
-def test_many_processes_fill_the_hosts_and_no_more(openstack, cloud, how):
+def test_concurrent_claims_fill_the_hosts_exactly(openstack, cloud, how):
     """Twelve of fourteen get what they want; the others are told that there is no room."""
     command = ("--resource", "VCPU=1", *cloud.select, "--choose", how)
     processes = [
@@ -224,7 +224,7 @@ def test_many_processes_fill_the_hosts_and_no_more(openstack, cloud, how):
         (["--in-tree", "nobody"], 1, "No resource provider named 'nobody' was found"),
     ],
 )
-def test_a_mistake_claims_nothing(openstack, cloud, options, status, message):
+def test_invalid_argument_claims_nothing(openstack, cloud, options, status, message):
     """One line, or the usage."""
     _, result = claim(openstack, cloud, *options)
     assert (result.status, result.out) == (status, "")

@@ -31,7 +31,7 @@ def start(make_database, tmp_path, fork_server):
         yield start
 
 
-def test_a_rack_is_changed_and_the_state_taken_to_another_server(start, tmp_path):
+def test_rack_is_changed_and_its_state_copied_to_another_server(start, tmp_path):
     """Apply, plan, change, look, again; then export, and apply on an empty server to the same bytes."""
     openstack = start()
     assert openstack.run("resource", "provider", "apply", "-f", EXAMPLE).status == 0

@@ -89,7 +89,7 @@ def cloud(endpoint):
 
 
 @pytest.mark.parametrize("name", LOOKS)
-def test_a_narrow_terminal_is_no_reason_to_fail(openstack, cloud, name):
+def test_commands_work_at_60_columns_and_without_colour(openstack, cloud, name):
     """At 60 columns all is there, and with NO_COLOR nothing is coloured."""
     shown, status = run_on_terminal(openstack, *LOOKS[name], environment={"NO_COLOR": "1"})
     assert status == 0
@@ -98,7 +98,7 @@ def test_a_narrow_terminal_is_no_reason_to_fail(openstack, cloud, name):
 
 
 @pytest.mark.parametrize("name", LOOKS)
-def test_a_pipe_closed_early_ends_it_quietly(openstack, cloud, name):
+def test_closed_pipe_ends_a_command_without_an_error(openstack, cloud, name):
     """As `| head -1` does: nothing on standard error."""
     with openstack.start(*LOOKS[name], stderr=subprocess.PIPE) as process:
         process.stdout.close()
@@ -132,7 +132,7 @@ def interrupt(openstack, arguments, url, come):
 
 
 @pytest.mark.parametrize("name", LOOKS)
-def test_ctrl_c_ends_a_look_at_once(openstack, cloud, name):
+def test_ctrl_c_ends_a_reading_command_at_once(openstack, cloud, name):
     """Status 130, nothing half printed, no traceback."""
     with held_up(openstack.endpoint, lambda _method, path: path != "/") as (url, come):
         status, out, err = interrupt(openstack, LOOKS[name], url, come)
@@ -140,7 +140,7 @@ def test_ctrl_c_ends_a_look_at_once(openstack, cloud, name):
 
 
 @pytest.mark.parametrize("name", WRITES)
-def test_ctrl_c_before_the_write_changes_nothing(openstack, cloud, name):
+def test_ctrl_c_before_the_write_reports_no_change(openstack, cloud, name):
     """It says so, and so it is."""
     arguments, _ = WRITES[name]
     before = cloud.list_allocations(CONSUMER)
@@ -151,7 +151,7 @@ def test_ctrl_c_before_the_write_changes_nothing(openstack, cloud, name):
 
 
 @pytest.mark.parametrize("name", WRITES)
-def test_ctrl_c_during_the_write_says_that_it_may_be_done(openstack, cloud, name):
+def test_ctrl_c_during_the_write_reports_an_unknown_result(openstack, cloud, name):
     """Nobody knows whether the server still does it, and that is what is said."""
     arguments, write = WRITES[name]
     with held_up(openstack.endpoint, lambda *request: request == write) as (url, come):
@@ -162,7 +162,7 @@ def test_ctrl_c_during_the_write_says_that_it_may_be_done(openstack, cloud, name
 
 @pytest.mark.parametrize("content", TEXTS)
 @pytest.mark.parametrize("name", FILES)
-def test_a_file_that_is_wrong_is_one_line(openstack, cloud, tmp_path, name, content):
+def test_invalid_file_is_a_one_line_error(openstack, cloud, tmp_path, name, content):
     """The line names the file, and nothing is changed."""
     file = tmp_path / "input.yaml"
     text = TEXTS[content]

@@ -247,7 +247,7 @@ def judge(scenario, line, api_version, theirs, ours):
         for api_version in scenario["versions"]
     ],
 )
-def test_output_and_status_are_those_of_the_reference(client, reference, ours, scenario, api_version):
+def test_output_and_exit_status_equal_the_reference(client, reference, ours, scenario, api_version):
     """Every line of a scenario prints the same and ends the same through both plugins."""
     seed(client)
     theirs = scenario.get("negotiated_as", api_version) if api_version == "1" else api_version
@@ -261,7 +261,7 @@ def test_output_and_status_are_those_of_the_reference(client, reference, ours, s
 
 @pytest.mark.parametrize("api_version", ["1.0", "1.20", "1.39"])
 @pytest.mark.parametrize("form", ["table", "json", "yaml", "value", "csv"])
-def test_every_format_is_that_of_the_reference(client, reference, ours, form, api_version):
+def test_every_output_format_equals_the_reference(client, reference, ours, form, api_version):
     """Each command that has a formatter prints the same in each, at an old, a middle and a new version."""
     lines = [f"{line} -f {form}" for line in OUTPUTS]
     seed(client)
@@ -282,7 +282,7 @@ def test_every_command_with_a_formatter_is_compared_in_every_format(reference):
     assert formatted == {command for command in COMMANDS if any(line.startswith(command) for line in OUTPUTS)}
 
 
-def test_a_whole_process_ends_as_a_line_of_the_driver_does(client, reference, ours):
+def test_openstack_prints_what_the_parity_driver_prints(client, reference, ours):
     """The driver's shortcut changes nothing: `openstack` itself prints the same, for both plugins."""
     seed(client)
     for line in ("resource provider list -f json", "resource provider show {NONE}", "resource class create"):
@@ -293,7 +293,7 @@ def test_a_whole_process_ends_as_a_line_of_the_driver_does(client, reference, ou
 
 
 @pytest.mark.parametrize("command", sorted(COMMANDS))
-def test_usage_is_that_of_the_reference(reference, ours, command):
+def test_usage_equals_the_reference(reference, ours, command):
     """`openstack help` needs no cloud and shows the same options and arguments in the same order."""
     helped = [plugin.run_bare([["help", *command.split()]])[0] for plugin in (reference, ours)]
     assert [result["status"] for result in helped] == [0, 0], helped
@@ -302,7 +302,7 @@ def test_usage_is_that_of_the_reference(reference, ours, command):
     assert without_our_options(command, actual) == without_our_options("", expected)
 
 
-def test_completion_is_that_of_the_reference(reference, ours):
+def test_completion_equals_the_reference(reference, ours):
     """`openstack complete` offers the same options for each command."""
     expected, actual = (
         word_lists(plugin.run_bare([["complete"]])[0]["stdout"]) for plugin in (reference, ours)
@@ -323,7 +323,7 @@ def word_lists(script):
     return found
 
 
-def test_every_version_is_accepted_without_a_word(client, ours):
+def test_every_version_is_accepted_without_a_warning(client, ours):
     """Any version from 1.0 to 1.39, and none, gives a list and nothing on stderr."""
     seed(client)
     for api_version in ("1", *map(str, microversion.ALL)):
@@ -332,7 +332,7 @@ def test_every_version_is_accepted_without_a_word(client, ours):
 
 
 @pytest.mark.parametrize("api_version", ["1.40", "1.99"])
-def test_an_unknown_version_is_refused_by_name(ours, api_version):
+def test_unknown_version_is_refused_with_a_list_of_known_ones(ours, api_version):
     """A version that neither plugin knows is an error that lists those that are known."""
     (result,) = ours.run(["resource provider list"], api_version)
     assert result["status"] == 1

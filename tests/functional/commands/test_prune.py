@@ -76,7 +76,7 @@ def cloud(client):
     return Cloud(client)
 
 
-def test_what_the_file_does_not_name_is_deleted(openstack, client, cloud):
+def test_prune_deletes_what_the_file_does_not_name(openstack, client, cloud):
     """Everything that came after an export goes, and the state is that of the export, byte for byte."""
     before = openstack.run(*EXPORT).out
     client.create_trait("CUSTOM_LATER")
@@ -108,7 +108,7 @@ def test_what_the_file_does_not_name_is_deleted(openstack, client, cloud):
 
 
 @pytest.mark.parametrize(("options", "answer"), [((), "n"), ((), "y"), (("--yes",), None)])
-def test_on_a_terminal_it_is_asked_before_anything_is_deleted(openstack, client, cloud, options, answer):
+def test_prune_asks_on_a_terminal_before_any_change(openstack, client, cloud, options, answer):
     """What would go is shown; what the file changes besides waits for the answer, too."""
     file = openstack.home / "state.yaml"
     file.write_text(openstack.run(*EXPORT).out)
@@ -125,7 +125,7 @@ def test_on_a_terminal_it_is_asked_before_anything_is_deleted(openstack, client,
     assert ("1 deleted" in out) is not kept
 
 
-def test_a_section_that_is_not_there_is_not_pruned(openstack, cloud):
+def test_prune_leaves_sections_missing_from_the_file(openstack, cloud):
     """A file of providers says nothing of consumers: a provider that is in use is not deleted, and told."""
     text = yaml.safe_dump({"providers": [{"name": "r1-host"}, {"name": "r1-disk"}, {"name": "r2-host"}]})
     result = openstack.run(*APPLY, "--prune", text=text)
@@ -136,7 +136,7 @@ def test_a_section_that_is_not_there_is_not_pruned(openstack, cloud):
 
 
 @pytest.mark.parametrize("select", ["--name", "--aggregate", "--aggregate in capitals"])
-def test_a_part_is_exported_and_pruned_and_the_rest_left_alone(openstack, cloud, select):
+def test_prune_of_a_selection_leaves_other_providers(openstack, cloud, select):
     """Trees by the name of the root or by aggregate: the file is about these, and so is what is deleted."""
     aggregate = cloud.aggregates["r1"]
     options = {
@@ -159,7 +159,7 @@ def test_a_part_is_exported_and_pruned_and_the_rest_left_alone(openstack, cloud,
 
 
 @pytest.mark.parametrize("select", ["--name", "--aggregate"])
-def test_what_came_into_the_part_is_put_back_where_the_file_has_it(openstack, cloud, select):
+def test_provider_moved_into_the_selection_is_moved_back_not_deleted(openstack, cloud, select):
     """The file names it, so it is nothing to be deleted, and neither is what its consumers hold."""
     before = openstack.run(*EXPORT).out
     host = cloud.uuids["r2-host"]
@@ -178,7 +178,7 @@ def test_what_came_into_the_part_is_put_back_where_the_file_has_it(openstack, cl
     assert openstack.run(*EXPORT).out == before
 
 
-def test_what_left_the_part_comes_back_as_the_file_says_at_once(openstack, cloud):
+def test_provider_moved_out_of_the_selection_is_restored_in_one_run(openstack, cloud):
     """Its tree is as the file has it after one run, and not after a second."""
     before = openstack.run(*EXPORT).out
     host = cloud.uuids["r1-host"]
@@ -189,7 +189,7 @@ def test_what_left_the_part_comes_back_as_the_file_says_at_once(openstack, cloud
     assert openstack.run(*EXPORT).out == before
 
 
-def test_who_has_the_name_of_another_is_replaced_by_him(openstack, cloud):
+def test_provider_with_the_name_but_another_uuid_is_replaced(openstack, cloud):
     """As without a selection: the file has this name with another UUID, outside of the part."""
     text = openstack.run(*EXPORT).out
     old, new = cloud.uuids["r2-host"], str(uuid.uuid4())
@@ -204,7 +204,7 @@ def test_who_has_the_name_of_another_is_replaced_by_him(openstack, cloud):
     assert cloud.names() == ["r1-disk", "r1-host", "r2-disk", "r2-host"]
 
 
-def test_a_consumer_that_came_into_the_part_is_not_deleted(openstack, cloud):
+def test_prune_of_a_selection_keeps_consumers_the_file_has_elsewhere(openstack, cloud):
     """The whole file says what it holds, though that is elsewhere, and so not for a part to write."""
     before = openstack.run(*EXPORT).out
     here = {cloud.uuids["r1-host"]: {"resources": {"VCPU": 1}}}
@@ -219,7 +219,7 @@ def test_a_consumer_that_came_into_the_part_is_not_deleted(openstack, cloud):
 @pytest.mark.parametrize(
     "options", [("--name", "r3-*"), ("--aggregate", UNKNOWN), ("--name", "r3-*", "--prune")]
 )
-def test_a_part_that_is_nowhere_is_a_slip(openstack, cloud, options):
+def test_selection_that_matches_nothing_is_an_error(openstack, cloud, options):
     """An export of nothing would be pruned to nothing elsewhere; an apply of nothing would seem done."""
     whole = openstack.run(*EXPORT).out
     applied = openstack.run(*APPLY, *options, text=whole)
@@ -232,7 +232,7 @@ def test_a_part_that_is_nowhere_is_a_slip(openstack, cloud, options):
         assert exported.err.count("\n") == 1
 
 
-def test_a_consumer_of_two_parts_belongs_to_neither(openstack, cloud):
+def test_consumer_inside_and_outside_the_selection_is_left_alone(openstack, cloud):
     """What it has elsewhere cannot be said in a file about one part, so it is neither written nor deleted."""
     both = {cloud.uuids[name]: {"resources": {"VCPU": 1}} for name in ("r1-host", "r2-host")}
     consumer = str(uuid.uuid4())
@@ -243,7 +243,7 @@ def test_a_consumer_of_two_parts_belongs_to_neither(openstack, cloud):
     assert cloud.client.list_allocations(consumer)["allocations"].keys() == both.keys()
 
 
-def test_names_change_hands(openstack, cloud):
+def test_providers_can_swap_names(openstack, cloud):
     """Two providers swap their names, and a new one takes the name of one that is pruned."""
     first, second = cloud.uuids["r1-host"], cloud.uuids["r2-host"]
     text = openstack.run(*EXPORT).out
@@ -264,7 +264,7 @@ def test_names_change_hands(openstack, cloud):
     assert cloud.client.show_provider(other)["name"] == "old"
 
 
-def test_an_export_asks_who_has_something_only_where_somebody_has(openstack, cloud):
+def test_export_reads_consumers_of_used_providers_only(openstack, cloud):
     """A provider that is not in use costs no request for its consumers, and each consumer costs one.
 
     Where the server tells of all consumers at once, that is the only request about them; before 1.38 it does

@@ -83,7 +83,7 @@ def cloud(client):
 # tree
 
 
-def test_a_tree_is_shown_by_the_name_of_any_of_its_providers(openstack, cloud):
+def test_tree_is_found_by_the_name_of_any_of_its_providers(openstack, cloud):
     """The whole tree, with how much of each class is used, and no colours where there is no terminal."""
     result = openstack.run(*TREE, "host-n-numa1", "--brief")
     assert (result.status, result.err) == (0, "")
@@ -107,7 +107,7 @@ def test_all_trees_are_shown_without_a_name(openstack, cloud):
     assert "traits: MISC_SHARES_VIA_AGGREGATE" in out
 
 
-def test_formats_hold_the_same_tree(openstack, cloud):
+def test_every_format_shows_the_same_tree(openstack, cloud):
     """JSON and YAML nest; graphviz and mermaid draw an arrow to each child."""
     (root,) = openstack.run(*TREE, "host-n", "-f", "json").json
     assert [child["uuid"] for child in root["children"]] == [cloud["n0"], cloud["n1"]]
@@ -117,7 +117,7 @@ def test_formats_hold_the_same_tree(openstack, cloud):
     assert openstack.run(*TREE, "host-n", "--format", "mermaid").out.startswith("flowchart LR\n")
 
 
-def test_a_terminal_gets_colours_and_lines_that_fit(openstack, cloud):
+def test_tree_on_a_terminal_has_colours_and_fits_60_columns(openstack, cloud):
     """At 60 columns no line is longer; NO_COLOR takes the colours away and nothing else."""
     coloured, status = run_on_terminal(openstack, *TREE, "host-n")
     plain, _ = run_on_terminal(openstack, *TREE, "host-n", environment={"NO_COLOR": "1"})
@@ -127,7 +127,7 @@ def test_a_terminal_gets_colours_and_lines_that_fit(openstack, cloud):
     assert max(map(len, plain.splitlines())) <= 60
 
 
-def test_without_unicode_a_tree_is_drawn_in_ascii(openstack, cloud):
+def test_tree_is_drawn_in_ascii_without_unicode(openstack, cloud):
     """An encoding that lacks the blocks is no reason to fail."""
     result = openstack.run_process(*TREE, "host-n", "--brief", environment={"PYTHONIOENCODING": "ascii"})
     assert result.status == 0
@@ -151,7 +151,7 @@ def test_without_unicode_a_tree_is_drawn_in_ascii(openstack, cloud):
         ((*TOP, "--resource-class", "PGPU"), "No resource provider has PGPU"),
     ],
 )
-def test_bad_input_is_one_clear_line(openstack, cloud, arguments, message):
+def test_invalid_input_is_a_one_line_error(openstack, cloud, arguments, message):
     """What is wrong is said, and the exit status is 1."""
     result = openstack.run(*arguments)
     assert (result.status, result.out) == (1, "")
@@ -159,7 +159,7 @@ def test_bad_input_is_one_clear_line(openstack, cloud, arguments, message):
     assert result.err.count("\n") == 1
 
 
-def test_an_old_version_is_named(openstack, cloud):
+def test_too_old_version_error_names_the_minimum(openstack, cloud):
     """Trees came with 1.14."""
     result = openstack.run(*TREE, version="1.13")
     assert result.status == 1
@@ -186,7 +186,7 @@ def rows(result, *columns):
     return [tuple(row[column] for column in columns) for row in result.json]
 
 
-def test_capacity_by_provider_root_aggregate_and_class(openstack, cloud):
+def test_capacity_sums_by_provider_root_aggregate_and_class(openstack, cloud):
     """Each sums up the same inventories."""
     by_provider = rows(report(openstack, *CAPACITY), "provider", "resource_class", "capacity", "used", "free")
     assert ("host-a", "VCPU", 8, 6, 2) in by_provider
@@ -216,7 +216,7 @@ def test_aggregates_have_the_names_of_their_host_aggregates(endpoint, tmp_path, 
     assert unnamed == [(aggregate, "", resource_class) for aggregate, _, resource_class in named]
 
 
-def test_capacity_by_project(openstack, cloud):
+def test_capacity_sums_by_project(openstack, cloud):
     """What a project has of all there is."""
     found = rows(
         report(openstack, *CAPACITY, "--by", "project"),
@@ -241,7 +241,7 @@ def test_every_formatter_shows_capacity(openstack, cloud, form):
     assert "host-n-numa1" in result.out
 
 
-def test_what_fits_is_what_the_server_lets_one_claim(openstack, cloud, client):
+def test_fit_equals_the_number_of_claims_the_server_grants(openstack, cloud, client):
     """So many claims succeed one after the other, and for the next there is no candidate."""
     fits = dict(rows(report(openstack, *CAPACITY, "--fit", "VCPU=2,DISK_GB=2"), "host", "fits"))
     assert fits == {"host-a": 1, "host-b": 2, "host-n": 3, HOSTILE: 0, "(all)": 5}
@@ -259,7 +259,7 @@ def test_what_fits_is_what_the_server_lets_one_claim(openstack, cloud, client):
             client.delete_allocations(consumer)
 
 
-def test_a_host_on_which_nothing_fits_says_why(openstack, cloud):
+def test_fit_shows_why_a_host_has_no_room(openstack, cloud):
     """What is short, and by how much."""
     found = dict(rows(report(openstack, *CAPACITY, "--fit", "VCPU=1,MEMORY_MB=500"), "host", "limited_by"))
     assert found["host-b"] == "MEMORY_MB: 500 asked, 100 free, 400 short"
@@ -320,7 +320,7 @@ def clouds_of(directory, placement, compute):
     return {"OS_CLIENT_CONFIG_FILE": str(file), "OS_CLOUD": "test"}
 
 
-def test_a_flavor_is_counted_with_its_extra_specs(endpoint, tmp_path, cloud, compute, fork_server):
+def test_fit_uses_the_extra_specs_of_a_flavor(endpoint, tmp_path, cloud, compute, fork_server):
     """Two VCPU by its extra spec instead of four."""
     openstack = OpenStack(endpoint, tmp_path, fork_server)
     openstack.options = lambda _endpoint: []
@@ -344,7 +344,7 @@ def test_without_the_compute_api_a_flavor_is_refused_in_one_line(openstack, clou
 # usage top
 
 
-def test_the_largest_consumers_come_first(openstack, cloud):
+def test_consumers_are_sorted_by_their_largest_share(openstack, cloud):
     """By their largest share of any class, or of the one that is asked for."""
     found = rows(report(openstack, *TOP), "consumer", "project", "resources", "of_class", "percent")
     assert found == [
@@ -377,7 +377,7 @@ QUERIES = (
 
 
 @pytest.mark.parametrize("query", QUERIES, ids=" ".join)
-def test_what_the_constraints_leave_is_what_the_server_answers(openstack, cloud, query):
+def test_explain_leaves_the_candidates_of_the_server(openstack, cloud, query):
     """For a request of one group nothing is left for the server to rule out."""
     shown = report(openstack, *EXPLAIN, *(word.format(**cloud) for word in query))
     *steps, (_, last, removed, _) = rows(shown, "group", "constraint", "removed", "left")
@@ -385,14 +385,14 @@ def test_what_the_constraints_leave_is_what_the_server_answers(openstack, cloud,
     assert (last, removed) == ("whole request, answer of the server", 0)
 
 
-def test_groups_that_do_not_go_together_are_ruled_out_by_the_server(openstack, cloud):
+def test_explain_shows_groups_that_only_the_server_rules_out(openstack, cloud):
     """Either group has its provider, but isolated they need two."""
     groups = ("--group", "1", "--resource", "VCPU=1", "--group", "2", "--resource", "VCPU=1")
     shown = report(openstack, *EXPLAIN, *groups, "--group-policy", "isolate")
     assert rows(shown, "removed", "left")[-1] == (3, 1)
 
 
-def test_one_host_is_judged(openstack, cloud):
+def test_explain_of_one_host_shows_what_it_lacks(openstack, cloud):
     """What it lacks and by how much; where it lacks nothing, what the server says."""
     shown = report(openstack, *EXPLAIN, "--resource", "VCPU=4", "--host", "host-n-numa0")
     assert rows(shown, "constraint", "met", "detail")[-3:] == [
@@ -416,7 +416,7 @@ def test_one_host_is_judged(openstack, cloud):
         (("--resource", "VCPU"), "must be of form"),
     ],
 )
-def test_a_question_that_makes_no_sense_is_refused(openstack, cloud, arguments, message):
+def test_explain_refuses_invalid_queries(openstack, cloud, arguments, message):
     """One clear line."""
     result = openstack.run(*EXPLAIN, *arguments)
     assert (result.status, result.err.count("\n")) == (1, 1)
@@ -431,7 +431,7 @@ def test_a_question_that_makes_no_sense_is_refused(openstack, cloud, arguments, 
         ((*CAPACITY, "--fit-flavor", ""), "argument --fit-flavor: must not be empty"),
     ],
 )
-def test_no_other_question_is_answered(openstack, line, message):
+def test_explain_refuses_options_without_effect(openstack, line, message):
     """What would be passed over is an error of the command line."""
     result = openstack.run(*line)
     assert (result.status, result.out) == (2, "")
@@ -441,14 +441,60 @@ def test_no_other_question_is_answered(openstack, line, message):
 # pages
 
 
-def test_pages_are_written_whole(openstack, cloud, tmp_path):
-    """A file with every provider; a hostile name is text in it."""
-    for arguments in ((*TREE,), (*CAPACITY,), (*CAPACITY, "--fit", "VCPU=1"), (*CAPACITY, "--by", "project")):
-        file = tmp_path / "page.html"
-        result = openstack.run(*arguments, "--html", file)
-        assert (result.status, result.err) == (0, "")
-        page = file.read_text()
-        assert page.startswith("<!DOCTYPE html>")
-        assert page.endswith("</html>\n")
-        assert HOSTILE not in page
-        file.unlink()
+PAGES = {
+    "tree": TREE,
+    "tree of one": (*TREE, "host-n", "--brief"),
+    "tree with a format": (*TREE, "-f", "json"),
+    **{f"by {by}": (*CAPACITY, "--by", by) for by in ("provider", "root", "aggregate", "class", "project")},
+    "csv": (*CAPACITY, "-f", "csv", "--sort-column", "used"),
+    "columns": (*CAPACITY, "-f", "value", "-c", "provider", "-c", "used"),
+    "json": (*CAPACITY, "--by", "aggregate", "-f", "json"),
+    "fit": (*CAPACITY, "--fit", "VCPU=1"),
+    "fit nothing": (*CAPACITY, "--fit", "VCPU=1000", "-f", "yaml"),
+}
+
+
+@pytest.mark.parametrize("arguments", PAGES.values(), ids=PAGES)
+def test_page_is_written_whole_and_escapes_names(openstack, cloud, tmp_path, arguments):
+    """A file with its rows and its origin; a hostile name is text in it; a pipe gets nothing more."""
+    file = tmp_path / "page.html"
+    result = openstack.run(*arguments, "--html", file)
+    assert (result.status, result.err) == (0, "")
+    page = file.read_text()
+    assert page.startswith("<!DOCTYPE html>")
+    assert page.endswith("</html>\n")
+    assert HOSTILE not in page
+    assert f"<dd>{openstack.endpoint}</dd>" in page
+    assert "<code>openstack resource provider " in page
+
+
+def test_a_page_of_aggregates_has_their_names(endpoint, tmp_path, cloud, fork_server):
+    """Where the compute API can be asked; the page says of which cloud it is, and has no secrets."""
+    with compute_with({"fast": cloud["rack"]}) as (compute, _):
+        openstack = OpenStack(endpoint, tmp_path, fork_server)
+        openstack.options = lambda _endpoint: ["--os-token", "admin"]
+        environment = clouds_of(tmp_path, endpoint, compute)
+        arguments = (*CAPACITY, "--by", "aggregate", "--html", "page of aggregates.html")
+        assert openstack.run(*arguments, environment=environment).status == 0
+    page = (tmp_path / "page of aggregates.html").read_text()
+    assert '"fast"' in page
+    assert f"<dd>test ({endpoint})</dd>" in page
+    command = "openstack resource provider capacity --by aggregate --html &#x27;page of aggregates.html&#x27;"
+    assert f"<code>{command}</code>" in page
+
+
+@pytest.mark.parametrize("arguments", [TREE, CAPACITY], ids=["tree", "capacity"])
+def test_a_terminal_is_told_what_was_written(openstack, cloud, tmp_path, arguments):
+    """One line, with the name of the file as it was given, what is in it, and its size."""
+    shown, status = run_on_terminal(openstack, *arguments, "--html", "page.html", columns=120)
+    assert status == 0
+    (line,) = re.findall(r"(?m)^Wrote .*$", shown)
+    pattern = r"Wrote page\.html: 7 resource providers in 5 trees, 3 resource classes, \d+ kB"
+    assert re.fullmatch(pattern, line)
+
+
+def test_a_page_needs_a_name(openstack, cloud):
+    """An empty one, as of a variable that is not set, is an error of the command line."""
+    result = openstack.run(*TREE, "--html", "")
+    assert (result.status, result.out) == (2, "")
+    assert "argument --html: must not be empty" in result.err

@@ -88,7 +88,7 @@ def host(client):
     made.close()
 
 
-def test_inventory_moves_with_its_allocations_and_comes_back(openstack, host):
+def test_reshape_moves_inventory_with_allocations_and_undo_restores_it(openstack, host):
     """The plan changes nothing; the reshape moves each consumer whole; its undo restores all of it."""
     plan = openstack.run(*RESHAPE, *host.moves, "--dry-run", "-f", "json")
     assert (plan.status, plan.err) == (0, "")
@@ -125,7 +125,7 @@ def reshape(openstack, host, **settings):
     return done, openstack.run(*RUN, "list", "-f", "json").json[-1]
 
 
-def test_a_reshape_is_a_run_that_is_listed_shown_and_undone(openstack, host):
+def test_reshape_run_can_be_listed_shown_and_undone(openstack, host):
     """Its providers and consumers have a row each; its undo is a run too, and can be undone itself."""
     _, run = reshape(openstack, host)
     gpu0, gpu1 = (f"{host.name}-gpu{number}" for number in range(2))
@@ -153,7 +153,7 @@ def test_a_reshape_is_a_run_that_is_listed_shown_and_undone(openstack, host):
     assert host.held(host.small) == {host.children[1]: {"VGPU": 2}}
 
 
-def test_undo_of_a_reshape_refuses_what_was_changed_since(openstack, host):
+def test_undo_of_a_reshape_is_refused_after_other_changes(openstack, host):
     """Nothing goes back in part, and force is no way round it."""
     _, run = reshape(openstack, host)
     generation = host.client.show_provider(host.children[0])["generation"]
@@ -171,7 +171,7 @@ def test_undo_of_a_reshape_refuses_what_was_changed_since(openstack, host):
 @pytest.mark.parametrize(
     ("answer", "totals"), [(LOSE, [None, 4, 4]), (DROP, [8, None, None])], ids=("done", "not done")
 )
-def test_a_reshape_whose_answer_is_lost_claims_nothing_and_is_gone_on_with(openstack, host, answer, totals):
+def test_reshape_with_a_lost_answer_is_reported_unknown_and_resumed(openstack, host, answer, totals):
     """Neither answer nor reading: it is said so, and resume finds out, or does it."""
     answers = iter([answer])
     gone = []
@@ -195,7 +195,7 @@ def test_a_reshape_whose_answer_is_lost_claims_nothing_and_is_gone_on_with(opens
     assert host.totals() == [None, 4, 4]
 
 
-def test_a_lost_answer_that_can_be_read_back_is_none(openstack, host):
+def test_reshape_with_a_lost_answer_is_read_back(openstack, host):
     """It was done, and is said to be."""
     answers = iter([LOSE])
 
@@ -207,7 +207,7 @@ def test_a_lost_answer_that_can_be_read_back_is_none(openstack, host):
     assert (done.status, done.err, run["state"]) == (0, "", "done")
 
 
-def test_a_reshape_is_not_undone_as_anything_else(openstack, host):
+def test_undo_of_a_reshape_refuses_options_for_single_changes(openstack, host):
     """A run of another kind is told how, and options for one change after the other are refused."""
     _, run = reshape(openstack, host)
     result = openstack.run(*RUN, "undo", run["id"], "--yes", "--throttle", "1")
@@ -222,7 +222,7 @@ def test_a_reshape_is_not_undone_as_anything_else(openstack, host):
     )
 
 
-def test_a_reshape_of_another_server_is_not_undone_here(openstack, host):
+def test_undo_refuses_a_reshape_of_another_server(openstack, host):
     """The journal knows which it was."""
     _, run = reshape(openstack, host)
     with proxy_to(openstack.endpoint, lambda *_: None) as endpoint:
@@ -233,7 +233,7 @@ def test_a_reshape_of_another_server_is_not_undone_here(openstack, host):
     assert host.totals() == [None, 4, 4]
 
 
-def test_moves_come_from_a_file_and_consumers_may_be_pinned(openstack, host, tmp_path):
+def test_moves_are_read_from_a_file_with_pinned_consumers(openstack, host, tmp_path):
     """The keys of the file are those of the API's own words; the pinned consumer goes where it is told."""
     file = tmp_path / "moves.json"
     moves = [
@@ -252,7 +252,7 @@ def test_moves_come_from_a_file_and_consumers_may_be_pinned(openstack, host, tmp
     assert host.held(host.large)[host.children[1]] == {"VGPU": 3}
 
 
-def test_what_does_not_fit_changes_nothing(openstack, host):
+def test_reshape_that_does_not_fit_changes_nothing(openstack, host):
     """Neither GPU takes the three of the large consumer whole; the source would be left with too much."""
     moves = (
         *("--from", host.name, "--to", f"{host.name}-gpu0", "--resource", "VGPU=2"),
@@ -266,7 +266,7 @@ def test_what_does_not_fit_changes_nothing(openstack, host):
     assert host.totals() == [8, None, None]
 
 
-def test_a_terminal_is_asked(openstack, host):
+def test_reshape_asks_on_a_terminal(openstack, host):
     """No leaves everything as it is; yes goes on; the trees are shown at 60 columns."""
     shown, status = run_on_terminal(openstack, *RESHAPE, *host.moves, answer="n\n")
     assert status == 1
@@ -278,7 +278,7 @@ def test_a_terminal_is_asked(openstack, host):
     assert host.totals() == [None, 4, 4]
 
 
-def test_somebody_who_is_faster_makes_it_plan_again(client, host):
+def test_reshape_replans_after_a_concurrent_claim(client, host):
     """A claim between reading and writing makes the server refuse; the second plan has it."""
     moves = [Move(host.root, child, "VGPU", 4) for child in host.children]
     providers = (host.root, *host.children)
@@ -287,7 +287,7 @@ def test_somebody_who_is_faster_makes_it_plan_again(client, host):
     def read():
         return reshape_run.read_world(client, providers, {host.root: frozenset({"VGPU"})})
 
-    def interfere(_plan):
+    def interfere():
         if not late:
             late.append(host.claim({"VGPU": 1}))
 
@@ -295,7 +295,8 @@ def test_somebody_who_is_faster_makes_it_plan_again(client, host):
         return plan_reshape(world, moves)
 
     try:
-        done = reshape_run.run_reshape(client, make_plan(read()), read, make_plan, interfere)
+        task = reshape_run.Task("reshape", make_plan(read()), read, make_plan)
+        done, _ = reshape_run.execute_reshape(client, task, on_write=interfere)
         assert late[0] in done.consumers
         assert host.totals() == [None, 4, 4]
         assert sum(host.held(late[0]).popitem()[1].values()) == 1
@@ -322,7 +323,7 @@ def test_somebody_who_is_faster_makes_it_plan_again(client, host):
         ),
     ],
 )
-def test_bad_input_is_one_clear_line(openstack, arguments, message):
+def test_invalid_input_is_a_one_line_error(openstack, arguments, message):
     """What is wrong is said, and the exit status is 1."""
     result = openstack.run(*RESHAPE, *arguments, "--yes")
     assert (result.status, result.out) == (1, "")
@@ -342,7 +343,7 @@ def test_bad_input_is_one_clear_line(openstack, arguments, message):
         ("- from_resource_provider: [", "not YAML"),
     ],
 )
-def test_a_file_with_a_mistake_is_refused_with_its_line(openstack, tmp_path, text, message):
+def test_invalid_file_is_refused_with_its_line(openstack, tmp_path, text, message):
     """The line and the path of the mistake."""
     file = tmp_path / "moves.yaml"
     file.write_text(text)
@@ -351,7 +352,7 @@ def test_a_file_with_a_mistake_is_refused_with_its_line(openstack, tmp_path, tex
     assert message in result.err
 
 
-def test_an_old_version_is_named(openstack):
+def test_too_old_version_error_names_the_minimum(openstack):
     """The reshaper came with 1.30."""
     moves = ("--from", "a", "--to", "b", "--resource", "VGPU=1", "--yes")
     result = openstack.run(*RESHAPE, *moves, version="1.29")
@@ -359,7 +360,7 @@ def test_an_old_version_is_named(openstack):
     assert "requires at least version 1.30" in result.err
 
 
-def test_without_the_role_it_says_what_to_do(openstack, server_url):
+def test_reshape_without_the_service_role_explains_what_to_do(openstack, server_url):
     """Where the policy is as it comes, an administrator may not reshape."""
     client = PlacementClient(Session(auth=Token(server_url, "admin")))
     host = Host(client)

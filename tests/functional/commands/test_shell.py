@@ -25,14 +25,14 @@ LIST = ("resource", "provider", "list")
         ("no", "such", "command"),
     ],
 )
-def test_a_forked_command_prints_and_ends_as_a_whole_process(openstack, command):
+def test_forked_command_prints_and_exits_like_a_started_one(openstack, command):
     """Both streams and the exit status are the same, with the same text on standard input."""
     forked = openstack.run(*command, text="providers: [{nam: a}]\n")
     whole = openstack.run_process(*command, text="providers: [{nam: a}]\n")
     assert forked == whole
 
 
-def test_environment_and_directory_are_those_of_the_command(openstack, tmp_path):
+def test_forked_command_has_its_environment_and_directory(openstack, tmp_path):
     """Variables reach the child, and a relative path begins where the command was begun."""
     environment = {"OS_PLACEMENT_API_VERSION": "1.0"}
     process = openstack.start("resource", "class", "list", environment=environment, stderr=subprocess.PIPE)
@@ -42,7 +42,7 @@ def test_environment_and_directory_are_those_of_the_command(openstack, tmp_path)
     assert (process.returncode, (tmp_path / "here.yaml").exists()) == (0, True)
 
 
-def test_streams_that_are_a_terminal_are_one_for_the_child(openstack):
+def test_forked_command_inherits_a_terminal(openstack):
     """Who reads the terminal reads what the child prints, in the terminal's own line ends."""
     master, slave = pty.openpty()
     process = openstack.start("resource", "provider", "show", "nobody", stderr=slave, stdout=slave)
@@ -54,7 +54,7 @@ def test_streams_that_are_a_terminal_are_one_for_the_child(openstack):
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
-def test_a_signal_ends_the_child_and_is_told(openstack, number):
+def test_signal_ends_a_forked_command_with_its_status(openstack, number):
     """The status of a process that a signal ended says which, as for any process."""
     asked, go_on = threading.Event(), threading.Event()
 

@@ -89,7 +89,7 @@ NUMA = "eeeeeeee-0000-4000-8000-000000000001"
 CONSUMER = "bbbbbbbb-0000-4000-8000-000000000001"
 
 
-def test_the_example_is_loaded_and_a_second_time_changes_nothing(openstack, empty):
+def test_example_is_applied_and_a_second_apply_changes_nothing(openstack, empty):
     """200 hosts with all that belongs to them; then every part is found as the file says."""
     result = openstack.run(*APPLY, EXAMPLE)
     assert (result.status, result.err) == (0, "")
@@ -109,7 +109,7 @@ def test_the_example_is_loaded_and_a_second_time_changes_nothing(openstack, empt
     assert {provider["uuid"]: provider["generation"] for provider in empty.list_providers()} == before
 
 
-def test_an_export_is_loaded_into_an_empty_server_and_exported_to_the_same_bytes(openstack, empty, tmp_path):
+def test_export_applied_to_an_empty_server_exports_identically(openstack, empty, tmp_path):
     """Nothing is lost or changed on the way through a file."""
     assert openstack.run(*APPLY, EXAMPLE).status == 0
     first = openstack.run(*EXPORT)
@@ -123,7 +123,7 @@ def test_an_export_is_loaded_into_an_empty_server_and_exported_to_the_same_bytes
     assert second.out == first.out
 
 
-def test_everything_in_a_file_gets_to_the_server(openstack, empty, write):
+def test_apply_writes_every_part_of_a_file(openstack, empty, write):
     """Tree, inventories, traits, aggregates, owner and type of allocations: seen through the API."""
     assert openstack.run(*APPLY, write(SMALL)).status == 0
     assert empty.show_provider(NUMA)["parent_provider_uuid"] == HOST
@@ -148,7 +148,7 @@ def test_everything_in_a_file_gets_to_the_server(openstack, empty, write):
     assert resources == {HOST: {"DISK_GB": 20}, NUMA: {"VCPU": 4}}
 
 
-def test_an_export_says_everything_in_a_fixed_order(openstack, empty, write):
+def test_export_is_complete_and_in_a_fixed_order(openstack, empty, write):
     """Parents before children, names in alphabetical order, every field: an export can be compared."""
     openstack.run(*APPLY, write(SMALL))
     exported = yaml.safe_load(openstack.run(*EXPORT).out)
@@ -165,7 +165,7 @@ def test_an_export_says_everything_in_a_fixed_order(openstack, empty, write):
     assert exported["allocations"] == yaml.safe_load(SMALL)["allocations"]
 
 
-def test_a_dry_run_shows_and_writes_nothing(openstack, empty, write):
+def test_dry_run_shows_changes_and_writes_nothing(openstack, empty, write):
     """A line for everything that would come, and the server stays empty."""
     result = openstack.run(*APPLY, write(SMALL), "--dry-run")
     assert (result.status, result.err) == (0, "")
@@ -190,7 +190,7 @@ def test_a_dry_run_shows_and_writes_nothing(openstack, empty, write):
     assert empty.list_traits(name="startswith:CUSTOM_") == []
 
 
-def test_only_what_differs_is_changed(openstack, empty, write):
+def test_apply_writes_only_differences(openstack, empty, write):
     """A ratio and an amount in an edited file: one provider and one consumer are written."""
     openstack.run(*APPLY, write(SMALL))
     before = empty.show_provider(HOST)["generation"]
@@ -218,7 +218,7 @@ def test_only_what_differs_is_changed(openstack, empty, write):
     assert empty.show_provider(HOST)["generation"] == before + 1
 
 
-def test_what_the_file_does_not_say_stays(openstack, empty, write):
+def test_apply_leaves_what_the_file_does_not_name(openstack, empty, write):
     """Other providers, and the parts of a provider without a key, are left alone."""
     openstack.run(*APPLY, write(SMALL))
     other = empty.create_provider("other")["uuid"]
@@ -230,7 +230,7 @@ def test_what_the_file_does_not_say_stays(openstack, empty, write):
     assert empty.show_provider(other)["name"] == "other"
 
 
-def test_a_provider_is_renamed_and_moved(openstack, empty, write):
+def test_apply_renames_and_moves_a_provider_by_uuid(openstack, empty, write):
     """A UUID says which provider is meant."""
     openstack.run(*APPLY, write(SMALL))
     text = f"providers:\n- {{name: numa-zero, uuid: {NUMA}, parent: null}}\n"
@@ -269,7 +269,7 @@ def test_an_export_goes_to_a_file(openstack, empty, write, tmp_path):
     assert [file.name for file in target.parent.iterdir()] == ["out.yaml"]
 
 
-def test_an_export_to_nowhere_is_one_line(openstack, empty):
+def test_export_to_a_missing_directory_is_a_one_line_error(openstack, empty):
     """A directory that is not there is told, with the file's name."""
     result = openstack.run(*EXPORT, "-o", "/nowhere/out.yaml")
     assert (result.status, result.out) == (1, "")
@@ -291,7 +291,7 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize(("text", "message"), MISTAKES.values(), ids=MISTAKES.keys())
-def test_a_mistake_is_one_line_and_nothing_is_written(openstack, empty, write, text, message):
+def test_invalid_entry_is_a_one_line_error_and_nothing_is_written(openstack, empty, write, text, message):
     """The good part of a file with a mistake in it is not applied either."""
     result = openstack.run(*APPLY, write("traits: [CUSTOM_GOOD]\n" + text))
     assert (result.status, result.out) == (1, "")
@@ -318,7 +318,7 @@ def test_a_name_that_another_provider_has_is_refused(openstack, empty, write):
         ("binary", "byte 0 is not UTF-8 text"),
     ],
 )
-def test_a_file_that_cannot_be_read_is_one_line(openstack, tmp_path, name, problem):
+def test_unreadable_file_is_a_one_line_error(openstack, tmp_path, name, problem):
     """The name and the reason, without a request."""
     (tmp_path / "binary").write_bytes(b"\xff\xfe")
     result = openstack.run(*APPLY, tmp_path / name, endpoint="http://127.0.0.1:1", version="1.39")
@@ -326,7 +326,7 @@ def test_a_file_that_cannot_be_read_is_one_line(openstack, tmp_path, name, probl
     assert result.err == f"{tmp_path / name} cannot be read: {problem}\n"
 
 
-def test_a_failure_is_told_and_the_same_command_goes_on(openstack, empty, write):
+def test_failed_apply_is_finished_by_the_same_command(openstack, empty, write):
     """An allocation that does not fit fails alone; when there is room, the same file goes to its end."""
     other = str(uuid.uuid4())
     empty.create_provider("host", uuid=HOST)
@@ -352,7 +352,7 @@ def test_a_failure_is_told_and_the_same_command_goes_on(openstack, empty, write)
     assert result.out.splitlines()[2:] == ["resource providers: 2 unchanged", "consumers: 1 created"]
 
 
-def test_a_parent_that_fails_keeps_its_children_from_being_tried(openstack, empty, write):
+def test_children_of_a_failed_parent_are_skipped(openstack, empty, write):
     """What depends on a failure is skipped and counted."""
 
     def interfere(method, path):
@@ -366,7 +366,7 @@ def test_a_parent_that_fails_keeps_its_children_from_being_tried(openstack, empt
     assert empty.list_providers() == []
 
 
-def test_a_conflict_on_the_way_is_resolved(openstack, empty, write):
+def test_apply_retries_after_a_conflict(openstack, empty, write):
     """Somebody touches a provider between its creation and its traits; the file is applied all the same."""
     touched = iter([{"DISK_GB": {"total": 1}}])
 
@@ -392,7 +392,7 @@ def test_a_version_without_consumer_types_is_refused_before_the_first_write(open
 
 
 @pytest.mark.parametrize("version", ["1.14", "1.19", "1.20", "1.28", "1.37"])
-def test_older_versions_do_without_types(openstack, empty, write, version):
+def test_apply_and_export_work_in_versions_without_consumer_types(openstack, empty, write, version):
     """A file that needs nothing newer is applied and exported at the version in use."""
     file = write(SMALL.replace("  type: INSTANCE\n", ""))
     result = openstack.run(*APPLY, file, version=version)
@@ -402,7 +402,7 @@ def test_older_versions_do_without_types(openstack, empty, write, version):
     assert yaml.safe_load(exported.out)["allocations"] == yaml.safe_load(file.read_text())["allocations"]
 
 
-def test_ctrl_c_skips_what_has_not_begun(openstack, empty, write):
+def test_ctrl_c_skips_providers_not_started(openstack, empty, write):
     """Status 130; a provider that was begun is whole, and the same command goes on."""
     begun, go_on = threading.Event(), threading.Event()
 
@@ -427,7 +427,7 @@ def test_ctrl_c_skips_what_has_not_begun(openstack, empty, write):
     assert openstack.run(*APPLY, write(SMALL)).out.startswith("Nothing to do: ")
 
 
-def test_help_tells_the_exit_statuses(openstack):
+def test_help_lists_the_exit_statuses(openstack):
     """Every status that apply can end with is told."""
     words = " ".join(openstack.run("resource", "provider", "apply", "--help").out.split())
     assert "Exit status: 0 the server matches the file" in words

@@ -36,7 +36,7 @@ def host(client):
 # traits and aggregates
 
 
-def test_a_trait_is_added_and_removed_beside_the_others(openstack, host):
+def test_trait_add_and_remove_keep_other_traits(openstack, host):
     """Both show what the provider has afterwards, and what is so already is no mistake."""
     name, _ = host
     added = openstack.run(*TRAIT, "add", name, "COMPUTE_NODE", "HW_CPU_X86_AVX", *JSON)
@@ -46,7 +46,7 @@ def test_a_trait_is_added_and_removed_beside_the_others(openstack, host):
     assert openstack.run(*TRAIT, "list", name, *JSON).json == removed.json
 
 
-def test_traits_that_many_add_at_once_are_all_there(openstack, client, host):
+def test_concurrent_trait_adds_lose_nothing(openstack, client, host):
     """Each process reads, finds that another was faster, and reads again: no trait is lost."""
     name, provider = host
     traits = [f"CUSTOM_{uuid.uuid4().hex[:8].upper()}" for _ in range(8)]
@@ -61,7 +61,7 @@ def test_traits_that_many_add_at_once_are_all_there(openstack, client, host):
 
 
 @pytest.mark.parametrize("version", ["1", "1.18", "1.1"])
-def test_an_aggregate_is_added_and_removed_beside_the_others(openstack, client, host, version):
+def test_aggregate_add_and_remove_keep_other_aggregates(openstack, client, host, version):
     """In every version that knows aggregates, with a generation or without."""
     name, provider = host
     first, second = sorted([new_uuid(), new_uuid()])
@@ -80,7 +80,7 @@ def test_an_aggregate_is_added_and_removed_beside_the_others(openstack, client, 
         ((*AGGREGATE, "add"), "rack1"),
     ],
 )
-def test_what_is_unknown_is_one_line_and_changes_nothing(openstack, client, host, command, wrong):
+def test_unknown_name_is_a_one_line_error_and_changes_nothing(openstack, client, host, command, wrong):
     """Status 1, and the line names it."""
     name, provider = host
     before = client.show_provider(provider)
@@ -108,7 +108,7 @@ def cloud(openstack, tmp_path):
     return run
 
 
-def test_an_aggregate_goes_by_the_name_of_its_host_aggregate(cloud, host):
+def test_aggregate_may_be_given_by_the_name_of_its_host_aggregate(cloud, host):
     """Wherever an aggregate is taken; one request to the compute API per command, none for a UUID."""
     name, provider = host
     rack1, rack2 = new_uuid(), new_uuid()
@@ -129,7 +129,7 @@ def test_an_aggregate_goes_by_the_name_of_its_host_aggregate(cloud, host):
         assert len(asked) == seen == 4
 
 
-def test_a_name_that_no_host_aggregate_has_is_one_line(cloud, host):
+def test_unknown_host_aggregate_is_a_one_line_error(cloud, host):
     """It says where the names are shown."""
     with compute_with({"rack1": new_uuid()}) as (compute, _):
         result = cloud(compute, *AGGREGATE, "add", host[0], "rack9")
@@ -140,7 +140,7 @@ def test_a_name_that_no_host_aggregate_has_is_one_line(cloud, host):
     )
 
 
-def test_without_a_compute_service_a_name_is_one_line(cloud, host):
+def test_aggregate_name_without_a_compute_service_is_a_one_line_error(cloud, host):
     """It says that the names could not be read, and why."""
     result = cloud("http://127.0.0.1:1", *AGGREGATE, "add", host[0], "rack9")
     assert result.status == 1
@@ -154,7 +154,7 @@ def test_without_a_compute_service_a_name_is_one_line(cloud, host):
 # parents
 
 
-def test_a_provider_leaves_its_tree_and_keeps_its_name(openstack, client, host):
+def test_no_parent_provider_makes_a_root_and_keeps_the_name(openstack, client, host):
     """--no-parent-provider makes it a root; the name need not be said again."""
     name, provider = host
     child = new_uuid()
@@ -177,7 +177,7 @@ def test_a_provider_leaves_its_tree_and_keeps_its_name(openstack, client, host):
         ([], "1", 2, "the following arguments are required: --name"),
     ],
 )
-def test_a_parent_that_makes_no_sense_is_refused(openstack, host, options, version, status, message):
+def test_invalid_parent_is_refused_before_the_write(openstack, host, options, version, status, message):
     """Before anything is written."""
     result = openstack.run(*PROVIDER, "set", host[0], *options, version=version)
     assert (result.status, result.out) == (status, "")
@@ -193,7 +193,7 @@ def resources_of(client, consumer):
     return {provider: item["resources"] for provider, item in allocations.items()}
 
 
-def test_an_allocation_is_amended(openstack, client, host):
+def test_allocation_set_amend_keeps_the_rest(openstack, client, host):
     """What is named is set and the rest stays: other classes, project, user and type."""
     name, provider = host
     consumer = new_uuid()
@@ -209,7 +209,7 @@ def test_an_allocation_is_amended(openstack, client, host):
     assert resources_of(client, consumer) == {provider: {"VCPU": 4, "MEMORY_MB": 64}}
 
 
-def test_a_consumer_without_type_can_be_amended(openstack, client, host):
+def test_amending_keeps_a_consumer_untyped(openstack, client, host):
     """It has none afterwards either."""
     name, provider = host
     consumer = new_uuid()
@@ -220,7 +220,7 @@ def test_a_consumer_without_type_can_be_amended(openstack, client, host):
     assert (row["resources"], row["consumer_type"]) == ({"VCPU": 1, "MEMORY_MB": 1}, "unknown")
 
 
-def test_amending_what_is_not_there_needs_an_owner(openstack, host):
+def test_amending_a_new_consumer_needs_an_owner(openstack, host):
     """One line says what to give, and then it is an allocation like any other."""
     line = (*ALLOCATION, "set", new_uuid(), "--amend", "--allocation", f"rp={host[0]},VCPU=1")
     refused = openstack.run(*line)
@@ -229,7 +229,7 @@ def test_amending_what_is_not_there_needs_an_owner(openstack, host):
     assert openstack.run(*line, *OWNER).status == 0
 
 
-def test_amending_survives_somebody_elses_change(openstack, client, host):
+def test_amending_keeps_a_concurrent_change(openstack, client, host):
     """The consumer is read again, and what the other has done is kept."""
     name, provider = host
     consumer = new_uuid()
@@ -250,7 +250,7 @@ def test_amending_survives_somebody_elses_change(openstack, client, host):
     assert resources_of(client, consumer) == {provider: {"VCPU": 3, "MEMORY_MB": 7}}
 
 
-def test_unset_survives_somebody_elses_change(openstack, client, host):
+def test_unset_keeps_a_concurrent_change(openstack, client, host):
     """Only the class that was named is gone."""
     _, provider = host
     consumer = new_uuid()
@@ -271,7 +271,7 @@ def test_unset_survives_somebody_elses_change(openstack, client, host):
     assert resources_of(client, consumer) == {provider: {"VCPU": 2}}
 
 
-def test_usages_are_shown_by_type_of_consumer(openstack, host):
+def test_usage_is_shown_by_consumer_type(openstack, host):
     """For one type, for each, and for all together."""
     name, project = host[0], f"project-{uuid.uuid4().hex[:8]}"
     for kind, amount in (("INSTANCE", 2), ("INSTANCE", 3), ("MIGRATION", 5)):
@@ -300,9 +300,7 @@ def instance(openstack, host):
     return consumer
 
 
-def test_a_migration_takes_over_the_source_and_the_instance_gets_the_destination(
-    openstack, client, host, instance
-):
+def test_allocation_move_works_as_in_a_live_migration_and_back(openstack, client, host, instance):
     """In one transaction, as nova does it; and the way back."""
     destination, migration = new_uuid(), new_uuid()
     client.create_provider(f"{host[0]}-to", uuid=destination)
@@ -323,7 +321,7 @@ def test_a_migration_takes_over_the_source_and_the_instance_gets_the_destination
     assert resources_of(client, migration) == {}
 
 
-def test_a_part_is_moved_and_added_to_what_is_there(openstack, client, host, instance):
+def test_moving_one_class_adds_it_to_the_target_consumer(openstack, client, host, instance):
     """One class only; the other consumer keeps what it has."""
     other = new_uuid()
     line = ("--allocation", f"rp={host[0]},VCPU=1", "--project-id", "q", "--user-id", "v")
@@ -334,7 +332,7 @@ def test_a_part_is_moved_and_added_to_what_is_there(openstack, client, host, ins
     assert client.list_allocations(other)["project_id"] == "q"
 
 
-def test_a_type_that_could_not_be_kept_is_refused(openstack, client, host):
+def test_moving_between_untyped_and_typed_consumers_is_refused(openstack, client, host):
     """A consumer without type cannot be written together with one that is given a type."""
     consumer, target = new_uuid(), new_uuid()
     line = ("--allocation", f"rp={host[0]},VCPU=1", *OWNER)
@@ -355,7 +353,7 @@ def test_a_type_that_could_not_be_kept_is_refused(openstack, client, host):
         (["--provider", "nobody"], "No resource provider named 'nobody' was found"),
     ],
 )
-def test_a_move_that_cannot_be_changes_nothing(openstack, client, host, instance, options, message):
+def test_impossible_move_changes_nothing(openstack, client, host, instance, options, message):
     """One line; no consumer has lost anything."""
     target = new_uuid()
     options = [option.format(host=host[0]) for option in options]
@@ -366,7 +364,7 @@ def test_a_move_that_cannot_be_changes_nothing(openstack, client, host, instance
     assert resources_of(client, target) == {}
 
 
-def test_consumers_of_a_file_are_written_in_one_request(openstack, client, host, instance):
+def test_allocations_from_a_file_are_one_request(openstack, client, host, instance):
     """One gets something, one loses all; providers go by name or UUID."""
     name, provider = host
     other = new_uuid()
@@ -386,7 +384,7 @@ allocations:
     assert resources_of(client, instance) == {}
 
 
-def test_a_type_in_a_file_is_refused_where_there_are_none(openstack, client, instance):
+def test_consumer_type_in_a_file_is_refused_before_1_38(openstack, client, instance):
     """Nothing is written; without the type the version is good enough."""
     entry = f"consumer: {instance}, project: p, user: u, resources: {{}}"
     line = (*ALLOCATION, "apply", "--file", "-", *JSON)
@@ -411,7 +409,7 @@ def test_a_type_in_a_file_is_refused_where_there_are_none(openstack, client, ins
         ("[", "not YAML"),
     ],
 )
-def test_a_file_of_consumers_that_is_wrong_is_one_line(openstack, text, message):
+def test_invalid_allocation_file_is_a_one_line_error(openstack, text, message):
     """With the line and the place in the file."""
     result = openstack.run(*ALLOCATION, "apply", "--file", "-", text=text)
     assert (result.status, result.out, result.err.count("\n")) == (1, "", 1)
@@ -431,7 +429,7 @@ def test_a_file_of_consumers_that_is_wrong_is_one_line(openstack, text, message)
         ("1.17", (*PROVIDER, "list", "--required", "HW_CPU_X86_AVX"), "1.18"),
     ],
 )
-def test_a_server_too_old_is_one_line_that_names_the_version(openstack, highest, command, needed):
+def test_too_old_server_is_a_one_line_error_naming_the_version(openstack, highest, command, needed):
     """What the server speaks, and what the command needs; nothing but the root document is asked for."""
     versions = {"versions": [{"id": "v1.0", "min_version": "1.0", "max_version": highest}]}
     asked = []

@@ -132,7 +132,7 @@ READS = [
 
 
 @pytest.mark.parametrize(("call", "path", "query", "answer", "result"), READS)
-def test_what_is_read(call, path, query, answer, result):
+def test_read_returns_the_document_of_its_operation(call, path, query, answer, result):
     """One GET, and the API's own document or list."""
     request, given = asked(call, "GET", path, answer, api_version="1.39")
     assert request.query == query
@@ -215,7 +215,7 @@ WRITES = [
 
 
 @pytest.mark.parametrize(("call", "method", "path", "body", "answer"), WRITES)
-def test_what_is_written(call, method, path, body, answer):
+def test_write_sends_the_body_of_its_operation(call, method, path, body, answer):
     """One request; what the API answers comes back, or nothing."""
     request, given = asked(call, method, path, answer, api_version="1.39")
     assert request.body == body
@@ -246,7 +246,7 @@ OPERATIONS = [(call, "GET", path, answer) for call, path, _, answer, _ in READS]
 
 @pytest.mark.parametrize("strange", STRANGE.values(), ids=STRANGE)
 @pytest.mark.parametrize(("call", "method", "path", "answer"), OPERATIONS)
-def test_no_operation_believes_what_placement_does_not_answer(call, method, path, answer, strange):
+def test_operation_raises_bad_answer_at_an_answer_of_something_else(call, method, path, answer, strange):
     """Each knows the statuses, the content type and the shape of the answer, and believes no other."""
     fake = FakePlacement().on(method, path, strange)
     with pytest.raises(errors.BadAnswer) as caught:
@@ -256,7 +256,7 @@ def test_no_operation_believes_what_placement_does_not_answer(call, method, path
 
 
 @pytest.mark.parametrize(("call", "method", "path", "answer"), OPERATIONS)
-def test_no_operation_believes_a_document_of_wrong_types(call, method, path, answer):
+def test_operation_raises_bad_answer_at_a_document_of_wrong_types(call, method, path, answer):
     """The keys are right, and what is in them is not; and a document that is right, called something else."""
     if not isinstance(answer, dict):
         return
@@ -306,7 +306,7 @@ def pauses(monkeypatch):
     ],
     ids=("class", "trait"),
 )
-def test_what_was_just_made_and_is_unknown_yet_is_tried_again_for_a_moment(
+def test_request_is_repeated_while_a_class_or_trait_just_made_is_unknown(
     pauses, path, refusal, answer, make, write
 ):
     """Another process of the server may not see it yet; what this client did not make is wrong at once."""
@@ -358,7 +358,7 @@ def test_aggregates_are_a_bare_list_before_generations():
     assert request.body == ["a", "b"]
 
 
-def test_a_created_provider_is_read_back_where_it_does_not_come_along():
+def test_created_provider_is_read_back_before_1_20():
     """Before 1.20 there is only its address, in which a proxy may have put another host."""
     fake = FakePlacement("1.19")
     fake.on("POST", "/resource_providers", (201, "", {"Location": "http://inner:8778/resource_providers/u"}))
@@ -367,7 +367,7 @@ def test_a_created_provider_is_read_back_where_it_does_not_come_along():
     assert fake.lines == ["GET /", "POST /resource_providers", "GET /resource_providers/u"]
 
 
-def test_what_is_typed_cannot_leave_its_place_in_a_path():
+def test_names_are_quoted_in_paths():
     """A slash or a question mark in a name is part of the name."""
     fake = FakePlacement()
     with pytest.raises(errors.NotFound):
@@ -376,7 +376,7 @@ def test_what_is_typed_cannot_leave_its_place_in_a_path():
     assert fake.asked[-1].query == []
 
 
-def test_a_name_that_is_empty_is_still_a_condition():
+def test_an_empty_name_is_sent_as_a_condition():
     """Leaving it out would list, and then perhaps delete, any provider."""
     request, _ = asked(
         lambda c: c.list_providers(name=""),
@@ -438,7 +438,7 @@ def test_a_refusal_names_the_request_and_the_servers_code():
     assert caught.value.request_id == "req-1"
 
 
-def test_a_request_can_have_a_version_of_its_own():
+def test_request_can_use_another_version():
     """Where another version of one request does what the version in use cannot."""
     fake = FakePlacement().on("PUT", "/allocations/c", (204,))
     fake.client().set_allocations("c", ALLOCATIONS, microversion.REPARENTING)
@@ -499,7 +499,7 @@ RESULTS = {
 }
 
 
-def test_a_bulk_write_tells_of_each_provider():
+def test_bulk_write_returns_a_result_for_each_provider():
     """A generation, or the error that a write of its own would have raised."""
     fake = FakePlacement().on("POST", "/-/providers", RESULTS)
     moved, overtaken, gone = fake.client().change_many(CHANGES)
@@ -519,7 +519,7 @@ def test_a_bulk_write_tells_of_each_provider():
     ],
     ids=("a server before", "a proxy", "a strict proxy"),
 )
-def test_a_server_without_a_bulk_write_is_asked_once(answer):
+def test_missing_bulk_write_is_asked_for_once(answer):
     """It may have the bulk read all the same; where a proxy says so, it is not known whether it was done."""
     fake = FakePlacement().on("GET", "/-/providers", {"providers": []}).on("POST", "/-/providers", answer)
     client = fake.client()
@@ -533,7 +533,7 @@ def test_a_server_without_a_bulk_write_is_asked_once(answer):
     assert fake.lines.count("GET /-/providers") == 1
 
 
-def test_what_has_no_bulk_read_is_not_sent_a_bulk_write():
+def test_no_bulk_write_is_sent_to_a_server_without_bulk_reads():
     """Only an answer in JSON proves that something there understands."""
     fake = FakePlacement().on("GET", "/-/providers", (200, "<html>Welcome</html>"))
     assert not fake.client().can_change_many("u")
@@ -546,14 +546,14 @@ def test_what_has_no_bulk_read_is_not_sent_a_bulk_write():
     + [{"results": RESULTS["results"][:1]}, {"results": None}, {"done": True}],
     ids=str,
 )
-def test_results_that_make_no_sense_are_a_bad_answer(answer):
+def test_results_of_a_bulk_write_that_cannot_be_read_are_a_bad_answer(answer):
     """What was done is not known then."""
     fake = FakePlacement().on("POST", "/-/providers", answer)
     with pytest.raises(errors.BadAnswer):
         fake.client().change_many(CHANGES)
 
 
-def test_what_is_not_wanted_is_none():
+def test_parts_that_were_not_asked_for_are_none():
     """Only what was asked for is read."""
     [record] = offer_each(FakePlacement()).client().read_providers(want=["traits"])
     assert (record.inventories, record.usages, record.aggregates) == (None, None, None)

@@ -15,18 +15,18 @@ from osc_placement.api.concurrency import map_in_order
 
 @settings(max_examples=30)
 @given(st.lists(st.integers()), st.integers(1, 9))
-def test_order_in_is_order_out(items, threads):
+def test_values_are_in_the_order_of_the_items(items, threads):
     """Values come in the order of the items, whatever the number of threads."""
     assert map_in_order(lambda item: item * 2, items, threads=threads) == [item * 2 for item in items]
 
 
-def test_items_are_worked_on_side_by_side():
+def test_items_are_handled_in_parallel():
     """As many items as there are threads are under way at once: here each waits for all others."""
     together = threading.Barrier(4, timeout=10)
     assert map_in_order(lambda item: (together.wait(), item)[1], [1, 2, 3, 4], threads=4) == [1, 2, 3, 4]
 
 
-def test_results_are_told_in_the_callers_thread():
+def test_callback_runs_in_the_thread_of_the_caller():
     """A callback may draw on the terminal without locks; the work is done elsewhere."""
     told = []
     work = map_in_order(
@@ -39,7 +39,7 @@ def test_results_are_told_in_the_callers_thread():
     assert threading.get_ident() not in work
 
 
-def test_an_exception_ends_it_and_drops_what_has_not_begun():
+def test_an_exception_stops_items_that_have_not_started():
     """The first error is raised, and later items are not touched."""
     begun = []
 
@@ -72,7 +72,7 @@ except KeyboardInterrupt:
 """
 
 
-def test_an_interrupt_that_wakes_nobody_is_seen():
+def test_an_interrupt_during_a_wait_is_raised():
     """As one that comes in the moment before the waiting begins; here another thread gets it.
 
     In a process of its own: what a test runner does while garbage is collected may take it for itself.

@@ -69,7 +69,7 @@ def test_usages_and_traits_come_from_the_summaries(fake):
     ]
 
 
-def test_the_values_are_those_of_single_requests(fake):
+def test_summaries_give_the_values_of_single_requests(fake):
     """Where the summaries cannot be had, the result is the same."""
     records = list(fake.client().read_providers())
     fake.on("GET", "/allocation_candidates", error(403, "not for you"))
@@ -77,7 +77,7 @@ def test_the_values_are_those_of_single_requests(fake):
     assert count(fake, "usages") == 1 + NUMBER
 
 
-def test_the_generation_is_the_oldest(fake):
+def test_generation_is_that_of_the_first_read(fake):
     """It is that of the inventories, which are read before the traits, so a change since is found out."""
     fake.on(
         "GET",
@@ -88,7 +88,7 @@ def test_the_generation_is_the_oldest(fake):
     assert [record.provider.generation for record in records] == [number + 1 for number in range(NUMBER)]
 
 
-def test_another_class_is_asked_for_while_many_are_unknown(fake):
+def test_candidates_of_another_class_are_requested_for_missing_providers(fake):
     """A class that is used up everywhere hides what another one shows."""
     inventories = {"inventories": {"VCPU": {"total": 8}, "DISK_GB": {"total": 8}}, **generation(0)}
     for number in range(NUMBER):
@@ -110,7 +110,7 @@ def test_another_class_is_asked_for_while_many_are_unknown(fake):
         ({}, ("inventories", "aggregates")),
     ],
 )
-def test_candidates_are_asked_for_only_where_they_tell_something(fake, settings, want):
+def test_candidates_are_requested_only_where_useful(fake, settings, want):
     """Not before they are of whole trees, not without a class to ask for, not if nobody wants the answer."""
     assert len(list(fake.client(**settings).read_providers(want=want))) == NUMBER
     assert fake.lines.count("GET /allocation_candidates") == 0
@@ -154,7 +154,7 @@ def test_capacities_are_asked_for_one_by_one_where_the_summaries_are_refused(cap
     assert count(capacities, "inventories") == NUMBER
 
 
-def test_capacities_beside_what_no_summary_has(capacities):
+def test_capacities_are_read_with_parts_no_summary_has(capacities):
     """Aggregates are read of each provider, and all of it comes together."""
     want = ("inventories", "usages", "aggregates")
     records = list(capacities.client().read_providers(want=want, only_capacity=True))
@@ -164,7 +164,7 @@ def test_capacities_beside_what_no_summary_has(capacities):
     assert (count(capacities, "inventories"), count(capacities, "aggregates")) == (1, NUMBER)
 
 
-def test_few_providers_are_asked_themselves(fake):
+def test_few_providers_are_read_one_by_one(fake):
     """Candidates are always those of the whole cloud."""
     few = [{"uuid": uuid(number), "name": f"host{number}", "generation": number} for number in range(3)]
     fake.on("GET", "/resource_providers", {"resource_providers": few})

@@ -51,14 +51,14 @@ def test_last_conflict_is_raised_without_a_pause():
 
 
 @pytest.mark.parametrize("error", [FULL, ServerError(503, "down")])
-def test_what_another_attempt_does_not_help_is_raised_at_once(error):
+def test_other_errors_are_raised_at_once(error):
     pauses = Pauses()
     with pytest.raises(type(error)):
         retry.retry(fail(error), stop=pauses)
     assert pauses.seconds == []
 
 
-def test_caller_says_after_what_another_attempt_helps():
+def test_caller_decides_which_errors_are_retried():
     assert retry.retry(fail(FULL), after=lambda error: error is FULL, stop=Pauses()) == 2
 
 

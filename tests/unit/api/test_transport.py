@@ -27,7 +27,7 @@ def fake():
     return FakePlacement().on("GET", USAGES, {"usages": {"VCPU": 1}})
 
 
-def test_constructing_a_client_asks_nothing(fake):
+def test_constructing_a_client_sends_no_request(fake):
     """OpenStackClient may construct one at every access."""
     fake.client()
     fake.client(api_version="1.5")
@@ -74,13 +74,13 @@ def test_an_explicit_version_is_used_as_given(fake):
 
 
 @pytest.mark.parametrize("text", ["1.x", "one", "", "1.2.3"])
-def test_a_version_that_is_none_is_an_error_at_once(fake, text):
+def test_a_malformed_version_is_refused_before_any_request(fake, text):
     """It cannot wait for the first request."""
     with pytest.raises(ValueError, match="invalid version number"):
         fake.client(api_version=text)
 
 
-def test_a_root_that_refuses_the_version_names_its_own():
+def test_highest_version_is_read_from_a_406():
     """A 406 in the way of the root document carries the server's highest version."""
     fake = FakePlacement().on("GET", "/", error(406, "Unacceptable version header", max_version="1.14"))
     assert fake.client().version == microversion.NESTED_PROVIDERS
@@ -98,7 +98,7 @@ def test_a_root_that_refuses_the_version_names_its_own():
         (401, "who are you?"),
     ],
 )
-def test_a_root_that_cannot_be_read_does_not_end_a_command(answer):
+def test_unreadable_root_document_selects_the_default_version(answer):
     """Some proxies hide it; the plugin then takes the version it always took."""
     fake = FakePlacement().on("GET", "/", answer).on("GET", USAGES, {"usages": {}})
     client = fake.client()
@@ -107,7 +107,7 @@ def test_a_root_that_cannot_be_read_does_not_end_a_command(answer):
 
 
 @pytest.mark.parametrize("status", [500, 502, 503])
-def test_a_root_that_fails_ends_it(status):
+def test_a_server_error_at_the_root_ends_the_negotiation(status):
     """There is no sense in asking a server further that is out of order."""
     fake = FakePlacement().on("GET", "/", (status, ""))
     with pytest.raises(errors.ServerError):
@@ -115,7 +115,7 @@ def test_a_root_that_fails_ends_it(status):
     assert fake.lines == ["GET /"]
 
 
-def test_what_the_version_lacks_is_refused_before_it_is_sent(fake):
+def test_an_operation_the_version_lacks_is_refused_before_it_is_sent(fake):
     """With the text that the reference has for it."""
     client = fake.client(api_version="1.5")
     with pytest.raises(errors.VersionTooLow) as caught:
@@ -127,7 +127,7 @@ def test_what_the_version_lacks_is_refused_before_it_is_sent(fake):
     assert fake.asked == []
 
 
-def test_a_refused_connection_is_one_clear_line():
+def test_refused_connection_is_a_one_line_error():
     """What was asked, what happened, what to do."""
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
@@ -136,6 +136,17 @@ def test_a_refused_connection_is_one_clear_line():
         PlacementClient(Session(auth=Token(url, "t"))).list_providers()
     assert str(caught.value).startswith(f"GET {url}/ got no answer: Connection refused; check that ")
     assert caught.value.reason == "Connection refused"
+
+
+def test_password_in_an_address_is_not_in_errors():
+    """The text of an error is shown, and stored in the journal of a run."""
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{unused.getsockname()[1]}"
+    with pytest.raises(errors.Unreachable) as caught:
+        PlacementClient(Session(auth=Token(f"http://joe:s3cret@{address}", "t"))).list_providers()
+    assert str(caught.value).startswith(f"GET http://{address}/ got no answer: ")
+    assert errors.without_password("https://[::1]:8778/p?q") == "https://[::1]:8778/p?q"
 
 
 @pytest.mark.parametrize(
@@ -160,7 +171,7 @@ def test_every_failure_of_the_network_is_unreachable(fake, failure, reason):
     ("timeout", "of_session", "waited"),
     [(None, None, 600.0), (None, 5.0, 5.0), (2.0, 5.0, 2.0), (1e99, None, 1e6)],
 )
-def test_nothing_is_waited_for_without_end(timeout, of_session, waited):
+def test_every_request_has_a_timeout(timeout, of_session, waited):
     """What the operator says counts, then what the session has; each request is bounded."""
     fake = FakePlacement().on("GET", USAGES, {"usages": {}})
     client = fake.client(timeout=timeout)
@@ -169,7 +180,7 @@ def test_nothing_is_waited_for_without_end(timeout, of_session, waited):
     assert [request.timeout for request in fake.asked] == [waited, waited]
 
 
-def test_a_server_that_never_answers_is_one_clear_line():
+def test_timeout_is_a_one_line_error():
     """It takes the connection and is silent: how long was waited is said, and how to wait longer."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"http://127.0.0.1:{silent.getsockname()[1]}"
@@ -205,7 +216,7 @@ class FailingAuth(BaseAuthPlugin):
         keystone.MissingRequiredOptions([]),
     ],
 )
-def test_a_failure_of_keystone_is_left_as_it_is(fake, failure):
+def test_a_failure_of_keystone_is_raised_unchanged(fake, failure):
     """It is one clear line already, and not about placement."""
     client = PlacementClient(Session(auth=FailingAuth(failure), session=fake.session), api_version="1.5")
     with pytest.raises(type(failure)) as caught:
@@ -233,7 +244,7 @@ def test_the_endpoint_comes_from_the_catalog(fake):
     assert fake.lines == ["GET /", f"GET {USAGES}"]
 
 
-def test_a_catalog_without_placement_is_one_clear_line(fake):
+def test_missing_catalog_entry_is_a_one_line_error(fake):
     """It says what was looked for."""
     session = Session(auth=Catalog(), session=fake.session)
     with pytest.raises(errors.EndpointMissing, match="no internal endpoint of type 'placement' in region X"):
@@ -248,7 +259,7 @@ def test_an_endpoint_can_be_given_without_a_catalog(fake):
 
 
 @pytest.mark.parametrize("body", ["", "<html>login</html>", "[]", "null", "17", '{"usage": {}}', "{"])
-def test_a_success_that_is_not_placements_is_an_error(fake, body):
+def test_a_success_from_something_else_is_a_bad_answer(fake, body):
     """A page with status 200, or JSON of another shape."""
     fake.on("GET", USAGES, (200, body))
     with pytest.raises(errors.BadAnswer) as caught:
@@ -257,7 +268,7 @@ def test_a_success_that_is_not_placements_is_an_error(fake, body):
     assert "\n" not in str(caught.value)
 
 
-def test_a_redirect_is_followed_to_what_placement_answers(fake):
+def test_a_redirect_is_followed(fake):
     """As from http to https; a relative one too, which the conditions in the query go with."""
     fake.on("GET", USAGES, (301, "", {"location": "/placement/there?x=y"}))
     fake.on("GET", "/there", (307, "", {"location": f"{ENDPOINT}/here"}))
@@ -277,7 +288,7 @@ def test_a_redirect_is_followed_to_what_placement_answers(fake):
     ],
     ids=("a login page", "an error page", "nobody", "itself"),
 )
-def test_a_write_that_is_redirected_elsewhere_is_not_known_to_be_done(fake, status, path, answer):
+def test_redirected_write_has_an_unknown_result(fake, status, path, answer):
     """Whatever is there, it is not placement."""
     fake.on("DELETE", "/there", answer)
     fake.on("DELETE", "/traits/A", (status, "", {"location": f"/placement{path}"}))
@@ -287,7 +298,7 @@ def test_a_write_that_is_redirected_elsewhere_is_not_known_to_be_done(fake, stat
 
 
 @pytest.mark.parametrize("status", [401, 403])
-def test_a_page_that_refuses_a_write_does_not_say_that_it_was_not_done(fake, status):
+def test_write_refused_by_a_web_page_has_an_unknown_result(fake, status):
     """A proxy may have put it in place of placement's answer; who checks tokens says how to get one."""
     fake.on("DELETE", "/traits/A", (status, "<html>no</html>"))
     fake.on("DELETE", "/traits/B", (401, "Authentication required", {"www-authenticate": "Keystone uri='x'"}))

@@ -150,6 +150,33 @@ class FakeCloud:
         return self._write(uuid, "aggregates", aggregates, generation)
 
 
+class NamedCloud(FakeCloud):
+    """A cloud of providers whose names, of which each is taken once at most, can be changed."""
+
+    def __init__(self, names):
+        super().__init__(*names)
+        #: names of providers by UUID
+        self.names = dict(names)
+
+    def show_provider(self, uuid):
+        """As the client's."""
+        self.calls.append(("read", uuid))
+        if uuid in self.failing:
+            raise self.failing[uuid]
+        generation = self.facets[uuid]["resource_provider_generation"]
+        return {"uuid": uuid, "name": self.names[uuid], "generation": generation}
+
+    def update_provider(self, uuid, name, parent=...):
+        """As the client's."""
+        self.calls.append(("rename", uuid))
+        self.before_write(uuid)
+        if name in (other for each, other in self.names.items() if each != uuid):
+            document = {"code": codes.DUPLICATE_NAME}
+            raise errors.Conflict(409, f"{name} is taken", method="PUT", document=document)
+        self.names[uuid] = name
+        return self.show_provider(uuid)
+
+
 def processors(ratio):
     """Inventories of processors and memory with this ratio of the former, as the API has them."""
     return {"VCPU": Inventory(8, allocation_ratio=ratio).to_json(), "MEMORY_MB": Inventory(1024).to_json()}

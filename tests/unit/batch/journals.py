@@ -7,16 +7,15 @@ import pathlib
 import re
 from dataclasses import dataclass
 
-from osc_placement.batch import execute, journal, recovery, select
-from osc_placement.batch.atomic import execute_atomically
+from osc_placement.batch import execute, journal, select, service
+from osc_placement.batch.execute import execute_atomically
 from osc_placement.batch.inventory import RatioEdit
 from osc_placement.batch.membership import TraitEdit
 from osc_placement.batch.plan import Change, Consumer, Plan, ProviderState, make_plan
 from osc_placement.batch.repeat import Recorded, edits_of
-from osc_placement.batch.reshape import Move, plan_reshape
-from osc_placement.batch.reshape_record import KIND, describe_moves
-from osc_placement.batch.reshape_run import Task, execute_reshape, plan_task, read_world
-from osc_placement.batch.undo import undo_of
+from osc_placement.batch.reshape import KIND, Move, describe_moves, plan_reshape
+from osc_placement.batch.reshape_run import Task, execute_reshape, read_world
+from osc_placement.batch.undo import plan_undo
 from osc_placement.errors import Forbidden, NotFound
 from osc_placement.model import Inventory
 from tests.unit.batch.cloud import FakeCloud, conflict, processors
@@ -237,7 +236,7 @@ def _make_undo(directory):
     cloud = Cloud("a", "b", "c", traits=["B"])
     first = record(cloud, directory, _plan(cloud, TraitEdit("add", frozenset({"A"}))))
     before = cloud.contents
-    plan = recovery.plan_undo(journal.read(first.stem, directory), read_with(cloud))
+    plan = plan_undo(journal.read(first.stem, directory), read_with(cloud))
     path = record(cloud, directory, plan, undoes=first.stem)
     return Made("undo", path, cloud, before)
 
@@ -268,32 +267,14 @@ def _make_migration(directory):
 
 def resume(cloud, run_id, directory):
     """Go on with a run, as commands do; its report."""
-    run, recorder = journal.reopen(run_id, directory)
-    try:
-        if run.header.kind == KIND:
-            recovery.require_planned(run)
-            title = run.header.edit.title
-            task = plan_task(cloud, undo_of(run.intents.values()).reverse(), title) if run.pending else None
-            if task is None:
-                return None
-            recorder.begin(task.steps)
-            return recorder.end_sitting(execute_reshape(cloud, task, recorder)[1])
-        plan = recovery.plan_resume(run, read_with(cloud))
-        recorder.begin(plan)
-        how = execute_atomically if run.header.settings.get("atomic") else execute.execute_plan
-        return recorder.end_sitting(how(cloud, plan, recorder=recorder, concurrency=1))
-    finally:
-        recorder.close()
+    with service.resume(cloud, run_id, read_with(cloud), directory=directory) as job:
+        recorder = service.start(cloud, job, directory)
+        return service.carry_out(cloud, job, recorder, service.Pace(concurrency=1)).report
 
 
 def undo(cloud, run_id, directory, *, force=False):
-    """Undo a run, as commands do, in a run of its own; the exit status."""
-    run = journal.read(run_id, directory)
-    if run.header.kind == KIND:
-        recovery.require_planned(run)
-        task = plan_task(cloud, undo_of(run.intents.values()), "undo")
-        if task is None:
-            return 0
-        return execute_reshape(cloud, task, execute.NoRecorder())[1].exit_status
-    plan = recovery.plan_undo(run, read_with(cloud), force=force)
-    return execute.execute_plan(cloud, plan, concurrency=1).exit_status
+    """Undo a run, as commands do, but without a journal of the undo; the exit status."""
+    job = service.undo(cloud, run_id, read_with(cloud), force=force, directory=directory)
+    if job.reshape is not None:
+        return execute_reshape(cloud, job.reshape)[1].exit_status
+    return execute.execute_plan(cloud, job.plan, concurrency=1).exit_status

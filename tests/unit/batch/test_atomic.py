@@ -33,7 +33,7 @@ def plan_for(cloud, selection=None):
         (403, REFUSAL, True),
     ],
 )
-def test_nothing_is_said_to_be_changed_only_where_that_is_certain(status, body, is_certain):
+def test_nothing_was_changed_is_reported_only_where_certain(status, body, is_certain):
     """What was not done when it was read back may be done later, where the answer was lost."""
     cloud = make_cloud("a", "b")
     plan = plan_for(cloud)
@@ -51,7 +51,7 @@ def test_nothing_is_said_to_be_changed_only_where_that_is_certain(status, body, 
 
 @pytest.mark.parametrize("left", ["a", "b", "c", "d"])
 @pytest.mark.parametrize("body", [REFUSAL, "<html>Forbidden</html>"])
-def test_who_left_the_selection_ends_so_where_the_others_are_put_back(body, left):
+def test_providers_that_left_the_selection_are_reported_so_after_a_rollback(body, left):
     """Nothing of it was written, be it in a part that was done or in the one that failed."""
     cloud = make_cloud("a", "b", "c", "d")
     before = cloud.contents
@@ -80,7 +80,7 @@ def test_who_left_the_selection_ends_so_where_the_others_are_put_back(body, left
     assert {outcome.result for outcome in by_uuid.values()} == {Result.FAILED}
 
 
-def test_who_left_the_selection_is_not_among_those_of_whom_nobody_knows():
+def test_providers_that_left_the_selection_are_not_reported_unknown():
     """The answer is lost and cannot be read back: only what was sent is in doubt."""
     cloud = make_cloud("a", "b", "c")
     plan = plan_for(cloud, Selection(name="?"))
@@ -94,3 +94,30 @@ def test_who_left_the_selection_is_not_among_those_of_whom_nobody_knows():
     report = execute_atomically(cloud, plan)
     assert report.halted.startswith("for 2 resource providers it is not known whether it was done")
     assert [outcome.result for outcome in report.outcomes] == [Result.FAILED, Result.UNCHANGED, Result.FAILED]
+
+
+def test_providers_of_a_written_part_that_needed_nothing_are_not_reported_as_put_back():
+    """Somebody else had made the change of one; the other is put back when the next part fails."""
+    cloud = make_cloud("a", "b", "c", "d")
+    before = cloud.contents
+    plan = plan_for(cloud)
+    reshape, number = cloud.reshape, iter(range(9))
+
+    def reshape_two(payload, version=None):
+        if len(payload["inventories"]) > 2:
+            raise OverLimit(413, "too large", method="POST")
+        match next(number):
+            case 0:
+                cloud.touch("a", inventories=processors(4.0))
+            case 2:
+                raise from_answer("POST", "/reshaper", 403, "", REFUSAL)
+        reshape(payload, version)
+
+    cloud.reshape = reshape_two
+    report = execute_atomically(cloud, plan)
+    first, second, *others = report.outcomes
+    assert (first.result, first.error, first.note) == (Result.UNCHANGED, None, "")
+    assert (second.result, second.note) == (Result.FAILED, "put back")
+    assert [(outcome.result, outcome.note) for outcome in others] == [(Result.FAILED, "")] * 2
+    assert cloud.facets["a"]["inventories"] == processors(4.0)
+    assert {name: cloud.contents[0][name] for name in "bcd"} == {name: before[0][name] for name in "bcd"}

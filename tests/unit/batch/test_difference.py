@@ -12,7 +12,7 @@ names = st.frozensets(st.sampled_from("ABCDEF"))
 
 
 @given(names, names)
-def test_names_are_split_into_gone_and_come(before, after):
+def test_names_are_split_into_removed_and_added(before, after):
     """A trait is listed if it is on one side only, and on that side."""
     gone, come = describe_difference(ProviderState(traits=before), ProviderState(traits=after))
     assert (gone, come) == (sorted(before - after), sorted(after - before))
@@ -30,13 +30,13 @@ def test_only_the_fields_that_differ_are_listed():
     )
 
 
-def test_a_class_that_comes_or_goes_is_told_by_its_total():
+def test_added_or_removed_class_is_shown_by_its_total():
     """A whole inventory is one item."""
     before = ProviderState(inventories={"VCPU": Inventory(8)})
     after = ProviderState(inventories={"PGPU": Inventory(2)})
     assert describe_difference(before, after) == (["VCPU:total=8"], ["PGPU:total=2"])
 
 
-def test_what_was_not_asked_is_not_a_difference():
+def test_facet_that_was_not_read_is_no_difference():
     """A facet that neither side knows is not mentioned."""
     assert describe_difference(ProviderState(), ProviderState()) == ([], [])

@@ -18,20 +18,22 @@ from osc_placement.batch.gate import Gate, Order, parse_order
         ("pause\ngo\n", Order()),
         ("rate 2\npause\n", Order(2.0, is_paused=True)),
         ("RATE 2\nrate 7\nstop", Order(7.0, is_stopped=True)),
-        ("rate -1\nrate x\nrate nan\nra", Order()),
+        ("rate -1\nrate x\nrate nan\nra", Order(unknown=("rate -1", "rate x", "rate nan"))),
+        ("# at night\n\nPaus\nstop now\nrate 2", Order(2.0, is_stopped=True, unknown=("Paus",))),
+        ("pause\nsto", Order(is_paused=True)),
     ],
 )
-def test_the_last_order_of_a_control_file_counts(text, order):
-    """What is half written or no order is passed over."""
+def test_last_order_of_a_control_file_is_used(text, order):
+    """A line that is not known is kept for a message, unless it may be half written."""
     assert parse_order(text) == order
 
 
-def test_an_open_gate_lets_everything_pass():
+def test_open_gate_passes_everything():
     """Nothing was asked for, nothing is in the way."""
     assert Gate().wait() == ""
 
 
-def test_failures_are_counted():
+def test_gate_stops_after_more_failures_than_allowed():
     """As many as allowed are borne, one more stops the run and is its reason."""
     gate = Gate(max_failures=1)
     gate.count_failure()
@@ -40,7 +42,7 @@ def test_failures_are_counted():
     assert gate.wait() == gate.halted == "stopped after more than 1 failures"
 
 
-def test_a_stop_of_its_own_is_not_the_one_given():
+def test_stop_by_failures_does_not_set_the_event_of_the_caller():
     """Whoever gave the event takes it for somebody's wish: a command would end as if it were interrupted."""
     asked = threading.Event()
     gate = Gate(max_failures=0)
@@ -49,7 +51,7 @@ def test_a_stop_of_its_own_is_not_the_one_given():
     assert (gate.stopped, gate.wait(), asked.is_set()) == (True, "stopped after more than 0 failures", False)
 
 
-def test_an_ordered_stop_is_not_the_one_given(tmp_path):
+def test_stop_by_the_control_file_does_not_set_the_event_of_the_caller(tmp_path):
     """The control file stops one run, and not whatever comes after it."""
     control = tmp_path / "control"
     control.write_text("stop\n")
@@ -59,7 +61,7 @@ def test_an_ordered_stop_is_not_the_one_given(tmp_path):
     assert (gate.wait(), gate.stopped, asked.is_set()) == ("stopped", True, False)
 
 
-def test_the_stop_given_lets_nothing_pass(tmp_path):
+def test_event_of_the_caller_stops_the_gate(tmp_path):
     """Also while writes wait for their turn."""
     asked = threading.Event()
     gate = Gate(rate=0.01)
@@ -69,7 +71,7 @@ def test_the_stop_given_lets_nothing_pass(tmp_path):
     assert gate.wait() == "stopped"
 
 
-def test_a_pause_holds_until_it_is_lifted(tmp_path):
+def test_pause_lasts_until_the_control_file_ends_it(tmp_path):
     """What waits passes when the file says so, and each turn of events is told once."""
     control = tmp_path / "control"
     control.write_text("pause\n")
@@ -89,7 +91,22 @@ def test_a_pause_holds_until_it_is_lifted(tmp_path):
     ]
 
 
-def test_a_stop_lets_nothing_pass(tmp_path):
+def test_unknown_line_of_the_control_file_is_told_once(tmp_path):
+    """An operator who mistypes a pause learns at once that the run goes on."""
+    control = tmp_path / "control"
+    control.write_text("paus\n")
+    told = []
+    gate = Gate(control=control, on_event=told.append)
+    assert gate.wait() == ""
+    words = "rate NUMBER (of changes a second), rate none, pause, go, stop"
+    assert told == [f"{control} has a line that is ignored: 'paus'. A line is one of: {words}."]
+    gate._next_look = 0
+    control.write_text("paus\nrate 100\n")
+    assert gate.wait() == ""
+    assert told[1:] == ["Rate: 100 a second."]
+
+
+def test_stop_in_the_control_file_stops_the_gate(tmp_path):
     """The file stops the run as Ctrl-C does."""
     control = tmp_path / "control"
     control.write_text("stop")

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from osc_placement.batch.inventory import RatioEdit, is_same_ratio
+from osc_placement.batch.inventory import RatioEdit
 from osc_placement.batch.plan import EditRefused, ProviderState
-from osc_placement.model import MAX_RATIO, Inventory
+from osc_placement.model import MAX_RATIO, Inventory, is_same_ratio
 
 classes = st.sampled_from(("VCPU", "MEMORY_MB", "DISK_GB", "CUSTOM_A"))
 ratio = st.floats(min_value=1e-6, max_value=MAX_RATIO)

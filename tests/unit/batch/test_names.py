@@ -7,7 +7,7 @@ from osc_placement.batch import journal, run, saved
 
 
 @pytest.mark.parametrize(("public", "inner"), [(run, journal), (saved, journal.saved)])
-def test_programs_import_what_is_recorded_by_its_public_name(public, inner):
+def test_public_names_of_the_journal_modules_exist(public, inner):
     """The modules where it was before it had a folder."""
     assert public.__all__
     assert all(getattr(public, name) is getattr(inner, name) for name in public.__all__)

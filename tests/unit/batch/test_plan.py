@@ -5,13 +5,16 @@ import pytest
 
 from osc_placement.batch.membership import TraitEdit
 from osc_placement.batch.plan import (
+    ABSENT,
     Change,
+    CustomName,
     Outcome,
     Plan,
     ProviderState,
     Reading,
     Report,
     Result,
+    describe_identity,
     make_plan,
     plan_change,
 )
@@ -63,6 +66,19 @@ def test_the_most_frequent_reason_comes_first():
 def test_a_plan_without_changes_says_so():
     """The summary of a second run begins with the words that matter."""
     assert make_plan(EDIT, [reading("b", "A")]).summary.startswith("Nothing to do: trait add A: 0 resource")
+
+
+def test_a_staged_plan_counts_changes():
+    """It is about consumers and names as well, and not about providers alone."""
+    steps = tuple(
+        Change(subject, ProviderState(identity=ABSENT), ProviderState(identity=describe_identity("A")))
+        for subject in (Provider("p", "p", 1), CustomName("trait", "CUSTOM_A"))
+    )
+    plan = Plan(EDIT, steps, is_staged=True)
+    assert plan.summary == "trait add A: 2 changes to make"
+    done = Report(plan, tuple(Outcome(step, Result.APPLIED) for step in steps))
+    assert done.summary == "trait add A: 2 changes, 2 applied"
+    assert Plan(EDIT, steps[:1], is_staged=True).summary == "trait add A: 1 change to make"
 
 
 def test_when_nothing_could_be_read_the_first_error_is_raised():

@@ -23,14 +23,14 @@ STATES = st.builds(ProviderState, INVENTORIES, NAMES, NAMES, CLAIMS)
 
 @EXAMPLES
 @given(STATES, STATES)
-def test_made_on_its_own_before_it_gives_its_own_after(before, after):
+def test_repeated_change_on_the_same_state_gives_the_same_result(before, after):
     """Without a stranger the repetition is the change itself."""
     assert Repeat("", before, after).decide(before).after == after
 
 
 @EXAMPLES
 @given(STATES, STATES)
-def test_there_and_back_again_is_where_it_began(before, after):
+def test_inverse_difference_restores_the_state(before, after):
     """Undo is the same difference the other way round."""
     there = Repeat("", before, after).decide(before).after
     assert Repeat("", after, before).decide(there).after == before
@@ -50,7 +50,7 @@ def test_a_state_is_read_from_a_journal_as_it_was_written(state):
     assert state_from_json(state_to_json(state)) == state
 
 
-def test_a_stranger_keeps_what_he_changed():
+def test_repeated_change_keeps_concurrent_changes():
     """We set the ratio, he reserved: undo takes the ratio back and leaves his reservation."""
     before = ProviderState(inventories={"VCPU": Inventory(8)})
     after = ProviderState(inventories={"VCPU": Inventory(8, allocation_ratio=4.0)})

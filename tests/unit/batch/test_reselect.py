@@ -6,7 +6,7 @@ import json
 import pytest
 
 from osc_placement.batch import execute, journal, reselect
-from osc_placement.batch.atomic import execute_atomically
+from osc_placement.batch.execute import execute_atomically
 from osc_placement.batch.gate import Gate
 from osc_placement.batch.inventory import RatioEdit
 from osc_placement.batch.journal.record import selection_from_json, selection_to_json
@@ -128,7 +128,7 @@ def test_a_provider_that_left_since_the_plan_is_left_alone(way, mode, tmp_path):
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("way", [way for way, (_, _, told) in WAYS.items() if told])
-def test_a_provider_whose_leaving_its_generation_tells_is_left_alone_at_the_last_moment(way, mode):
+def test_conflict_reveals_a_provider_that_left_the_selection(way, mode):
     """The write is refused for its generation, and the provider is judged with that of the new reading."""
     selection, leave, _ = WAYS[way]
     cloud = make_cloud(way, mode)
@@ -182,7 +182,7 @@ def test_a_saved_plan_judges_its_selection(way, tmp_path):
 
 
 @pytest.mark.parametrize("is_cut", [False, True])
-def test_what_a_run_itself_took_out_of_its_selection_is_done(tmp_path, is_cut):
+def test_provider_deselected_by_the_run_itself_is_done(tmp_path, is_cut):
     """The trait that selects is removed: a resume finds that done, and an undo gives it back."""
     cloud = make_cloud("trait")
     plan = plan_for(cloud, Selection(required=("T",)), TraitEdit("remove", frozenset({"T"})))
@@ -208,7 +208,7 @@ def test_an_undo_leaves_what_others_did_to_a_provider_that_left(tmp_path):
 
 
 @pytest.mark.parametrize("selection", [Selection(everything=True), Selection(providers=(AGGREGATE, ROOT))])
-def test_a_selection_that_nothing_leaves_is_not_asked_again(selection):
+def test_selection_without_conditions_is_not_read_again(selection):
     """All there are, and UUIDs."""
     cloud = make_cloud("all")
     assert execute.execute_plan(cloud, plan_for(cloud, selection)).counts == {Result.APPLIED: 3}
@@ -216,7 +216,7 @@ def test_a_selection_that_nothing_leaves_is_not_asked_again(selection):
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_nothing_is_written_where_nobody_knows_what_is_selected(mode, tmp_path):
+def test_unreadable_selection_prevents_writes(mode, tmp_path):
     """The rows say why, and a resume goes on."""
     cloud = make_cloud("name", mode)
     plan = plan_for(cloud, Selection(name="*"))
@@ -249,7 +249,7 @@ def test_a_run_that_cannot_read_what_is_selected_stops_at_its_failures(takes_man
     assert not report.interrupted
 
 
-def test_a_provider_that_was_deleted_has_not_left_but_failed():
+def test_deleted_provider_fails_instead_of_leaving_the_selection():
     """Its write says so, as without a selection."""
     cloud = make_cloud("name")
     plan = plan_for(cloud, Selection(name="*"))
@@ -261,7 +261,7 @@ def test_a_provider_that_was_deleted_has_not_left_but_failed():
 
 
 @pytest.mark.parametrize("selection", [selection for selection, _, _ in WAYS.values()])
-def test_a_selection_is_the_same_after_it_was_kept(selection):
+def test_selection_survives_json(selection):
     """As JSON in a journal or a saved plan."""
     document = json.loads(json.dumps(selection_to_json(selection)))
     assert selection_from_json(document) == selection

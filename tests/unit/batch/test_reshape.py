@@ -49,7 +49,7 @@ def vgpu(source, target, amount):
     return Move(source, target, "VGPU", amount)
 
 
-def test_a_target_gets_the_terms_of_the_source():
+def test_target_gets_the_inventory_fields_of_the_source():
     """All of it goes: the class leaves the source, and what was the largest unit stays the whole."""
     given = Inventory(8, reserved=1, max_unit=8, step_size=2, allocation_ratio=2.0)
     plan = plan_reshape(make_world({"a": given, "b": None}), [vgpu("a", "b", 8)])
@@ -57,7 +57,7 @@ def test_a_target_gets_the_terms_of_the_source():
     assert plan.transfers == ()
 
 
-def test_a_part_leaves_the_rest():
+def test_partial_move_leaves_the_rest():
     """Reserved stays as far as it fits, and a max_unit that was no total is kept."""
     given = Inventory(8, reserved=5, max_unit=4)
     plan = plan_reshape(make_world({"a": given, "b": Inventory(2, max_unit=2)}), [vgpu("a", "b", 5)])
@@ -72,13 +72,13 @@ def test_moves_that_cancel_out_are_refused():
         plan_reshape(world, [vgpu("a", "b", 4), vgpu("b", "a", 4)], {"c1": "b"})
 
 
-def test_only_what_has_to_move_moves():
+def test_only_necessary_consumers_move():
     """The source keeps four, of which three are used: nobody moves."""
     world = make_world({"a": Inventory(8), "b": None}, {"a": {"c1": 2, "c2": 1}})
     assert plan_reshape(world, [vgpu("a", "b", 4)]).transfers == ()
 
 
-def test_the_largest_move_first_to_where_most_room_is():
+def test_largest_consumers_move_first_to_the_emptiest_target():
     """Everything leaves the source; each consumer stays whole, and the payload says so."""
     world = make_world({"a": Inventory(8), "b": None, "c": None}, {"a": {"c1": 3, "c2": 2, "c3": 3}})
     plan = plan_reshape(world, [vgpu("a", "b", 5), vgpu("a", "c", 3)])
@@ -104,7 +104,7 @@ HELD = st.fixed_dictionaries({}, optional=dict.fromkeys(("c1", "c2", "c3"), AMOU
 
 
 @given(st.fixed_dictionaries({"a": HELD, "b": HELD}), st.permutations([*itertools.product("ab", CLASSES)]))
-def test_who_has_to_leave_leaves_whatever_moved_before(holdings, order):
+def test_moves_of_several_classes_do_not_depend_on_their_order(holdings, order):
     """Each class of each source by itself, so that the order of the moves changes nothing."""
     full = dict.fromkeys(CLASSES, Inventory(9))
     world = make_world({"a": full, "b": full, "target": None}, holdings)
@@ -118,7 +118,7 @@ def test_who_has_to_leave_leaves_whatever_moved_before(holdings, order):
     assert len(plan.transfers) == sum(len(amounts) for held in holdings.values() for amounts in held.values())
 
 
-def test_a_pin_decides():
+def test_pinned_consumer_moves_to_its_target():
     """A pinned consumer goes where it is told; one that is pinned to the source stays."""
     world = make_world({"a": Inventory(8), "b": None}, {"a": {"c1": 3, "c2": 2}})
     plan = plan_reshape(world, [vgpu("a", "b", 4)], {"c2": "b"})
@@ -127,7 +127,7 @@ def test_a_pin_decides():
     assert [move.consumer for move in stays.transfers] == ["c2"]
 
 
-def test_what_a_consumer_has_elsewhere_stays():
+def test_other_allocations_of_a_consumer_stay():
     """It adds up on a provider where it had some of the class before."""
     world = make_world({"a": Inventory(4), "b": Inventory(4)}, {"a": {"c1": 2}, "b": {"c1": 1}})
     plan = plan_reshape(world, [vgpu("a", "b", 4)])
@@ -190,7 +190,7 @@ def test_what_a_consumer_has_elsewhere_stays():
         ),
     ],
 )
-def test_what_cannot_be_is_refused(world, moves, pins, message):
+def test_impossible_moves_are_refused_with_the_reason(world, moves, pins, message):
     """With what is wrong, and by how much."""
     with pytest.raises(ReshapeRefused, match=message):
         plan_reshape(world, moves, pins)
@@ -210,7 +210,7 @@ def after(plan):
     return replace(world, inventories=dict(plan.inventories), holdings=holdings, consumers=consumers)
 
 
-def test_undo_brings_back_what_was():
+def test_undo_restores_inventories_and_allocations():
     """Inventories and allocations are as before; a consumer that is gone stays gone."""
     world = make_world({"a": Inventory(4, max_unit=4), "b": None}, {"a": {"c1": 2, "c2": 1}})
     plan = plan_reshape(world, [vgpu("a", "b", 4)])

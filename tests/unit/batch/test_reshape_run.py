@@ -41,7 +41,7 @@ def test_a_consumer_that_goes_while_it_is_read_is_read_again(fake):
     assert plan.to_json()["allocations"] == {}
 
 
-def test_allocations_that_never_rest_are_told(fake):
+def test_endlessly_changing_allocations_are_an_error(fake):
     """A line, and no plan of what is in nobody's hands."""
     fake.on("GET", "/resource_providers/a/allocations", HOLDS)
     with pytest.raises(PlacementError, match="the allocations change while they are read; try again"):

@@ -79,7 +79,7 @@ def test_the_generation_is_that_of_the_oldest_facet():
     assert provider.generation == 4
 
 
-def test_a_facet_without_generation_has_no_say_in_it():
+def test_facet_without_generation_is_ignored_for_the_generation():
     """Before 1.19 aggregates come without; an old one of the subject would stand for a cloud that is gone."""
     fake = FakePlacement("1.18").on("GET", "/resource_providers/a/aggregates", {"aggregates": []})
     fake.on("GET", "/resource_providers/a/traits", {"traits": [], "resource_provider_generation": 5})

@@ -8,13 +8,23 @@ from hypothesis import given
 
 from osc_placement.api import retry
 from osc_placement.batch import execute
-from osc_placement.batch.atomic import NotDone, NotRolledBack, execute_atomically
-from osc_placement.batch.execute import keep_before, run_change
+from osc_placement.batch.attempt import keep_before, run_change
+from osc_placement.batch.execute import NotDone, NotRolledBack, execute_atomically
 from osc_placement.batch.inventory import RatioEdit
 from osc_placement.batch.journal.record import edit_from_json, edit_to_json
-from osc_placement.batch.plan import Change, Consumer, Plan, ProviderState, Result, describe_owner
-from osc_placement.batch.recovery import _resume_step
+from osc_placement.batch.plan import (
+    ABSENT,
+    Change,
+    Consumer,
+    Plan,
+    ProviderState,
+    Result,
+    describe_identity,
+    describe_owner,
+    temporary_name,
+)
 from osc_placement.batch.repeat import Repeat
+from osc_placement.batch.service import _resume_step
 from osc_placement.batch.undo import OTHERS_STAY, ChangedSince, UndoEdit, UndoStep, _undo_step, undo_change
 from osc_placement.model import Inventory, Provider
 from tests.unit.batch.cloud import FakeCloud
@@ -31,14 +41,14 @@ def stock(**inventories):
 
 @EXAMPLES
 @given(STATES, STATES)
-def test_what_nobody_touched_goes_back_whole(before, after):
+def test_undo_restores_an_untouched_state(before, after):
     """As it was, all of it."""
     assert undo_change(Change(NODE, before, after), after) == (before, True)
 
 
 @EXAMPLES
 @given(STATES, STATES)
-def test_what_is_back_already_stays(before, after):
+def test_undo_leaves_an_already_restored_state(before, after):
     """A lost answer of the way back is no reason to go it twice."""
     assert undo_change(Change(NODE, before, after), before) == (before, True)
 
@@ -80,12 +90,12 @@ def test_what_is_back_already_stays(before, after):
         ),
     ],
 )
-def test_what_others_set_stays(before, after, now, back, whole):
+def test_undo_leaves_values_set_by_others(before, after, now, back, whole):
     """Also where they set what we had set."""
     assert undo_change(Change(NODE, before, after), now) == (back, whole)
 
 
-def test_what_a_database_rounds_was_changed_by_nobody():
+def test_undo_ignores_rounding_by_the_database():
     """MariaDB keeps six digits."""
     before, after = stock(VCPU=OLD), stock(VCPU=Inventory(8, allocation_ratio=1.23456789))
     now = stock(VCPU=Inventory(8, allocation_ratio=1.23457))
@@ -111,7 +121,7 @@ def test_rolling_back_leaves_what_others_set_and_says_so():
     assert fake.lines.count("POST /reshaper") == 3
     assert [type(outcome.error) for outcome in report.outcomes] == [NotRolledBack, NotDone]
     assert report.halted == (
-        "1 resource provider changed and not put back: somebody changed the same since, which stays"
+        "1 resource provider changed and not put back: somebody else changed it since; that change stays"
     )
 
 
@@ -178,12 +188,35 @@ STEP = Change(
     [STEP.before, STEP.after, replace(STEP.before, inventories=STEP.after.inventories)],
     ids=["as planned", "back already", "back in part"],
 )
-def test_way_back_from_what_is_known(state, force):
+def test_undo_is_planned_from_any_partly_restored_state(state, force):
     """However far it was gone already; a claim changes the generation and nothing else."""
     assert UndoStep("undo", STEP, force).decide(state).after == STEP.after
 
 
-def test_way_back_leaves_what_others_set_meanwhile():
+@pytest.mark.parametrize("force", [False, True])
+def test_undo_takes_what_a_run_left_half_written_for_its_own(force):
+    """The run failed or died between two writes; what it has written is undone, the rest is as before."""
+    made = Change(NODE, STEP.after, STEP.before)
+    half = replace(made.before, inventories=made.after.inventories)
+    step, refusal = _undo_step(made, NODE, half, force=force)
+    assert (refusal, step.before, step.after, step.facets) == (None, half, made.before, ("inventories",))
+    nothing = ProviderState({}, frozenset(), identity=ABSENT)
+    created = Change(NODE, nothing, replace(made.after, identity=describe_identity("p")))
+    step, refusal = _undo_step(created, NODE, replace(created.after, traits=frozenset()), force=force)
+    assert (refusal, step.after) == (None, nothing)
+
+
+def test_undo_of_a_half_written_change_is_refused_for_changes_of_others():
+    """Only these are told, and not what the run did not come to."""
+    made = Change(NODE, STEP.after, STEP.before)
+    now = replace(made.before, inventories={"VCPU": THEIRS, "DISK_GB": OURS})
+    _, refusal = _undo_step(made, NODE, now, force=False)
+    assert str(refusal).startswith(
+        "p was changed since: VCPU:allocation_ratio=4.0 became VCPU:allocation_ratio=9.0;"
+    )
+
+
+def test_undo_refuses_concurrent_changes_without_force():
     """Without force it is refused, as it would have been if it had been seen before."""
     now = replace(STEP.before, inventories={"VCPU": THEIRS, "DISK_GB": OURS})
     with pytest.raises(ChangedSince, match=r"VCPU:allocation_ratio=4.0 became VCPU:allocation_ratio=9.0"):
@@ -192,10 +225,10 @@ def test_way_back_leaves_what_others_set_meanwhile():
     assert back == ProviderState({"VCPU": THEIRS, "DISK_GB": OLD}, frozenset())
 
 
-def test_way_back_tells_only_what_others_set():
+def test_undo_reports_only_changes_of_others():
     """Not what the undo itself has written already."""
     now = ProviderState(STEP.after.inventories, frozenset({"CUSTOM_A", "CUSTOM_B"}))
-    with pytest.raises(ChangedSince, match=r"^p was changed since: nothing became CUSTOM_B; --force"):
+    with pytest.raises(ChangedSince, match=r"^p was changed since: added CUSTOM_B; --force"):
         UndoStep("undo", STEP, force=False).decide(now)
 
 
@@ -207,12 +240,12 @@ def test_way_back_tells_only_what_others_set():
         (ProviderState({"VCPU": THEIRS, "DISK_GB": OLD}, frozenset()), OTHERS_STAY),
     ],
 )
-def test_reason_of_a_way_back(now, reason):
+def test_undo_reason_does_not_claim_a_full_restore(now, reason):
     """What stays is not said to be as it was."""
     assert UndoStep("undo", STEP, force=True).decide(now).reason == reason
 
 
-def test_way_back_that_is_half_written_is_nobody_elses():
+def test_half_written_undo_is_not_taken_for_a_change_of_others():
     """Of a class that is reserved as a whole, the first of two writes leaves room."""
     before = ProviderState({"CUSTOM_X": Inventory(1, reserved=1)}, allocations={"c": {"CUSTOM_X": 1}})
     after = ProviderState({"VCPU": Inventory(8)}, allocations={"c": {"VCPU": 2}})
@@ -223,7 +256,7 @@ def test_way_back_that_is_half_written_is_nobody_elses():
 
 
 @pytest.mark.parametrize("force", [False, True])
-def test_undo_that_somebody_overtakes(force):
+def test_undo_keeps_a_change_made_before_its_write(force):
     """He writes between what undo reads and what it writes: the generation tells, and his ratio stays."""
     step = Change(NODE, stock(VCPU=OURS, DISK_GB=OURS), stock(VCPU=OLD, DISK_GB=OLD))
     theirs = {"VCPU": THEIRS.to_json(), "DISK_GB": OURS.to_json()}
@@ -265,7 +298,7 @@ def test_an_atomic_run_that_goes_on_keeps_the_intent_that_undo_needs(monkeypatch
 OVERTAKEN = {"VCPU": OURS, "DISK_GB": THEIRS}
 
 
-def test_undo_of_what_somebody_overtook_between_two_facets(monkeypatch):
+def test_undo_keeps_a_change_made_between_two_facets(monkeypatch):
     """His class is not ours to take back, and that we have written the other is not forgotten."""
     monkeypatch.setattr(retry, "_FIRST_PAUSE", 0.0)
     cloud = FakeCloud("p", inventories={name: OLD.to_json() for name in OVERTAKEN})
@@ -286,7 +319,7 @@ def test_undo_of_what_somebody_overtook_between_two_facets(monkeypatch):
     assert (step.after, refusal) == (ProviderState({"VCPU": OLD, "DISK_GB": THEIRS}, frozenset()), None)
 
 
-def test_undo_of_what_somebody_overtook_between_a_kill_and_its_resume():
+def test_undo_keeps_a_change_made_between_kill_and_resume():
     """The same where nobody remembers that it was written: what is as planned is ours."""
     before = ProviderState({"VCPU": OLD, "DISK_GB": OLD}, frozenset())
     after = ProviderState({"VCPU": OURS, "DISK_GB": OLD}, frozenset({"CUSTOM_A"}))
@@ -296,8 +329,30 @@ def test_undo_of_what_somebody_overtook_between_a_kill_and_its_resume():
     assert again.before == ProviderState({"VCPU": OLD, "DISK_GB": THEIRS}, frozenset())
 
 
-def test_undo_in_a_journal():
+def test_resumed_undo_follows_its_journal():
     """Whoever resumes it goes the same way back."""
     edit = edit_from_json(edit_to_json(UndoEdit("undo of r", ("inventories",), force=True)))
     assert edit.edit_of(STEP) == UndoStep("undo of r", STEP, force=True)
     assert (edit.title, edit.facets) == ("undo of r", ("inventories",))
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        ProviderState(identity=describe_identity("new"), traits=frozenset({"CUSTOM_A"})),
+        ProviderState(identity=ABSENT, traits=frozenset()),
+    ],
+    ids=["change", "deletion"],
+)
+def test_undo_gives_a_name_back_that_a_run_set_aside(after):
+    """The run died before it wrote anything else of a provider that gave its name to another one."""
+    before = ProviderState(identity=describe_identity("old", "above"), traits=frozenset({"CUSTOM_B"}))
+    found = replace(before, identity=describe_identity(temporary_name("p"), "above"))
+    step, refusal = _undo_step(Change(NODE, before, after), NODE, found, force=False)
+    assert refusal is None
+    assert (step.facets, step.after) == (("identity",), before)
+    theirs = replace(found, traits=frozenset({"CUSTOM_C"}))
+    _, refusal = _undo_step(Change(NODE, before, after), NODE, theirs, force=False)
+    assert isinstance(refusal, ChangedSince)
+    step, _ = _undo_step(Change(NODE, before, after), NODE, theirs, force=True)
+    assert step.after.identity == before.identity

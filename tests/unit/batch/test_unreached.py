@@ -3,12 +3,13 @@
 
 import pytest
 
-from osc_placement.batch import execute, journal, recovery
+from osc_placement.batch import execute, journal
 from osc_placement.batch.advice import advise
 from osc_placement.batch.inventory import RatioEdit
 from osc_placement.batch.membership import TraitEdit
 from osc_placement.batch.plan import EXIT_DONE, EXIT_PARTIAL, make_plan
 from osc_placement.batch.repeat import Recorded
+from osc_placement.batch.undo import plan_undo
 from osc_placement.errors import ServerError
 from osc_placement.migrate import runner
 from tests.unit.batch import journals
@@ -103,7 +104,7 @@ def begin_undo(cloud, directory, **options):
     """Undo a run that gave three providers a trait, as commands do; its ID, and that of the undo."""
     run_id = record(cloud, directory, plan_for(cloud)).stem
     options.pop("prepare", lambda: None)()
-    plan = recovery.plan_undo(journal.read(run_id, directory), read_with(cloud), **options)
+    plan = plan_undo(journal.read(run_id, directory), read_with(cloud), **options)
     return run_id, record(cloud, directory, plan, undoes=run_id).stem
 
 

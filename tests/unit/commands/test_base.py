@@ -42,7 +42,7 @@ class Sample(base.Lister):
         return ("column",), [["row"]]
 
 
-def test_the_exit_status_comes_after_the_rows():
+def test_exit_status_is_set_after_the_rows():
     """cliff itself always ends a command that prints with 0."""
     assert run(Sample, FakePlacement("1.6").client(), "-f value") == ("row\n", 3)
 
@@ -67,7 +67,7 @@ def test_an_option_below_its_minimum_is_refused(line):
         run(Sample, FakePlacement().client(api_version="1.17"), line)
 
 
-def test_a_typo_costs_no_request():
+def test_invalid_argument_sends_no_request():
     """Arguments are read before a server is asked, even for its version."""
     fake = FakePlacement()
     with pytest.raises(errors.UsageError, match="wrong number"):
@@ -110,7 +110,7 @@ def test_without_a_cloud_nothing_newer_is_required():
         ("1.39", "1.38", "--owner x", "--type"),
     ],
 )
-def test_what_is_required_depends_on_the_version(capsys, servers, api_version, line, missing):
+def test_required_options_depend_on_the_version(capsys, servers, api_version, line, missing):
     """And with `asked` only on one that the operator asked for."""
     parser = make(Sample, FakePlacement(servers).client(api_version=api_version)).get_parser("openstack test")
     if missing is None:
@@ -122,7 +122,7 @@ def test_what_is_required_depends_on_the_version(capsys, servers, api_version, l
     assert f"the following arguments are required: {missing}\n" in capsys.readouterr().err
 
 
-def test_the_version_is_not_asked_for_to_read_what_is_given():
+def test_version_is_negotiated_only_for_a_missing_option():
     """Only a missing option makes the difference."""
     fake = FakePlacement()
     make(Sample, fake.client()).get_parser("openstack test").parse_args(["--owner", "x", "--type", "y"])
@@ -146,7 +146,7 @@ def test_a_name_is_looked_up_exactly():
 
 
 @pytest.mark.parametrize("name", ["host1", ""])
-def test_a_name_that_nobody_has_is_one_clear_line(name):
+def test_unknown_name_is_a_one_line_error(name):
     """Also the empty name, which must not become any provider."""
     fake = FakePlacement().on("GET", "/resource_providers", {"resource_providers": []})
     with pytest.raises(errors.NameNotFound, match=f"No resource provider named '{name}' was found"):
@@ -157,7 +157,7 @@ def test_a_name_that_nobody_has_is_one_clear_line(name):
     ("servers", "api_version", "version"),
     [("1.37", "1", None), ("1.39", "1", "1.37"), ("1.39", "1.39", None), ("1.39", "1.5", None)],
 )
-def test_consumer_types_are_for_those_who_ask_for_them(servers, api_version, version):
+def test_negotiated_version_is_lowered_where_types_are_not_requested(servers, api_version, version):
     """A request whose meaning 1.38 changed is sent in 1.37 where 1.39 was only negotiated."""
     chosen = base.version_before_consumer_types(FakePlacement(servers).client(api_version=api_version))
     assert (str(chosen) if chosen else None) == version

@@ -2,17 +2,30 @@
 """osc_placement.commands.inventory: many providers at once, and what is kept, changed and dropped."""
 
 import json
+import os
+import signal
 import threading
+import time
 
 import pytest
 
-from osc_placement import errors
+from osc_placement import codes, errors
+from osc_placement.api import retry
+from osc_placement.api.client import PlacementClient
+from osc_placement.batch import journal
 from osc_placement.commands import inventory
-from tests.unit.commands.shell import run
+from tests.unit.commands.shell import make, run
 from tests.unit.fake_placement import FakePlacement, error
 
 AGGREGATE = "c0ffee00-0000-4000-8000-0000000000a1"
 UUIDS = [f"c0ffee00-0000-4000-8000-{number:012}" for number in range(1, 13)]
+
+
+@pytest.fixture(autouse=True)
+def isolated(tmp_path, monkeypatch):
+    """Keep journals out of the home directory, and do not wait between attempts."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    monkeypatch.setattr(retry, "_LONGEST_PAUSE", 0.0)
 
 
 def path(uuid):
@@ -33,6 +46,7 @@ def fake():
     for uuid in UUIDS:
         fake.on("GET", path(uuid), document(8, 9, DISK_GB={"total": 5}))
         fake.on("PUT", path(uuid), document(16, 10))
+        fake.on("PUT", f"{path(uuid)}/VCPU", {"total": 16, "resource_provider_generation": 10})
     return fake
 
 
@@ -45,30 +59,40 @@ def test_merging_changes_the_wanted_fields_only():
     assert current["VCPU"] == {"total": 8, "reserved": 1}
 
 
-def test_an_aggregate_is_changed_in_one_request_for_each_provider(fake):
-    """The list of providers has the generations already."""
+def test_an_aggregate_is_changed_by_a_run_that_can_be_undone(fake):
+    """The inventories are read, written with the generation that was read, and kept in a journal."""
     output, status = run(
         inventory.SetInventory, fake.client(), f"{AGGREGATE} --aggregate --resource VCPU=16 -f json"
     )
     assert status == 0
-    assert [row["resource_provider"] for row in json.loads(output)] == UUIDS
-    assert fake.lines[:2] == ["GET /", "GET /resource_providers"]
-    assert sorted(fake.lines[2:]) == [f"PUT {path(uuid)}" for uuid in UUIDS]
-    assert all(
-        request.body == {"inventories": {"VCPU": {"total": 16}}, "resource_provider_generation": 7}
-        for request in fake.asked[2:]
-    )
+    rows = json.loads(output)
+    assert [(row["resource_provider"], row["resource_class"], row["total"]) for row in rows] == [
+        (uuid, "VCPU", 16) for uuid in UUIDS
+    ]
+    written = [request.body for request in fake.asked if request.method == "PUT"]
+    assert [body["resource_provider_generation"] for body in written] == [9] * len(UUIDS)
+    assert {tuple(body["inventories"]) for body in written} == {("VCPU",)}
+    (recorded,) = journal.read_all()
+    assert (recorded.header.selection, recorded.applied) == (f"aggregate {AGGREGATE}", len(UUIDS))
+    assert set(recorded.intents[UUIDS[0]].before.inventories) == {"VCPU", "DISK_GB"}
+
+
+def test_the_server_says_what_is_wrong_with_an_inventory_without_a_total(fake, caplog):
+    """In its own words, and nothing is changed."""
+    for uuid in UUIDS:
+        fake.on("PUT", path(uuid), error(400, "'total' is a required property"))
+    with pytest.raises(errors.PlacementError, match="for 12 of 12 resource providers"):
+        run(inventory.SetInventory, fake.client(), f"{AGGREGATE} --aggregate --resource VCPU:reserved=1")
+    assert caplog.messages[0].endswith("'total' is a required property (HTTP 400).")
 
 
 def test_amending_reads_and_keeps_what_is_not_named(fake):
     """With the generation that was read with it."""
     run(inventory.SetInventory, fake.client(), f"{AGGREGATE} --aggregate --amend --resource VCPU:reserved=2")
-    assert len(fake.lines) == 2 + 2 * len(UUIDS)
     written = [request.body for request in fake.asked if request.method == "PUT"]
-    assert written == [
-        document(8, 9, DISK_GB={"total": 5})
-        | {"inventories": {"VCPU": {"total": 8, "reserved": 2}, "DISK_GB": {"total": 5}}}
-    ] * len(UUIDS)
+    told = {(body["total"], body["reserved"], body["resource_provider_generation"]) for body in written}
+    assert (told, len(written)) == ({(8, 2, 9)}, len(UUIDS))
+    assert {line.rpartition("/")[2] for line in fake.lines if line.startswith("PUT")} == {"VCPU"}
 
 
 @pytest.mark.parametrize("options", ["", "--amend"])
@@ -83,9 +107,9 @@ def test_a_dry_run_writes_nothing(fake, options):
     assert not any(line.startswith("PUT") for line in fake.lines)
 
 
-def test_failures_are_told_in_the_order_of_the_providers_and_counted(fake, caplog):
+def test_failures_are_reported_in_provider_order_with_a_count(fake, caplog):
     """One line each, then how many; the others were changed nevertheless; no rows, as in the reference."""
-    fake.on("PUT", path(UUIDS[10]), error(409, "resource provider generation conflict"))
+    fake.on("PUT", f"{path(UUIDS[10])}/VCPU", error(409, "resource provider generation conflict"))
     fake.on("GET", path(UUIDS[3]), (502, "<html>bad gateway</html>"))
     with pytest.raises(errors.PlacementError) as caught:
         run(inventory.SetInventory, fake.client(), f"{AGGREGATE} --aggregate --amend --resource VCPU=16")
@@ -96,22 +120,65 @@ def test_failures_are_told_in_the_order_of_the_providers_and_counted(fake, caplo
         f"Failed to set inventory for resource provider {UUIDS[10]}: "
         "resource provider generation conflict (HTTP 409)."
     )
-    assert sum(line.startswith("PUT") for line in fake.lines) == 11
+    assert len({line for line in fake.lines if line.startswith("PUT")}) == 11
 
 
-def test_several_providers_are_changed_at_the_same_time():
-    """Eight wait for each other here; one after another, the first would wait for ever."""
-    together = threading.Barrier(8)
+def test_an_interruption_ends_the_run_and_tells_how_to_go_on(fake, monkeypatch):
+    """What is under way is finished, the rest is not begun, and the journal is closed."""
+    written = []
+    lock = threading.Lock()
 
-    def change(uuid, generation):
-        together.wait(timeout=10)
-        return inventory.Outcome(uuid, dropped=(str(generation),))
+    def interrupt(self, *arguments):
+        with lock:
+            written.append(arguments)
+            if len(written) == 1:
+                os.kill(os.getpid(), signal.SIGINT)
+                time.sleep(0.2)
+        return set_inventories(self, *arguments)
 
-    providers = [{"uuid": str(number), "generation": number} for number in range(16)]
-    outcomes = inventory.change_all(providers, change)
-    assert [(outcome.uuid, outcome.dropped) for outcome in outcomes] == [
-        (str(n), (str(n),)) for n in range(16)
-    ]
+    set_inventories = PlacementClient.set_inventories
+    monkeypatch.setattr(PlacementClient, "set_inventories", interrupt)
+    command = make(inventory.SetInventory, fake.client())
+    line = [AGGREGATE, "--aggregate", "--resource", "VCPU=16"]
+    with pytest.raises(KeyboardInterrupt):
+        command.run(command.get_parser("openstack").parse_args(line))
+    (recorded,) = journal.read_all()
+    assert 0 < recorded.applied == len(written) < len(UUIDS)
+    told = command.app.stderr.getvalue()
+    assert f"Run {recorded.header.id}; to resume it: openstack resource provider batch run resume" in told
+    assert f"{len(UUIDS) - len(written)} skipped" in told
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_a_failure_on_a_terminal_tells_how_to_go_on(fake, monkeypatch, terminal):
+    """Scripts find nothing on stderr that was not there before."""
+    fake.on("PUT", path(UUIDS[10]), error(409, "in use"))
+    command = make(inventory.SetInventory, fake.client())
+    monkeypatch.setattr(command.app.stderr, "isatty", lambda: terminal, raising=False)
+    line = [AGGREGATE, "--aggregate", "--resource", "VCPU=16"]
+    with pytest.raises(errors.PlacementError, match="for 1 of 12 resource providers"):
+        command.run(command.get_parser("openstack").parse_args(line))
+    (recorded,) = journal.read_all()
+    told = command.app.stderr.getvalue()
+    assert (
+        f"to undo it: openstack resource provider batch run undo {recorded.header.id}" in told
+    ) is terminal
+    assert terminal or not told
+
+
+def test_a_provider_that_left_the_aggregate_is_not_written_after_a_conflict(fake):
+    """Somebody removed it while the command was under way, which made the write a conflict."""
+    left = UUIDS[0]
+    providers = [{"uuid": uuid, "name": uuid, "generation": 7} for uuid in UUIDS]
+    members = {"resource_providers": providers}
+    fake.on("GET", "/resource_providers", members, members, {"resource_providers": []}, members)
+    fake.on("PUT", path(left), error(409, "conflict", code=codes.CONCURRENT_UPDATE), document(16, 10))
+    output, status = run(
+        inventory.SetInventory, fake.client(), f"{AGGREGATE} --aggregate --resource VCPU=16 -f json"
+    )
+    assert status == 0
+    assert {row["resource_provider"] for row in json.loads(output)} == {*UUIDS[1:]}
+    assert fake.lines.count(f"PUT {path(left)}") == 1
 
 
 def test_an_aggregate_without_providers_is_an_error():
@@ -135,7 +202,7 @@ def test_dropped_inventories_are_told_on_a_terminal(fake, monkeypatch, caplog, t
     assert [message.startswith(text) for message in caplog.messages] == ([True] if warned else [])
 
 
-def test_a_typo_in_one_of_many_resources_asks_nothing(fake):
+def test_invalid_resource_sends_no_request(fake):
     """Nothing is half-written."""
     with pytest.raises(errors.UsageError):
         run(

@@ -232,7 +232,7 @@ def whole(fake):
 
 
 @pytest.mark.parametrize(("command", "arguments", "_bulk", "requests"), WHOLE)
-def test_a_look_at_the_whole_cloud_asks_for_each_provider_once(whole, command, arguments, _bulk, requests):
+def test_report_without_bulk_read_reads_each_provider_once(whole, command, arguments, _bulk, requests):
     """Where there is no bulk read, which is asked once; no part is read that is not shown."""
     _, status = run(load(command), whole.client(), arguments)
     assert status == 0
@@ -241,7 +241,7 @@ def test_a_look_at_the_whole_cloud_asks_for_each_provider_once(whole, command, a
 
 
 @pytest.mark.parametrize(("command", "arguments", "requests", "_each"), WHOLE)
-def test_a_look_at_the_whole_cloud_is_a_bulk_read(whole, command, arguments, requests, _each):
+def test_report_uses_the_bulk_read(whole, command, arguments, requests, _each):
     """However many providers and consumers there are."""
     record = {"inventories": {"VCPU": {"total": 8}}, "usages": {"VCPU": 1}, "traits": [], "aggregates": []}
     whole.on("GET", "/-/providers", {"providers": [PROVIDER | record | {"root_provider_uuid": UUID}]})
@@ -281,7 +281,7 @@ def test_an_aggregate_in_another_spelling_is_removed(fake):
     assert fake.asked[-1].body == {"aggregates": [], "resource_provider_generation": 3}
 
 
-def test_a_consumer_is_itself_in_another_spelling(fake):
+def test_moving_a_consumer_to_another_spelling_of_itself_is_refused(fake):
     """Nothing is moved from a consumer to itself."""
     with pytest.raises(errors.UsageError, match="The two consumers are the same"):
         run(load("resource provider allocation move"), fake.client(), f"{CONSUMER} {CONSUMER.upper()}")

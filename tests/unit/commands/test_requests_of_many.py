@@ -163,7 +163,7 @@ def perform(fake, command, arguments):
 
 
 @pytest.mark.parametrize(("command", "arguments", "requests"), TABLE)
-def test_a_command_about_many_asks_and_writes_once_for_each(fake, command, arguments, requests):
+def test_command_without_bulk_routes_reads_and_writes_each_provider_once(fake, command, arguments, requests):
     """Only what it is about, and only those that change; whether there is a bulk read, at most once."""
     status, lines = perform(fake, command, arguments)
     assert [line for line in lines if line != BULK] == sorted(requests)
@@ -176,7 +176,7 @@ AT_ONCE = [row for row in TABLE if row[0].startswith(BATCH) and "run" not in row
 
 
 @pytest.mark.parametrize(("command", "arguments", "requests"), AT_ONCE)
-def test_a_batch_is_a_read_and_a_write(fake, command, arguments, requests):
+def test_batch_is_one_bulk_read_and_one_bulk_write(fake, command, arguments, requests):
     """Where the server can do that; nothing is written where nothing is to be done."""
     parts = {"inventories": {"VCPU": {"total": 8}}, "usages": {"VCPU": 0}, "traits": ["A"], "aggregates": []}
     hosts = [{"uuid": uuid, "name": uuid, "generation": 3, **parts} for uuid in UUIDS]

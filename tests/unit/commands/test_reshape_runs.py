@@ -4,8 +4,8 @@
 import pytest
 
 from osc_placement.batch import journal
-from osc_placement.batch.reshape import plan_reshape
-from osc_placement.batch.reshape_record import KIND, changes_of, plan_steps
+from osc_placement.batch.reshape import KIND, changes_of, plan_reshape
+from osc_placement.batch.reshape_run import plan_steps
 from osc_placement.commands.batch_run import ResumeRun
 from osc_placement.commands.reshape import Reshape
 from osc_placement.errors import PlacementError, UsageError

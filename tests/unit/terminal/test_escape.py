@@ -11,13 +11,13 @@ import pytest
 import yaml
 from cliff.columns import FormattableColumn
 
+from osc_placement.candidates.cloud import CloudView
 from osc_placement.commands import base
 from osc_placement.commands.tree import _as_yaml
 from osc_placement.errors import PlacementError
-from osc_placement.migrate.command import Command
+from osc_placement.migrate.commands import Command
 from osc_placement.migrate.output import explain
-from osc_placement.model import Provider
-from osc_placement.report.cloud import Cloud, Node
+from osc_placement.model import Provider, ProviderRecord
 from osc_placement.state.document import Document, ProviderEntry
 from osc_placement.state.text import format_document, parse_text
 from osc_placement.terminal import tables
@@ -97,7 +97,7 @@ def test_all_characters_that_control_or_turn_round_are_spelled_out():
 
 @pytest.mark.parametrize("kind", [ListNames, ShowName])
 @pytest.mark.parametrize(("formatter", "is_terminal"), [("table", True), ("table", False), ("value", True)])
-def test_people_see_what_is_in_a_name(kind, formatter, is_terminal):
+def test_tables_escape_control_characters(kind, formatter, is_terminal):
     """In every table, and in bare values on a terminal."""
     text = print_with(kind, formatter, is_terminal=is_terminal)
     assert is_harmless(text)
@@ -114,20 +114,20 @@ def test_a_pipe_gets_bare_values_as_they_are(kind):
 
 @pytest.mark.parametrize("is_terminal", [False, True])
 @pytest.mark.parametrize(("formatter", "load"), [("json", json.loads), ("yaml", yaml.safe_load)])
-def test_machines_get_names_whole(formatter, load, is_terminal):
+def test_machine_formats_keep_names_complete(formatter, load, is_terminal):
     """As escapes of their format, which no terminal obeys."""
     text = print_with(ListNames, formatter, is_terminal=is_terminal)
     assert is_harmless(text)
     assert load(text) == [{"name": EVIL, "column": [EVIL, "z"], "number": 7}]
 
 
-def test_a_tree_as_yaml_is_whole_and_harmless():
+def test_tree_as_yaml_is_complete_and_escaped():
     """Also where a letter that turns others round is all there is."""
     name = "a\u202eb"
-    (text,) = _as_yaml(Cloud([Node(Provider("u", name, 1), {})]))
+    (text,) = _as_yaml(CloudView([ProviderRecord(Provider("u", name, 1))]))
     assert is_harmless(text)
     assert name in json.dumps(yaml.safe_load(text), ensure_ascii=False)
-    (text,) = _as_yaml(Cloud([Node(Provider("u", "hôte", 1), {})]))
+    (text,) = _as_yaml(CloudView([ProviderRecord(Provider("u", "hôte", 1))]))
     assert "hôte" in text
 
 

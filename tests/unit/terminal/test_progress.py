@@ -47,12 +47,12 @@ def test_short_work_is_not_worth_a_bar():
 
 
 @pytest.mark.usefixtures("at_once")
-def test_what_is_no_terminal_gets_nothing():
+def test_progress_is_not_shown_on_a_pipe():
     """What scripts read from stderr are errors."""
     assert advance(io.StringIO(), 3) == ""
 
 
-def test_what_is_said_stands_above_the_bar(at_once):
+def test_say_prints_above_the_bar(at_once):
     """It begins at the left edge and is not taken for markup; the bar is drawn again below it."""
     stream = Terminal()
     with ProgressBar("Changing", 4, stream) as bar:
@@ -63,7 +63,7 @@ def test_what_is_said_stands_above_the_bar(at_once):
     assert "Paused by /tmp/[x]; a line 'go' there goes on." in lines
 
 
-def test_what_is_said_without_a_bar_is_a_line():
+def test_say_prints_a_line_without_a_bar():
     """And without a standard error nobody hears it."""
     stream = io.StringIO()
     ProgressBar("Changing", 4, stream).say("Going on.")
@@ -82,14 +82,14 @@ def test_ctrl_c_sets_the_event_and_says_what_happens(number):
     assert stream.getvalue() == "Finishing what is under way; Ctrl-C again to leave at once.\n"
 
 
-def test_interrupted_without_a_standard_error_nothing_is_said(capsys):
+def test_interrupt_without_standard_error_prints_nothing(capsys):
     """What is printed to no stream would go to standard output, among the rows."""
     with pytest.raises(KeyboardInterrupt), progress.nothing_changed_on_interrupt(None):
         raise KeyboardInterrupt
     assert capsys.readouterr().out == ""
 
 
-def test_ctrl_c_means_what_it_meant_afterwards():
+def test_handlers_of_signals_are_restored():
     """The signal is ours for as long as the work takes."""
     before = signal.getsignal(signal.SIGTERM)
     with stop_on_interrupt(io.StringIO(), print):
@@ -99,7 +99,7 @@ def test_ctrl_c_means_what_it_meant_afterwards():
         os.kill(os.getpid(), signal.SIGINT)
 
 
-def test_without_a_terminal_a_line_tells_how_far_it_is(monkeypatch):
+def test_without_a_terminal_a_line_is_printed_every_minute(monkeypatch):
     """For logs: how many of how many, how fast and how long; not more often than once a while."""
     clock = iter([0.0, 30.0, 100.0, 100.0])
     monkeypatch.setattr(progress.time, "monotonic", lambda: next(clock))

@@ -11,8 +11,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from osc_placement.batch import execute, journal, recovery
-from osc_placement.batch.atomic import execute_atomically
+from osc_placement.batch import attempt, execute, journal, service
+from osc_placement.batch.execute import execute_atomically
 from osc_placement.batch.gate import Gate
 from osc_placement.batch.inventory import RatioEdit
 from osc_placement.batch.journal import file
@@ -20,7 +20,7 @@ from osc_placement.batch.membership import TraitEdit
 from osc_placement.batch.plan import Change, Consumer, Plan, ProviderState, Result, make_plan
 from osc_placement.batch.repeat import Recorded, edits_of
 from osc_placement.batch.select import read_states
-from osc_placement.batch.undo import NOT_DONE, UndoEdit
+from osc_placement.batch.undo import NOT_DONE, UndoEdit, plan_undo
 from osc_placement.errors import Forbidden, ServerError
 from osc_placement.model import Inventory, Provider
 from tests.unit.batch.cloud import FakeCloud, processors
@@ -49,7 +49,7 @@ def run_recorded(cloud, directory, plan, **options):
 
 def resume(cloud, directory, run_id):
     run, recorder = journal.reopen(run_id, directory)
-    plan = recovery.plan_resume(run, reader(cloud))
+    plan = service.plan_resume(run, reader(cloud))
     recorder.begin(plan)
     report = execute.execute_plan(cloud, plan, recorder=recorder, concurrency=1)
     recorder.end_sitting(report)
@@ -58,7 +58,7 @@ def resume(cloud, directory, run_id):
 
 
 def undo(cloud, directory, run_id, **options):
-    plan = recovery.plan_undo(journal.read(run_id, directory), reader(cloud), **options)
+    plan = plan_undo(journal.read(run_id, directory), reader(cloud), **options)
     return execute.execute_plan(cloud, plan, concurrency=1)
 
 
@@ -66,7 +66,7 @@ def traits(cloud):
     return {name: facets["traits"] for name, facets in cloud.facets.items()}
 
 
-def test_a_journal_is_the_owners_and_holds_no_secret(tmp_path):
+def test_journal_is_private_and_holds_no_secret(tmp_path):
     """Nobody else may read it, and what may be secret in the address is not in it."""
     directory = tmp_path / "state" / "runs"
     run_id = run_recorded(FakeCloud("a"), directory, plan_for(FakeCloud("a")))
@@ -77,7 +77,7 @@ def test_a_journal_is_the_owners_and_holds_no_secret(tmp_path):
     assert journal.read(run_id, directory).header.server == "http://placement.test/placement"
 
 
-def test_a_journal_tells_what_was_done(tmp_path):
+def test_journal_has_intent_state_and_outcome_of_each_change(tmp_path):
     """Intent, before-image and outcome of every provider that was to change, and of no other."""
     cloud = FakeCloud("a", "b", "c", traits=["B"])
     cloud.touch("b", traits=["A", "B"])
@@ -104,9 +104,7 @@ def test_all_intents_are_on_the_disk_before_the_first_write(tmp_path):
 
 @pytest.mark.parametrize("edit", [ADD, RatioEdit({"VCPU": 4.0})], ids=lambda edit: edit.title)
 @pytest.mark.parametrize("takes_many", [False, True], ids=("one by one", "together"))
-def test_a_run_that_died_at_any_byte_is_resumed_to_the_plan_and_undone_to_the_start(
-    tmp_path, edit, takes_many
-):
+def test_run_killed_at_any_byte_can_be_resumed_and_undone(tmp_path, edit, takes_many):
     """The journal is cut; every write up to there, and one more, or all of the portion, was made."""
     whole = FakeCloud("a", "b", inventories=processors(1.0), traits=["B"], takes_many=takes_many)
     plan = plan_for(whole, edit)
@@ -123,7 +121,7 @@ def test_a_run_that_died_at_any_byte_is_resumed_to_the_plan_and_undone_to_the_st
         cloud = FakeCloud("a", "b", inventories=processors(1.0), traits=["B"], takes_many=takes_many)
         written = 2 if takes_many else content[:cut].count(b'"outcome"') + 1
         for change in plan.changes[:written]:
-            execute.run_change(cloud, change, edit)
+            attempt.run_change(cloud, change, edit)
         assert resume(cloud, directory, run_id).exit_status == 0
         now = json.dumps({name: [f["traits"], f["inventories"]] for name, f in cloud.facets.items()})
         assert now == after
@@ -143,7 +141,7 @@ def refuse(_uuid):
     raise Forbidden(403, "not yours", method="PUT")
 
 
-def test_an_undo_leaves_what_its_run_did_not_do(tmp_path):
+def test_undo_leaves_changes_made_by_others_instead_of_the_run(tmp_path):
     """Skipped or refused by the run, and done by somebody else since: it is his."""
     cloud = FakeCloud("a", "b", "c")
     cloud.before_write = lambda uuid: refuse(uuid) if uuid == "a" else None
@@ -162,7 +160,7 @@ def test_an_undo_leaves_what_its_run_did_not_do(tmp_path):
     assert traits(cloud) == {"a": ["A"], "b": ["A"], "c": ["A"]}
 
 
-def test_an_undo_takes_back_what_its_run_may_have_done(tmp_path):
+def test_undo_reverts_a_write_that_arrived_late(tmp_path):
     """The answer was lost, and the write was carried out when nobody looked any more."""
     cloud = FakeCloud("a")
     cloud.before_write = lose_answer
@@ -175,7 +173,7 @@ def test_an_undo_takes_back_what_its_run_may_have_done(tmp_path):
 
 
 @pytest.mark.parametrize("first", [lose_answer, None], ids=["lost", "killed"])
-def test_a_refusal_of_a_later_sitting_settles_nothing_of_an_earlier_one(tmp_path, first):
+def test_refusal_in_a_resume_keeps_the_earlier_write_unsettled(tmp_path, first):
     """What the first sitting sent may have been done since, though the second was told no."""
     cloud = FakeCloud("a")
     cloud.before_write = first or refuse
@@ -188,7 +186,7 @@ def test_a_refusal_of_a_later_sitting_settles_nothing_of_an_earlier_one(tmp_path
     assert not journal.read(run_id, tmp_path).endings["a"].untouched
 
 
-def test_what_is_refused_at_a_resume_was_written_by_the_sitting_that_died(tmp_path):
+def test_change_refused_by_a_resume_may_have_been_written_before(tmp_path):
     """The resume sends nothing for it, so it knows no more of it than was known before."""
     cloud = FakeCloud("a", inventories=processors(4.0))
     step = plan_for(cloud, RatioEdit({"VCPU": 1.0})).changes[0]
@@ -202,10 +200,10 @@ def test_what_is_refused_at_a_resume_was_written_by_the_sitting_that_died(tmp_pa
     assert resume(cloud, tmp_path, run_id).counts == {Result.FAILED: 1}
     run = journal.read(run_id, tmp_path)
     assert not run.endings["a"].untouched
-    assert list(recovery.plan_undo(run, reader(cloud)).refused) == ["a"]
+    assert list(plan_undo(run, reader(cloud)).refused) == ["a"]
 
 
-def test_what_a_resume_finds_done_was_done_by_others_if_the_run_had_not_begun_it(tmp_path):
+def test_unstarted_change_found_done_at_resume_is_not_undone(tmp_path):
     """Stopped before it, done by a colleague, resumed: there is nothing of ours to undo."""
     cloud = FakeCloud("a")
     cloud.before_write = refuse
@@ -218,14 +216,14 @@ def test_what_a_resume_finds_done_was_done_by_others_if_the_run_had_not_begun_it
 
 
 @pytest.mark.parametrize(("goes_on", "facets"), [(False, True), (True, True), (False, False), (True, False)])
-def test_nothing_left_to_do_replaces_no_intent_of_a_run_that_goes_on(goes_on, facets):
+def test_resume_without_changes_keeps_the_intent(goes_on, facets):
     """Who sent it has died, and may have been heard since."""
     before, after = ProviderState(traits=frozenset()), ProviderState(traits=frozenset("A"))
     again = Change(Provider("a", "a", 1), before if facets else after, after)
     assert Plan(ADD, (), goes_on=goes_on).replaces_intent(again) == (facets or not goes_on)
 
 
-def test_a_facet_that_was_written_is_undone_where_the_next_was_refused(tmp_path):
+def test_partly_written_change_is_undone(tmp_path):
     """Half of a change is not nothing."""
     cloud = FakeCloud("a")
     before = ProviderState(traits=frozenset(), aggregates=frozenset())
@@ -239,7 +237,7 @@ def test_a_facet_that_was_written_is_undone_where_the_next_was_refused(tmp_path)
     assert traits(cloud) == {"a": []}
 
 
-def test_a_journal_that_is_cut_at_any_byte_is_read(tmp_path):
+def test_truncated_journal_is_read_up_to_its_last_whole_line(tmp_path):
     """What its whole lines say holds, and the torn last one is as good as not written."""
     cloud = FakeCloud("a", "b", "c")
     content = (tmp_path / f"{run_recorded(cloud, tmp_path, plan_for(cloud))}.jsonl").read_bytes()
@@ -260,7 +258,7 @@ def test_a_journal_that_is_cut_at_any_byte_is_read(tmp_path):
             journal.read("torn", tmp_path)
 
 
-def test_a_run_that_died_before_its_plan_was_whole_did_nothing(tmp_path):
+def test_run_killed_while_writing_its_plan_changed_nothing(tmp_path):
     """It cannot be resumed, and says which command to give again; there is nothing to undo."""
     cloud = FakeCloud("a", "b")
     run_id = run_recorded(cloud, tmp_path, plan_for(cloud))
@@ -270,11 +268,11 @@ def test_a_run_that_died_before_its_plan_was_whole_did_nothing(tmp_path):
     run = journal.read(run_id, tmp_path)
     assert run.state == "not begun"
     with pytest.raises(Exception, match="nothing was changed; give its command again: trait add A"):
-        recovery.plan_resume(run, reader(cloud))
-    assert recovery.plan_undo(run, reader(cloud)).steps == ()
+        service.plan_resume(run, reader(cloud))
+    assert plan_undo(run, reader(cloud)).steps == ()
 
 
-def test_resume_plans_again_where_somebody_was_faster(tmp_path):
+def test_resume_replans_after_a_concurrent_change(tmp_path):
     """His trait stays, ours comes, and undo takes ours only."""
     cloud = FakeCloud("a", "b")
     plan = plan_for(cloud)
@@ -287,20 +285,20 @@ def test_resume_plans_again_where_somebody_was_faster(tmp_path):
     assert traits(cloud) == {"a": ["SOMEBODYS"], "b": []}
 
 
-def test_undo_refuses_what_somebody_changed_since_and_says_what(tmp_path):
+def test_undo_refuses_later_changes_and_names_them(tmp_path):
     """The others are undone; with force the stranger's change stays and ours goes."""
     cloud = FakeCloud("a", "b")
     run_id = run_recorded(cloud, tmp_path, plan_for(cloud))
     cloud.touch("a", traits=["A", "SOMEBODYS"])
     report = undo(cloud, tmp_path, run_id)
     assert [outcome.result for outcome in report.outcomes] == [Result.FAILED, Result.APPLIED]
-    assert "a was changed since: nothing became SOMEBODYS" in str(report.outcomes[0].error)
+    assert "a was changed since: added SOMEBODYS" in str(report.outcomes[0].error)
     assert traits(cloud) == {"a": ["A", "SOMEBODYS"], "b": []}
     assert undo(cloud, tmp_path, run_id, force=True).exit_status == 0
     assert traits(cloud) == {"a": ["SOMEBODYS"], "b": []}
 
 
-def test_undo_minds_no_generation_that_moved_for_another_reason(tmp_path):
+def test_undo_ignores_generation_changes_by_allocations(tmp_path):
     """An instance that was started meanwhile hinders nobody."""
     cloud = FakeCloud("a")
     run_id = run_recorded(cloud, tmp_path, plan_for(cloud))
@@ -309,7 +307,7 @@ def test_undo_minds_no_generation_that_moved_for_another_reason(tmp_path):
     assert traits(cloud) == {"a": []}
 
 
-def test_a_conflict_puts_the_later_plan_on_the_disk_before_its_write(tmp_path):
+def test_replanned_change_is_journalled_before_its_write(tmp_path):
     """Undo goes back to what was there when we wrote, not to what we planned on."""
     cloud = FakeCloud("a")
     strangers = iter([["SOMEBODYS"]])
@@ -364,12 +362,12 @@ def begin_undo(directory, edit, atomic):
         Recorded("undo of r", ("inventories",)),
     ],
 )
-def test_a_resumed_undo_writes_over_nobody(tmp_path, edit, atomic):
+def test_resumed_undo_refuses_later_changes(tmp_path, edit, atomic):
     """What somebody set while it was dead is refused, with what can be done, and is not taken for done."""
     run_id = begin_undo(tmp_path, edit, atomic)
     cloud = FakeCloud("a", inventories=processors(9.0))
     run, recorder = journal.reopen(run_id, tmp_path)
-    plan = recovery.plan_resume(run, reader(cloud))
+    plan = service.plan_resume(run, reader(cloud))
     recorder.begin(plan)
     run_plan = execute_atomically if atomic else execute.execute_plan
     report = recorder.end_sitting(run_plan(cloud, plan, recorder=recorder))
@@ -383,7 +381,7 @@ def test_a_resumed_undo_writes_over_nobody(tmp_path, edit, atomic):
     assert journal.read(run_id, tmp_path).pending
 
 
-def test_a_run_under_way_is_not_resumed_by_another(tmp_path):
+def test_running_run_cannot_be_resumed_by_another_process(tmp_path):
     """Two processes with one journal would tell each other's lies."""
     recorder = journal.create(SERVER, plan_for(FakeCloud("a")), directory=tmp_path)
     assert journal.read(recorder.id, tmp_path).state == "running"
@@ -401,7 +399,7 @@ def test_a_run_under_way_is_not_resumed_by_another(tmp_path):
         (b'{"record":"outcome"}\n', "it has no 'uuid'"),
     ],
 )
-def test_damage_is_one_sentence_with_the_line(tmp_path, damage, words):
+def test_damage_is_reported_with_its_line(tmp_path, damage, words):
     """Anything but a torn last line is not guessed at."""
     run_id = run_recorded(FakeCloud("a"), tmp_path, plan_for(FakeCloud("a")))
     path = tmp_path / f"{run_id}.jsonl"
@@ -413,7 +411,7 @@ def test_damage_is_one_sentence_with_the_line(tmp_path, damage, words):
 
 
 @pytest.mark.parametrize("run_id", ["", "none", "../x", "."])
-def test_a_run_that_is_not_there_is_one_sentence(tmp_path, run_id):
+def test_unknown_run_is_a_one_line_error(tmp_path, run_id):
     """Nothing outside the directory is looked at."""
     with pytest.raises(journal.JournalError, match="There is no run"):
         journal.read(run_id, tmp_path)
@@ -428,7 +426,7 @@ def test_a_journal_of_a_later_version_is_refused(tmp_path):
         journal.read(run_id, tmp_path)
 
 
-def test_settings_that_are_none_are_damage(tmp_path):
+def test_invalid_settings_are_damage(tmp_path):
     """They decide how a run is undone, so nothing is guessed."""
     run_id = run_recorded(FakeCloud("a"), tmp_path, plan_for(FakeCloud("a")))
     path = tmp_path / f"{run_id}.jsonl"
@@ -445,7 +443,7 @@ def test_a_disk_that_cannot_be_written_stops_before_the_first_write(tmp_path):
         journal.create(SERVER, plan_for(FakeCloud("a")), directory=tmp_path / "file")
 
 
-def test_a_canary_that_was_not_seen_alive_is_kept_as_failed(tmp_path):
+def test_unverified_canary_is_journalled_as_failed(tmp_path):
     """The run is unfinished until a resume has seen it; undo takes it back as well."""
     cloud = FakeCloud("a", "b")
     plan = plan_for(cloud)
@@ -481,12 +479,12 @@ def disk_full_after(path, more):
 
 
 @pytest.mark.parametrize("more", [0, 1, 40])
-def test_a_record_that_did_not_fit_is_cut_off_before_the_next(tmp_path, more):
+def test_partly_written_record_is_removed_before_the_next(tmp_path, more):
     """The disk is full for a moment: what came before and after is read, and the run goes on."""
     cloud = FakeCloud("a", "b")
     plan = plan_for(cloud)
     recorder = journal.create(SERVER, plan, directory=tmp_path)
-    first, second = (execute.run_change(cloud, change, ADD) for change in plan.changes)
+    first, second = (attempt.run_change(cloud, change, ADD) for change in plan.changes)
     with disk_full_after(recorder.path, more), pytest.raises(journal.JournalError, match="File too large"):
         recorder.end(first)
     recorder.end(second)
@@ -496,7 +494,7 @@ def test_a_record_that_did_not_fit_is_cut_off_before_the_next(tmp_path, more):
     assert journal.read(recorder.id, tmp_path).state == "done"
 
 
-def test_a_report_is_told_although_its_end_cannot_be_kept(tmp_path):
+def test_report_is_shown_when_its_record_cannot_be_written(tmp_path):
     """What was done is done; the report says that the journal lacks it."""
     cloud = FakeCloud("a")
     plan = plan_for(cloud)
@@ -527,7 +525,7 @@ def test_the_state_directory_is_where_the_xdg_specification_says(monkeypatch, tm
     assert journal.state_directory() == tmp_path / ".local" / "state" / "osc-placement" / "runs"
 
 
-def test_a_lock_goes_with_its_process(tmp_path):
+def test_lock_ends_with_its_process(tmp_path):
     """The lock is the kernel's: a process that was killed holds nothing up."""
     recorder = journal.create(SERVER, plan_for(FakeCloud("a")), directory=tmp_path)
     with recorder.path.open() as file, pytest.raises(BlockingIOError):
@@ -537,7 +535,7 @@ def test_a_lock_goes_with_its_process(tmp_path):
         fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
 
 
-def test_what_a_dead_run_had_still_under_way_is_undone_too(tmp_path):
+def test_late_write_of_a_killed_run_is_undone(tmp_path):
     """The server carries out a request after its client was killed, even after a resume has looked."""
     cloud = FakeCloud("a", "b", traits=["B"])
     recorder = journal.create(SERVER, plan_for(cloud), directory=tmp_path)
@@ -559,7 +557,7 @@ def test_what_a_dead_run_had_still_under_way_is_undone_too(tmp_path):
     assert traits(cloud) == {"a": ["B"], "b": ["B"]}
 
 
-def test_runs_are_in_their_order_also_where_the_clock_was_set_back(tmp_path, monkeypatch):
+def test_runs_are_ordered_despite_a_clock_set_back(tmp_path, monkeypatch):
     """What is listed last began last, whatever the clock said; the header has what it said."""
     cloud, moments = FakeCloud("a"), ["2026-03-01T12:00:00", "2026-03-01T11:00:00", "2025-01-01T00:00:00"]
     ids = []
@@ -588,7 +586,7 @@ class FixedClock:
 @pytest.mark.parametrize(
     "last", ["20260101T000000-00000f", "20260101T000000-ffffff", "20260101T000000-fffffff"]
 )
-def test_a_name_behind_another_is_a_higher_one(tmp_path, last):
+def test_next_run_id_is_higher(tmp_path, last):
     """Also where its number is the highest of six digits; other files are no runs."""
     clock = datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC)
     (tmp_path / f"{last}.jsonl").touch()
@@ -617,7 +615,7 @@ def test_a_name_behind_another_is_a_higher_one(tmp_path, last):
         (b'"server":', b'"servers":'),
     ],
 )
-def test_what_no_run_writes_is_damage_without_checksums_too(tmp_path, old, new):
+def test_invalid_records_are_damage_without_checksums_too(tmp_path, old, new):
     """Types are checked when a journal is read, and what belongs together."""
     run_id = run_recorded(FakeCloud("a"), tmp_path, plan_for(FakeCloud("a")))
     path = tmp_path / f"{run_id}.jsonl"
@@ -628,7 +626,7 @@ def test_what_no_run_writes_is_damage_without_checksums_too(tmp_path, old, new):
         journal.read(run_id, tmp_path)
 
 
-def test_a_whole_journal_that_lost_its_end_is_refused(tmp_path):
+def test_finished_journal_without_its_end_is_refused(tmp_path):
     """No process died there: what it had put on the disk is missing, and undo would not know of it."""
     cloud = FakeCloud("a", "b")
     run_id = run_recorded(cloud, tmp_path, plan_for(cloud))
@@ -644,7 +642,7 @@ def test_a_whole_journal_that_lost_its_end_is_refused(tmp_path):
 
 @pytest.mark.parametrize("read", [journal.read, journal.read_header, journal.reopen])
 @pytest.mark.parametrize("first", [0, 1, -1])
-def test_a_whole_journal_that_lost_all_its_lines_is_refused(tmp_path, read, first):
+def test_finished_journal_without_lines_is_refused(tmp_path, read, first):
     """Its run did begin: to say that nothing was changed would be wrong."""
     run_id = run_recorded(FakeCloud("a"), tmp_path, plan_for(FakeCloud("a")))
     path = tmp_path / f"{run_id}.jsonl"
@@ -657,7 +655,7 @@ def test_a_whole_journal_that_lost_all_its_lines_is_refused(tmp_path, read, firs
 
 
 @pytest.mark.parametrize("read", [journal.read, journal.read_header, journal.reopen])
-def test_a_journal_whose_sums_were_taken_out_is_refused(tmp_path, read):
+def test_journal_without_its_checksums_is_refused(tmp_path, read):
     """Those of earlier versions have no sums, but no mark either."""
     run_id = run_recorded(FakeCloud("a"), tmp_path, plan_for(FakeCloud("a")))
     path = tmp_path / f"{run_id}.jsonl"
@@ -669,7 +667,7 @@ def test_a_journal_whose_sums_were_taken_out_is_refused(tmp_path, read):
 
 
 @pytest.mark.parametrize("spoil", [lambda content: content[:-9], lambda content: b"x" + content + b"half"])
-def test_a_damaged_journal_is_not_cut_by_who_would_go_on_with_it(tmp_path, spoil):
+def test_damaged_journal_is_not_truncated_by_a_resume(tmp_path, spoil):
     """What is left of it may tell what was done."""
     run_id = run_recorded(FakeCloud("a"), tmp_path, plan_for(FakeCloud("a")))
     path = tmp_path / f"{run_id}.jsonl"
@@ -680,7 +678,7 @@ def test_a_damaged_journal_is_not_cut_by_who_would_go_on_with_it(tmp_path, spoil
     assert path.read_bytes() == content
 
 
-def test_a_journal_that_was_laid_out_anew_is_refused(tmp_path):
+def test_reformatted_journal_is_refused(tmp_path):
     """Its sums are there, and fit no line."""
     run_id = run_recorded(FakeCloud("a"), tmp_path, plan_for(FakeCloud("a")))
     path = tmp_path / f"{run_id}.jsonl"
@@ -690,7 +688,7 @@ def test_a_journal_that_was_laid_out_anew_is_refused(tmp_path):
         journal.read(run_id, tmp_path)
 
 
-def test_a_journal_that_an_earlier_version_began_goes_on_without_checksums(tmp_path):
+def test_journal_of_an_earlier_version_is_continued_without_checksums(tmp_path):
     """It stays readable to that version, and to this one."""
     cloud = FakeCloud("a", "b")
     run_id = run_recorded(cloud, tmp_path, plan_for(cloud))

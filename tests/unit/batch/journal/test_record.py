@@ -24,7 +24,7 @@ def test_every_edit_is_read_back_as_itself(edit):
     assert edit_from_json(edit_to_json(edit)) == edit
 
 
-def test_edits_of_all_modules_are_among_those_above():
+def test_every_edit_class_is_tested_here():
     """A class with a decision is an edit."""
     classes = {
         kind

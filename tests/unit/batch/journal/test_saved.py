@@ -39,14 +39,14 @@ def test_a_plan_is_read_as_it_was_written(path):
     assert load_plan(path).steps == (STEP,)
 
 
-def test_a_plan_is_for_its_owner_whatever_was_there(path):
+def test_plan_file_is_private_even_if_it_replaces_a_public_one(path):
     """Also where everybody could read what is replaced."""
     path.chmod(0o644)
     save(path)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
-def test_a_link_to_a_plan_stays(path):
+def test_symbolic_link_to_a_plan_is_followed(path):
     """What it leads to is written."""
     link = path.with_name("link.json")
     link.symlink_to(path)
@@ -56,7 +56,7 @@ def test_a_link_to_a_plan_stays(path):
     assert load_plan(path).steps == (STEP,)
 
 
-def test_a_pipe_gets_the_plan(path):
+def test_plan_can_be_written_to_a_named_pipe(path):
     """It is written into, and is not made a file of."""
     pipe = path.with_name("pipe")
     os.mkfifo(pipe)
@@ -67,7 +67,7 @@ def test_a_pipe_gets_the_plan(path):
     assert pipe.is_fifo()
 
 
-def test_a_pipe_that_has_no_name_gets_the_plan(path):
+def test_plan_can_be_written_to_an_unnamed_pipe(path):
     """As /dev/stdout often is."""
     reader, writer = os.pipe()
     save(pathlib.Path(f"/dev/fd/{writer}"))
@@ -76,7 +76,7 @@ def test_a_pipe_that_has_no_name_gets_the_plan(path):
     os.close(writer)
 
 
-def test_a_directory_is_no_place_for_a_plan(path):
+def test_directory_as_plan_file_is_refused(path):
     """It is said so, and nothing is left there."""
     with pytest.raises(BadPlanFile, match="cannot be used: Is a directory"):
         save(pathlib.Path("."))
@@ -93,7 +93,7 @@ def test_a_directory_is_no_place_for_a_plan(path):
         (3, replace(STEP.before, inventories={"VCPU": Inventory(9)}), True),
     ],
 )
-def test_what_moved_is_seen_with_and_without_its_generation(path, generation, state, moved):
+def test_changes_since_the_plan_are_found_with_and_without_generation(path, generation, state, moved):
     """Requests of old versions change aggregates, and leave the generation as it is."""
     now = Reading(replace(STEP.subject, generation=generation), state)
     assert bool(find_moves(load_plan(path), [now])) is moved
@@ -106,7 +106,7 @@ def test_what_moved_is_seen_with_and_without_its_generation(path, generation, st
         (lambda document: document.update(selection="b"), "was edited since --plan-out wrote it; plan again"),
     ],
 )
-def test_why_a_file_is_not_taken_is_told(path, change, message):
+def test_refused_plan_file_is_reported_with_the_reason(path, change, message):
     """A checksum that never was is no damage."""
     document = json.loads(path.read_text())
     change(document)

@@ -9,10 +9,10 @@ from osc_placement.batch import execute
 from osc_placement.batch.gate import Gate
 from osc_placement.batch.inventory import RatioEdit
 from osc_placement.batch.membership import TraitEdit
-from osc_placement.batch.plan import Change, Plan, ProviderState, Reading, make_plan
+from osc_placement.batch.plan import ABSENT, Change, Plan, ProviderState, Reading, make_plan
 from osc_placement.batch.repeat import Recorded
 from osc_placement.batch.select import read_states
-from osc_placement.batch.writers.bulk import SIZE
+from osc_placement.batch.writers.bulk import SIZE, ProvidersWriter
 from osc_placement.errors import BadRequest, PlacementError, ServerError, TimedOut
 from osc_placement.model import Provider
 from tests.unit.batch.cloud import FakeCloud, processors
@@ -28,7 +28,7 @@ def writes(cloud):
     return [len(what) if how == "write many" else 1 for how, what in cloud.calls if how.startswith("write")]
 
 
-def test_many_providers_are_few_writes():
+def test_providers_are_written_in_groups():
     """Portions of the size, in the order of the plan; every provider has its generation."""
     cloud = FakeCloud(*NAMES, takes_many=True)
     told = []
@@ -63,7 +63,7 @@ def test_all_facets_of_a_provider_are_one_change():
     )
 
 
-def test_one_change_is_a_put():
+def test_single_change_is_a_put():
     """There is nothing to put together; unchanged providers do not count."""
     cloud = FakeCloud("a", "b", takes_many=True)
     cloud.facets["b"]["traits"] = ["A"]
@@ -71,7 +71,7 @@ def test_one_change_is_a_put():
     assert cloud.calls[-1] == ("write", "a")
 
 
-def test_who_was_overtaken_is_planned_again_alone():
+def test_conflict_replans_one_provider_of_the_group():
     """The others of the portion are done; the last plan for the one is kept before it is written."""
     cloud = FakeCloud("a", "b", "c", takes_many=True)
     plan = make_plan(ADD, read_states(cloud, cloud.providers, ADD.facets))
@@ -101,7 +101,7 @@ def test_a_refusal_is_the_outcome_of_one_provider():
 
 
 @pytest.mark.parametrize("error", [TimedOut("POST", "url", 1), ServerError(503, "busy")], ids=repr)
-def test_where_the_answer_is_lost_each_provider_is_read(error):
+def test_providers_are_read_back_after_a_lost_answer(error):
     """What was done is found to be done."""
     cloud = FakeCloud("a", "b", takes_many=error)
     cloud.refusals["b"] = BadRequest(400, "nobody hears this")
@@ -112,7 +112,7 @@ def test_where_the_answer_is_lost_each_provider_is_read(error):
 
 
 @pytest.mark.parametrize("answer", ["no more", BadRequest(400, "too much at once")], ids=str)
-def test_what_cannot_be_done_together_is_done_one_by_one(answer):
+def test_refused_group_is_written_one_by_one(answer):
     """A server that has no bulk write after all, or refuses the whole: each has its own outcome."""
     cloud = FakeCloud(*NAMES, takes_many=answer)
     if isinstance(answer, Exception):
@@ -131,7 +131,7 @@ def test_a_throttle_makes_the_portions_small():
     assert max(writes(cloud)) == 2
 
 
-def test_who_allows_no_failure_has_one_write_under_way_in_each_thread():
+def test_without_allowed_failures_each_thread_writes_one_provider_at_a_time():
     """What fails after the first failure is bounded by the concurrency, not by the size of a portion."""
     cloud = FakeCloud(*NAMES, takes_many=True)
     cloud.failing = dict.fromkeys(NAMES, PlacementError("broken"))
@@ -147,7 +147,7 @@ def test_who_allows_no_failure_has_one_write_under_way_in_each_thread():
     assert report.halted
 
 
-def test_stop_skips_what_has_not_begun():
+def test_stop_skips_groups_not_started():
     """The portion under way is finished, the rest is skipped and told so."""
     cloud = FakeCloud(*NAMES, takes_many=True)
     stop = threading.Event()
@@ -170,3 +170,18 @@ def test_canaries_are_read_back_before_the_others_are_written():
         ("read", NAMES[1]),
         ("write many", NAMES[2:5]),
     ]
+
+
+@pytest.mark.parametrize("facet", ["identity", "allocations", "owner"])
+def test_facets_that_a_bulk_request_cannot_have_are_not_sent_in_one(facet):
+    """It would leave them out, and answer that the change was made."""
+    cloud = FakeCloud("a", "b", takes_many=True)
+    steps = [
+        Change(provider, ProviderState(**{facet: ABSENT}), ProviderState(**{facet: frozenset("x")}))
+        for provider in cloud.providers
+    ]
+    writer = ProvidersWriter(cloud, steps, None)
+    assert writer.size == 1
+    with pytest.raises(ValueError, match=facet):
+        writer.write(steps)
+    assert cloud.calls == []

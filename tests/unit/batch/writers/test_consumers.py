@@ -6,7 +6,7 @@ import time
 import pytest
 
 from osc_placement.api import retry
-from osc_placement.batch import execute, journal, recovery
+from osc_placement.batch import execute, journal, service
 from osc_placement.batch.execute import NoRecorder
 from osc_placement.batch.gate import Gate
 from osc_placement.batch.plan import Change, Consumer, Plan, ProviderState
@@ -29,7 +29,7 @@ def claim(uuid, after=HELD):
 
 def run(placement, *changes, gate=None, recorder=None, on_outcome=None):
     """Write the changes; how each ended."""
-    report = execute.execute_together(
+    report = execute.execute_plan(
         placement.client(),
         Plan(EDIT, changes),
         gate=gate or Gate(),
@@ -102,7 +102,7 @@ def test_unchanged_consumer_is_not_written():
     assert requests(placement) == []
 
 
-def test_stopped_run_skips_what_is_left():
+def test_closed_gate_skips_the_rest():
     """Behind a closed gate nothing is written, and the report says that it was interrupted."""
     gate = Gate()
     gate.stop.set()
@@ -124,12 +124,12 @@ def test_run_stops_within_a_group_when_too_much_failed():
     assert "PUT /allocations/d" not in requests(placement)
 
 
-def test_what_the_plan_refuses_is_no_failure_to_stop_at():
+def test_refused_changes_do_not_count_as_failures():
     """Nobody tried it, and the others are changed."""
     placement = FakePlacement().on("PUT", "/allocations/b", (204, ""))
     plan = Plan(EDIT, (claim("a"), claim("b")), refused={"a": PlacementError("full")})
     gate, recorder = Gate(max_failures=0), NoRecorder()
-    report = execute.execute_together(placement.client(), plan, gate=gate, recorder=recorder, concurrency=1)
+    report = execute.execute_plan(placement.client(), plan, gate=gate, recorder=recorder, concurrency=1)
     assert [str(outcome.result) for outcome in report.outcomes] == ["failed", "applied"]
 
 
@@ -192,9 +192,9 @@ def test_resumed_run_is_done_when_what_was_left_is_found_done(tmp_path):
     held = {"allocations": {"rp": {"resources": {"VCPU": 1}}}, "project_id": "p", "user_id": "u"}
     placement = FakePlacement().on("GET", "/allocations/a", {**held, "consumer_generation": 1})
     client = placement.client()
-    plan = recovery.plan_resume(recorded, lambda subjects, facets: read_states(client, subjects, facets))
+    plan = service.plan_resume(recorded, lambda subjects, facets: read_states(client, subjects, facets))
     recorder.begin(plan)
-    report = execute.execute_together(client, plan, gate=Gate(), recorder=recorder)
+    report = execute.execute_plan(client, plan, gate=Gate(), recorder=recorder)
     recorder.end_sitting(report)
     recorder.close()
     assert [str(outcome.result) for outcome in report.outcomes] == ["unchanged"]
@@ -212,7 +212,7 @@ class Notes(NoRecorder):
 
 
 @pytest.mark.parametrize("goes_on", [False, True])
-def test_what_a_dead_sitting_had_under_way_keeps_its_intent(monkeypatch, goes_on):
+def test_late_write_of_a_killed_run_keeps_its_intent(monkeypatch, goes_on):
     """It lands between the reading of the resume and its write: nothing is left to do, but to undo."""
     monkeypatch.setattr(retry, "_FIRST_PAUSE", 0.0)
     change = claim("a")
@@ -222,7 +222,7 @@ def test_what_a_dead_sitting_had_under_way_keeps_its_intent(monkeypatch, goes_on
     placement.on("GET", "/allocations/a", {**held, "consumer_generation": 1})
     plan = Plan(EDIT, (change,), edits=edits_of(EDIT, (change,)), goes_on=goes_on)
     notes = Notes()
-    report = execute.execute_together(placement.client(), plan, gate=Gate(), recorder=notes)
+    report = execute.execute_plan(placement.client(), plan, gate=Gate(), recorder=notes)
     assert [str(outcome.result) for outcome in report.outcomes] == ["unchanged"]
     assert len(notes.again) == (not goes_on)
 
@@ -230,9 +230,9 @@ def test_what_a_dead_sitting_had_under_way_keeps_its_intent(monkeypatch, goes_on
 @pytest.mark.parametrize(("subject", "expected"), [(Consumer("c"), True), (Provider("p", "p", 0), False)])
 def test_only_consumers_are_written_together(subject, expected):
     """Providers have no request for many of them."""
-    assert consumers.takes(Plan(EDIT, (Change(subject, HELD, HELD),))) is expected
+    assert consumers.are_consumers((Change(subject, HELD, HELD),)) is expected
 
 
-def test_nothing_is_about_no_consumer():
+def test_writer_of_consumers_does_not_take_an_empty_plan():
     """A run that is done needs no later version of the server to be gone on with."""
-    assert not consumers.takes(Plan(EDIT, ()))
+    assert not consumers.are_consumers(())

@@ -4,7 +4,7 @@
 import pytest
 
 from osc_placement import codes
-from osc_placement.batch.execute import run_change
+from osc_placement.batch.attempt import run_change
 from osc_placement.batch.plan import Change, Consumer, ProviderState, Result
 from osc_placement.batch.repeat import Recorded
 from osc_placement.batch.writers.provider import write_change

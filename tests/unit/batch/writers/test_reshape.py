@@ -4,11 +4,11 @@
 import pytest
 
 from osc_placement import codes
-from osc_placement.batch.execute import keep_before, run_change
+from osc_placement.batch.attempt import keep_before, run_change
 from osc_placement.batch.plan import Change, ProviderState, Result, describe_owner
-from osc_placement.batch.recovery import _resume_step
 from osc_placement.batch.repeat import Repeat
 from osc_placement.batch.room import make_room
+from osc_placement.batch.service import _resume_step
 from osc_placement.batch.undo import _undo_step
 from osc_placement.batch.writers.provider import write_change
 from osc_placement.batch.writers.reshape import MayNotReshape, Ownerless
@@ -57,7 +57,7 @@ def sent(fake, path="/reshaper"):
     return [asked.body for asked in fake.asked if asked.path == path and asked.method != "GET"]
 
 
-def test_both_go_in_one_transaction_and_what_is_reserved_follows():
+def test_inventory_and_consumer_are_written_before_the_reserved_amount():
     """The first write leaves room for the consumer; what he holds elsewhere, and whose he is, stays."""
     fake = placement(holding(node={"VCPU": 2}, elsewhere={"DISK_GB": 1}))
     assert list(write_change(fake.client(), CHANGE)) == [6, 7]
@@ -170,7 +170,7 @@ def test_refusal_says_who_may():
         list(write_change(fake.client(), CHANGE))
 
 
-def test_placement_that_is_too_old_names_the_version():
+def test_too_old_placement_error_names_the_version():
     """Before 1.30 there is no such transaction."""
     with pytest.raises(VersionTooLow, match=r"1\.30"):
         list(write_change(placement(holding(), max_version="1.29").client(), CHANGE))
@@ -187,7 +187,7 @@ def test_placement_that_is_too_old_names_the_version():
         (Inventory(2, reserved=1), 9, 0),
     ],
 )
-def test_room_is_as_much_as_needed(inventory, used, reserved):
+def test_reserved_amount_is_lowered_no_more_than_needed(inventory, used, reserved):
     """No more is taken from what is reserved than the consumers need."""
     state = ProviderState(inventories={"X": inventory}, allocations={"c": {"X": used}} if used else {})
     assert make_room(state)["X"].reserved == reserved

@@ -4,12 +4,11 @@
 import pytest
 
 from osc_placement import microversion
-from osc_placement.batch import journal, recovery
+from osc_placement.batch import journal, service
 from osc_placement.batch.plan import Change, Consumer, ProviderState, Result
-from osc_placement.batch.reshape import plan_reshape
-from osc_placement.batch.reshape_record import KIND, changes_of, describe_moves
+from osc_placement.batch.reshape import KIND, changes_of, describe_moves, plan_reshape
 from osc_placement.batch.reshape_run import Task, execute_reshape
-from osc_placement.batch.undo import OtherKind, undo_of
+from osc_placement.batch.undo import OtherKind, plan_undo, undo_of
 from osc_placement.model import Inventory
 from tests.unit.batch.cloud import conflict
 from tests.unit.batch.test_reshape import make_world, vgpu
@@ -33,7 +32,7 @@ class FakeServer:
             raise answer
 
 
-def test_a_plan_comes_back_from_its_changes():
+def test_plan_is_rebuilt_from_its_changes():
     """The inventories of the classes that move, and what moves with them; their way back undoes them."""
     world = make_world({"a": Inventory(8), "b": None, "c": Inventory(2)}, {"a": {"c1": 3, "c2": 2}})
     plan = plan_reshape(world, [vgpu("a", "b", 4), vgpu("a", "c", 4)])
@@ -45,7 +44,7 @@ def test_a_plan_comes_back_from_its_changes():
     assert (undo.is_done(world), undo.reverse().is_done(world)) == (True, False)
 
 
-def test_other_classes_of_a_provider_are_not_what_was_moved():
+def test_other_classes_of_a_provider_are_not_part_of_the_record():
     """What somebody does to these later is no reason to refuse an undo."""
     world = make_world({"a": {"VGPU": Inventory(4), "VCPU": Inventory(8)}, "b": {"VCPU": Inventory(1)}})
     undo = undo_of(changes_of(plan_reshape(world, [vgpu("a", "b", 4)])))
@@ -61,7 +60,7 @@ def test_other_classes_of_a_provider_are_not_what_was_moved():
         ({"a": {"X": 3}, "b": {"X": 2}}, {"c": {"X": 4}, "d": {"X": 1}}),
     ],
 )
-def test_transfers_add_up_however_they_are_paired(before, after):
+def test_transfers_sum_to_the_differences_of_states(before, after):
     """What each provider gave and got of each class is what the states say."""
     consumer = Consumer("c1")
     change = Change(consumer, ProviderState(allocations=before), ProviderState(allocations=after))
@@ -113,7 +112,7 @@ def test_the_journal_has_the_plan_that_was_carried_out(tmp_path):
     assert [one.consumer for one in undo_of(run.intents.values()).transfers] == ["came"]
 
 
-def test_a_refusal_is_kept_for_all_alike(tmp_path):
+def test_refusal_is_recorded_for_every_change(tmp_path):
     """Nothing was changed, and the run says why."""
     world = make_world({"a": Inventory(8), "b": None}, {"a": {"c1": 3}})
     refusal = conflict()
@@ -124,16 +123,16 @@ def test_a_refusal_is_kept_for_all_alike(tmp_path):
     assert (report.exit_status, run.state, run.failed) == (3, "unfinished", 3)
 
 
-def test_one_by_one_a_reshape_is_neither_undone_nor_gone_on_with(tmp_path):
+def test_reshape_is_not_undone_or_resumed_change_by_change(tmp_path):
     """What would break it into its parts refuses it, as the migration tool's undo does."""
     world = make_world({"a": Inventory(8), "b": None})
     _, run = recorded(tmp_path, FakeServer(), world, world)
-    for plan in (recovery.plan_undo, recovery.plan_resume):
+    for plan in (plan_undo, service.plan_resume):
         with pytest.raises(OtherKind, match=f"Run {run.header.id} is a reshape; .*batch run$"):
             plan(run, lambda *_: [])
 
 
-def test_its_undo_is_planned_from_its_journal(tmp_path):
+def test_undo_is_planned_from_the_journal(tmp_path):
     """Read back from the disk it says the same."""
     world = make_world({"a": Inventory(8), "b": None}, {"a": {"c1": 3}})
     _, run = recorded(tmp_path, FakeServer(), world, world)

@@ -8,12 +8,15 @@ import pytest
 from osc_placement import codes
 from osc_placement.api import retry
 from osc_placement.api.consumer import Consumer
+from osc_placement.batch.execute import execute_plan
+from osc_placement.batch.journal.run import JournalError
 from osc_placement.batch.plan import ProviderState
+from osc_placement.batch.recorder import NoRecorder
 from osc_placement.errors import VersionTooLow
 from osc_placement.model import Inventory, Provider
 from osc_placement.state.document import ConsumerEntry, Document, ProviderEntry
-from osc_placement.state.plan import Current, plan_apply
-from osc_placement.state.write import apply_plan
+from osc_placement.state.plan import Current, plan_apply, plan_run
+from osc_placement.state.results import list_results
 from tests.unit.fake_placement import FakePlacement, error
 
 CLASSES = frozenset({"VCPU"})
@@ -57,8 +60,8 @@ def fake():
 
 
 def apply(server, document, current=None, **options):
-    plan = plan_apply(document, current or Current(resource_classes=CLASSES))
-    return apply_plan(server.client(), plan, concurrency=1, **options)
+    plan = plan_run(plan_apply(document, current or Current(resource_classes=CLASSES)), "apply")
+    return list_results(execute_plan(server.client(), plan, concurrency=1, **options))
 
 
 def told(report):
@@ -103,15 +106,27 @@ def test_no_stage_follows_one_that_failed():
 def test_stop_skips_steps_that_have_not_started():
     """After the event is set no step is started."""
     stop = threading.Event()
-    report = apply(fake(), tree(), stop=stop, on_result=lambda result: stop.set())
+    report = apply(fake(), tree(), stop=stop, on_outcome=lambda _outcome: stop.set())
     assert told(report)[0] == ("trait", "CUSTOM_T", "created")
     assert {done for _, _, done in told(report)[1:]} == {"skipped"}
     assert report.exit_status == 130
 
 
+def test_a_run_whose_journal_cannot_be_written_fails_with_the_reason():
+    """It stopped itself; nobody interrupted it."""
+
+    class Full(NoRecorder):
+        def end(self, _outcome):
+            raise JournalError("no space left on device")
+
+    report = apply(fake(), tree(), recorder=Full())
+    assert {done for _, _, done in told(report)} == {"created", "skipped"}
+    assert (report.exit_status, report.halted) == (3, "stopped: no space left on device")
+
+
 def test_a_conflict_over_allocations_is_retried_with_the_current_generation():
     """A concurrent writer on the same provider or consumer is no failure."""
-    server = fake().on("PUT", "/allocations/k", CONFLICT, (204, ""))
+    server = fake().on("PUT", "/allocations/k", CONFLICT, CONFLICT, (204, ""))
     server.on(
         "GET",
         "/allocations/k",
@@ -128,7 +143,7 @@ def test_a_conflict_over_allocations_is_retried_with_the_current_generation():
         for request in server.asked
         if (request.method, request.path) == ("PUT", "/allocations/k")
     ]
-    assert [body["consumer_generation"] for body in sent] == [None, 5]
+    assert [body["consumer_generation"] for body in sent] == [None, 0, 5]
 
 
 def test_a_lack_of_capacity_is_not_retried():

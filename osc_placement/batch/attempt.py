@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One change of a run: written, planned again after a conflict, and read back where the answer was lost."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Collection
+from dataclasses import replace
+
+from osc_placement.api.client import PlacementClient
+from osc_placement.api.retry import retry
+from osc_placement.batch.difference import holds
+from osc_placement.batch.plan import ABSENT, Change, Edit, Facet, Outcome, Result, plan_change, settle_name
+from osc_placement.batch.repeat import Replace, carry_planned
+from osc_placement.batch.reselect import NotSelected
+from osc_placement.batch.room import Overtaken, carry_owner, is_half_written, is_overtaken, is_written
+from osc_placement.batch.select import read_state
+from osc_placement.batch.undo import undo_change
+from osc_placement.batch.writers.provider import DoneByOthers, write_change
+from osc_placement.errors import ANSWER_LOST, HttpError
+
+LOG = logging.getLogger(__name__)
+
+
+def leave(step: Change, reason: str) -> Outcome:
+    """Return the outcome of a change that the run does not make; its provider has left the selection, say."""
+    return Outcome(replace(step, after=step.before), Result.UNCHANGED, note=reason, untouched=True)
+
+
+def run_change(
+    client: PlacementClient,
+    change: Change,
+    edit: Edit,
+    stop: threading.Event | None = None,
+    on_replan: Callable[[Change], None] | None = None,
+    refusal: Exception | None = None,
+) -> Outcome:
+    """Make one change, planning it again with ``edit`` when somebody else was faster; raises nothing.
+
+    ``on_replan`` is called with the new change before it is written; ``refusal`` is what a first attempt was
+    answered with, if it was made already.
+    """
+    attempt = _Attempt(change, refusal)
+    on_replan = on_replan or (lambda _change: None)
+    try:
+        return _run_attempts(client, attempt, edit, stop or threading.Event(), on_replan)
+    except (NotSelected, DoneByOthers) as error:
+        return leave(attempt.change, str(error))
+    except ANSWER_LOST as error:
+        return _find_out(client, attempt, error)
+    except Exception as error:  # whatever it is, it is about this provider only
+        LOG.debug("%s was not changed", change.uuid, exc_info=True)
+        return attempt.end(Result.FAILED, error)
+
+
+class _Attempt:
+    """The progress of one change; used by one thread."""
+
+    def __init__(self, change: Change, refusal: Exception | None = None) -> None:
+        self.change = change
+        self.refusal = refusal
+        self.number = 0
+        self.generation: int | None = None
+        self.is_writing = False
+        #: what it has written for certain, be it for a plan that somebody overtook since
+        self.written: set[Facet] = set()
+
+    def write(self, client: PlacementClient) -> None:
+        refusal, self.refusal = self.refusal, None
+        if refusal is not None:
+            raise refusal
+        for number, generation in enumerate(write_change(client, self.change), start=1):
+            self.generation = generation
+            self.written.update(self.change.facets[:number])
+
+    def end(self, result: Result, error: Exception | None = None, note: str = "") -> Outcome:
+        untouched = result in (Result.FAILED, Result.SKIPPED) and self._is_untouched(error)
+        return Outcome(self.change, result, self.number, self.generation, error, note, untouched)
+
+    def _is_untouched(self, error: Exception | None) -> bool:
+        """Return whether nothing was written: a write was refused, and not a reading between two writes."""
+        if self.written:
+            return False
+        refused = isinstance(error, HttpError) and error.method != "GET"
+        return not self.is_writing or (refused and not isinstance(error, ANSWER_LOST))
+
+
+def _run_attempts(
+    client: PlacementClient,
+    attempt: _Attempt,
+    edit: Edit,
+    stop: threading.Event,
+    on_replan: Callable[[Change], None],
+) -> Outcome:
+    def run(number: int) -> Outcome:
+        if number > 1:
+            attempt.is_writing = False
+            subject, now = read_state(client, attempt.change.subject, edit.facets)
+            now = settle_name(now, subject, attempt.change.before.identity)
+            if is_overtaken(attempt.change, now) and not isinstance(edit, Replace):
+                raise Overtaken(subject.name)
+            again = plan_change(edit, subject, now)
+            attempt.change = keep_before(attempt.change, again, attempt.written)
+            on_replan(attempt.change)
+        if not attempt.change.facets:
+            return attempt.end(Result.UNCHANGED if attempt.generation is None else Result.APPLIED)
+        if stop.is_set() and attempt.refusal is None:
+            return attempt.end(Result.SKIPPED, note="stopped")
+        attempt.number = number
+        attempt.is_writing = True
+        attempt.write(client)
+        return attempt.end(Result.APPLIED)
+
+    return retry(run, stop=stop)
+
+
+def _find_out(client: PlacementClient, attempt: _Attempt, error: Exception) -> Outcome:
+    """Read the provider whose answer was lost: what is there is there."""
+    change = attempt.change
+    if attempt.is_writing:
+        try:
+            subject, now = read_state(client, change.subject, change.facets)
+        except Exception:
+            LOG.debug("%s cannot be read either", change.uuid, exc_info=True)
+            return attempt.end(Result.FAILED, error, "it is not known whether it was done")
+        # a name has no generation, and a rename does not raise that of a provider
+        is_told = change.facets == ("identity",) or subject.generation != change.subject.generation
+        if is_told and holds(now, change.after, change.facets):
+            attempt.generation = subject.generation
+            return attempt.end(Result.APPLIED, note="the answer was lost; it was read back")
+    return attempt.end(Result.FAILED, error)
+
+
+def keep_before(change: Change, again: Change, written: Collection[Facet] = ()) -> Change:
+    """Return the later plan, with the before-images of the facets that the run has written already.
+
+    A difference in a facet that is known to be ``written`` comes from somebody else, any other from the run.
+    """
+    now = again.before
+    if is_half_written(change, now):
+        return replace(change, subject=again.subject)
+    if "identity" in change.facets and change.after.identity == ABSENT:
+        return again  # a deletion writes nothing else, so that any difference comes from somebody else
+    back, _ = undo_change(change, now)
+    images = {facet: getattr(back, facet) for facet in written}
+    images |= {
+        facet: getattr(change.before, facet)
+        for facet in change.facets
+        if len(change.facets) > 1 and is_written(change, facet, now)
+    }
+    return carry_planned(change, carry_owner(change, replace(again, before=replace(now, **images))))

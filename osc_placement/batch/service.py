@@ -1,0 +1,369 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Create, resume and undo a run: what the commands of ``openstack`` and ``placement-migrate`` call.
+
+A `Job` says what will be done. It is made of a plan, or by `resume` or `undo`, which write nothing. `start`
+records it in a journal, and `carry_out` does it.
+"""
+
+from __future__ import annotations
+
+import pathlib
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Final
+
+from osc_placement.api.client import PlacementClient
+from osc_placement.api.concurrency import CONCURRENCY
+from osc_placement.batch.difference import holds
+from osc_placement.batch.execute import execute_atomically, execute_plan, require_versions
+from osc_placement.batch.gate import Gate
+from osc_placement.batch.journal import file as journal
+from osc_placement.batch.journal.file import Journal
+from osc_placement.batch.journal.run import JournalError, Run
+from osc_placement.batch.plan import (
+    ABSENT,
+    APPLY,
+    Change,
+    Edit,
+    Outcome,
+    Plan,
+    ProviderState,
+    Report,
+    Subject,
+    plan_change,
+    settle_name,
+)
+from osc_placement.batch.repeat import Recorded, StateEdit, carry_planned, edits_of
+from osc_placement.batch.reshape import KIND as RESHAPE
+from osc_placement.batch.reshape import ReshapePlan
+from osc_placement.batch.reshape_run import Task, execute_reshape, plan_steps, plan_task
+from osc_placement.batch.room import Overtaken, carry_owner, is_half_written, is_overtaken
+from osc_placement.batch.select import judge_capacity
+from osc_placement.batch.undo import (
+    FOUND_UNDONE,
+    ChangedSince,
+    OtherKind,
+    ReadStates,
+    UndoEdit,
+    plan_undo,
+    read_now,
+    undo_change,
+    undo_of,
+)
+from osc_placement.errors import PlacementError
+
+FOUND_DONE: Final = "was done already"
+
+
+class WrongServer(PlacementError):
+    """A run belongs to another server than the one in use."""
+
+    def __init__(self, recorded: str, used: str) -> None:
+        self.recorded = recorded
+        self.used = used
+        super().__init__(f"This was planned for the placement at {recorded}, not for the one at {used}")
+
+
+class NotPlanned(PlacementError):
+    """A run did not reach something, and only the command that began it can plan it."""
+
+    def __init__(self, name: str, title: str) -> None:
+        self.name = name
+        super().__init__(f"{name} was not reached by the run; to change it, give the command again: {title}")
+
+
+def check_server(recorded: str, endpoint: str) -> None:
+    """Raise WrongServer unless the server that something was planned for has this address."""
+    used = journal.identify_server(endpoint)
+    if recorded != used:
+        raise WrongServer(recorded, used)
+
+
+def require_planned(run: Run) -> None:
+    """Raise PlacementError unless all that a run is to do is known."""
+    if not run.is_planned:
+        raise PlacementError(
+            f"Run {run.header.id} died before its first write, so nothing was changed; "
+            f"give its command again: {run.header.edit.title}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How fast a run is carried out, and what stops it.
+
+    :ivar rate: changes a second; 0 is as fast as possible
+    :ivar canary: number of changes that are made and read back before the others
+    :ivar control: path of the control file; None is the one beside the journal
+    """
+
+    concurrency: int = CONCURRENCY
+    rate: float = 0.0
+    max_failures: int | None = None
+    canary: int = 0
+    control: pathlib.Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A run that is prepared: what will be done, how it is sent, and what its journal says of it.
+
+    :ivar selection: the selection in words
+    :ivar kind: empty for a batch; else APPLY or RESHAPE, which decide how it is resumed and undone, or
+        "migration" for one of ``placement-migrate``
+    :ivar is_atomic: whether all changes are made in one transaction
+    :ivar reshape: the transaction, if it is a reshape
+    :ivar undoes: ID of the run that is undone
+    :ivar classes: resource classes that are created first; an undo leaves them
+    :ivar resumed: the open journal of the run that is resumed
+    """
+
+    plan: Plan
+    selection: str = ""
+    kind: str = ""
+    is_atomic: bool = False
+    reshape: Task | None = None
+    undoes: str | None = None
+    classes: frozenset[str] = frozenset()
+    resumed: Journal | None = None
+
+    def __enter__(self) -> Job:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        if self.resumed is not None:
+            self.resumed.close()
+
+    @property
+    def is_needed(self) -> bool:
+        """Return whether there is anything to write or, of a run that is resumed, to record."""
+        return bool(self.plan.changes) or self.resumed is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """The result of a run; ``reshape`` is the plan that was carried out, if it was a reshape."""
+
+    report: Report
+    reshape: ReshapePlan | None = None
+
+
+def read_run(client: PlacementClient, run_id: str, directory: pathlib.Path | None = None) -> Run:
+    """Read a run; raise JournalError if it is under way, WrongServer if it is of another server."""
+    run = journal.read(run_id, directory)
+    if run.is_running:
+        raise JournalError(f"Run {run_id} is under way in another process")
+    check_server(run.header.server, client.endpoint)
+    return run
+
+
+def resume(
+    client: PlacementClient,
+    run_id: str,
+    read: ReadStates,
+    *,
+    dry_run: bool = False,
+    allow_overcommitted: bool = False,
+    concurrency: int = CONCURRENCY,
+    directory: pathlib.Path | None = None,
+) -> Job:
+    """Plan what is left of a run, in its own journal, which is locked unless it is a dry run.
+
+    If the run protects allocated capacity (`keeps_capacity`), pending changes are judged again by what is
+    allocated now.
+    """
+    recorder: Journal | None = None
+    if dry_run:
+        run = journal.read(run_id, directory)
+    else:
+        run, recorder = journal.reopen(run_id, directory)
+    try:
+        check_server(run.header.server, client.endpoint)
+        kind, is_atomic = run.header.kind, bool(run.header.settings.get("atomic"))
+        if kind == RESHAPE:
+            require_planned(run)
+            title, way_back = run.header.edit.title, undo_of(run.intents.values())
+            task = plan_task(client, way_back.reverse(), title) if run.pending else None
+            done = (Change(step.subject, step.after, step.after, FOUND_DONE) for step in run.pending)
+            plan = task.steps if task else plan_steps(title, done)
+            return Job(plan, kind=kind, is_atomic=True, reshape=task, resumed=recorder)
+        plan = plan_resume(run, read)
+        if run.header.settings.get("keeps_capacity"):
+            plan = judge_capacity(
+                client, plan, allow_overcommitted=allow_overcommitted, concurrency=concurrency
+            )
+        return Job(plan, kind=kind, is_atomic=is_atomic, resumed=recorder)
+    except BaseException:
+        if recorder is not None:
+            recorder.close()
+        raise
+
+
+def undo(
+    client: PlacementClient,
+    run_id: str,
+    read: ReadStates,
+    *,
+    force: bool = False,
+    atomic: bool = False,
+    directory: pathlib.Path | None = None,
+) -> Job:
+    """Plan the undo of a run, which is a run of its own.
+
+    A reshape is undone in one transaction, whatever ``atomic`` says, and only if nobody changed the
+    inventories since.
+
+    :param read: reads the subjects of the run's changes as they are now; not called for a reshape
+    :param force: undo also where somebody changed a provider since, and leave what others set
+    :param atomic: make all changes of the undo in one transaction
+    """
+    run = read_run(client, run_id, directory)
+    selection = f"changed by run {run_id}"
+    if run.header.kind != RESHAPE:
+        plan = plan_undo(run, read, force=force)
+        kind = APPLY if plan.is_staged else ""
+        return Job(plan, selection, kind, atomic, undoes=run_id)
+    title = f"undo of {run.header.id} ({run.header.edit.title})"
+    intents = tuple(run.intents.values()) if run.is_planned else ()
+    task = plan_task(client, undo_of(intents), title)
+    done_already = (Change(step.subject, step.before, step.before, FOUND_UNDONE) for step in intents)
+    plan = task.steps if task else plan_steps(title, done_already)
+    return Job(plan, selection, RESHAPE, True, task, undoes=run_id)
+
+
+def start(client: PlacementClient, job: Job, directory: pathlib.Path | None = None) -> Journal:
+    """Create resource classes, and record on the disk what will be done; return the journal.
+
+    Raise VersionTooLow if the version in use cannot write the plan, JournalError if it cannot be recorded.
+    """
+    require_versions(client, job.plan)
+    for name in sorted(job.classes):
+        client.ensure_resource_class(name)
+    if job.resumed is not None:
+        job.resumed.begin(job.plan)
+        return job.resumed
+    settings = {"atomic": job.is_atomic, "keeps_capacity": job.plan.keeps_capacity}
+    return journal.create(
+        client.endpoint,
+        job.plan,
+        selection=job.selection,
+        undoes=job.undoes,
+        settings={**settings, "kind": job.kind} if job.kind else settings,
+        directory=directory,
+    )
+
+
+def carry_out(
+    client: PlacementClient,
+    job: Job,
+    recorder: Journal,
+    pace: Pace | None = None,
+    *,
+    stop: threading.Event | None = None,
+    on_outcome: Callable[[Outcome], None] | None = None,
+    on_event: Callable[[str], None] | None = None,
+    on_write: Callable[[], None] = lambda: None,
+) -> Result:
+    """Do what was recorded, record how it ended, and close the journal.
+
+    ``on_event`` is told what the control file brought about; ``on_write`` is called before a reshape is sent.
+    """
+    pace = pace or Pace()
+    reshape: ReshapePlan | None = None
+    try:
+        if job.reshape is not None:
+            reshape, report = execute_reshape(client, job.reshape, recorder, on_write)
+        elif job.is_atomic:
+            report = execute_atomically(
+                client,
+                job.plan,
+                stop=stop,
+                on_outcome=on_outcome,
+                recorder=recorder,
+                concurrency=pace.concurrency,
+            )
+        else:
+            gate = Gate(
+                rate=pace.rate,
+                control=pace.control or recorder.control,
+                max_failures=pace.max_failures,
+                on_event=on_event,
+            )
+            report = execute_plan(
+                client,
+                job.plan,
+                concurrency=pace.concurrency,
+                on_outcome=on_outcome,
+                stop=stop,
+                gate=gate,
+                recorder=recorder,
+                canary=pace.canary,
+            )
+        return Result(recorder.end_sitting(report), reshape)
+    finally:
+        recorder.close()
+
+
+def plan_resume(run: Run, read: ReadStates) -> Plan:
+    """Plan what is left of a run; a provider that has what was planned comes with nothing to change."""
+    if run.header.kind == RESHAPE:
+        raise OtherKind(run)
+    require_planned(run)
+    pending = run.pending
+    edit = run.header.edit
+    if run.header.undoes and type(edit) is Recorded:
+        # an undo never writes over others, also where its journal has no more than the title of its edit
+        edit = UndoEdit(edit.title, edit.facets, force=False)
+    edits = edits_of(edit, pending)
+    steps: list[Change] = []
+    unreadable: dict[str, Exception] = {}
+    refused: dict[str, Exception] = {}
+    # what could not be read when it was planned, its edit has to decide on
+    more = () if all(change.facets for change in pending) else edit.facets
+    for change, reading in zip(pending, read_now(pending, read, more), strict=True):
+        if reading.state is None:
+            unreadable[change.uuid] = reading.error or PlacementError("it could not be read")
+            steps.append(change)
+            continue
+        if not change.facets and type(edit) is Recorded:
+            refused[change.uuid] = NotPlanned(change.subject.name, edit.title)
+            steps.append(change)
+            continue
+        state = settle_name(reading.state, change.subject, change.before.identity)
+        if is_overtaken(change, state) and not isinstance(edit, StateEdit):
+            unreadable[change.uuid] = Overtaken(reading.subject.name)
+            steps.append(change)
+            continue
+        try:
+            steps.append(_resume_step(change, edits.get(change.uuid, edit), reading.subject, state))
+        except ChangedSince as error:
+            remedy = f"batch run undo {run.header.undoes} --force undoes what that run changed, and no more"
+            refused[change.uuid] = ChangedSince(error.name, error.gone, error.come, remedy)
+            steps.append(change)
+    return Plan(
+        edit,
+        tuple(steps),
+        unreadable,
+        refused,
+        edits,
+        selection=run.header.selects,
+        goes_on=True,
+        is_staged=run.header.kind == APPLY,
+    )
+
+
+def _resume_step(change: Change, edit: Edit, subject: Subject, state: ProviderState) -> Change:
+    if not change.facets:
+        return plan_change(edit, subject, state)
+    if holds(state, change.after, change.compared_facets):
+        return Change(subject, change.after, change.after, FOUND_DONE)
+    if holds(state, change.before, change.facets) or is_half_written(change, state):
+        return replace(change, subject=subject)
+    again = carry_owner(change, plan_change(edit, subject, state))
+    # what was written already keeps the before-image that undo needs, but for what others set in it since
+    back, _ = undo_change(change, state)
+    images = {facet: getattr(back, facet) for facet in change.facets}
+    if not again.facets or change.after.identity == ABSENT:
+        return again  # a deletion has written nothing of what differs
+    return carry_planned(change, replace(again, before=replace(again.before, **images)))

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The order in which the steps of a plan are made that depend on each other. Pure.
+
+A state file, and the undo of its apply, create and delete things: a parent comes before its children, a
+resource class before the inventories of it, and a provider goes when nothing is allocated from it any more.
+The order follows from the changes alone, so that an undo and a resume find it as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence, Set
+
+from osc_placement.api.consumer import Consumer
+from osc_placement.batch.plan import Change, CustomName, read_identity
+
+
+def find_stages(steps: Sequence[Change]) -> list[list[Change]]:
+    """Return the steps in stages; those of one stage do not depend on each other.
+
+    1. consumers that give up all they hold
+    2. classes and traits that are created
+    3. providers that are created or changed, parents before children: a stage for each level
+    4. consumers that hold something afterwards
+    5. providers that lose a class of which a consumer of stage 4 gives up all that it holds there, also if
+       they are changed otherwise; parents before children: a stage for each level
+    6. providers that are deleted, children before parents: a stage for each level
+    7. classes and traits that are deleted
+
+    No order serves a provider that loses a class that such a consumer gives up and gets one that such a
+    consumer needs, since its inventories are written together: it is in stage 5, and the server refuses the
+    consumer. The same holds for two providers that exchange their places in a tree, of which one is in
+    stage 5: the server refuses the other.
+    """
+    by_uuid = {step.uuid: step for step in steps}
+    given_up = _find_given_up(steps)
+    stages: dict[tuple[int, int], list[Change]] = {}
+    for step in steps:
+        stages.setdefault(_rank(step, by_uuid, given_up), []).append(step)
+    return [stages[rank] for rank in sorted(stages)]
+
+
+def _rank(step: Change, by_uuid: Mapping[str, Change], given_up: Set[tuple[str, str]]) -> tuple[int, int]:
+    if isinstance(step.subject, Consumer):
+        return (4, 0) if step.after.allocations else (1, 0)
+    is_deleted = step.before.identity and not step.after.identity
+    if isinstance(step.subject, CustomName):
+        return (7, 0) if is_deleted else (2, 0)
+    if is_deleted:
+        return (6, -_depth(step, by_uuid, "before"))
+    lost = (step.before.inventories or {}).keys() - (step.after.inventories or {}).keys()
+    is_awaited = any((step.uuid, name) in given_up for name in lost)
+    return (5 if is_awaited else 3, _depth(step, by_uuid, "after"))
+
+
+def _find_given_up(steps: Sequence[Change]) -> set[tuple[str, str]]:
+    """Return provider and class of what consumers give up that hold something else afterwards."""
+    return {
+        (provider, name)
+        for step in steps
+        if isinstance(step.subject, Consumer) and step.after.allocations
+        for provider, amounts in (step.before.allocations or {}).items()
+        for name in amounts.keys() - step.after.allocations.get(provider, {}).keys()
+    }
+
+
+def _depth(step: Change, by_uuid: Mapping[str, Change], image: str) -> int:
+    """Return how many of the providers above one are in the plan too; others depend on nothing here."""
+    seen = {step.uuid}
+    parent = read_identity(getattr(step, image).identity)[1]
+    depth = 0
+    while parent is not None and parent in by_uuid and parent not in seen:
+        seen.add(parent)
+        depth += 1
+        parent = read_identity(getattr(by_uuid[parent], image).identity)[1]
+    return depth
+
+
+def find_names_in_the_way(takers: Sequence[Change], holders: Sequence[Change]) -> list[Change]:
+    """Return those of ``holders`` whose providers have a name that one of ``takers`` gives to another."""
+    wanted = {
+        read_identity(step.after.identity)[0]: step.uuid
+        for step in takers
+        if "identity" in step.facets and step.after.identity
+    }
+    return [
+        step
+        for step in holders
+        if "identity" in step.facets
+        and step.before.identity
+        and not isinstance(step.subject, CustomName)
+        and wanted.get(read_identity(step.before.identity)[0], step.uuid) != step.uuid
+    ]

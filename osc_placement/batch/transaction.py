@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Changes that are made all or none, in one request: sent, planned again after a conflict, and put back."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Protocol
+
+from osc_placement.api.client import PlacementClient
+from osc_placement.api.concurrency import CONCURRENCY
+from osc_placement.api.retry import is_conflict, retry
+from osc_placement.batch.difference import holds
+from osc_placement.batch.plan import Change, Plan, ProviderState, Subject, plan_change
+from osc_placement.batch.recorder import Recorder
+from osc_placement.batch.reselect import Reselection
+from osc_placement.batch.select import read_states, require_capacity
+from osc_placement.batch.undo import undo_change
+from osc_placement.batch.writers.reshape import write_inventories
+from osc_placement.errors import ANSWER_LOST, PlacementError, TimedOut, is_outcome_unknown
+
+
+class NotKnown(PlacementError):
+    """The answer to a transaction was lost, and then nothing could be read either."""
+
+    def __init__(self, reason: Exception) -> None:
+        self.reason = reason
+        super().__init__(f"it is not known whether it was done, as it cannot be read back: {reason}")
+
+
+class Transaction(Protocol):
+    """Changes that one request makes, all or none of them.
+
+    :ivar changes: as they were planned last, with those that have nothing to write any more
+    """
+
+    changes: Sequence[Change]
+
+    def plan_again(self) -> Sequence[Change]:
+        """Read what is there now and plan for it; return the changes that replace those planned."""
+
+    def write(self) -> None:
+        """Send the request."""
+
+    def is_done(self) -> bool:
+        """Return whether the changes are there; raise an error if that cannot be read."""
+
+
+def commit(transaction: Transaction, recorder: Recorder, stop: threading.Event) -> tuple[int, bool]:
+    """Make the changes of a transaction, which is planned again after a conflict.
+
+    Return the number of attempts, and whether the answer was lost and a reading told that it is done. Raise
+    NotKnown where that cannot be read, and else whatever the last attempt raised.
+    """
+
+    def attempt(number: int) -> tuple[int, bool]:
+        if number > 1:
+            for change in transaction.plan_again():
+                recorder.plan_again(change)
+        try:
+            transaction.write()
+        except ANSWER_LOST as error:
+            try:
+                is_done = transaction.is_done()
+            except Exception as unread:  # whatever it is, the answer stays lost
+                raise NotKnown(error) from unread
+            if not is_done:
+                raise
+            return number, True
+        return number, False
+
+    return retry(attempt, stop=stop)
+
+
+class InventoriesTransaction:
+    """The inventories of many providers.
+
+    A provider that has left the selection before it is written has nothing to write.
+
+    :ivar left: by UUID, why providers are not selected any more; shared by the parts of a run
+    """
+
+    def __init__(
+        self,
+        client: PlacementClient,
+        plan: Plan,
+        changes: Sequence[Change],
+        reselection: Reselection,
+        left: dict[str, str],
+        concurrency: int = CONCURRENCY,
+    ) -> None:
+        self._client = client
+        self._plan = plan
+        self._reselection = reselection
+        self._concurrency = concurrency
+        self.left = left
+        self.changes: Sequence[Change] = changes
+
+    def drop_left(self, *, anew: bool = False) -> None:
+        """Change nothing of providers that are not selected any more."""
+        asked = [change for change in self.changes if change.facets]
+        reasons = self._reselection.find_left(asked, anew=anew)
+        for change in asked:  # one that came back is written
+            self.left.pop(change.uuid, None)
+        self.left |= reasons
+        self.changes = [
+            replace(change, after=change.before) if change.uuid in reasons else change
+            for change in self.changes
+        ]
+
+    def plan_again(self) -> Sequence[Change]:
+        """Read the inventories and plan for them; raise Overcommitted if they shrink too much."""
+        planned_on = {change.uuid: change.before for change in self.changes}
+        states = read_inventories(self._client, self.changes, self._concurrency)
+        self.changes = [
+            plan_change(self._plan.edit_of(change), *now)
+            for change, now in zip(self.changes, states, strict=True)
+        ]
+        self.drop_left(anew=True)
+        selected = [change for change in self.changes if change.uuid not in self.left]
+        if self._plan.keeps_capacity:
+            for change in selected:
+                require_capacity(self._client, change)
+        return [
+            change
+            for change in selected
+            if change.before != planned_on[change.uuid] and self._plan.replaces_intent(change)
+        ]
+
+    def write(self) -> None:
+        """Send the inventories that change."""
+        wanted = [change for change in self.changes if change.facets]
+        if wanted:
+            write_inventories(self._client, wanted)
+
+    def is_done(self) -> bool:
+        """Read one of the providers, which tells of all."""
+        change = next(change for change in self.changes if change.facets)
+        subject, state = read_inventories(self._client, [change], self._concurrency)[0]
+        return subject.generation != change.subject.generation and holds(state, change.after, change.facets)
+
+
+def put_back(
+    client: PlacementClient, changes: Sequence[Change], size: int, concurrency: int = CONCURRENCY
+) -> tuple[dict[str, Exception], Sequence[str]]:
+    """Undo changes of inventories, in requests of so many.
+
+    Return by UUID why some were not undone, and the UUIDs of those of which something of others stays.
+    """
+    overtaken: list[str] = []
+    left = [change for change in changes if change.facets]
+
+    def write(_attempt: int) -> Sequence[str]:
+        found, planned = [], []
+        part = left[:size]
+        for change, (subject, state) in zip(part, read_inventories(client, part, concurrency), strict=True):
+            back, is_whole = undo_change(change, state)
+            planned.append(Change(subject, state, back))
+            found += [] if is_whole else [change.uuid]
+        wanted = [change for change in planned if change.facets]
+        if wanted:
+            write_inventories(client, wanted)
+        return found
+
+    try:
+        while left:
+            overtaken += retry(write, after=_is_worth_another)
+            left = left[size:]
+    except Exception as error:  # the caller tells of it
+        return {change.uuid: error for change in left}, overtaken
+    return {}, overtaken
+
+
+def _is_worth_another(error: Exception) -> bool:
+    # the next reading tells what became of a lost answer
+    is_lost = is_outcome_unknown(error) and not isinstance(error, TimedOut)
+    return is_lost or is_conflict(error)
+
+
+def read_inventories(
+    client: PlacementClient, changes: Sequence[Change], concurrency: int
+) -> list[tuple[Subject, ProviderState]]:
+    """Read the inventories of providers; raise the error of the first that cannot be read."""
+    subjects = [change.subject for change in changes]
+    found = []
+    for reading in read_states(client, subjects, ["inventories"], concurrency=concurrency):
+        if reading.state is None:
+            raise reading.error or PlacementError("it could not be read")
+        found.append((reading.subject, reading.state))
+    return found

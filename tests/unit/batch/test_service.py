@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs that are created, resumed and undone: what both command lines call."""
+
+import dataclasses
+import threading
+
+import pytest
+
+from osc_placement.batch import journal, service
+from osc_placement.batch.inventory import RatioEdit
+from osc_placement.batch.plan import EXIT_DONE, EXIT_INTERRUPTED, make_plan
+from osc_placement.batch.service import WrongServer
+from tests.unit.batch.cloud import processors
+from tests.unit.batch.journals import Cloud, make, read_with
+
+
+@pytest.fixture
+def cloud():
+    """Two providers with processors."""
+    return Cloud("a", "b", inventories=processors(1.0))
+
+
+@pytest.fixture
+def job(cloud):
+    """Give both of them another ratio."""
+    edit = RatioEdit({"VCPU": 4.0})
+    return service.Job(make_plan(edit, read_with(cloud)(cloud.providers, edit.facets)), "all of them")
+
+
+def stop_before_the_first_write(cloud, job, directory):
+    """Start a run that changes nothing; return its ID."""
+    stop = threading.Event()
+    stop.set()
+    recorder = service.start(cloud, job, directory)
+    report = service.carry_out(cloud, job, recorder, stop=stop).report
+    assert report.exit_status == EXIT_INTERRUPTED
+    return recorder.id
+
+
+def test_a_job_cannot_be_changed(job):
+    """What was shown is what is done."""
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        job.is_atomic = True
+
+
+def test_classes_are_created_before_the_journal_and_the_journal_before_the_first_write(cloud, job, tmp_path):
+    """An undo must know of every change, and leaves the classes."""
+    created = []
+    cloud.ensure_resource_class = created.append
+    recorder = service.start(cloud, dataclasses.replace(job, classes=frozenset({"CUSTOM_A"})), tmp_path)
+    recorder.close()
+    run = journal.read(recorder.id, tmp_path)
+    assert created == ["CUSTOM_A"]
+    assert (run.is_planned, set(run.intents), run.header.selection) == (True, {"a", "b"}, "all of them")
+    assert cloud.facets["a"]["inventories"] == processors(1.0)
+
+
+def test_a_run_is_resumed_in_its_own_journal_and_undone_in_another(cloud, job, tmp_path):
+    """Afterwards everything is as before."""
+    before = cloud.contents
+    run_id = stop_before_the_first_write(cloud, job, tmp_path)
+    with service.resume(cloud, run_id, read_with(cloud), directory=tmp_path) as resumed:
+        report = service.carry_out(cloud, resumed, service.start(cloud, resumed, tmp_path)).report
+    assert report.exit_status == EXIT_DONE
+    assert cloud.contents != before
+    back = service.undo(cloud, run_id, read_with(cloud), directory=tmp_path)
+    assert back.undoes == run_id
+    recorder = service.start(cloud, back, tmp_path)
+    assert service.carry_out(cloud, back, recorder).report.exit_status == EXIT_DONE
+    assert cloud.contents == before
+    assert journal.read(recorder.id, tmp_path).header.undoes == run_id
+
+
+def test_a_journal_is_locked_while_a_resume_is_planned_and_shown(cloud, job, tmp_path):
+    """Two who resume the same run would write the same twice; who declines leaves it to others."""
+    run_id = stop_before_the_first_write(cloud, job, tmp_path)
+    read = read_with(cloud)
+    with service.resume(cloud, run_id, read, directory=tmp_path):
+        with pytest.raises(journal.JournalError, match="under way in another process"):
+            service.resume(cloud, run_id, read, directory=tmp_path)
+        with pytest.raises(journal.JournalError, match="under way in another process"):
+            service.undo(cloud, run_id, read, directory=tmp_path)
+        service.resume(cloud, run_id, read, dry_run=True, directory=tmp_path)
+    with service.resume(cloud, run_id, read, directory=tmp_path) as again:
+        assert again.is_needed
+
+
+def test_a_run_of_another_server_is_refused_and_its_journal_closed(cloud, job, tmp_path):
+    """It can be resumed where it belongs."""
+    run_id = stop_before_the_first_write(cloud, job, tmp_path)
+    cloud.endpoint = "http://elsewhere.test"
+    for prepare in (service.resume, service.undo):
+        with pytest.raises(WrongServer):
+            prepare(cloud, run_id, read_with(cloud), directory=tmp_path)
+    assert not journal.read(run_id, tmp_path).is_running
+
+
+def test_a_reshape_that_is_done_leaves_nothing_to_undo_the_second_time(tmp_path):
+    """It is undone in one transaction, and then everything is as it was before."""
+    made = make("reshape", tmp_path)
+    back = service.undo(made.cloud, made.id, read_with(made.cloud), directory=tmp_path)
+    assert (back.kind, back.is_atomic) == ("reshape", True)
+    result = service.carry_out(made.cloud, back, service.start(made.cloud, back, tmp_path))
+    assert (result.report.exit_status, result.reshape is None) == (EXIT_DONE, False)
+    assert made.cloud.contents == made.before
+    again = service.undo(made.cloud, made.id, read_with(made.cloud), directory=tmp_path)
+    assert (again.reshape, again.is_needed) == (None, False)
