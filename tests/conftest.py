@@ -29,6 +29,7 @@ LONGEST = (
     "reliability/test_overload.py",
     "functional/server/test_metrics.py",
     "functional/migrate/test_move_baremetal.py",
+    "reliability/differential/test_replayed.py",
     "functional/conformance/test_conformance.py",
     "reliability/test_crashes.py",
     "reliability/test_storms.py",

@@ -30,13 +30,15 @@ from socket import recv_fds, socket
 LARGEST_REQUEST = 1 << 20
 #: the groups of entry points that openstack loads
 LOADED_GROUPS = ("cliff.formatter", "keystoneauth1.plugin", "openstack.")
+BOTH_SERVERS = ("placement.db_api", "placement.deploy", "psycopg2", "pymysql")
 #: by program, the modules that it loads when it is used
 LOADED_MODULES = {
     "placement-manage": ("placement.db.sqlalchemy.migration", "psycopg2", "pymysql"),
     "placement-migrate": ("osc_placement.migrate.main", "pymysql"),
     "placement-server": ("osc_placement.server.process.serve", "psycopg2", "pymysql"),
     "placement-status": ("psycopg2", "pymysql"),
-    "tests.functional.db.resident:main": ("placement.db_api", "placement.deploy", "psycopg2", "pymysql"),
+    "tests.functional.db.resident:main": BOTH_SERVERS,
+    "tests.reliability.differential.__main__:main": BOTH_SERVERS,
 }
 #: with what they load; of placement-server what commands do, as servers are measured in their own tests
 MEASURED = ("openstack", "placement-migrate")

@@ -23,7 +23,7 @@ class ForkServer:
     """Where the processes of a program come from without loading it for each; one interpreter for all."""
 
     def __init__(self, program, python):
-        self._python = python
+        self._program, self._python = program, python
         self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             # not with the directories beside it in its path: one of them is called packaging
@@ -35,11 +35,14 @@ class ForkServer:
             )
 
     def write_program(self, directory):
-        """Have an `openstack` in a directory that comes from here; the descriptor that it has to inherit."""
-        program = directory / "openstack"
-        program.write_text(f'#!/bin/sh\nexec {self._python} -IS {HERE / "forked_openstack.py"} "$@"\n')
-        program.chmod(0o755)
-        return self.control.fileno()
+        """Write the program into a directory, to be run from here; the descriptor that it has to inherit."""
+        descriptor = self.control.fileno()
+        path = directory / self._program
+        path.write_text(
+            f'#!/bin/sh\nexec {self._python} -IS {HERE / "forked_program.py"} {descriptor} "$@"\n'
+        )
+        path.chmod(0o755)
+        return descriptor
 
     def close(self):
         """End the interpreter; what it forked goes on."""

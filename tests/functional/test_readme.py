@@ -9,14 +9,12 @@ import shutil
 import signal
 import subprocess
 import sys
-import textwrap
-from dataclasses import dataclass
 
 import pytest
 
-from tests.functional.commands.conftest import fork_server as fork_server
+from tests.functional import forking
+from tests.transcripts import DOCUMENTS, MANUAL, README, ROOT, read_steps
 
-ROOT = pathlib.Path(__file__).parents[2]
 #: lines of a transcript that stand for any number of lines
 LEFT_OUT = "..."
 #: gives a command the variables and the directory of the one before
@@ -24,44 +22,27 @@ TAKE_VARIABLES = '. "$VARIABLES"\ncd "$PWD"\n'
 #: prints the variables of the shell after a command, so that the next one has them
 KEEP_VARIABLES = '\nstatus=$?\nset +o xtrace\nexport -p >"$VARIABLES"\nexit $status'
 
+#: what pages have run
+PROGRAMS = ("openstack", "placement-server")
 #: what a command says every few seconds of its way to the end, on a machine where that takes so long
 PROGRESS = re.compile(r"^\w+: \d+( of \d+)?, [\d.]+ a second.*\n", re.MULTILINE)
 
 
-@dataclass
-class Step:
-    """A command of a transcript and what it is said to print."""
-
-    command: str
-    output: str
-
-
-def read_steps(text):
-    """Return the steps of all console blocks, in order."""
-    blocks = re.findall(r"^\.\. code-block:: console\n\n((?:   .*\n|\n)+)", text, re.MULTILINE)
-    lines = "".join(textwrap.dedent(block).rstrip("\n") + "\n" for block in blocks)
-    parts = re.split(r"^\$ (.*)\n", lines, flags=re.MULTILINE)
-    return [Step(command, output) for command, output in zip(parts[1::2], parts[2::2], strict=True)]
-
-
-README = "README.rst"
-MANUAL = ("doc/source/cli/examples.rst", "doc/source/cli/rehearsal.rst")
-DOCUMENTS = (README, *MANUAL)
 STEPS = {document: read_steps((ROOT / document).read_text()) for document in DOCUMENTS}
 
 
 class Shell:
     """A shell that keeps its variables from one command to the next, in a directory with the examples.
 
-    Its `openstack` comes from a fork server, if there is one, and else is the program that people start.
+    The programs that are ``forked`` come from fork servers; the others are started as people start them.
     """
 
-    def __init__(self, directory, fork_server=None):
+    def __init__(self, directory, forked=()):
         shutil.copytree(ROOT / "examples", directory / "examples")
         self.directory = directory
         self.programs = directory / "programs"
         self.programs.mkdir()
-        self.inherited = [fork_server.write_program(self.programs)] if fork_server else []
+        self.inherited = [forking.find_server(program).write_program(self.programs) for program in forked]
         self.variables = directory / "variables.sh"
         self.variables.write_text("")
         self.background = []
@@ -91,8 +72,6 @@ class Shell:
         inherited = {name: value for name, value in os.environ.items() if not name.startswith("OS_")}
         programs = f"{self.programs}:{pathlib.Path(sys.executable).parent}:{inherited['PATH']}"
         home = {"HOME": str(self.directory), "VARIABLES": str(self.variables)}
-        if self.inherited:
-            home["FORK_SERVER"] = str(self.inherited[0])
         return {
             "cwd": self.directory,
             "env": {**inherited, **home, "PATH": programs, "COLUMNS": "200", "LC_ALL": "C.UTF-8"},
@@ -115,8 +94,8 @@ def make_shell(tmp_path):
     """A function that makes a shell in a directory of its own."""
     with contextlib.ExitStack() as made:
 
-        def make(fork_server=None):
-            shell = Shell(tmp_path, fork_server)
+        def make(forked=()):
+            shell = Shell(tmp_path, forked)
             made.callback(shell.stop)
             return shell
 
@@ -131,7 +110,7 @@ def assert_matches(step, actual):
     assert re.fullmatch(pattern, actual), f"{step.command}\nwritten is:\n{step.output}\nit prints:\n{actual}"
 
 
-def test_readme_fits_on_two_screens_and_has_a_picture():
+def test_readme_has_100_lines_and_shows_tree_ratio_and_undo():
     """A tree of the example cloud, and a batch that is undone."""
     assert len((ROOT / README).read_text().splitlines()) <= 100
     commands = [step.command for step in STEPS[README]]
@@ -152,7 +131,7 @@ def read_lines(text):
     return [re.sub(" +#.*", "", line.strip()) for block in blocks for line in block.splitlines() if line]
 
 
-def test_commands_of_the_readme_print_what_is_written(make_shell):
+def test_commands_of_the_readme_print_what_it_shows(make_shell):
     """As people start them; then they go on in the same shell with a cloud of their own, and copy that."""
     shell = make_shell()
     assert_steps_match(shell, STEPS[README])
@@ -166,12 +145,12 @@ def test_commands_of_the_readme_print_what_is_written(make_shell):
 
 
 @pytest.mark.parametrize("document", MANUAL)
-def test_commands_print_what_is_written(make_shell, fork_server, document):
+def test_commands_of_the_manual_print_what_it_shows(make_shell, document):
     """Those of the manual."""
-    assert_steps_match(make_shell(fork_server), STEPS[document])
+    assert_steps_match(make_shell(PROGRAMS), STEPS[document])
 
 
-def test_a_rehearsal_changes_the_copy_only():
+def test_rehearsal_changes_only_the_copy():
     """What is tried, and what takes all of it back, is for the second server."""
     cloud, tried = None, []
     for step in STEPS["doc/source/cli/rehearsal.rst"]:

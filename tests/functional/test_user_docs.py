@@ -12,10 +12,8 @@ from osc_placement.api.client import PlacementClient
 from osc_placement.batch import journal
 from osc_placement.commands.batch import AddTrait
 from osc_placement.state.text import format_document, parse_text
-from tests.functional.test_readme import ROOT
+from tests.transcripts import SOURCE
 from tests.unit.commands.shell import run
-
-SOURCE = ROOT / "doc" / "source"
 
 
 def read_blocks(page, language):
@@ -27,7 +25,7 @@ def read_blocks(page, language):
     ]
 
 
-def test_the_python_of_the_batch_page_runs(server_url, monkeypatch, tmp_path, capsys):
+def test_python_of_the_batch_page_runs(server_url, monkeypatch, tmp_path, capsys):
     """It changes what it says, tells of it, and leaves a journal."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     session = Session(auth=Token(server_url, "admin"))
@@ -46,7 +44,7 @@ def test_the_python_of_the_batch_page_runs(server_url, monkeypatch, tmp_path, ca
         client.delete_provider(host)
 
 
-def test_the_python_of_the_testing_page_runs(placement_server, capsys):
+def test_python_of_the_testing_page_runs(placement_server, capsys):
     """A test as it is shown passes, and what the others print is an empty placement."""
     test, plain, fixture = read_blocks("reference/testing.rst", "python")
     names = {}
@@ -58,7 +56,7 @@ def test_the_python_of_the_testing_page_runs(placement_server, capsys):
     assert re.fullmatch(rf"{re.escape(empty * 2)}http://127\.0\.0\.1:\d+ 200\n", capsys.readouterr().out)
 
 
-def test_the_state_file_of_its_page_is_one():
+def test_state_file_of_the_page_is_valid():
     """It can be read, has every key that is told of, and says again what it said."""
     (text,) = read_blocks("reference/state-files.rst", "yaml")
     document = parse_text(text, "the page")
@@ -69,7 +67,7 @@ def test_the_state_file_of_its_page_is_one():
     assert {key for key in keys if f"``{key}``" not in page} == set()
 
 
-def test_the_journal_of_its_page_is_one(placement_server, tmp_path, monkeypatch):
+def test_journal_of_the_page_is_valid(placement_server, tmp_path, monkeypatch):
     """The lines have the keys of those that a run of today writes, and can be read."""
     (text,) = read_blocks("reference/journals.rst", "json")
     shown = [json.loads(line) for line in text.splitlines()]
@@ -87,7 +85,7 @@ def test_the_journal_of_its_page_is_one(placement_server, tmp_path, monkeypatch)
     assert shown[0]["edit"] == written[0]["edit"]
 
 
-def test_the_page_names_every_key_of_a_plan(placement_server, tmp_path):
+def test_page_documents_every_key_of_a_plan(placement_server, tmp_path):
     """Whoever writes a reader has all of them."""
     client = PlacementClient(placement_server.session)
     client.create_provider("compute-1")

@@ -71,7 +71,7 @@ def check_served(urls, subject):
     assert run_together(urls, scripts) == [[GRANTED] * 10] * 3
 
 
-def test_a_provider_is_not_oversold_by_all_nodes_together(cluster, urls, client):
+def test_provider_is_not_oversold_by_several_nodes(cluster, urls, client):
     """Row locks do not reach other nodes; what is judged on old facts is not certified, and judged again."""
     statuses = Counter()
     for _ in scale.rounds(1):
@@ -89,7 +89,7 @@ def test_a_provider_is_not_oversold_by_all_nodes_together(cluster, urls, client)
     assert statuses[GRANTED] > 0
 
 
-def test_moves_on_two_nodes_close_no_loop(cluster, urls, client):
+def test_concurrent_moves_on_two_nodes_make_no_loop(cluster, urls, client):
     """Of two that are put below each other at once, and a child that one of them gets, nothing is torn."""
     statuses = Counter()
     for _ in scale.rounds(5):
@@ -151,7 +151,7 @@ FAULTS = [kill_and_join, cut_and_mend, stop_and_join]
 
 
 @pytest.mark.parametrize("fault", FAULTS if scale.is_long() else FAULTS[:2])
-def test_a_node_that_goes_and_comes_takes_nothing_with_it(cluster, urls, client, fault):
+def test_node_restart_loses_no_acknowledged_write(cluster, urls, client, fault):
     """Errors are 503 or 409, and end when the cluster is whole; what was acknowledged is on every node."""
     for _ in scale.rounds(1):
         subjects = [make_provider(client, TOTAL) for _ in range(PROVIDERS)]

@@ -17,7 +17,7 @@ SHORT, LONG = 42, 10_000
 
 
 @pytest.mark.usefixtures("database_url")
-def test_exchanges_that_leave_all_sums_as_they_were_are_seen(backend):
+def test_exchanges_with_equal_checksums_are_noticed(backend):
     """Whoever makes them, of everything that an answer is made of."""
     databases.require_reference()
     # a process of its own: the reference leaves its marks on it
@@ -29,7 +29,7 @@ def test_exchanges_that_leave_all_sums_as_they_were_are_seen(backend):
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_a_name_is_found_for_any_checksum(seed):
+def test_name_is_found_for_any_checksum(seed):
     """Wherever in the text the name is, and whatever is behind it."""
     random = Random(seed)
     target = random.getrandbits(32)
@@ -38,7 +38,7 @@ def test_a_name_is_found_for_any_checksum(seed):
     assert zlib.crc32(f"12:name-{found}:345".encode()) == target
 
 
-def test_exchanges_of_memberships_leave_their_sums_as_they_were():
+def test_made_up_exchanges_keep_the_checksums():
     """The checksums, and the products of ids, of all memberships before and after."""
     found = find_membership_exchanges(list(range(1, 25)), list(range(1, 13)))
     assert ((2, 7), (3, 6), 1, 6) in found

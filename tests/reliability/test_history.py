@@ -53,7 +53,7 @@ def kinds(reads, *, writes=WRITES, **initial):
         pytest.param(41, 42, 7, ["early"], id="a value that nobody wrote"),
     ],
 )
-def test_a_read_shows_what_was_acknowledged_and_nothing_that_had_not_begun(begun, ended, value, found):
+def test_read_shows_acknowledged_writes_and_no_unstarted_ones(begun, ended, value, found):
     """At the edges of each interval."""
     assert kinds([read(begun, ended, x=value)]) == found
 
@@ -66,7 +66,7 @@ def test_a_read_after_another_shows_nothing_older():
     assert kinds([read(11, 14, x=1), read(12, 15, x=0)]) == []
 
 
-def test_a_value_that_returns_is_taken_for_any_of_its_versions():
+def test_value_written_twice_may_be_any_of_its_versions():
     """A value that was written twice is right at both times, and stale between them."""
     writes = [*WRITES, Write(50, 60, {"x": 1})]
     assert kinds([read(55, 56, x=1)], writes=writes) == []
@@ -74,7 +74,7 @@ def test_a_value_that_returns_is_taken_for_any_of_its_versions():
     assert kinds([read(45, 46, x=1)], writes=writes) == ["stale"]
 
 
-def test_a_write_without_an_answer_may_show_at_any_time_or_never():
+def test_write_without_an_answer_may_appear_at_any_time():
     """Once it was seen, it has happened."""
     writes = [Write(10, math.inf, {"x": 1})]
     assert kinds([read(100, 101, x=0), read(200, 201, x=1)], writes=writes) == []
@@ -87,12 +87,12 @@ def test_a_write_after_one_without_an_answer_is_refused():
         make_registers({"x": 0}, [Write(10, math.inf, {"x": 1}), Write(30, 40, {"x": 2})])
 
 
-def test_a_write_that_is_lost_is_stale_in_the_read_at_the_end():
+def test_lost_write_is_reported_by_the_final_read():
     """Every history ends with a read of the database."""
     assert kinds([read(1000, 1000, x=0)]) == ["stale"]
 
 
-def test_a_read_of_two_registers_is_of_one_moment():
+def test_registers_of_one_read_must_be_from_one_moment():
     """The second write came after the first, so nobody can have seen its value without that of the first."""
     writes = [Write(10, 20, {"x": 1}), Write(30, 40, {"y": 1})]
     assert kinds([read(5, 50, x=0, y=1)], writes=writes, x=0, y=0) == ["torn"]
@@ -100,7 +100,7 @@ def test_a_read_of_two_registers_is_of_one_moment():
     assert kinds([read(5, 50, x=1, y=1)], writes=writes, x=0, y=0) == []
 
 
-def test_a_condition_on_several_registers_is_judged_by_all_combinations_that_are_possible():
+def test_sum_of_registers_is_checked_against_all_possible_combinations():
     """The sum of two registers, one of which is being written."""
     writes = [Write(10, 20, {"x": 1})]
 
@@ -112,7 +112,7 @@ def test_a_condition_on_several_registers_is_judged_by_all_combinations_that_are
     assert [sum_is(5, 21, 22), sum_is(7, 12, 13)] == [["stale"], ["stale"]]
 
 
-def test_generations_neither_go_back_nor_are_made_twice():
+def test_decreasing_or_repeated_generations_are_reported():
     """A write that makes a generation that another made has overwritten what it did not see."""
     first = Told(1, 2, "p", 5, True)
     assert find_generations_out_of_order([first, Told(3, 4, "p", 5, False)]) == []
@@ -135,20 +135,20 @@ def oversold(*claims, capacity=10, writes=()):
     return [problem.kind for problem in find_oversold("it", claims, register)]
 
 
-def test_claims_that_are_held_at_once_fit_into_the_capacity():
+def test_claims_held_at_once_above_the_capacity_are_reported():
     """Two that were granted at the same moment as well as one after the other."""
     assert oversold(Claim(1, 2, 6, True), Claim(3, 4, 4, True)) == []
     assert oversold(Claim(1, 2, 6, True), Claim(3, 4, 5, True)) == ["oversold by us"]
     assert oversold(Claim(1, 4, 6, True), Claim(2, 3, 5, True)) == ["oversold by us"]
 
 
-def test_a_claim_that_is_being_given_back_need_not_be_held():
+def test_claim_being_deleted_is_not_counted():
     """Its deletion may have been before the claim that was granted."""
     assert oversold(Claim(1, 2, 6, True, released=3), Claim(2.5, 4, 5, True)) == []
     assert oversold(Claim(1, 2, 6, True, released=5), Claim(2.5, 4, 5, True)) == ["oversold by us"]
 
 
-def test_our_servers_are_blamed_only_for_what_they_granted_last():
+def test_overselling_is_ours_only_if_ours_granted_the_last_claim():
     """What the other program grants on top, or at the same moment, is not ours; what we grant on top is."""
     assert oversold(Claim(1, 2, 6, True), Claim(3, 4, 5, False)) == ["oversold beside others"]
     assert oversold(Claim(1, 4, 6, True), Claim(2, 3, 5, False)) == ["oversold beside others"]
@@ -158,7 +158,7 @@ def test_our_servers_are_blamed_only_for_what_they_granted_last():
     assert oversold(Claim(-math.inf, -math.inf, 12, False), Claim(3, 4, 1, True)) == ["oversold by us"]
 
 
-def test_a_claim_may_rely_on_any_capacity_that_there_was_when_it_was_granted():
+def test_claim_is_checked_against_the_largest_capacity_during_it():
     """An inventory that shrinks below its use is allowed; a claim after that is not."""
     shrink = [Write(10, 20, {"c": 5})]
     assert oversold(Claim(1, 2, 8, True), writes=shrink) == []
@@ -167,7 +167,7 @@ def test_a_claim_may_rely_on_any_capacity_that_there_was_when_it_was_granted():
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_histories_that_happened_have_no_problem(seed):
+def test_simulated_correct_histories_have_no_problem(seed):
     """Writes and reads of three registers, each of which takes effect at one moment of its own."""
     random = Random(seed)
     writes, moments = [], {name: [(-1.0, 0)] for name in "xyz"}
@@ -194,7 +194,7 @@ def test_histories_that_happened_have_no_problem(seed):
     assert "stale" in kinds(late, writes=writes, x=0, y=0, z=0)
 
 
-def test_a_projection_has_the_times_of_its_register():
+def test_projection_keeps_the_times_of_its_register():
     """The capacity is a part of what an inventory is."""
     register = Register((1, 2))
     register.add(Write(10, 20, {}), (3, 4))

@@ -250,7 +250,7 @@ def test_a_damaged_journal_is_refused_or_harmless(made, kind, tmp_path, capsys):
 
 
 @pytest.mark.parametrize("kind", journals.KINDS)
-def test_a_damaged_journal_without_checksums_is_one_line(made, kind, tmp_path, capsys):
+def test_damaged_journal_without_checksums_gives_at_most_one_line(made, kind, tmp_path, capsys):
     """What earlier versions wrote has nothing to find all damage by; it is read, or refused in a line."""
     counts = collections.Counter()
     others = [journals.without_sums(content) for content in take_others(made, kind)]

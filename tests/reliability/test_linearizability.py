@@ -25,13 +25,13 @@ def run(arrangement, backend, capsys, *, seconds):
 
 
 @pytest.mark.usefixtures("database_url")
-def test_every_answer_of_our_servers_fits_one_order_of_all_changes(backend, capsys):
+def test_two_servers_are_linearizable(backend, capsys):
     """Two servers on one database, each with two workers."""
     run("alone", backend, capsys, seconds=2)
 
 
 @pytest.mark.usefixtures("database_url")
-def test_the_same_holds_beside_openstack_placement(backend, capsys):
+def test_servers_are_linearizable_beside_openstack_placement(backend, capsys):
     """It writes too; what our servers answer, and grant, is judged."""
     if backend != "mariadb" and not scale.is_long():
         pytest.skip("the short form is for MariaDB")
@@ -39,7 +39,7 @@ def test_the_same_holds_beside_openstack_placement(backend, capsys):
     run("reference", backend, capsys, seconds=4)
 
 
-def test_the_same_holds_on_two_nodes_of_a_cluster(capsys):
+def test_servers_are_linearizable_on_two_cluster_nodes(capsys):
     """With reads that wait for what other nodes have committed."""
     if not scale.is_long():
         pytest.skip("the short form needs no cluster: see test_cluster")
@@ -77,7 +77,7 @@ class Boastful(Client):
 
 
 @pytest.mark.parametrize(("faulty", "kind"), [(Late, "stale"), (Boastful, "lost")])
-def test_what_a_faulty_server_answers_is_found(faulty, kind, monkeypatch, capsys):
+def test_check_finds_the_errors_of_faulty_servers(faulty, kind, monkeypatch, capsys):
     """A check that finds nothing here would find nothing anywhere."""
     monkeypatch.setattr(actors, "Client", faulty)
     options = ["--backend", "sqlite", "--seconds", "3"]

@@ -30,18 +30,18 @@ def expected():
     return yaml.safe_load(authorization.TABLE.read_text())
 
 
-def test_the_defaults_of_policy_are_those_expected(expected):
+def test_policy_defaults_equal_the_expected_table(expected):
     """A rule that lets somebody else in does not come about by accident."""
     assert authorization.describe() == expected
 
 
-def test_every_operation_is_governed_by_a_rule():
+def test_every_operation_has_a_policy_rule():
     """None is forgotten, and none is governed that does not exist."""
     assert set(authorization.find_rules()) == set(authorization.list_operations())
 
 
 @pytest.mark.parametrize("generation", GENERATIONS)
-def test_the_application_lets_in_whom_the_table_names_and_nobody_else(expected, generation, tmp_path):
+def test_every_role_is_admitted_exactly_as_the_table_says(expected, generation, tmp_path):
     """Every operation is asked for in every role and scope."""
     answers = authorization.as_application_answers(
         new_defaults=GENERATIONS[generation], connection=f"sqlite:///{tmp_path}/placement.db"
@@ -49,7 +49,7 @@ def test_the_application_lets_in_whom_the_table_names_and_nobody_else(expected, 
     assert answers == expected[generation]
 
 
-def test_without_a_token_only_what_is_public_is_shown(tmp_path):
+def test_without_a_token_only_public_paths_are_answered(tmp_path):
     """Every other operation of every path answers 401 before it looks at anything else."""
     conf = authorization.make_configuration(
         new_defaults=True, connection=f"sqlite:///{tmp_path}/placement.db"
@@ -72,7 +72,7 @@ def wrong_url(backend):
 
 @pytest.mark.parametrize("backend", ["mariadb", "postgresql"])
 @pytest.mark.parametrize("verbosity", [(), ("--verbose",)], ids=("quiet", "verbose"))
-def test_a_server_that_cannot_log_in_does_not_tell_the_password(backend, verbosity, tmp_path):
+def test_server_that_cannot_log_in_hides_the_password(backend, verbosity, tmp_path):
     """Neither in the line that it ends with nor in the log, however much it logs."""
     if backend not in scale.databases(databases.BACKENDS):
         pytest.skip("another kind of database was asked for")
@@ -93,7 +93,7 @@ def test_a_server_that_cannot_log_in_does_not_tell_the_password(backend, verbosi
 
 
 @pytest.mark.parametrize("backend", ["mariadb", "postgresql"])
-def test_a_container_that_cannot_log_in_does_not_tell_the_password(backend, tmp_path):
+def test_wsgi_container_that_cannot_log_in_hides_the_password(backend, tmp_path):
     """It answers 503; neither answer nor log has the password or the URL, at level DEBUG with all options."""
     if backend not in scale.databases(databases.BACKENDS):
         pytest.skip("another kind of database was asked for")
@@ -137,7 +137,7 @@ def test_tokens_and_the_password_of_the_service_are_not_logged(tmp_path, caplog)
         assert PASSWORD not in text
 
 
-def test_an_unexpected_error_tells_nothing_of_the_inside(tmp_path, make_database_of):
+def test_unexpected_error_shows_only_a_request_id(tmp_path, make_database_of):
     """A column that is gone: the answer has a request id, and no statement, path or traceback."""
     database = make_database_of("postgresql")
     with (
@@ -221,7 +221,7 @@ def find_made_up_sql(source):
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.stem)
-def test_no_value_becomes_part_of_a_statement(path):
+def test_values_are_bound_in_every_statement(path):
     """Values are bound; SQL in words is written in the source as it is sent."""
     assert find_made_up_sql(path.read_text()) == []
 
@@ -236,6 +236,6 @@ def test_no_value_becomes_part_of_a_statement(path):
         'sql = f"SELECT {name}"\ncursor.execute(sql)',
     ],
 )
-def test_the_search_for_made_up_statements_finds_them(line):
+def test_search_for_unbound_values_finds_them(line):
     """The test above can fail."""
     assert find_made_up_sql(line)

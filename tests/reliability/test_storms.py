@@ -39,7 +39,7 @@ def check_claims(service, client, claims, answers):
         assert set(shown) == (set(claim.amounts) if answer.status == GRANTED else set())
 
 
-def test_a_provider_is_sold_out_and_never_oversold(service, client, check):
+def test_provider_is_sold_out_and_never_oversold(service, client, check):
     """Of 24 who claim 1 to 3 of 12 as many are served as there is room for; each refusal had its reason."""
     for _ in scale.rounds(5):
         subject = make_provider(client, 12)
@@ -57,7 +57,7 @@ def test_a_provider_is_sold_out_and_never_oversold(service, client, check):
     check()
 
 
-def test_a_hot_provider_hands_out_all_it_has(service, client, check, capsys):
+def test_contended_provider_grants_its_whole_capacity(service, client, check, capsys):
     """Clients claim one unit after the other until they are refused: none is left, or sold twice."""
     total = 2400 if scale.is_long() else 240
     subject = make_provider(client, total)
@@ -82,7 +82,7 @@ def test_a_hot_provider_hands_out_all_it_has(service, client, check, capsys):
 
 
 @pytest.mark.parametrize("way", ["PUT", "POST"])
-def test_overlapping_sets_of_providers_are_sold_in_any_order(service, client, check, way):
+def test_overlapping_claims_on_several_providers_all_end(service, client, check, way):
     """Claims name three of six providers each, in any order; they end, and nothing is oversold."""
     for _ in scale.rounds(3):
         subjects = [make_provider(client, 8) for _ in range(6)]
@@ -99,7 +99,7 @@ def test_overlapping_sets_of_providers_are_sold_in_any_order(service, client, ch
     check()
 
 
-def test_of_claims_on_one_generation_one_is_granted(service, client, check):
+def test_one_of_several_claims_on_one_generation_is_granted(service, client, check):
     """The consumer's generation is what they are based on; all others are told that it changed."""
     for _ in scale.rounds(3):
         subject, consumer = make_provider(client, 100), str(uuid.uuid4())
@@ -117,7 +117,7 @@ def test_of_claims_on_one_generation_one_is_granted(service, client, check):
     check()
 
 
-def test_a_consumer_that_is_deleted_while_it_claims_has_all_or_nothing(service, client, check):
+def test_consumer_deleted_during_a_claim_has_all_or_nothing(service, client, check):
     """Whoever comes last is right."""
     for _ in scale.rounds(3):
         subject, consumer = make_provider(client, 100), str(uuid.uuid4())
@@ -140,7 +140,7 @@ def test_a_consumer_that_is_deleted_while_it_claims_has_all_or_nothing(service, 
     check()
 
 
-def test_an_inventory_that_shrinks_bounds_what_is_claimed_after_it(service, client, check):
+def test_reduced_inventory_limits_later_claims(service, client, check):
     """Claims are judged by what there is when they are granted: the generations tell which came before."""
     for _ in scale.rounds(3):
         subject = make_provider(client, 12)
@@ -211,7 +211,7 @@ def reshape(client, parent, child):
             return answer
 
 
-def test_changes_of_many_meet_each_other_and_claims(service, client, check):
+def test_overlapping_bulk_changes_and_claims_all_succeed(service, client, check):
     """Overlapping ratios for many hosts in one request each: every host has one, no claim fails for it."""
     for _ in scale.rounds(3):
         hosts = [make_provider(client, 8) for _ in range(24)]
@@ -269,7 +269,7 @@ def move(client, consumer, parent, child):
     return body
 
 
-def test_a_tree_that_moves_is_claimed_as_a_whole(service, client, check):
+def test_claims_on_a_moving_tree_are_consistent(service, client, check):
     """A child goes from root to root while others claim of the child and of both roots."""
     for _ in scale.rounds(3):
         roots = [make_provider(client, 16) for _ in range(2)]
@@ -298,7 +298,7 @@ def test_a_tree_that_moves_is_claimed_as_a_whole(service, client, check):
     check()
 
 
-def test_projects_users_and_types_that_many_mention_first_exist_once(service, client, check):
+def test_projects_users_and_types_used_first_by_many_exist_once(service, client, check):
     """All are granted, whoever comes first."""
     for _ in scale.rounds(3):
         subject, project = make_provider(client, CLIENTS), str(uuid.uuid4())
@@ -322,7 +322,7 @@ def test_projects_users_and_types_that_many_mention_first_exist_once(service, cl
     check()
 
 
-def test_aggregates_that_many_mention_first_exist_once(service, client, check):
+def test_aggregates_used_first_by_many_exist_once(service, client, check):
     """Providers join new aggregates, which they name in different orders."""
     for _ in scale.rounds(3):
         aggregates = [str(uuid.uuid4()) for _ in range(3)]
@@ -346,7 +346,7 @@ def test_aggregates_that_many_mention_first_exist_once(service, client, check):
 
 
 @pytest.mark.parametrize(("kind", "table"), [("resource_classes", "resource_classes"), ("traits", "traits")])
-def test_a_name_that_many_create_is_new_to_one(service, client, check, kind, table):
+def test_name_created_by_many_is_created_once(service, client, check, kind, table):
     """The same one, and at the same moment as many different ones."""
     for _ in scale.rounds(3):
         name = f"CUSTOM_{uuid.uuid4().hex.upper()}"

@@ -10,10 +10,9 @@ from importlib.metadata import distribution
 import pytest
 
 from osc_placement.commands.deferred import find
-from osc_placement.migrate.options import make_parser as make_migrate_parser
+from osc_placement.migrate.main import make_parser as make_migrate_parser
 from osc_placement.server.main import _make_parser as make_server_parser
-from tests.functional.test_readme import DOCUMENTS, read_steps
-from tests.functional.test_user_pages import PAGES
+from tests.transcripts import DOCUMENTS, PAGES, read_steps
 from tests.unit.commands.shell import make
 
 ROOT = pathlib.Path(__file__).parents[2]

@@ -128,7 +128,7 @@ def test_a_refused_version_says_what_the_server_speaks():
         (413, "", errors.OverLimit, "the request is larger than"),
     ],
 )
-def test_an_answer_that_is_not_placements_becomes_one_clear_line(status, body, ours, words):
+def test_an_answer_of_something_else_becomes_one_line(status, body, ours, words):
     """Whatever a proxy or a broken server sends: what was asked, what came, what to do, on one line."""
     error = translate(status, body)
     assert type(error) is ours
@@ -185,6 +185,6 @@ def test_an_error_makes_its_sentence_of_its_facts(error, text):
 
 
 @pytest.mark.parametrize("error", [errors.VersionTooLow, errors.UsageError])
-def test_what_the_operator_typed_wrong_is_a_value_error(error):
+def test_usage_error_is_a_value_error(error):
     """The reference raised ValueError there."""
     assert issubclass(error, ValueError)

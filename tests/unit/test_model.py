@@ -16,7 +16,7 @@ HEX = PROVIDER.replace("-", "")
 @pytest.mark.parametrize(
     "text", [PROVIDER, PROVIDER.upper(), HEX, f"{{{PROVIDER}}}", f"urn:uuid:{PROVIDER}", "-".join(HEX)]
 )
-def test_every_spelling_of_a_uuid_is_one(text):
+def test_every_spelling_of_a_uuid_is_normalized(text):
     """The API takes each of them for a UUID, and all of them are compared in one spelling."""
     assert is_uuid(text)
     assert canonical_uuid(text) == PROVIDER
@@ -41,14 +41,14 @@ def test_every_spelling_of_a_uuid_is_one(text):
         PROVIDER + "\n",
     ],
 )
-def test_other_text_is_no_uuid(text):
+def test_other_text_is_not_normalized(text):
     """It is left as it is."""
     assert not is_uuid(text)
     assert canonical_uuid(text) == text
 
 
 @given(st.uuids())
-def test_any_uuid_is_one(value):
+def test_any_uuid_is_normalized_as_python_does(value):
     """The spelling that UUIDs are compared in is Python's."""
     assert is_uuid(value.hex.upper())
     assert canonical_uuid(value.hex.upper()) == str(value)

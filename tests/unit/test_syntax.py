@@ -39,7 +39,7 @@ def test_inventories_are_read_in_order_and_a_later_value_wins():
         ("VCPU:allocation_ratio=inf", "allocation_ratio of VCPU must be a number, not 'inf'"),
     ],
 )
-def test_a_mistake_in_an_inventory_is_named(text, message):
+def test_invalid_inventory_is_reported(text, message):
     """The texts of the reference where it had any worth matching."""
     with pytest.raises(errors.UsageError) as caught:
         syntax.parse_inventories(["DISK_GB=1", text])
@@ -55,7 +55,7 @@ def test_amounts_are_read_in_order():
 
 
 @pytest.mark.parametrize("text", ["VCPU", "VCPU=", "=1", "VCPU=1=2", "VCPU=many"])
-def test_a_mistake_in_an_amount_is_shown(text):
+def test_invalid_amount_is_reported(text):
     """The argument, or its value, is in the message."""
     with pytest.raises(errors.UsageError, match=text.rpartition("=")[2] or text):
         syntax.parse_amounts([text])
@@ -91,7 +91,7 @@ def test_two_amounts_for_one_thing_are_a_conflict():
         ("rp=a,VCPU=1,VCPU=2", "Allocation 'rp=a,VCPU=1,VCPU=2' names something twice"),
     ],
 )
-def test_a_mistake_in_an_allocation_is_named(text, message):
+def test_invalid_allocation_is_reported(text, message):
     """The texts of the reference where it had any worth matching."""
     with pytest.raises(errors.UsageError) as caught:
         syntax.parse_allocations([text])

@@ -12,7 +12,7 @@ from benchmarks.runner import run_case
 BINARIES = pathlib.Path(sys.executable).parent
 
 
-def test_a_tiny_case_gives_a_figure_of_either_server(tmp_path):
+def test_quick_benchmark_gives_a_figure_for_both_servers(tmp_path):
     """Both servers start on a database filled without them, and answer what the case expects of them."""
     case = next(case for case in cases.make_all(Scale(1000)) if case.name == "nested-sqlite")
     workspace = Workspace(tmp_path, ours=BINARIES, reference=BINARIES, bare=BINARIES)

@@ -14,7 +14,7 @@ import requests
 
 from benchmarks import environments
 from benchmarks.servers import find_free_port
-from tests.functional import servers
+from tests.functional import forking, servers
 
 REQUIREMENTS = ("keystone==30.0.0", "gunicorn")
 PASSWORD = "a-password-that-is-only-used-in-tests"
@@ -105,8 +105,14 @@ def bootstrap(binaries, directory, port):
             ),
         ),
     ):
-        command = [binaries / "keystone-manage", "--config-file", configuration, *arguments]
-        done = subprocess.run(command, cwd=directory, capture_output=True, text=True, check=False)
+        done = forking.run(
+            "keystone-manage",
+            "--config-file",
+            configuration,
+            *arguments,
+            python=binaries / "python",
+            cwd=directory,
+        )
         assert done.returncode == 0, done.stderr[-3000:]
     return configuration
 

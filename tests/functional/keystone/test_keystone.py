@@ -4,20 +4,16 @@
 import contextlib
 import json
 import subprocess
-import sys
 import time
 import uuid
-from pathlib import Path
 
 import pytest
 import requests
 
 from benchmarks import environments
 from tests import databases
-from tests.functional import servers
+from tests.functional import forking, servers
 from tests.functional.keystone import cloud
-
-OPENSTACK = Path(sys.executable).with_name("openstack")
 
 
 @pytest.fixture(scope="module")
@@ -42,6 +38,15 @@ def keystone(binaries, directory):
     with cloud.serving(binaries, cloud.bootstrap(binaries, directory, port), port) as running:
         cloud.populate(running)
         yield running
+
+
+@pytest.fixture(scope="module")
+def expired_token(binaries, directory, keystone):
+    """A token of the running Keystone that has expired."""
+    with cloud.serving_short_lived(binaries, directory) as hasty:
+        token = hasty.issue_token("service")
+    time.sleep(2)
+    return token
 
 
 @contextlib.contextmanager
@@ -69,13 +74,13 @@ def send(server, method, path, *, token=None, version="1.39", **arguments):
     return requests.request(method, f"{server.url}{path}", headers=headers, timeout=60, **arguments)
 
 
-def test_the_root_is_public(server):
+def test_root_needs_no_token(server):
     """The range of versions is there for everybody."""
     assert send(server, "GET", "/").json()["versions"][0]["max_version"] == "1.39"
 
 
 @pytest.mark.parametrize("token", [None, "", "no-token-at-all"], ids=["missing", "empty", "bogus"])
-def test_without_a_token_keystone_is_named(server, keystone, token):
+def test_missing_or_invalid_token_is_401_naming_keystone(server, keystone, token):
     """Who has no token, or none that is one, learns where to get it."""
     answer = send(server, "GET", "/resource_providers", token=token)
     assert answer.status_code == 401
@@ -92,12 +97,9 @@ def test_a_revoked_token_is_refused(server, keystone):
     assert (answer.status_code, "www-authenticate" in answer.headers) == (401, True)
 
 
-def test_an_expired_token_is_refused(server, binaries, directory, keystone):
+def test_an_expired_token_is_refused(server, expired_token):
     """A token that is past its time is none."""
-    with cloud.serving_short_lived(binaries, directory) as hasty:
-        token = hasty.issue_token("service")
-    time.sleep(2)
-    assert send(server, "GET", "/resource_providers", token=token).status_code == 401
+    assert send(server, "GET", "/resource_providers", token=expired_token).status_code == 401
 
 
 #: what users may do: list providers, make one, reshape, see the usages of blue, and of green
@@ -110,7 +112,7 @@ MAY = {
 
 
 @pytest.mark.parametrize("user", MAY)
-def test_roles_decide(server, keystone, user):
+def test_policy_decides_by_role_and_project(server, keystone, user):
     """Who may do what is told by the policy; the usages of a project, by the token's project too."""
     blue, green = (keystone.find_id("projects", name) for name in cloud.PROJECTS)
     token = keystone.issue_token(user, "admin" if user == "admin" else "blue")
@@ -133,18 +135,14 @@ def test_roles_decide(server, keystone, user):
 
 
 def openstack(tmp_path, *arguments):
-    """Run the command as people do, with the clouds.yaml of a directory."""
-    return subprocess.run(
-        [OPENSTACK, *arguments],
-        cwd=tmp_path,
-        env=servers.make_environment(HOME=str(tmp_path), OS_CLIENT_CONFIG_FILE=str(tmp_path / "clouds.yaml")),
-        capture_output=True,
-        text=True,
-        check=False,
+    """Run the command with the clouds.yaml of a directory."""
+    environment = servers.make_environment(
+        HOME=str(tmp_path), OS_CLIENT_CONFIG_FILE=str(tmp_path / "clouds.yaml")
     )
+    return forking.run("openstack", *arguments, cwd=tmp_path, env=environment)
 
 
-def test_the_command_finds_everything_in_the_catalog(keystone, server, tmp_path):
+def test_openstack_command_finds_the_endpoint_in_the_catalog(keystone, server, tmp_path):
     """`openstack --os-cloud` gets a token, the endpoint, and an answer; or is told that it may not."""
     made = cloud.register(keystone, server.url)
     try:

@@ -9,7 +9,7 @@ import zipfile
 from tests.functional.packaging.conftest import EPOCH, ROOT, build
 
 
-def test_the_same_tree_gives_the_same_files(built, tmp_path):
+def test_build_is_reproducible(built, tmp_path):
     """Another directory, other times of files and another umask make no difference, to the last byte.
 
     The second build is of what the first one's source distribution has, so that is whole as well.
@@ -27,7 +27,7 @@ def test_the_same_tree_gives_the_same_files(built, tmp_path):
         assert first.read_bytes() == second.read_bytes(), first.name
 
 
-def test_the_source_distribution_has_what_git_has(built):
+def test_source_distribution_has_the_files_of_git(built):
     """Whoever gets it can test and document and run it; nothing that lies about is in it."""
     listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False)
     if listed.returncode:
@@ -53,14 +53,14 @@ def find_new():
     )
 
 
-def test_the_wheel_says_that_it_is_typed(built):
+def test_wheel_has_py_typed(built):
     """Type checkers look for py.typed; times are those that were asked for."""
     with zipfile.ZipFile(built[0]) as archive:
         assert "osc_placement/py.typed" in archive.namelist()
         assert {info.date_time[:3] for info in archive.infolist()} == {(2023, 11, 14)}
 
 
-def test_usage():
+def test_invalid_argument_prints_the_usage():
     """A word that is no directory is refused with the usage."""
     done = subprocess.run(
         ["sh", ROOT / "tools" / "build", "--nonsense"], capture_output=True, text=True, check=False

@@ -98,7 +98,7 @@ def install(built, tmp_path):
     return install_
 
 
-def test_the_plain_install_is_a_working_plugin(install, server_url):
+def test_plain_install_runs_plugin_commands(install, server_url):
     """Commands reach a server; a command that needs an extra says which, in one line."""
     installed = install()
     variables = {"OS_AUTH_TYPE": "admin_token", "OS_ENDPOINT": server_url, "OS_TOKEN": "admin"}
@@ -127,7 +127,7 @@ def test_the_plain_install_is_a_working_plugin(install, server_url):
         ("placement-migrate", "osc_placement.migrate.entry", "status", "migrate"),
     ],
 )
-def test_a_command_without_its_extra_names_it(install, program, module, action, extra):
+def test_command_without_its_extra_names_the_extra(install, program, module, action, extra):
     """One line, and no traceback."""
     done = install().call(module, action)
     assert (done.returncode, done.stdout) == (1, "")
@@ -142,14 +142,13 @@ with direct() as client:
     assert client.get("/-/metrics").status_code == 200
     answer = client.get("/resource_providers")
     assert answer.json() == {"resource_providers": []}
-from osc_placement.server import wsgi_adapter
 from osc_placement.server.api import auth
 from osc_placement.server.process import serve
 import keystonemiddleware.auth_token
 """
 
 
-def test_the_extra_server_is_enough_to_serve(install):
+def test_extra_server_suffices_to_serve(install):
     """Tables, samples and the application, on SQLite."""
     installed = install("server")
     main = "osc_placement.server.main"
@@ -161,7 +160,7 @@ def test_the_extra_server_is_enough_to_serve(install):
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_the_extra_migrate_is_enough_to_migrate(install):
+def test_extra_migrate_suffices_to_migrate(install):
     """It has every command, and gets as far as asking for nova's database."""
     installed = install("migrate")
     main = "osc_placement.migrate.entry"
@@ -179,12 +178,12 @@ def test_the_extra_migrate_is_enough_to_migrate(install):
     ("extra", "module"),
     [("mysql", "pymysql"), ("postgresql", "psycopg2"), ("notifications", "oslo_messaging")],
 )
-def test_the_small_extras_bring_what_they_are_for(install, extra, module):
+def test_small_extras_install_their_library(install, extra, module):
     """A driver, or a library that is loaded when it is needed; without the extra it is not there."""
     assert install(extra).run(f"import {module}").returncode == 0
 
 
-def test_without_an_extra_nothing_of_it_is_there(install):
+def test_plain_install_has_no_library_of_an_extra(install):
     """The tests above can fail."""
     installed = install()
     assert installed.run("import pymysql").returncode != 0

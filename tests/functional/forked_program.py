@@ -1,33 +1,37 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``openstack`` for a shell: has a fork server, whose socket it inherits, run the command; ends as that does.
+"""A program for a shell: has a fork server, whose socket it inherits, run the command; ends as that does.
 
+The first argument is the number of the socket, the others are those of the program. SIGTERM is passed on.
 Imports next to nothing, as it is started for each command.
 """
 
 import json
 import os
+import signal
 import socket
 import sys
 
 
 def main():
     """Hand over what this process was given; the command's exit status."""
+    descriptor, *arguments = sys.argv[1:]
     environment = dict(os.environ)
-    control = socket.socket(fileno=int(environment.pop("FORK_SERVER")))
     # openstacksdk looks for it where the fork server was when that was loaded
     environment.setdefault("OS_CLIENT_CONFIG_FILE", os.path.abspath("clouds.yaml"))
     request = {
-        "arguments": sys.argv[1:],
+        "arguments": arguments,
         "directory": os.getcwd(),
         "environment": environment,
         "session": False,
     }
     ours, theirs = socket.socketpair()
-    with control, theirs:
+    with socket.socket(fileno=int(descriptor)) as control, theirs:
         socket.send_fds(control, [json.dumps(request).encode()], [0, 1, 2, theirs.fileno()])
     with ours.makefile() as told:
-        _pid, status = told
-    return os.waitstatus_to_exitcode(int(status))
+        pid = int(told.readline())
+        signal.signal(signal.SIGTERM, lambda *_: os.kill(pid, signal.SIGTERM))
+        status = int(told.readline())
+    return os.waitstatus_to_exitcode(status)
 
 
 if __name__ == "__main__":
