@@ -181,10 +181,8 @@ from ansible_collections.osc_placement.placement.plugins.module_utils.session im
 
 with importing():
     from osc_placement import syntax
-    from osc_placement.batch import journal, select
+    from osc_placement.batch import select, service
     from osc_placement.batch.difference import describe_difference
-    from osc_placement.batch.execute import execute_plan
-    from osc_placement.batch.gate import Gate
     from osc_placement.batch.inventory import InventoryDeletion, InventoryEdit, RatioEdit
     from osc_placement.batch.membership import AggregateEdit, TraitEdit
     from osc_placement.batch.plan import Edit, Outcome, Plan, Reading, Report, Result, make_plan
@@ -339,30 +337,17 @@ def is_creating(module: AnsibleModule) -> bool:
 
 def execute(module: AnsibleModule, cloud: Cloud, plan: Plan) -> tuple[Report, str]:
     """Carry the plan out as a run; return the report and the ID of the run."""
-    params = module.params
+    params, client = module.params, cloud.client
     directory = params["journal_directory"]
-    recorder = journal.create(
-        cloud.client.endpoint,
-        plan,
-        selection=str(plan.selection),
-        settings={"atomic": False, "keeps_capacity": plan.keeps_capacity},
-        directory=pathlib.Path(directory) if directory else None,
+    job = service.Job(plan, str(plan.selection))
+    recorder = service.start(client, job, pathlib.Path(directory) if directory else None)
+    pace = service.Pace(
+        concurrency=params["concurrency"],
+        rate=params["throttle"] or 0.0,
+        max_failures=params["max_failures"],
+        canary=params["canary"],
     )
-    try:
-        gate = Gate(
-            rate=params["throttle"] or 0.0, control=recorder.control, max_failures=params["max_failures"]
-        )
-        report = execute_plan(
-            cloud.client,
-            plan,
-            concurrency=params["concurrency"],
-            gate=gate,
-            recorder=recorder,
-            canary=params["canary"],
-        )
-        return recorder.end_sitting(report), recorder.id
-    finally:
-        recorder.close()
+    return service.carry_out(client, job, recorder, pace).report, recorder.id
 
 
 def describe_plan(plan: Plan) -> dict[str, Any]:
