@@ -14,12 +14,13 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import urlsplit
 
 from osc_placement.batch.journal.checksum import START, chain_line
 from osc_placement.batch.journal.record import change_to_json, edit_to_json, selection_to_json
 from osc_placement.batch.journal.run import VERSION, Header, JournalDamaged, JournalError, Run, parse
 from osc_placement.batch.plan import Change, Outcome, Plan, Report
+from osc_placement.errors import without_password
 from osc_placement.whole_file import write_whole
 
 _SUFFIX: Final = ".jsonl"
@@ -38,8 +39,8 @@ def state_directory() -> pathlib.Path:
 
 def identify_server(endpoint: str) -> str:
     """Return the address of a server without what may be secret in it."""
-    parts = urlsplit(endpoint)
-    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path.rstrip("/"), "", ""))
+    parts = urlsplit(without_password(endpoint))
+    return parts._replace(path=parts.path.rstrip("/"), query="", fragment="").geturl()
 
 
 class Journal:
