@@ -9,6 +9,7 @@ from keystoneauth1.token_endpoint import Token
 
 from osc_placement.client import PlacementClient
 from tests.functional.ansible_collection import collection
+from tests.functional.cleaning import clear
 
 
 @pytest.fixture(scope="session")
@@ -25,16 +26,7 @@ def client(server_url):
     """A client of the server, of which everything is deleted at the end."""
     client = PlacementClient(Session(auth=Token(server_url, "admin")))
     yield client
-    for found in client.list_providers():
-        for consumer in client.list_provider_allocations(found["uuid"])["allocations"]:
-            client.delete_allocations(consumer)
-    for found in sorted(client.list_providers(), key=lambda found: found["parent_provider_uuid"] is None):
-        client.delete_provider(found["uuid"])
-    for name in client.list_traits(name="startswith:CUSTOM_"):
-        client.delete_trait(name)
-    for found in client.list_resource_classes():
-        if found["name"].startswith("CUSTOM_"):
-            client.delete_resource_class(found["name"])
+    clear(client)
 
 
 @pytest.fixture

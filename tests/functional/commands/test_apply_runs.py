@@ -7,8 +7,9 @@ import pytest
 import yaml
 
 from tests.functional import servers
+from tests.functional.cleaning import clear
 from tests.functional.commands.proxy import proxy_to
-from tests.functional.commands.test_prune import OWNER, Cloud, clear
+from tests.functional.commands.test_prune import OWNER, Cloud
 
 APPLY = ("resource", "provider", "apply", "-f", "-")
 EXPORT = ("resource", "provider", "export")

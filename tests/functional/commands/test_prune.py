@@ -8,6 +8,7 @@ import pytest
 import yaml
 
 from tests.functional import servers
+from tests.functional.cleaning import clear
 from tests.functional.commands.proxy import proxy_to
 from tests.functional.commands.test_batch import Terminal
 
@@ -53,20 +54,6 @@ class Cloud:
 
     def names(self):
         return sorted(provider["name"] for provider in self.client.list_providers())
-
-
-def clear(client):
-    """Leave nothing behind."""
-    for provider in client.list_providers():
-        for consumer in client.list_provider_allocations(provider["uuid"])["allocations"]:
-            client.delete_allocations(consumer)
-    for provider in sorted(client.list_providers(), key=lambda each: each["parent_provider_uuid"] is None):
-        client.delete_provider(provider["uuid"])
-    for name in client.list_traits(name="startswith:CUSTOM_"):
-        client.delete_trait(name)
-    for found in client.list_resource_classes():
-        if found["name"].startswith("CUSTOM_"):
-            client.delete_resource_class(found["name"])
 
 
 @pytest.fixture

@@ -11,37 +11,12 @@ import pytest
 import yaml
 
 from osc_placement import microversion
+from tests.functional.cleaning import clear
 from tests.functional.commands.proxy import proxy_to
 
 EXAMPLE = pathlib.Path(__file__).parents[3] / "examples" / "cloud.yaml"
 APPLY = ("resource", "provider", "apply", "-f")
 EXPORT = ("resource", "provider", "export")
-
-
-def clear(client):
-    """Take everything from a server that is there for tests only."""
-    providers = client.list_providers()
-    consumers = {
-        consumer
-        for provider in providers
-        for consumer in client.list_provider_allocations(provider["uuid"])["allocations"]
-    }
-    for consumer in consumers:
-        client.delete_allocations(consumer)
-    parents = {provider["uuid"]: provider["parent_provider_uuid"] for provider in providers}
-    for provider in sorted(parents, key=lambda provider: depth_of(provider, parents), reverse=True):
-        client.delete_provider(provider)
-    for trait in client.list_traits(name="startswith:CUSTOM_"):
-        client.delete_trait(trait)
-    for resource_class in client.list_resource_classes():
-        if resource_class["name"].startswith("CUSTOM_"):
-            client.delete_resource_class(resource_class["name"])
-
-
-def depth_of(provider, parents):
-    """How many providers are above this one."""
-    parent = parents[provider]
-    return 0 if parent is None else 1 + depth_of(parent, parents)
 
 
 @pytest.fixture
