@@ -271,10 +271,16 @@ def reply_text(request: Request, body: bytes, content_type: str) -> Any:
     return response
 
 
-def stream(request: Request, pieces: Iterator[bytes]) -> Any:
-    """Answer with JSON that is encoded in pieces, as fast as the client reads it."""
+def stream(
+    request: Request, pieces: Iterator[bytes], *, length: int | None = None, modified: datetime | None = None
+) -> Any:
+    """Answer with JSON that is encoded in pieces, as fast as the client reads it.
+
+    :param length: of all pieces in bytes; without it the answer is sent in chunks
+    """
     response = webob.Response(app_iter=pieces, content_type=JSON, charset=None, conditional_response=False)
-    stamp(request, response, None)
+    response.content_length = length
+    stamp(request, response, modified)
     return response
 
 

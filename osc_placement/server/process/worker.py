@@ -42,8 +42,9 @@ RESERVED: Final = (frozenset(("/-/healthz",)), frozenset(("/", "/-/readyz")))
 #: the addresses of proxies, which forward connections of many clients
 PROXIES: Final = frozenset(("", "127.0.0.1", "::1"))
 
-#: unsent bytes of an answer above which no more of it is produced
-_MOST_UNSENT: Final = 256 << 10
+#: unsent bytes of an answer above which no more of it is produced. If each connection keeps so much and a
+#: piece of 64 KiB, none is closed to make room: its client would only ask for the same answer again
+_MOST_UNSENT: Final = limits.BUFFERED // limits.CONNECTIONS - (64 << 10)
 #: the bytes of a connection that are not counted
 _FEW: Final = 64 << 10
 #: seconds between two checks for overdue connections, and between two heartbeats

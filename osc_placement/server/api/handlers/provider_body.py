@@ -23,8 +23,9 @@ LINKS: Final = (
     ("traits", microversion.TRAITS),
     ("allocations", microversion.ALLOCATIONS_LINK),
 )
-#: number of providers in one piece of a streamed answer
-_PIECE: Final = 500
+#: number of providers in one piece of an answer: some 64 KiB, which the server keeps for a client that reads
+#: slowly (see `osc_placement.server.process.worker`)
+_PIECE: Final = 100
 
 
 def link(base: str, uuid: str, version: Version) -> list[dict[str, str]]:
@@ -34,16 +35,24 @@ def link(base: str, uuid: str, version: Version) -> list[dict[str, str]]:
     return [{"rel": "self", "href": url}, *rels]
 
 
-def render_list(view: Snapshot, slots: Iterable[int], version: Version, base: str) -> bytes:
-    """Return the body of a list of providers."""
+def render_list(
+    view: Snapshot, slots: Iterable[int], version: Version, base: str
+) -> tuple[Iterator[bytes], int]:
+    """Return the body of a list of providers in pieces, and its length in bytes."""
     links = tuple(rel for rel, since in LINKS if version >= since)
     # the base depends on headers of the client, so it is the variant and not a part of the key
     memo = view.memo(("listed", links, version >= microversion.NESTED_PROVIDERS), base)
     texts = [memo[slot] or _remember_listed(memo, view, slot, version, base) for slot in slots]
-    # PERF: both ends are part of the join, because a copy of the body of 10,000 providers takes a millisecond
-    texts[:1] = [b'{"resource_providers": [' + b"".join(texts[:1])]
-    texts[-1] += b"]}"
-    return b", ".join(texts)
+    head, separator, tail = b'{"resource_providers": [', b", ", b"]}"
+    length = len(head) + sum(map(len, texts)) + len(separator) * max(len(texts) - 1, 0) + len(tail)
+
+    def join() -> Iterator[bytes]:
+        yield head + separator.join(texts[:_PIECE])
+        for begin in range(_PIECE, len(texts), _PIECE):
+            yield separator + separator.join(texts[begin : begin + _PIECE])
+        yield tail
+
+    return join(), length
 
 
 def _remember_listed(memo: list[Any], view: Snapshot, slot: int, version: Version, base: str) -> bytes:

@@ -16,7 +16,7 @@ from osc_placement.model import PARTS, Part, canonical_uuid
 from osc_placement.server import errors, policies
 from osc_placement.server.api import schemas
 from osc_placement.server.api.handlers import provider_body
-from osc_placement.server.api.http import Request, no_content, reply, reply_bytes, stream
+from osc_placement.server.api.http import Request, no_content, reply, stream
 from osc_placement.server.db import provider as db
 from osc_placement.server.errors import Answer, answering
 
@@ -65,8 +65,9 @@ def list_providers(request: Request) -> Any:
     """GET /resource_providers: those that pass all filters."""
     request.authorize(policies.PROVIDER_LIST)
     view, slots = _find(request, _parse_filters(request, request.pick(_LIST_SCHEMAS)))
-    body = provider_body.render_list(view, slots, request.version, request.link("resource_providers"))
-    return reply_bytes(request, body, modified=view.last_modified(slots))
+    base = request.link("resource_providers")
+    pieces, length = provider_body.render_list(view, slots, request.version, base)
+    return stream(request, pieces, length=length, modified=view.last_modified(slots))
 
 
 def read_providers(request: Request) -> Any:

@@ -4,6 +4,8 @@
 import json
 import tracemalloc
 
+import pytest
+
 from osc_placement import microversion
 from osc_placement.candidates.node import Node
 from osc_placement.candidates.snapshot import Snapshot
@@ -11,8 +13,21 @@ from osc_placement.server.api.handlers.provider_body import render_list
 
 
 def render(view, base):
-    """The body of a list of all providers."""
-    return render_list(view, range(len(view.nodes)), microversion.MIN, base)
+    """Return the body of a list of all providers."""
+    pieces, length = render_list(view, range(len(view.nodes)), microversion.MIN, base)
+    body = b"".join(pieces)
+    assert len(body) == length
+    return body
+
+
+@pytest.mark.parametrize("number", [0, 1, 99, 100, 101, 250])
+def test_list_is_rendered_in_pieces_of_known_length(number):
+    """The pieces make one JSON document of all providers, and no piece has more than 100 of them."""
+    view = Snapshot([Node(id_, f"uuid{id_}", None, id_) for id_ in range(number)])
+    shown = json.loads(render(view, "/resource_providers"))["resource_providers"]
+    assert [provider["uuid"] for provider in shown] == [f"uuid{id_}" for id_ in range(number)]
+    pieces, _ = render_list(view, range(number), microversion.MIN, "/resource_providers")
+    assert max(piece.count(b'"uuid"') for piece in pieces) <= 100
 
 
 def test_links_begin_with_the_path_of_the_request():
