@@ -95,18 +95,15 @@ class UndoStep:
     def decide(self, state: ProviderState) -> Decision:
         """Return the state without the change; raise ChangedSince if others changed it, unless ``force``."""
         step = self.step
-        if not (self.force or is_half_written(step, state)):
-            self._refuse_strangers(state)
+        strange = find_strange(step, state)
+        if strange and not (self.force or is_half_written(step, state)):
+            planned = {facet: getattr(step.before, facet) for facet in strange}
+            raise ChangedSince.seen(step.subject.name, replace(state, **planned), state)
         # without the change from its after-image to its before-image, a state is as the step leaves it
         back, whole = undo_change(Change(step.subject, step.after, step.before), state)
         if whole:
             return Decision(back, FOUND_UNDONE if back == state else "")
         return Decision(back, OTHERS_STAY)
-
-    def _refuse_strangers(self, state: ProviderState) -> None:
-        planned = {facet: getattr(self.step.before, facet) for facet in find_strange(self.step, state)}
-        if planned:
-            raise ChangedSince.seen(self.step.subject.name, replace(state, **planned), state)
 
 
 def find_strange(change: Change, state: ProviderState) -> list[Facet]:
@@ -134,29 +131,28 @@ class UndoEdit(Recorded):
 
 def undo_change(change: Change, now: ProviderState) -> tuple[ProviderState, bool]:
     """Return a state without a change, and whether nothing of the change was changed since."""
-    taken = {
-        facet: _undo_facet(change, facet, now) for facet in change.facets if getattr(now, facet) is not None
-    }
-    back = replace(now, **{facet: value for facet, (value, _) in taken.items()})
+    values, is_whole = {}, True
+    for facet in change.facets:
+        if getattr(now, facet) is None:
+            continue
+        before, after, cells = _split(
+            facet, *(getattr(each, facet) for each in (change.before, change.after, now))
+        )
+        changed = {key for key in {*before, *after} if before.get(key) != after.get(key)}
+        ours = {key for key in changed if _is_same(cells.get(key), after.get(key))}
+        if facet == "allocations":
+            moved = _find_moved(change, now, changed - ours, gives=not ours.isdisjoint(before))
+            ours = {key for key in ours if key[0] not in moved}
+        is_whole &= all(_is_same(cells.get(key), before.get(key)) for key in changed - ours)
+        for key in ours:
+            cells.pop(key, None)
+            cells |= {key: before[key]} if key in before else {}
+        values[facet] = _join(facet, cells)
+    back = replace(now, **values)
     if back.identity == ABSENT != now.identity and any(getattr(back, facet) for facet in FACETS):
         # what others gave it would go with it
         return replace(back, identity=now.identity), False
-    return back, all(whole for _, whole in taken.values())
-
-
-def _undo_facet(change: Change, facet: Facet, now: ProviderState) -> tuple[Any, bool]:
-    split, join = _FORMS[facet]
-    before, after, cells = split(*(getattr(state, facet) for state in (change.before, change.after, now)))
-    changed = {key for key in {*before, *after} if before.get(key) != after.get(key)}
-    ours = {key for key in changed if _is_same(cells.get(key), after.get(key))}
-    if facet == "allocations":
-        moved = _find_moved(change, now, changed - ours, gives=not ours.isdisjoint(before))
-        ours = {key for key in ours if key[0] not in moved}
-    whole = all(_is_same(cells.get(key), before.get(key)) for key in changed - ours)
-    for key in ours:
-        cells.pop(key, None)
-        cells |= {key: before[key]} if key in before else {}
-    return join(cells), whole
+    return back, is_whole
 
 
 def _find_moved(
@@ -186,82 +182,55 @@ def _is_same(one: Any, other: Any) -> bool:
     return bool(one == other)
 
 
-def _split_inventories(
-    before: Inventories | None, after: Inventories | None, now: Inventories
-) -> list[_Cells]:
-    """Split a class that is added or removed into one cell, and one that stays into its fields."""
-    before, after = before or {}, after or {}
-    whole = {*before, *after, *now} - (before.keys() & after.keys())
-    return [_split_fields(state, whole) for state in (before, after, now)]
+def _split(facet: Facet, before: Any, after: Any, now: Any) -> list[_Cells]:
+    """Return a facet of three states as cells.
 
-
-def _split_fields(inventories: Inventories, whole: set[str]) -> _Cells:
-    return {
-        key: value
-        for name, inventory in inventories.items()
-        for key, value in (
-            {(name,): inventory}
-            if name in whole
-            else {(name, field): getattr(inventory, field) for field in INVENTORY_FIELDS}
-        ).items()
-    }
-
-
-def _join_inventories(cells: _Cells) -> dict[str, Inventory]:
-    joined = {key[0]: value for key, value in cells.items() if len(key) == 1}
-    for name in {key[0] for key in cells if len(key) > 1}:
-        joined[name] = Inventory(**{field: cells[name, field] for field in INVENTORY_FIELDS})
-    return joined
-
-
-Claims = Mapping[str, Mapping[str, int]]
-
-
-def _split_allocations(*states: Claims | None) -> list[_Cells]:
+    A class that is added or removed is one cell, and one that stays has a cell for each field. A trait, an
+    aggregate, and an amount that is allocated is one cell. So is an owner, an identity or a type, as half of
+    one and half of another is nobody.
+    """
+    if facet in ("traits", "aggregates"):
+        return [{(name,): True for name in state or ()} for state in (before, after, now)]
+    if facet == "allocations":
+        return [
+            {
+                (holder, name): amount
+                for holder, amounts in (state or {}).items()
+                for name, amount in amounts.items()
+            }
+            for state in (before, after, now)
+        ]
+    if facet != "inventories":
+        return [{("whole",): state} for state in (before, after, now)]
+    kept = (before or {}).keys() & (after or {}).keys()
     return [
         {
-            (holder, name): amount
-            for holder, amounts in (state or {}).items()
-            for name, amount in amounts.items()
+            key: value
+            for name, inventory in (state or {}).items()
+            for key, value in (
+                {(name, field): getattr(inventory, field) for field in INVENTORY_FIELDS}
+                if name in kept
+                else {(name,): inventory}
+            ).items()
         }
-        for state in states
+        for state in (before, after, now)
     ]
 
 
-def _join_allocations(cells: _Cells) -> Claims:
-    joined: dict[str, dict[str, int]] = {}
-    for (holder, name), amount in cells.items():
-        joined.setdefault(holder, {})[name] = amount
-    return joined
-
-
-def _split_names(*states: frozenset[str] | None) -> list[_Cells]:
-    return [{(name,): True for name in state or ()} for state in states]
-
-
-def _join_names(cells: _Cells) -> frozenset[str]:
-    return frozenset(name for (name,) in cells)
-
-
-def _split_whole(*states: frozenset[str] | None) -> list[_Cells]:
-    """Make one cell of an owner, an identity or a type, as half of one and half of another is nobody."""
-    return [{("whole",): state} for state in states]
-
-
-def _join_whole(cells: _Cells) -> frozenset[str] | None:
-    whole: frozenset[str] | None = cells["whole",]
-    return whole
-
-
-_FORMS: Final[Mapping[Facet, tuple[Callable[..., list[_Cells]], Callable[[_Cells], Any]]]] = {
-    "inventories": (_split_inventories, _join_inventories),
-    "traits": (_split_names, _join_names),
-    "aggregates": (_split_names, _join_names),
-    "allocations": (_split_allocations, _join_allocations),
-    "owner": (_split_whole, _join_whole),
-    "identity": (_split_whole, _join_whole),
-    "consumer_type": (_split_whole, _join_whole),
-}
+def _join(facet: Facet, cells: _Cells) -> Any:
+    """Return the facet that was split into these cells."""
+    if facet in ("traits", "aggregates"):
+        return frozenset(name for (name,) in cells)
+    if facet not in ("allocations", "inventories"):
+        return cells["whole",]
+    joined: dict[str, Any] = {key[0]: value for key, value in cells.items() if len(key) == 1}
+    parts: dict[str, dict[str, Any]] = {}
+    for key, value in cells.items():
+        if len(key) > 1:
+            parts.setdefault(key[0], {})[key[1]] = value
+    if facet == "allocations":
+        return parts
+    return joined | {name: Inventory(**fields) for name, fields in parts.items()}
 
 
 class OtherKind(PlacementError):
