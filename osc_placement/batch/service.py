@@ -46,6 +46,7 @@ from osc_placement.batch.undo import (
     OtherKind,
     ReadStates,
     UndoEdit,
+    describe_refusals,
     plan_undo,
     read_now,
     undo_change,
@@ -215,13 +216,15 @@ def undo(
     inventories since.
 
     :param read: reads the subjects of the run's changes as they are now; not called for a reshape
-    :param force: undo also where somebody changed a provider since, and leave what others set
+    :param force: undo also where somebody else has since set what the run set, and leave what others set
     :param atomic: make all changes of the undo in one transaction
     """
     run = read_run(client, run_id, directory)
     selection = f"changed by run {run_id}"
     if run.header.kind != RESHAPE:
         plan = plan_undo(run, read, force=force)
+        if atomic and plan.refused:
+            raise PlacementError(f"Nothing was changed, as all or nothing was asked for: {plan.warnings[0]}")
         kind = APPLY if plan.is_staged else ""
         return Job(plan, selection, kind, atomic, undoes=run_id)
     title = f"undo of {run.header.id} ({run.header.edit.title})"
@@ -319,6 +322,7 @@ def plan_resume(run: Run, read: ReadStates) -> Plan:
     steps: list[Change] = []
     unreadable: dict[str, Exception] = {}
     refused: dict[str, Exception] = {}
+    changed: list[ChangedSince] = []
     # what could not be read when it was planned, its edit has to decide on
     more = () if all(change.facets for change in pending) else edit.facets
     for change, reading in zip(pending, read_now(pending, read, more), strict=True):
@@ -338,15 +342,17 @@ def plan_resume(run: Run, read: ReadStates) -> Plan:
         try:
             steps.append(_resume_step(change, edits.get(change.uuid, edit), reading.subject, state))
         except ChangedSince as error:
-            remedy = f"batch run undo {run.header.undoes} --force undoes what that run changed, and no more"
-            refused[change.uuid] = ChangedSince(error.name, error.gone, error.come, remedy)
+            changed.append(ChangedSince(error.name, error.gone, error.come, remedy=""))
+            refused[change.uuid] = changed[-1]
             steps.append(change)
+    force = f"batch run undo {run.header.undoes} --force"
     return Plan(
         edit,
         tuple(steps),
         unreadable,
         refused,
         edits,
+        warnings=(describe_refusals(changed, len(pending), force),) if changed else (),
         selection=run.header.selects,
         goes_on=True,
         is_staged=run.header.kind == APPLY,

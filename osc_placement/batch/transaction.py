@@ -155,9 +155,9 @@ def put_back(
         found, planned = [], []
         part = left[:size]
         for change, (subject, state) in zip(part, read_inventories(client, part, concurrency), strict=True):
-            back, is_whole = undo_change(change, state)
+            back, ours = undo_change(change, state)
             planned.append(Change(subject, state, back))
-            found += [] if is_whole else [change.uuid]
+            found += [] if ours == state else [change.uuid]
         wanted = [change for change in planned if change.facets]
         if wanted:
             write_inventories(client, wanted)

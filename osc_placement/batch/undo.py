@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Undo: of a change, of a run and of a reshape, on what is there now. Pure.
 
-Without ``force``, a provider or consumer that somebody changed since is refused; with it, only what is still
-as the run left it is undone, and what others set stays. A reshape is undone whole or not at all.
+An undo compares and restores what the run set, field by field, and leaves everything else as it is. Without
+``force``, a provider or consumer is refused if somebody else has since set one of these fields; with it, the
+other ones are undone. A reshape is undone whole or not at all.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from osc_placement.api.consumer import Allocations, Consumer
-from osc_placement.batch.difference import describe_difference, holds, is_same_inventory
+from osc_placement.batch.difference import describe_difference, is_same_inventory
 from osc_placement.batch.plan import (
     ABSENT,
     APPLY,
@@ -25,6 +26,8 @@ from osc_placement.batch.plan import (
     ProviderState,
     Reading,
     Subject,
+    describe_identity,
+    read_identity,
     settle_name,
 )
 from osc_placement.batch.repeat import Recorded, edits_of
@@ -37,8 +40,10 @@ if TYPE_CHECKING:  # reading a journal needs the edit of an undo
     from osc_placement.batch.journal.run import Run
 
 FOUND_UNDONE: Final = "is as it was before"
-OTHERS_STAY: Final = "changed since; what others changed stays"
+OTHERS_STAY: Final = "changed since; what others set stays"
 NOT_DONE: Final = "was not changed by the run"
+#: names of refused providers that a message lists
+_MOST_NAMES: Final = 10
 
 #: reads the facets of some providers or consumers: `select.read_states` with its client
 ReadStates = Callable[[Sequence[Subject], Sequence[Facet]], Sequence[Reading]]
@@ -48,14 +53,14 @@ _Cells = dict[tuple[str, ...], Any]
 
 
 class ChangedSince(PlacementError):
-    """Somebody changed a provider since a run did; ``remedy`` says what can be done about it."""
+    """Somebody else has since set what a run set; ``remedy`` says what can be done about it."""
 
     def __init__(
         self,
         name: str,
         gone: Sequence[str],
         come: Sequence[str],
-        remedy: str = "--force undoes what the run changed, and no more",
+        remedy: str = "--force undoes the rest of what the run set there",
     ) -> None:
         self.name = name
         self.gone = tuple(gone)
@@ -64,20 +69,29 @@ class ChangedSince(PlacementError):
             what = f"{', '.join(gone)} became {', '.join(come)}"
         else:
             what = f"removed {', '.join(gone)}" if gone else f"added {', '.join(come) or 'nothing'}"
-        super().__init__(f"{name} was changed since: {what}; {remedy}")
+        super().__init__(f"{name} was changed since: {what}" + (f"; {remedy}" if remedy else ""))
 
-    @classmethod
-    def seen(cls, name: str, expected: ProviderState, state: ProviderState) -> ChangedSince:
-        """Return the error for a provider whose state is not as expected."""
-        return cls(name, *describe_difference(expected, state))
+
+def describe_refusals(refused: Sequence[ChangedSince], number: int, force: str = "--force") -> str:
+    """Return in one line which changes of ``number`` are not undone, why, and what to do.
+
+    :param force: the option, or the command, that undoes them nevertheless
+    """
+    names = ", ".join(refusal.name for refusal in refused[:_MOST_NAMES])
+    more = f" and {len(refused) - _MOST_NAMES} more" if len(refused) > _MOST_NAMES else ""
+    return (
+        f"{len(refused)} of {number} changes will not be undone, because what the run set was changed since: "
+        f"{names}{more}; undo the later run first, or use {force}, which undoes the rest and keeps what was "
+        "set since"
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class UndoStep:
     """Plans a step of an undo again after a conflict.
 
-    ``step`` is as it was planned. Without ``force``, a provider of which anything is neither as it was then
-    nor as the step leaves it is refused; with it, only what nobody else has set since is undone.
+    ``step`` is as it was planned. Without ``force``, a provider is refused if a field that the step changes
+    is neither as it was then nor as the step leaves it; with it, what nobody else has set since is undone.
     """
 
     title: str
@@ -95,26 +109,13 @@ class UndoStep:
     def decide(self, state: ProviderState) -> Decision:
         """Return the state without the change; raise ChangedSince if others changed it, unless ``force``."""
         step = self.step
-        strange = find_strange(step, state)
-        if strange and not (self.force or is_half_written(step, state)):
-            planned = {facet: getattr(step.before, facet) for facet in strange}
-            raise ChangedSince.seen(step.subject.name, replace(state, **planned), state)
         # without the change from its after-image to its before-image, a state is as the step leaves it
-        back, whole = undo_change(Change(step.subject, step.after, step.before), state)
-        if whole:
+        back, left = undo_change(Change(step.subject, step.after, step.before), state)
+        if left == state:
             return Decision(back, FOUND_UNDONE if back == state else "")
+        if not (self.force or is_half_written(step, state)):
+            raise ChangedSince(step.subject.name, *describe_difference(left, state))
         return Decision(back, OTHERS_STAY)
-
-
-def find_strange(change: Change, state: ProviderState) -> list[Facet]:
-    """Return the facets that are neither as before a change nor as after it, so that others set them.
-
-    A run that failed or died between two writes leaves some facets as before and the others as after.
-    """
-    images = (change.before, change.after)
-    return [
-        facet for facet in change.compared_facets if not any(holds(state, image, [facet]) for image in images)
-    ]
 
 
 class UndoEdit(Recorded):
@@ -129,30 +130,44 @@ class UndoEdit(Recorded):
         return UndoStep(self.title, step, self.force)
 
 
-def undo_change(change: Change, now: ProviderState) -> tuple[ProviderState, bool]:
-    """Return a state without a change, and whether nothing of the change was changed since."""
-    values, is_whole = {}, True
+def undo_change(change: Change, now: ProviderState) -> tuple[ProviderState, ProviderState]:
+    """Undo a change on the state of now; return the state without the change, and the state with it.
+
+    A field that the change set is undone if it is still as the change left it. One that is as it was before
+    the change stays, and so does one that somebody else has set since. In the second state, what somebody
+    else has set is as the change left it, so that it equals ``now`` unless there is such a field.
+
+    Allocations are undone by consumer and class, and compared as a whole, as they are one claim.
+    """
+    if now.identity == ABSENT and change.before.identity and change.after.identity:
+        return now, replace(now, identity=change.after.identity)
+    values, left = {}, {}
     for facet in change.facets:
         if getattr(now, facet) is None:
             continue
-        before, after, cells = _split(
-            facet, *(getattr(each, facet) for each in (change.before, change.after, now))
-        )
+        images = [getattr(state, facet) for state in (change.before, change.after, now)]
+        before, after, cells = _split(facet, *images)
         changed = {key for key in {*before, *after} if before.get(key) != after.get(key)}
         ours = {key for key in changed if _is_same(cells.get(key), after.get(key))}
+        strange = {key for key in changed - ours if not _is_same(cells.get(key), before.get(key))}
+        if strange:
+            kept = {key: value for key, value in cells.items() if key not in strange}
+            left[facet] = _join(facet, kept | {key: after[key] for key in strange if key in after})
         if facet == "allocations":
             moved = _find_moved(change, now, changed - ours, gives=not ours.isdisjoint(before))
             ours = {key for key in ours if key[0] not in moved}
-        is_whole &= all(_is_same(cells.get(key), before.get(key)) for key in changed - ours)
+            left[facet] = now.allocations if now.allocations in images[:2] else change.after.allocations
         for key in ours:
             cells.pop(key, None)
             cells |= {key: before[key]} if key in before else {}
         values[facet] = _join(facet, cells)
     back = replace(now, **values)
-    if back.identity == ABSENT != now.identity and any(getattr(back, facet) for facet in FACETS):
+    if back.identity == ABSENT != now.identity:
         # what others gave it would go with it
-        return replace(back, identity=now.identity), False
-    return back, is_whole
+        given = {facet: getattr(change.after, facet) for facet in FACETS if getattr(back, facet)}
+        if given:
+            return replace(back, identity=now.identity), replace(now, **{**left, **given})
+    return back, replace(now, **left)
 
 
 def _find_moved(
@@ -185,9 +200,9 @@ def _is_same(one: Any, other: Any) -> bool:
 def _split(facet: Facet, before: Any, after: Any, now: Any) -> list[_Cells]:
     """Return a facet of three states as cells.
 
-    A class that is added or removed is one cell, and one that stays has a cell for each field. A trait, an
-    aggregate, and an amount that is allocated is one cell. So is an owner, an identity or a type, as half of
-    one and half of another is nobody.
+    A class that is added or removed is one cell, and one that stays has a cell for each field; so have the
+    name and the parent of a provider. A trait, an aggregate, and an amount that is allocated is one cell. So
+    is an owner or a type, as half of one and half of another is nobody.
     """
     if facet in ("traits", "aggregates"):
         return [{(name,): True for name in state or ()} for state in (before, after, now)]
@@ -200,9 +215,14 @@ def _split(facet: Facet, before: Any, after: Any, now: Any) -> list[_Cells]:
             }
             for state in (before, after, now)
         ]
+    if facet == "identity" and before and after and now:
+        return [
+            dict(zip((("name",), ("parent",)), read_identity(state), strict=True))
+            for state in (before, after, now)
+        ]
     if facet != "inventories":
         return [{("whole",): state} for state in (before, after, now)]
-    kept = (before or {}).keys() & (after or {}).keys()
+    kept = (before or {}).keys() & (after or {}).keys() & (now or {}).keys()
     return [
         {
             key: value
@@ -221,6 +241,8 @@ def _join(facet: Facet, cells: _Cells) -> Any:
     """Return the facet that was split into these cells."""
     if facet in ("traits", "aggregates"):
         return frozenset(name for (name,) in cells)
+    if ("parent",) in cells and facet == "identity":
+        return describe_identity(cells["name",], cells["parent",])
     if facet not in ("allocations", "inventories"):
         return cells["whole",]
     joined: dict[str, Any] = {key[0]: value for key, value in cells.items() if len(key) == 1}
@@ -245,7 +267,11 @@ class OtherKind(PlacementError):
 
 
 def plan_undo(run: Run, read: ReadStates, *, force: bool = False) -> Plan:
-    """Plan the undo of a run; refuse a provider that somebody changed since unless ``force``."""
+    """Plan the undo of a run.
+
+    Unless ``force``, refuse a provider if what the run set there was changed since; a warning of the plan
+    names these.
+    """
     if run.header.kind == KIND:
         raise OtherKind(run)
     # a change that failed, or has no outcome because the process died, may have been written
@@ -256,7 +282,8 @@ def plan_undo(run: Run, read: ReadStates, *, force: bool = False) -> Plan:
         for change in intents
         if not run.may_be_written(change)
     ]
-    unreadable, refused = {}, {}
+    unreadable: dict[str, Exception] = {}
+    refused: dict[str, ChangedSince] = {}
     for change, reading in zip(changes, read_now(changes, read), strict=True):
         if reading.state is None:
             unreadable[change.uuid] = reading.error or PlacementError("it could not be read")
@@ -274,27 +301,26 @@ def plan_undo(run: Run, read: ReadStates, *, force: bool = False) -> Plan:
         unreadable,
         refused,
         edits_of(edit, tuple(steps)),
+        warnings=(describe_refusals(list(refused.values()), len(changes)),) if refused else (),
         is_staged=run.header.kind == APPLY,
     )
 
 
 def _undo_step(
     change: Change, subject: Subject, found: ProviderState, *, force: bool
-) -> tuple[Change, PlacementError | None]:
-    facets = change.compared_facets
+) -> tuple[Change, ChangedSince | None]:
+    """Return the step that undoes a change, and why it is refused if it is."""
     # a temporary name is undone as if the change had written the identity, which is the first that it writes
     state = settle_name(found, change.subject, change.after.identity)
-    if holds(state, change.before, facets):
-        return Change(subject, state, state, FOUND_UNDONE), None
-    strange = find_strange(change, state)
-    if not strange or is_half_written(change, state):
-        values = {facet: getattr(change.before, facet) for facet in facets}
+    if is_half_written(change, state):
+        values = {facet: getattr(change.before, facet) for facet in change.facets}
         return Change(subject, state, replace(state, **values)), None
+    back, left = undo_change(change, state)
+    if left == state:
+        return Change(subject, state, back, FOUND_UNDONE if back == state else ""), None
     if force:
-        back, _ = undo_change(change, state)
         return Change(subject, state, back, OTHERS_STAY), None
-    left = {facet: getattr(change.after, facet) for facet in strange}
-    refusal = ChangedSince.seen(subject.name, replace(state, **left), state)
+    refusal = ChangedSince(subject.name, *describe_difference(left, state), remedy="")
     return Change(subject, change.after, change.before, "changed since"), refusal
 
 

@@ -138,7 +138,7 @@ class UndoRun(PlanCommand):
         parser.add_argument(
             "--force",
             action="store_true",
-            help="Undo even where somebody changed something since; the changes of others stay",
+            help="Undo even where what the run set was changed since; what was set since stays",
         )
         return parser
 

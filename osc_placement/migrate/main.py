@@ -426,7 +426,7 @@ def _add_runs(subparsers: Subparsers) -> None:
     for name, run, text in (
         ("show", commands.show_run, "show what a run changed"),
         ("resume", commands.resume_run, "resume a run that was stopped"),
-        ("undo", commands.undo_run, "undo a run, except where something was changed since"),
+        ("undo", commands.undo_run, "undo a run, except where what it set was changed since"),
     ):
         action = actions.add_parser(name, help=text)
         action.add_argument("run_id", metavar="<run>", help="The id of the run")
@@ -434,7 +434,7 @@ def _add_runs(subparsers: Subparsers) -> None:
             action.add_argument(
                 "--force",
                 action="store_true",
-                help="Undo also where something was changed since, and keep that",
+                help="Undo also where what the run set was changed since, and keep that",
             )
         _add_format(action)
         action.set_defaults(run=run)

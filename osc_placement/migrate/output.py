@@ -61,7 +61,8 @@ def describe_run(run: Run, assessment: Assessment, undo: str, *, is_json: bool) 
     findings = [problem_row(each) for each in problems]
     document = {"rows": rows, "findings": findings, "run": run.id, "left": run.left}
     table = format_table(REPORT_COLUMNS, rows, assessment.names)
-    lines = [table, *describe_problems(problems, LEFT_ALONE), *hidden, sentence, run.report.halted]
+    warnings = [f"Warning: {warning}" for warning in plan.warnings]
+    lines = [table, *describe_problems(problems, LEFT_ALONE), *hidden, *warnings, sentence, run.report.halted]
     return document, [*lines, f"Run {run.id}; {undo}"] if run.id else lines
 
 

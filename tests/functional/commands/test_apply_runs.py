@@ -89,6 +89,25 @@ def test_undo_of_an_apply_restores_the_state_before(openstack, cloud, undo):
     assert openstack.run(*EXPORT).out == after
 
 
+def test_undo_of_an_apply_leaves_what_was_set_beside_it(openstack, client, cloud, undo):
+    """Another field, trait and aggregate, and the name of a provider that the apply did not rename."""
+    before = openstack.run(*EXPORT).out
+    assert openstack.run(*APPLY, text=edit(before)).status == 0
+    host, aggregate = cloud.uuids["r1-host"], str(uuid.uuid4())
+    generation = client.show_provider(host)["generation"]
+    client.set_inventory(host, "VCPU", {"total": 8, "reserved": 1}, generation)
+    client.set_provider_traits(host, ["CUSTOM_NEW", "CUSTOM_RACK", "COMPUTE_NODE"], generation + 1)
+    client.set_provider_aggregates(host, [cloud.aggregates["r1"], aggregate], generation + 2)
+    client.update_provider(host, "named-since")
+    undone = undo()
+    assert undone.status == 0, (undone.out, undone.err)
+    assert client.show_provider(host)["name"] == "named-since"
+    inventories = client.list_inventories(host)["inventories"]
+    assert {name: entry["reserved"] for name, entry in inventories.items()} == {"VCPU": 1}
+    assert set(client.list_provider_traits(host)["traits"]) == {"CUSTOM_RACK", "COMPUTE_NODE"}
+    assert set(client.list_provider_aggregates(host)["aggregates"]) == {cloud.aggregates["r1"], aggregate}
+
+
 def test_undo_of_a_prune_creates_again_what_it_deleted(openstack, client, cloud, undo):
     """Providers come back with UUID, name, parent and contents, consumers with their owners."""
     part = openstack.run(*EXPORT, "--name", "r1-*").out

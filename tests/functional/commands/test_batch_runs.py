@@ -426,25 +426,52 @@ def test_run_can_be_listed_shown_and_undone(openstack, rack):
     assert rack.ratios() == {4.0}
 
 
-def test_undo_refuses_a_provider_changed_since_and_shows_the_change(openstack, rack):
-    """An allocation is no reason to refuse; with force the stranger's change stays."""
+def test_undo_leaves_a_later_run_that_set_other_fields_and_an_allocation(openstack, rack):
+    """The older of two runs is undone, and then the later one."""
+    before = snapshot(rack)
     openstack.run(*RATIO, "VCPU=4", *rack.select, "--yes")
-    run = last_run(openstack)["id"]
-    stranger, busy = rack.hosts[0], rack.hosts[1]
-    document = rack.client.list_inventories(stranger)
-    document["inventories"]["VCPU"]["reserved"] = 3
-    rack.client.set_inventories(stranger, document["inventories"], document["resource_provider_generation"])
-    consumer = claim(rack, busy, 1)
+    ratios = last_run(openstack)["id"]
+    openstack.run(*BATCH, "inventory", "set", "VCPU:reserved=3", *rack.select, "--yes")
+    reserved = last_run(openstack)["id"]
+    openstack.run(*ADD, *rack.select, "--yes")
+    consumer = claim(rack, rack.hosts[1], 1)
     try:
-        result = openstack.run(*RUN, "undo", run, "--yes", "-f", "json")
-        rows = {row["uuid"]: row for row in result.json}
-        assert (result.status, rows[stranger]["result"], rows[busy]["result"]) == (3, "failed", "applied")
-        assert "was changed since: VCPU:reserved=1 became VCPU:reserved=3" in rows[stranger]["error"]
-        assert openstack.run(*RUN, "undo", run, "--yes", "--force").status == 0
-        found = rack.inventory_of(stranger)
-        assert (found["reserved"], found["allocation_ratio"]) == (3, 16.0)
+        result = openstack.run(*RUN, "undo", ratios, "--yes", "-f", "json")
+        assert (result.status, result.err) == (0, "")
+        assert {row["result"] for row in result.json} == {"applied"}
+        found = [rack.inventory_of(host) for host in rack.hosts]
+        assert {(each["reserved"], each["allocation_ratio"]) for each in found} == {(3, 16.0)}
+        assert openstack.run(*RUN, "undo", reserved, "--yes").status == 0
     finally:
         rack.client.delete_allocations(consumer)
+    inventories = {host: state[0] for host, state in snapshot(rack).items()}
+    assert inventories == {host: state[0] for host, state in before.items()}
+    assert all("COMPUTE_NODE" in rack.traits_of(host) for host in rack.hosts)
+
+
+@pytest.mark.parametrize("options", [(), ("--atomic",)], ids=("one by one", "atomic"))
+def test_undo_refuses_what_was_set_again_since_and_says_so_once(openstack, rack, options):
+    """The row says what is different; with force what was set since stays."""
+    openstack.run(*RATIO, "VCPU=4", *rack.select, "--yes")
+    run = last_run(openstack)["id"]
+    stranger, other = rack.hosts[0], rack.hosts[1]
+    document = rack.client.list_inventories(stranger)
+    document["inventories"]["VCPU"]["allocation_ratio"] = 9.0
+    rack.client.set_inventories(stranger, document["inventories"], document["resource_provider_generation"])
+    name = rack.client.show_provider(stranger)["name"]
+    told = f"1 of 4 changes will not be undone, because what the run set was changed since: {name}; "
+    result = openstack.run(*RUN, "undo", run, "--yes", "-f", "json", *options)
+    assert result.err.count(told) == result.err.count("--force") == 1
+    if options:
+        assert (result.status, result.out, rack.ratios()) == (1, "", {4.0, 9.0})
+        return
+    rows = {row["uuid"]: row for row in result.json}
+    assert (result.status, rows[stranger]["result"], rows[other]["result"]) == (3, "failed", "applied")
+    assert rows[stranger]["error"] == (
+        f"{name} was changed since: VCPU:allocation_ratio=4.0 became VCPU:allocation_ratio=9.0"
+    )
+    assert openstack.run(*RUN, "undo", run, "--yes", "--force").status == 0
+    assert rack.ratios() == {16.0, 9.0}
 
 
 def test_resume_repeats_failed_changes(openstack, rack):

@@ -39,18 +39,24 @@ def stock(**inventories):
     return ProviderState(inventories=inventories)
 
 
+def undone(change, now):
+    """The state without a change, and whether nobody has since set what it set."""
+    back, left = undo_change(change, now)
+    return back, left == now
+
+
 @EXAMPLES
 @given(STATES, STATES)
 def test_undo_restores_an_untouched_state(before, after):
     """As it was, all of it."""
-    assert undo_change(Change(NODE, before, after), after) == (before, True)
+    assert undone(Change(NODE, before, after), after) == (before, True)
 
 
 @EXAMPLES
 @given(STATES, STATES)
 def test_undo_leaves_an_already_restored_state(before, after):
     """A lost answer of the way back is no reason to go it twice."""
-    assert undo_change(Change(NODE, before, after), before) == (before, True)
+    assert undone(Change(NODE, before, after), before) == (before, True)
 
 
 @pytest.mark.parametrize(
@@ -92,14 +98,14 @@ def test_undo_leaves_an_already_restored_state(before, after):
 )
 def test_undo_leaves_values_set_by_others(before, after, now, back, whole):
     """Also where they set what we had set."""
-    assert undo_change(Change(NODE, before, after), now) == (back, whole)
+    assert undone(Change(NODE, before, after), now) == (back, whole)
 
 
 def test_undo_ignores_rounding_by_the_database():
     """MariaDB keeps six digits."""
     before, after = stock(VCPU=OLD), stock(VCPU=Inventory(8, allocation_ratio=1.23456789))
     now = stock(VCPU=Inventory(8, allocation_ratio=1.23457))
-    assert undo_change(Change(NODE, before, after), now) == (before, True)
+    assert undone(Change(NODE, before, after), now) == (before, True)
 
 
 def test_undo_with_force_leaves_what_others_set():
@@ -163,18 +169,19 @@ def test_orphans_of_a_consumer_that_was_moved_on_stay_away(now):
     change = Change(
         Consumer("i"), ProviderState(allocations=held), ProviderState(allocations={"b": held["b"]})
     )
-    assert undo_change(change, ProviderState(allocations=now)) == (ProviderState(allocations=now), False)
-    assert undo_change(change, change.after) == (change.before, True)
+    assert undone(change, ProviderState(allocations=now)) == (ProviderState(allocations=now), False)
+    assert undone(change, change.after) == (change.before, True)
 
 
 def test_consumers_of_a_provider_go_back_each_by_itself():
     """One that is no longer there is not given its claim again; the other is."""
     before, after = ({name: {held: 1} for name in ("gone", "there")} for held in ("VCPU", "CUSTOM_X"))
     change = Change(NODE, ProviderState(allocations=before), ProviderState(allocations=after))
-    back, whole = undo_change(change, ProviderState(allocations={"there": {"CUSTOM_X": 1}}))
+    back, whole = undone(change, ProviderState(allocations={"there": {"CUSTOM_X": 1}}))
     assert (back.allocations, whole) == ({"there": {"VCPU": 1}}, False)
 
 
+THERE = ProviderState(identity=describe_identity("old", "above"))
 STEP = Change(
     NODE,
     ProviderState({"VCPU": OURS, "DISK_GB": OURS}, frozenset({"CUSTOM_A"})),
@@ -212,8 +219,101 @@ def test_undo_of_a_half_written_change_is_refused_for_changes_of_others():
     now = replace(made.before, inventories={"VCPU": THEIRS, "DISK_GB": OURS})
     _, refusal = _undo_step(made, NODE, now, force=False)
     assert str(refusal).startswith(
-        "p was changed since: VCPU:allocation_ratio=4.0 became VCPU:allocation_ratio=9.0;"
+        "p was changed since: VCPU:allocation_ratio=4.0 became VCPU:allocation_ratio=9.0"
     )
+
+
+RESERVED = Inventory(8, reserved=2, allocation_ratio=4.0)
+
+
+@pytest.mark.parametrize(
+    ("change", "now", "back"),
+    [
+        (Change(NODE, stock(VCPU=OLD), stock(VCPU=OURS)), stock(VCPU=RESERVED), stock(VCPU=Inventory(8, 2))),
+        (
+            Change(NODE, stock(VCPU=OLD), stock(VCPU=OLD, DISK_GB=OURS)),
+            stock(VCPU=THEIRS, DISK_GB=OURS, MEMORY_MB=OLD),
+            stock(VCPU=THEIRS, MEMORY_MB=OLD),
+        ),
+        (
+            Change(NODE, ProviderState(traits=frozenset("AB")), ProviderState(traits=frozenset("BC"))),
+            ProviderState(traits=frozenset("CD")),
+            ProviderState(traits=frozenset("AD")),
+        ),
+        (
+            Change(NODE, ProviderState(aggregates=frozenset()), ProviderState(aggregates=frozenset("A"))),
+            ProviderState(aggregates=frozenset("AB")),
+            ProviderState(aggregates=frozenset("B")),
+        ),
+        (
+            Change(NODE, THERE, replace(THERE, identity=describe_identity("new", "above"))),
+            replace(THERE, identity=describe_identity("new", "elsewhere")),
+            replace(THERE, identity=describe_identity("old", "elsewhere")),
+        ),
+        (
+            Change(NODE, THERE, replace(THERE, identity=describe_identity("old", "elsewhere"))),
+            replace(THERE, identity=describe_identity("theirs", "elsewhere")),
+            replace(THERE, identity=describe_identity("theirs", "above")),
+        ),
+    ],
+    ids=["another field", "another class", "another trait", "another aggregate", "the parent", "the name"],
+)
+def test_undo_compares_only_what_the_run_set(change, now, back):
+    """What somebody else set beside it stays, and no force is needed."""
+    step, refusal = _undo_step(change, NODE, now, force=False)
+    assert (refusal, step.before, step.after) == (None, now, back)
+    assert UndoStep("undo", Change(NODE, change.after, change.before), force=False).decide(now).after == back
+
+
+@pytest.mark.parametrize(
+    ("change", "now", "words"),
+    [
+        (
+            Change(NODE, stock(), stock(VCPU=OURS)),
+            stock(VCPU=RESERVED),
+            "VCPU:reserved=0 became VCPU:reserved=2",
+        ),
+        (Change(NODE, stock(VCPU=OLD), stock(VCPU=OURS)), stock(), "removed VCPU:total=8"),
+        (
+            Change(Consumer("p"), *(ProviderState(allocations={name: {"VCPU": 2}}) for name in ("a", "b"))),
+            ProviderState(allocations={"b": {"VCPU": 2, "DISK_GB": 1}}),
+            "added b:DISK_GB=1",
+        ),
+        (
+            Change(NODE, THERE, replace(THERE, identity=describe_identity("new", "above"))),
+            ProviderState(identity=ABSENT),
+            "removed name=new, parent=above",
+        ),
+        (
+            Change(NODE, THERE, replace(THERE, identity=describe_identity("new"))),
+            replace(THERE, identity=describe_identity("theirs")),
+            "name=new became name=theirs",
+        ),
+    ],
+    ids=["field of a created class", "removed class", "claim", "deleted provider", "name and parent"],
+)
+def test_undo_refuses_what_cannot_be_divided(change, now, words):
+    """A class that the run created, a claim and a provider are undone as they were left, or not at all."""
+    _, refusal = _undo_step(change, NODE, now, force=False)
+    assert str(refusal) == f"{change.subject.name} was changed since: {words}"
+
+
+def test_undo_with_force_keeps_a_created_class_of_which_others_set_a_field():
+    """To delete the class would delete what they set."""
+    change = Change(NODE, stock(), stock(VCPU=OURS, DISK_GB=OURS))
+    step, _ = _undo_step(change, NODE, stock(VCPU=RESERVED, DISK_GB=OURS), force=True)
+    assert (step.after, step.reason) == (stock(VCPU=RESERVED), OTHERS_STAY)
+
+
+def test_undo_with_force_leaves_a_deleted_provider_alone():
+    """There is nothing to give a trait back to."""
+    there = replace(THERE, traits=frozenset("A"))
+    change = Change(NODE, there, replace(there, traits=frozenset()))
+    now = ProviderState(traits=frozenset(), identity=ABSENT)
+    _, refusal = _undo_step(change, NODE, now, force=False)
+    assert str(refusal) == "p was changed since: removed name=old, parent=above"
+    step, _ = _undo_step(change, NODE, now, force=True)
+    assert step.facets == ()
 
 
 def test_undo_refuses_concurrent_changes_without_force():
@@ -227,8 +327,9 @@ def test_undo_refuses_concurrent_changes_without_force():
 
 def test_undo_reports_only_changes_of_others():
     """Not what the undo itself has written already."""
-    now = ProviderState(STEP.after.inventories, frozenset({"CUSTOM_A", "CUSTOM_B"}))
-    with pytest.raises(ChangedSince, match=r"^p was changed since: added CUSTOM_B; --force"):
+    now = ProviderState({"VCPU": OLD, "DISK_GB": THEIRS, "CUSTOM_X": OURS}, frozenset({"CUSTOM_B"}))
+    words = "p was changed since: DISK_GB:allocation_ratio=4.0 became DISK_GB:allocation_ratio=9.0; --force"
+    with pytest.raises(ChangedSince, match=f"^{words}"):
         UndoStep("undo", STEP, force=False).decide(now)
 
 
@@ -352,7 +453,6 @@ def test_undo_gives_a_name_back_that_a_run_set_aside(after):
     assert refusal is None
     assert (step.facets, step.after) == (("identity",), before)
     theirs = replace(found, traits=frozenset({"CUSTOM_C"}))
-    _, refusal = _undo_step(Change(NODE, before, after), NODE, theirs, force=False)
-    assert isinstance(refusal, ChangedSince)
-    step, _ = _undo_step(Change(NODE, before, after), NODE, theirs, force=True)
-    assert step.after.identity == before.identity
+    step, refusal = _undo_step(Change(NODE, before, after), NODE, theirs, force=False)
+    assert refusal is None
+    assert (step.after.identity, step.after.traits) == (before.identity, {"CUSTOM_B", "CUSTOM_C"})

@@ -24,6 +24,10 @@ def traits(cloud):
     return {name: facets["traits"] for name, facets in cloud.facets.items()}
 
 
+def ratios(cloud):
+    return {name: facets["inventories"]["VCPU"]["allocation_ratio"] for name, facets in cloud.facets.items()}
+
+
 def plan_for(cloud, edit=ADD):
     return make_plan(edit, read_with(cloud)(cloud.providers, edit.facets))
 
@@ -123,14 +127,17 @@ def test_a_provider_that_could_not_be_read_for_an_undo_is_undone_by_its_resume(t
 
 def test_a_provider_that_an_undo_refuses_stays_pending_until_it_can_be_undone(tmp_path):
     """What others set stays; when they have taken it back, a resume undoes the rest."""
-    cloud = Cloud("a", "b")
-    _, undo_id = begin_undo(cloud, tmp_path, prepare=lambda: cloud.touch("b", traits=["A", "THEIRS"]))
+    cloud = Cloud("a", "b", inventories=processors(1.0))
+    run_id = record(cloud, tmp_path, plan_for(cloud, RatioEdit({"VCPU": 4.0}))).stem
+    cloud.touch("b", inventories=processors(9.0))
+    plan = plan_undo(journal.read(run_id, tmp_path), read_with(cloud))
+    undo_id = record(cloud, tmp_path, plan, undoes=run_id).stem
     assert journal.read(undo_id, tmp_path).state == "unfinished"
     assert journals.resume(cloud, undo_id, tmp_path).exit_status == EXIT_PARTIAL
-    assert traits(cloud) == {"a": [], "b": ["A", "THEIRS"]}
-    cloud.touch("b", traits=["A"])
+    assert ratios(cloud) == {"a": 1.0, "b": 9.0}
+    cloud.touch("b", inventories=processors(4.0))
     assert journals.resume(cloud, undo_id, tmp_path).exit_status == EXIT_DONE
-    assert traits(cloud) == {"a": [], "b": []}
+    assert ratios(cloud) == {"a": 1.0, "b": 1.0}
     assert journal.read(undo_id, tmp_path).state == "done"
 
 

@@ -248,8 +248,8 @@ def test_a_creation_that_is_planned_again_leaves_what_others_reported():
     assert "PUT /resource_providers/h/inventories" not in placement.lines
     change = outcome.change
     assert (change.before, change.after) == (WITH_TRAIT.before, WITH_TRAIT.after)
-    _, is_whole = undo_change(change, replace(REPORTED, traits=frozenset({"A"})))
-    assert not is_whole
+    now = replace(REPORTED, traits=frozenset({"A"}))
+    assert undo_change(change, now)[1] != now
 
 
 def test_a_creation_that_is_resumed_leaves_what_others_reported():
@@ -262,9 +262,9 @@ def test_a_creation_that_is_resumed_leaves_what_others_reported():
 def test_undo_keeps_a_created_provider_to_which_others_gave_something(facet):
     """A deletion would take it away."""
     now = ProviderState(**{**EMPTY, facet: frozenset({"A"})}, identity=THERE.identity)
-    back, is_whole = undo_change(CREATION, now)
-    assert (back.identity, getattr(back, facet), is_whole) == (THERE.identity, {"A"}, False)
-    assert undo_change(CREATION, THERE) == (NOTHING, True)
+    back, left = undo_change(CREATION, now)
+    assert (back.identity, getattr(back, facet), left) == (THERE.identity, {"A"}, THERE)
+    assert undo_change(CREATION, THERE) == (NOTHING, THERE)
 
 
 def test_what_others_changed_meanwhile_becomes_what_the_file_says():

@@ -285,17 +285,44 @@ def test_resume_replans_after_a_concurrent_change(tmp_path):
     assert traits(cloud) == {"a": ["SOMEBODYS"], "b": []}
 
 
-def test_undo_refuses_later_changes_and_names_them(tmp_path):
-    """The others are undone; with force the stranger's change stays and ours goes."""
+def test_undo_keeps_what_others_gave_beside_what_the_run_gave(tmp_path):
+    """Another trait is none of its business."""
     cloud = FakeCloud("a", "b")
     run_id = run_recorded(cloud, tmp_path, plan_for(cloud))
     cloud.touch("a", traits=["A", "SOMEBODYS"])
-    report = undo(cloud, tmp_path, run_id)
-    assert [outcome.result for outcome in report.outcomes] == [Result.FAILED, Result.APPLIED]
-    assert "a was changed since: added SOMEBODYS" in str(report.outcomes[0].error)
-    assert traits(cloud) == {"a": ["A", "SOMEBODYS"], "b": []}
-    assert undo(cloud, tmp_path, run_id, force=True).exit_status == 0
+    assert undo(cloud, tmp_path, run_id).exit_status == 0
     assert traits(cloud) == {"a": ["SOMEBODYS"], "b": []}
+
+
+def run_ratios(cloud, directory, ratio):
+    """Give all providers this ratio; return the ID of the run."""
+    return run_recorded(cloud, directory, plan_for(cloud, RatioEdit({"VCPU": ratio})))
+
+
+def test_undo_refuses_what_was_set_again_since_and_says_so_once(tmp_path):
+    """The others are undone; the message names some of those that are refused, and what --force does."""
+    names = [f"host{number:02}" for number in range(14)]
+    cloud = FakeCloud(*names, inventories=processors(1.0))
+    run_id = run_ratios(cloud, tmp_path, 4.0)
+    for name in names[1:]:
+        cloud.touch(name, inventories=processors(9.0))
+    plan = plan_undo(journal.read(run_id, tmp_path), reader(cloud))
+    (warning,) = plan.warnings
+    assert warning == (
+        "13 of 14 changes will not be undone, because what the run set was changed since: "
+        f"{', '.join(names[1:11])} and 3 more; undo the later run first, or use --force, which undoes the "
+        "rest and keeps what was set since"
+    )
+    assert {str(error) for error in plan.refused.values()} == {
+        f"{name} was changed since: VCPU:allocation_ratio=4.0 became VCPU:allocation_ratio=9.0"
+        for name in names[1:]
+    }
+    report = undo(cloud, tmp_path, run_id)
+    assert [outcome.result for outcome in report.outcomes] == [Result.APPLIED] + 13 * [Result.FAILED]
+    assert cloud.facets[names[0]]["inventories"] == processors(1.0)
+    assert cloud.facets[names[1]]["inventories"] == processors(9.0)
+    assert undo(cloud, tmp_path, run_id, force=True).exit_status == 0
+    assert cloud.facets[names[1]]["inventories"] == processors(9.0)
 
 
 def test_undo_ignores_generation_changes_by_allocations(tmp_path):
@@ -374,11 +401,27 @@ def test_resumed_undo_refuses_later_changes(tmp_path, edit, atomic):
     recorder.close()
     assert report.exit_status == 3
     assert str(report.outcomes[0].error) == (
-        "a was changed since: VCPU:allocation_ratio=4.0 became VCPU:allocation_ratio=9.0; "
-        "batch run undo r --force undoes what that run changed, and no more"
+        "a was changed since: VCPU:allocation_ratio=4.0 became VCPU:allocation_ratio=9.0"
+    )
+    (warning,) = plan.warnings
+    assert warning == (
+        "1 of 1 changes will not be undone, because what the run set was changed since: a; undo the later "
+        "run first, or use batch run undo r --force, which undoes the rest and keeps what was set since"
     )
     assert cloud.facets["a"]["inventories"] == processors(9.0)
     assert journal.read(run_id, tmp_path).pending
+
+
+def test_resumed_undo_leaves_what_was_set_beside_it(tmp_path):
+    """Somebody reserved something while it was dead; the ratio is undone all the same."""
+    run_id = begin_undo(tmp_path, UndoEdit("undo of r", ("inventories",), force=False), atomic=False)
+    cloud = FakeCloud("a", inventories=processors(4.0))
+    cloud.facets["a"]["inventories"]["VCPU"]["reserved"] = 2
+    report = resume(cloud, tmp_path, run_id)
+    assert [outcome.result for outcome in report.outcomes] == [Result.APPLIED]
+    wanted = processors(1.0)
+    wanted["VCPU"]["reserved"] = 2
+    assert cloud.facets["a"]["inventories"] == wanted
 
 
 def test_running_run_cannot_be_resumed_by_another_process(tmp_path):
