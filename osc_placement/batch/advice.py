@@ -31,10 +31,14 @@ class Excess:
     used: int
     capacity: int
 
+    @property
+    def missing(self) -> int:
+        """Return how much more is allocated than there would be."""
+        return self.used - self.capacity
+
     def __str__(self) -> str:
-        over = self.used - self.capacity
         have = f"{self.used} allocated, {self.capacity} left"
-        return f"{self.resource_class} would be over capacity by {over}: {have}"
+        return f"{self.resource_class} would be over capacity by {self.missing}: {have}"
 
 
 class Overcommitted(PlacementError):

@@ -109,12 +109,11 @@ class UndoStep:
     def decide(self, state: ProviderState) -> Decision:
         """Return the state without the change; raise ChangedSince if others changed it, unless ``force``."""
         step = self.step
-        # without the change from its after-image to its before-image, a state is as the step leaves it
-        back, left = undo_change(Change(step.subject, step.after, step.before), state)
-        if left == state:
+        back, planned = redo_change(step, state)
+        if planned == state:
             return Decision(back, FOUND_UNDONE if back == state else "")
         if not (self.force or is_half_written(step, state)):
-            raise ChangedSince(step.subject.name, *describe_difference(left, state))
+            raise ChangedSince(step.subject.name, *describe_difference(planned, state))
         return Decision(back, OTHERS_STAY)
 
 
@@ -168,6 +167,15 @@ def undo_change(change: Change, now: ProviderState) -> tuple[ProviderState, Prov
         if given:
             return replace(back, identity=now.identity), replace(now, **{**left, **given})
     return back, replace(now, **left)
+
+
+def redo_change(change: Change, now: ProviderState) -> tuple[ProviderState, ProviderState]:
+    """Make a change on the state of now, as far as nobody has set the same since it was planned.
+
+    Return the state with the change, and the state without it; the second equals ``now`` as `undo_change`
+    says, with before and after exchanged.
+    """
+    return undo_change(Change(change.subject, change.after, change.before), now)
 
 
 def _find_moved(

@@ -5,20 +5,24 @@ from __future__ import annotations
 
 import argparse
 import pathlib
+from typing import Final
 
 from osc_placement.batch import select
-from osc_placement.batch.advice import advise
+from osc_placement.batch.advice import is_shrinking
 from osc_placement.batch.journal import saved
-from osc_placement.batch.plan import FACETS, count_providers
+from osc_placement.batch.plan import count_providers
 from osc_placement.batch.service import Job, check_server
 from osc_placement.commands.batch_execution import PlanCommand
 from osc_placement.commands.batch_options import add_execution, add_overcommit
 from osc_placement.errors import PlacementError
 from osc_placement.terminal.escape import printable
 
+#: how many of the providers that moved are shown
+_MOST_MOVES: Final = 10
+
 
 class PlanOutdated(PlacementError):
-    """Some providers changed since they were planned."""
+    """What a plan changes was changed on some providers since they were planned."""
 
     def __init__(self, moves: list[saved.Move]) -> None:
         self.moves = moves
@@ -31,8 +35,10 @@ class PlanOutdated(PlacementError):
 class ApplyPlanFile(PlanCommand):
     """Carry out a plan that --plan-out saved, exactly as it was shown.
 
-    If a resource provider changed since the plan was made, the command shows what changed and changes
-    nothing. With --replan it plans these providers again.
+    If something that the plan changes was changed since the plan was made, or less capacity would be left
+    than is allocated now, the command shows where and changes nothing; with --replan it plans these resource
+    providers again. Other changes, and allocations that fit, do not matter. A resource provider that is
+    already as planned is not changed.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -41,7 +47,7 @@ class ApplyPlanFile(PlanCommand):
         parser.add_argument(
             "--replan",
             action="store_true",
-            help="Plan resource providers that changed since again, and change the others as planned",
+            help="Plan resource providers that moved since again, and change the others as planned",
         )
         add_overcommit(
             parser,
@@ -64,25 +70,28 @@ class ApplyPlanFile(PlanCommand):
         readings = select.read_again(
             self.client,
             [step.subject for step in plan.steps],
-            FACETS,
-            with_usages=True,
+            plan.facets,
+            with_usages=any(map(is_shrinking, plan.steps)),
             concurrency=parsed_args.concurrency,
         )
         moves = saved.find_moves(plan, readings)
         if moves and not parsed_args.replan:
             self._offer_to_replan(moves, parsed_args)
-        usages = {move.step.uuid: move.now.usages for move in moves if move.now.usages is not None}
         # providers that did not move were judged when they were planned
-        judged = advise(
-            saved.plan_saved(plan, moves), usages, allow_overcommitted=parsed_args.allow_overcommitted
+        judged = select.judge_capacity(
+            self.client,
+            saved.plan_saved(plan, moves, readings),
+            [move.now for move in moves],
+            allow_overcommitted=parsed_args.allow_overcommitted,
+            concurrency=parsed_args.concurrency,
         )
         return Job(judged, str(plan.selection), is_atomic=self.is_atomic(parsed_args))
 
     def _offer_to_replan(self, moves: list[saved.Move], parsed_args: argparse.Namespace) -> None:
-        told = "\n".join(
-            printable(f"{move.step.subject.name} ({move.step.uuid}): {move.what}") for move in moves
-        )
-        print(told, file=self.app.stderr)
+        told = [printable(f"{move.step.subject.name}: {move.what}") for move in moves[:_MOST_MOVES]]
+        more = [f"and {len(moves) - _MOST_MOVES} more"] if len(moves) > _MOST_MOVES else []
+        print(*told, *more, sep="\n", file=self.app.stderr)
         if self.is_harmless(parsed_args) or not self.is_attended():
             raise PlanOutdated(moves)
-        self.confirm(f"These moved since the plan was made. Plan {len(moves)} of them again?")
+        which = "it" if len(moves) == 1 else "them"
+        self.confirm(f"{count_providers(len(moves))} moved since the plan was made. Plan {which} again?")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plans in files: saved to be read and carried out later, and refused where the cloud changed since.
+"""Plans in files: saved to be carried out later, and refused where what they change was changed since.
 
 A file has a checksum of its content, however it is laid out: what was edited is not what was shown.
 """
@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from osc_placement.batch.advice import find_excesses
 from osc_placement.batch.difference import describe_difference, holds
 from osc_placement.batch.journal.record import (
     change_from_json,
@@ -22,9 +23,10 @@ from osc_placement.batch.journal.record import (
     selection_from_json,
     selection_to_json,
 )
-from osc_placement.batch.plan import FACETS, Change, Edit, Plan, Reading, plan_change
+from osc_placement.batch.plan import FACETS, Change, Edit, Facet, Plan, Reading, plan_change
 from osc_placement.batch.repeat import edits_of
 from osc_placement.batch.selection import Selection
+from osc_placement.batch.undo import redo_change
 from osc_placement.errors import PlacementError
 from osc_placement.whole_file import write_whole
 
@@ -56,10 +58,18 @@ class SavedPlan:
     #: judged again when it is carried out; None where an earlier version saved the plan
     selects: Selection | None = None
 
+    @property
+    def facets(self) -> tuple[Facet, ...]:
+        """Return the facets that tell whether the plan holds; aggregates do for the ratios in several."""
+        needed = {*self.edit.facets, *(facet for step in self.steps for facet in step.facets)}
+        if "inventories" in needed and self.selects and len(self.selects.aggregates) > 1:
+            needed.add("aggregates")
+        return tuple(facet for facet in FACETS if facet in needed)
+
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """A provider is not what it was when it was planned; ``what`` changed, as far as the API tells."""
+    """A provider for which a saved plan does not hold any more; ``what`` changed, in words."""
 
     step: Change
     now: Reading
@@ -133,65 +143,91 @@ def _read_document(document: Mapping[str, Any]) -> SavedPlan:
 
 
 def find_moves(saved: SavedPlan, readings: Sequence[Reading]) -> list[Move]:
-    """Find the steps that are not as they were when they were planned; ``readings`` have usages.
+    """Find the steps that cannot be carried out as they were shown.
 
-    The generation alone does not tell: requests before 1.19 change aggregates without it.
+    A step has moved if a field that it changes is neither as it was nor as it is to be, if its edit would
+    change other fields as well by now, or if there would be another warning: more is allocated than it
+    leaves, or the provider joined another of the selected aggregates. Nothing else is compared, and the
+    generation is not.
+
+    :param readings: of the steps, with the `facets` of the plan, and usages where a step leaves less capacity
     """
-    return [
-        Move(step, now, _describe_move(step, saved.usages[step.uuid], now))
+    edits = edits_of(saved.edit, saved.steps)
+    moves = [
+        Move(step, now, _describe_move(saved, step, edits.get(step.uuid, saved.edit), now))
         for step, now in zip(saved.steps, readings, strict=True)
-        if now.state is None
-        or now.subject.generation != step.subject.generation
-        or not holds(
-            now.state, step.before, [each for each in FACETS if getattr(step.before, each) is not None]
-        )
     ]
+    return [move for move in moves if move.what]
 
 
-def _describe_move(step: Change, usages: Mapping[str, int], now: Reading) -> str:
+def _describe_move(saved: SavedPlan, step: Change, edit: Edit, now: Reading) -> str:
+    """Return in words what moved; empty if nothing did."""
     if now.state is None:
         return f"it cannot be read: {now.error}"
-    told = [
-        f"{_KINDS[facet]}: {', '.join(gone) or 'nothing'} became {', '.join(come) or 'nothing'}"
-        for facet in FACETS
-        for gone, come in [
-            describe_difference(
-                replace(step.before, **_without(facet)), replace(now.state, **_without(facet))
-            )
-        ]
-        if gone or come
-    ]
-    told += [
-        f"allocation: {name}={usages.get(name, 0)} became {name}={amount}"
-        for name, amount in (now.usages or {}).items()
-        if amount != usages.get(name, 0)
-    ]
-    moved = f"generation {step.subject.generation} became {now.subject.generation}"
-    return "; ".join(told) or f"{moved}, and what changed can no longer be seen"
+    wanted, planned = redo_change(step, now.state)
+    again = plan_change(edit, now.subject, now.state)
+    gone, come = describe_difference(planned, now.state)
+    if planned == now.state and not holds(again.after, wanted, edit.facets):
+        others = {facet: None for facet in FACETS if facet not in edit.facets}
+        gone, come = describe_difference(replace(step.before, **others), replace(now.state, **others))
+    told = [f"{', '.join(gone) or 'nothing'} became {', '.join(come) or 'nothing'}"] if gone or come else []
+    # the warning of aggregates that have different ratios
+    selected = frozenset(saved.selects.aggregates if saved.selects else ())
+    joined = selected & (now.state.aggregates or frozenset()) - (step.before.aggregates or frozenset())
+    if joined and _changes_ratio(step):
+        told.append(f"it joined the aggregate {', '.join(sorted(joined))}")
+    known = {each.resource_class: each.missing for each in find_excesses(step, saved.usages[step.uuid])}
+    excesses = find_excesses(again, now.usages or {})
+    told += [str(each) for each in excesses if each.missing > known.get(each.resource_class, 0)]
+    return "; ".join(told)
 
 
-_KINDS: Final = {"inventories": "inventory", "traits": "trait", "aggregates": "aggregate"}
+def _changes_ratio(step: Change) -> bool:
+    before, after = step.before.inventories or {}, step.after.inventories or {}
+    return any(
+        before[name].allocation_ratio != after[name].allocation_ratio for name in before.keys() & after.keys()
+    )
 
 
-def _without(kept: str) -> dict[str, None]:
-    return {facet: None for facet in FACETS if facet != kept}
+def plan_saved(
+    saved: SavedPlan, moves: Sequence[Move] = (), readings: Sequence[Reading] | None = None
+) -> Plan:
+    """Return the plan that was saved, with the providers that moved planned again.
 
-
-def plan_saved(saved: SavedPlan, moves: Sequence[Move] = ()) -> Plan:
-    """Return the plan that was saved, with the providers that moved planned again."""
+    :param readings: what `find_moves` was given; with it, the other providers are planned again too, which
+        makes the same of them as was shown, or nothing where it is done already: they are written with the
+        generation that was read
+    """
     edits = edits_of(saved.edit, saved.steps)
-    moved = {move.step.uuid: move for move in moves}
-    unreadable, steps = {}, []
+    moved = {move.step.uuid: move.now for move in moves}
+    now = dict(zip((step.uuid for step in saved.steps), readings or (), strict=readings is not None)) | moved
+    unreadable: dict[str, Exception] = {}
+    steps: list[Change] = []
+    warnings = list(saved.warnings)
     for step in saved.steps:
-        move = moved.get(step.uuid)
-        if move is None:
+        reading = now.get(step.uuid)
+        if reading is None:
             steps.append(step)
-        elif move.now.state is None:
-            unreadable[step.uuid] = move.now.error or PlacementError("it could not be read")
+            continue
+        if reading.state is None:
+            unreadable[step.uuid] = reading.error or PlacementError("it could not be read")
             steps.append(step)
         else:
-            edit = edits.get(step.uuid, saved.edit)
-            steps.append(plan_change(edit, move.now.subject, move.now.state))
-    judged_again = tuple(f"{move.step.subject.name}: " for move in moves)
-    warnings = tuple(warning for warning in saved.warnings if not warning.startswith(judged_again))
-    return Plan(saved.edit, tuple(steps), unreadable, edits=edits, warnings=warnings, selection=saved.selects)
+            steps.append(plan_change(edits.get(step.uuid, saved.edit), reading.subject, reading.state))
+        told = _warn_of_excesses(step, saved.usages[step.uuid])
+        # those that moved are judged again by whoever carries the plan out
+        again = [] if step.uuid in moved else _warn_of_excesses(steps[-1], reading.usages or {})
+        if told != again:
+            warnings = [warning for warning in warnings if warning not in told] + again
+    return Plan(
+        saved.edit,
+        tuple(steps),
+        unreadable,
+        edits=edits,
+        warnings=tuple(warnings) if any(step.facets for step in steps) else (),
+        selection=saved.selects,
+    )
+
+
+def _warn_of_excesses(step: Change, usages: Mapping[str, int]) -> list[str]:
+    return [f"{step.subject.name}: {excess}" for excess in find_excesses(step, usages)]

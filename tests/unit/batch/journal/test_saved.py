@@ -9,9 +9,12 @@ from dataclasses import replace
 
 import pytest
 
-from osc_placement.batch.inventory import RatioEdit
-from osc_placement.batch.journal.saved import BadPlanFile, find_moves, load_plan, save_plan
-from osc_placement.batch.plan import Change, Plan, ProviderState, Reading
+from osc_placement.batch.advice import advise
+from osc_placement.batch.inventory import InventoryEdit, RatioEdit
+from osc_placement.batch.journal.saved import BadPlanFile, find_moves, load_plan, plan_saved, save_plan
+from osc_placement.batch.membership import AggregateEdit, TraitEdit
+from osc_placement.batch.plan import Change, Plan, ProviderState, Reading, make_plan
+from osc_placement.batch.selection import Selection
 from osc_placement.model import Inventory, Provider
 
 STEP = Change(
@@ -85,18 +88,136 @@ def test_directory_as_plan_file_is_refused(path):
     assert list(path.parent.iterdir()) == [path]
 
 
+X, Y, Z = (f"aaaaaaaa-000{number}-4000-8000-000000000000" for number in range(3))
+
+
+def stock(**fields):
+    """A state with these fields of the processors, another class, a trait and an aggregate."""
+    inventories = {"VCPU": Inventory(8, **fields), "DISK_GB": Inventory(100)}
+    return ProviderState(inventories, frozenset({"A"}), frozenset({X}))
+
+
+RATIO = RatioEdit({"VCPU": 4.0})
+LESS = InventoryEdit({"VCPU": {"reserved": 4}})
+REPLACED = InventoryEdit({"VCPU": {"total": 8, "reserved": 4}}, replace_all=True)
+BOTH = Selection(aggregates=(X, Y))
+
+
+def save_for(path, edit, before, selection=None, usages=None):
+    """Save the plan of an edit for one provider; return it as it is loaded."""
+    reading = Reading(Provider("a", "a", 3), before, usages=usages or {})
+    plan = advise(make_plan(edit, [reading], selection), {"a": reading.usages}, allow_overcommitted=True)
+    save_plan(path, plan, [reading], server="http://placement", selection="a")
+    return load_plan(path)
+
+
 @pytest.mark.parametrize(
-    ("generation", "state", "moved"),
+    ("edit", "now", "after"),
     [
-        (3, STEP.before, False),
-        (4, STEP.before, True),
-        (3, replace(STEP.before, inventories={"VCPU": Inventory(9)}), True),
+        (RATIO, stock(), stock(allocation_ratio=4.0)),
+        (RATIO, stock(reserved=2), stock(reserved=2, allocation_ratio=4.0)),
+        (
+            RATIO,
+            replace(stock(), inventories={"VCPU": Inventory(8)}, traits=frozenset("B")),
+            replace(stock(), inventories={"VCPU": Inventory(8, allocation_ratio=4.0)}, traits=frozenset("B")),
+        ),
+        (RATIO, stock(allocation_ratio=4.0), stock(allocation_ratio=4.0)),
+        (TraitEdit("add", frozenset("B")), stock(allocation_ratio=9.0), None),
+        (TraitEdit("add", frozenset("B")), replace(stock(), traits=frozenset("C")), None),
+        (TraitEdit("add", frozenset("BC")), replace(stock(), traits=frozenset("AC")), None),
+        (TraitEdit("set", frozenset("B")), replace(stock(), traits=frozenset("B")), None),
+        (AggregateEdit("add", frozenset({Y})), replace(stock(), aggregates=frozenset({Z})), None),
+        (REPLACED, stock(reserved=4), None),
     ],
 )
-def test_changes_since_the_plan_are_found_with_and_without_generation(path, generation, state, moved):
-    """Requests of old versions change aggregates, and leave the generation as it is."""
-    now = Reading(replace(STEP.subject, generation=generation), state)
-    assert bool(find_moves(load_plan(path), [now])) is moved
+def test_saved_plan_survives_what_it_does_not_change(path, edit, now, after):
+    """It is written with the generation of now; what is done already is not done again."""
+    plan = save_for(path, edit, stock())
+    reading = Reading(Provider("a", "a", 7), now, usages={"VCPU": 3})
+    assert find_moves(plan, [reading]) == []
+    (step,) = plan_saved(plan, readings=[reading]).steps
+    assert (step.subject, step.before) == (reading.subject, now)
+    assert step.after == (after or edit.decide(now).after)
+    assert bool(step.facets) == (step.after != now)
+    assert bool(step.reason) != bool(step.facets)
+
+
+@pytest.mark.parametrize(
+    ("edit", "now", "what"),
+    [
+        (RATIO, stock(allocation_ratio=9.0), "VCPU:allocation_ratio=1.0 became VCPU:allocation_ratio=9.0"),
+        (RATIO, replace(stock(), inventories={}), "VCPU:total=8 became nothing"),
+        (
+            TraitEdit("set", frozenset("B")),
+            replace(stock(), traits=frozenset("AC")),
+            "nothing became C",
+        ),
+        (
+            REPLACED,
+            replace(stock(), inventories={**stock().inventories, "VGPU": Inventory(1)}),
+            "nothing became VGPU:total=1",
+        ),
+        (REPLACED, stock(allocation_ratio=2.0), "VCPU:allocation_ratio=1.0 became VCPU:allocation_ratio=2.0"),
+        (
+            InventoryEdit({"VGPU": {"total": 4}}),
+            replace(stock(), inventories={**stock().inventories, "VGPU": Inventory(1)}),
+            "nothing became VGPU:total=1",
+        ),
+    ],
+)
+def test_saved_plan_tells_what_moved_of_what_it_changes(path, edit, now, what):
+    """Also a trait or a class that "set" and "--replace" would remove, though it was not there."""
+    plan = save_for(path, edit, stock())
+    (move,) = find_moves(plan, [Reading(Provider("a", "a", 3), now, usages={})])
+    assert move.what == what
+    (step,) = plan_saved(plan, [move]).steps
+    assert (step.before, step.after) == (now, edit.decide(now).after)
+
+
+@pytest.mark.parametrize(
+    ("then", "now", "what"),
+    [
+        (0, 4, ""),
+        (0, 5, "VCPU would be over capacity by 1: 5 allocated, 4 left"),
+        (5, 5, ""),
+        (6, 5, ""),
+        (5, 6, "VCPU would be over capacity by 2: 6 allocated, 4 left"),
+    ],
+)
+def test_saved_plan_moves_if_more_would_be_missing_than_its_warning_said(path, then, now, what):
+    """An allocation that fits, and one that is given up, does not matter; warnings say what is so now."""
+    plan = save_for(path, LESS, stock(), usages={"VCPU": then})
+    reading = Reading(Provider("a", "a", 5), stock(), usages={"VCPU": now})
+    moves = find_moves(plan, [reading])
+    assert [move.what for move in moves] == ([what] if what else [])
+    if not moves:
+        warnings = plan_saved(plan, moves, [reading]).warnings
+        assert warnings == (("a: VCPU would be over capacity by 1: 5 allocated, 4 left",) if now > 4 else ())
+
+
+@pytest.mark.parametrize(("edit", "number"), [(RATIO, 1), (LESS, 0)])
+def test_saved_ratio_moves_if_a_provider_joins_another_selected_aggregate(path, edit, number):
+    """There might be a warning that the ratios of the aggregates differ."""
+    plan = save_for(path, edit, stock(), BOTH)
+    assert plan.facets == ("inventories", "aggregates")
+    moves = find_moves(
+        plan, [Reading(STEP.subject, replace(stock(), aggregates=frozenset({X, Y})), usages={})]
+    )
+    assert [move.what for move in moves] == number * [f"it joined the aggregate {Y}"]
+    other = Reading(STEP.subject, replace(stock(), aggregates=frozenset({X, Z})), usages={})
+    assert find_moves(plan, [other]) == []
+
+
+def test_plan_saved_by_an_earlier_version_is_compared_with_the_parts_that_it_has(path):
+    """It has no conditions of the selection, no usages, and of the provider what the edit needed."""
+    now = Reading(replace(STEP.subject, generation=9), stock(), usages={"VCPU": 1})
+    plan = load_plan(path)
+    assert (plan.selects, plan.facets) == (None, ("inventories",))
+    assert find_moves(plan, [now]) == []
+    (step,) = plan_saved(plan, readings=[now]).steps
+    assert (step.subject.generation, step.after) == (9, stock(allocation_ratio=4.0))
+    # without the readings, the write conflicts, and plans it again
+    assert plan_saved(plan).steps == (STEP,)
 
 
 @pytest.mark.parametrize(
