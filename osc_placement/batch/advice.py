@@ -99,16 +99,17 @@ def advise(
         for uuid, (step, found) in excesses.items()
         if not allow_overcommitted
     }
+    # those about single providers last: a terminal shows the first
     warnings = [
+        *_overwritten(plan),
+        *_children_without(plan),
+        *_disagreements(plan, aggregates),
         *(
             f"{step.subject.name}: {excess}"
             for step, found in excesses.values()
             for excess in found
             if allow_overcommitted
         ),
-        *_disagreements(plan, aggregates),
-        *_overwritten(plan),
-        *_children_without(plan),
     ]
     return replace(
         plan,

@@ -3,12 +3,84 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from typing import Any
 
-from osc_placement.batch.plan import ALL_FACETS, Facet, ProviderState
+from osc_placement.batch.plan import ABSENT, ALL_FACETS, Change, Facet, ProviderState
 from osc_placement.model import INVENTORY_FIELDS, Inventory, is_same_ratio
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One thing that differs between two states: a trait, a field of an inventory, an allocated amount.
+
+    :ivar name: the name of a trait or aggregate, or of what has a value: ``VCPU:allocation_ratio``
+    :ivar old: the value before: "" of what has none, None if it was not there
+    :ivar new: the value after, likewise
+    """
+
+    facet: Facet
+    name: str
+    old: str | None
+    new: str | None
+
+    @property
+    def before(self) -> str:
+        """Return the name and the value before: with a minus if it goes, "" if it comes."""
+        return self._side(self.old, "-" if self.new is None else "")
+
+    @property
+    def after(self) -> str:
+        """Return the name and the value after: with a plus if it comes, "" if it goes."""
+        return self._side(self.new, "+" if self.old is None else "")
+
+    def __str__(self) -> str:
+        if self.old is None or self.new is None:
+            return self.before or self.after
+        return f"{self.name} from {self.old} to {self.new}"
+
+    def _side(self, value: str | None, sign: str) -> str:
+        return "" if value is None else f"{sign}{self.name}={value}" if value else f"{sign}{self.name}"
+
+
+def list_differences(before: ProviderState, after: ProviderState) -> list[Difference]:
+    """Return what differs between two states, by facet.
+
+    Of an inventory these are the fields that change, and its total alone where the class comes or goes.
+    """
+    return [
+        Difference(facet, name, was.get(name), will.get(name))
+        for facet in ALL_FACETS
+        if (old := getattr(before, facet)) != (new := getattr(after, facet))
+        for was, will in [(_items(facet, old, new), _items(facet, new, old))]
+        for name in _names(facet, was, will)
+        if was.get(name) != will.get(name)
+    ]
+
+
+def _names(facet: Facet, was: dict[str, str], will: dict[str, str]) -> Iterable[str]:
+    if facet == "inventories":
+        return sorted(was | will, key=lambda name: name.partition(":")[0])
+    return [*sorted(was), *sorted(will.keys() - was.keys())]
+
+
+def _items(facet: Facet, state: Any, other: Any) -> dict[str, str]:
+    """Return the values of a facet by the names of `Difference`; what has a name only has the value ""."""
+    if facet == "inventories":
+        return {
+            f"{name}:{field}": str(getattr(inventory, field))
+            for name, inventory in (state or {}).items()
+            for field in (INVENTORY_FIELDS if name in (other or {}) else ("total",))
+        }
+    if facet == "allocations":
+        return {
+            f"{provider}:{name}": str(amount)
+            for provider, amounts in (state or {}).items()
+            for name, amount in amounts.items()
+        }
+    return {name: value for name, _, value in (text.partition("=") for text in state or ())}
 
 
 def describe_difference(before: ProviderState, after: ProviderState) -> tuple[list[str], list[str]]:
@@ -17,41 +89,33 @@ def describe_difference(before: ProviderState, after: ProviderState) -> tuple[li
     A trait or aggregate by its name; of an inventory the fields that change (``VCPU:allocation_ratio=4.0``),
     and its total alone where the class comes or goes; an allocation with the UUID of its provider.
     """
-    gone: list[str] = []
-    come: list[str] = []
-    for facet in ALL_FACETS:
-        old, new = getattr(before, facet), getattr(after, facet)
-        if old == new:
-            continue
-        if facet == "inventories":
-            gone += _only_in(old or {}, new or {})
-            come += _only_in(new or {}, old or {})
-        elif facet == "allocations":
-            gone += sorted(_amounts(old) - _amounts(new))
-            come += sorted(_amounts(new) - _amounts(old))
+    found = list_differences(before, after)
+    return (
+        [each.before.removeprefix("-") for each in found if each.before],
+        [each.after.removeprefix("+") for each in found if each.after],
+    )
+
+
+def count_differences(changes: Iterable[Change]) -> list[tuple[int, str]]:
+    """Return how many of the changes make each difference, the most frequent first.
+
+    What is created or deleted counts as that, without its name; allocations count by their resource class.
+    """
+    counts: Counter[str] = Counter()
+    for change in changes:
+        counts.update(set(_describe_kinds(change)))
+    return sorted(((number, text) for text, number in counts.items()), key=lambda each: (-each[0], each[1]))
+
+
+def _describe_kinds(change: Change) -> Iterable[str]:
+    for each in list_differences(change.before, change.after):
+        if each.facet == "identity" and ABSENT in (change.before.identity, change.after.identity):
+            yield "created" if each.old is None else "deleted"
+        elif each.facet == "allocations":
+            sign = "+" if each.old is None else "-" if each.new is None else "other "
+            yield f"{sign}allocations of {each.name.rpartition(':')[2]}"
         else:
-            gone += sorted((old or frozenset()) - (new or frozenset()))
-            come += sorted((new or frozenset()) - (old or frozenset()))
-    return gone, come
-
-
-def _only_in(these: Mapping[str, Inventory], those: Mapping[str, Inventory]) -> Iterable[str]:
-    for name in sorted(these):
-        inventory, other = these[name], those.get(name)
-        if other is None:
-            yield f"{name}:total={inventory.total}"
-            continue
-        for field in INVENTORY_FIELDS:
-            if getattr(inventory, field) != getattr(other, field):
-                yield f"{name}:{field}={getattr(inventory, field)}"
-
-
-def _amounts(allocations: Mapping[str, Mapping[str, int]] | None) -> set[str]:
-    return {
-        f"{provider}:{name}={amount}"
-        for provider, amounts in (allocations or {}).items()
-        for name, amount in amounts.items()
-    }
+            yield str(each)
 
 
 def holds(now: ProviderState, wanted: ProviderState, facets: Iterable[Facet]) -> bool:

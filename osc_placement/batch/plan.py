@@ -256,7 +256,7 @@ class Plan:
 
     def count(self, number: int) -> str:
         """Return a number of steps in words; those of a staged plan may be about consumers and names too."""
-        return f"{number} change{'' if number == 1 else 's'}" if self.is_staged else count_providers(number)
+        return f"{number:,} change{'' if number == 1 else 's'}" if self.is_staged else count_providers(number)
 
     @property
     def summary(self) -> str:
@@ -267,9 +267,9 @@ class Plan:
         return f"{nothing}{self.edit.title}: " + ", ".join(
             [f"{self.count(len(self.changes))} to {'make' if self.is_staged else 'change'}"]
             # not in the order of the server, which changes as it likes
-            + [f"{-number} unchanged ({reason})" for number, reason in sorted(reasons)]
-            + ([f"{len(self.unreadable)} could not be read"] if self.unreadable else [])
-            + ([f"{len(self.refused)} refused"] if self.refused else [])
+            + [f"{-number:,} unchanged ({reason})" for number, reason in sorted(reasons)]
+            + ([f"{len(self.unreadable):,} could not be read"] if self.unreadable else [])
+            + ([f"{len(self.refused):,} refused"] if self.refused else [])
         )
 
 
@@ -339,7 +339,7 @@ class Report:
     @property
     def summary(self) -> str:
         """The report in one line."""
-        counts = [f"{self.counts[result]} {result}" for result in Result if self.counts[result]]
+        counts = [f"{self.counts[result]:,} {result}" for result in Result if self.counts[result]]
         halted = f"; {self.halted}" if self.halted else ""
         if not counts:
             return f"Nothing to do: {self.plan.edit.title}{halted}"
@@ -377,4 +377,4 @@ def plan_change(edit: Edit, subject: Subject, state: ProviderState) -> Change:
 
 def count_providers(number: int) -> str:
     """A number of resource providers in words."""
-    return f"{number} resource provider{'' if number == 1 else 's'}"
+    return f"{number:,} resource provider{'' if number == 1 else 's'}"

@@ -5,15 +5,17 @@ from __future__ import annotations
 
 import argparse
 import pathlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from typing import Any, Final, TextIO
 
 from cliff.columns import FormattableColumn
 
 from osc_placement import microversion
+from osc_placement.api.client import PlacementClient
 from osc_placement.batch import select, service
-from osc_placement.batch.difference import describe_difference
+from osc_placement.batch.difference import describe_difference, list_differences
 from osc_placement.batch.execute import check_atomic, execute_plan
 from osc_placement.batch.journal.record import facet_to_json
 from osc_placement.batch.plan import (
@@ -24,30 +26,107 @@ from osc_placement.batch.plan import (
     Plan,
     Reading,
     Report,
+    Result,
     Subject,
 )
 from osc_placement.batch.reshape import KIND
 from osc_placement.batch.service import Job
 from osc_placement.batch.undo import ReadStates
 from osc_placement.commands import base
+from osc_placement.commands.change_rows import (
+    FEW,
+    Page,
+    Row,
+    make_table,
+    rows_of_plan,
+    rows_of_report,
+    sort_rows,
+)
 from osc_placement.errors import UsageError
 from osc_placement.terminal.confirmation import ConfirmedCommand
 from osc_placement.terminal.escape import printable
 from osc_placement.terminal.progress import ProgressBar, nothing_changed_on_interrupt, stop_on_interrupt
-from osc_placement.terminal.screen import screen_of
-from osc_placement.terminal.tables import show_cell
+from osc_placement.terminal.screen import screen_of, write_lines
+from osc_placement.terminal.tables import LinesColumn
 
 PLAN_COLUMNS: Final = ("uuid", "name", "before", "after", "reason")
 REPORT_COLUMNS: Final = (*PLAN_COLUMNS, "result", "error")
+#: those of a table on a terminal
+SHORT_COLUMNS: Final = ("name", "change", "result", "reason")
 #: formats whose cells are plain text; they show the difference in one line
 FLAT_FORMATS: Final = ("value", "csv")
-#: how many rows of a plan are shown before the operator is asked to confirm it
-_ROWS_TO_CONFIRM: Final = 40
+SEE_ALL: Final = "(--long shows each of them)"
 _EXIT_CHANGES: Final = 2
 _RUN: Final = "openstack resource provider batch run"
 
 
-class PlanCommand(ConfirmedCommand, base.Lister):
+class TextLister(base.Lister):
+    """The base of commands whose table may be too large for a terminal, which then gets a text instead."""
+
+    #: the lines that are printed instead of rows
+    text: Sequence[str] | None = None
+
+    def is_table_on_terminal(self, parsed_args: argparse.Namespace) -> bool:
+        """Return whether the rows are printed as a table on a terminal."""
+        return parsed_args.formatter == self.formatter_default and is_terminal(self.app.stdout)
+
+    def produce_output(self, parsed_args: argparse.Namespace, column_names: Any, data: Any) -> int:
+        """Print the rows, or the text instead."""
+        if self.text is None:
+            return super().produce_output(parsed_args, column_names, data)
+        write_lines(self.app.stdout, self.text)
+        return 0
+
+
+class ChangesLister(TextLister):
+    """The base of commands that list changes: all of them, or on a terminal as much as it can show."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument(
+            "--long",
+            action="store_true",
+            help="Show a row for each change in a table on a terminal too, where many changes are otherwise "
+            "counted; other formats, and files and pipes, always get all rows",
+        )
+        return parser
+
+    def run(self, parsed_args: argparse.Namespace) -> int:
+        """Find out how wide the terminal is, and run the command."""
+        stream = next(filter(is_terminal, (self.app.stdout, self.app.stderr)), None)
+        self.page = Page(screen_of(stream).width if stream else None)
+        return super().run(parsed_args)
+
+    def list_changes(
+        self,
+        parsed_args: argparse.Namespace,
+        rows: Sequence[Row],
+        columns: tuple[str, ...],
+        make_cells: Callable[[], list[tuple[Any, ...]]],
+        *,
+        is_plan: bool = False,
+        more: str = "",
+    ) -> tuple[Any, Any]:
+        """Return what cliff prints: all columns, or on a terminal those that are not empty.
+
+        If the rows are too many for a terminal, the text that describes them is printed instead.
+
+        :param make_cells: makes the cells of all columns
+        :param more: what shows all rows
+        """
+        if not self.is_table_on_terminal(parsed_args):
+            return columns, make_cells()
+        is_few = len(rows) <= FEW
+        if not (parsed_args.long or (is_few and (parsed_args.columns or parsed_args.sort_columns))):
+            self.text = self.page.describe(rows, is_plan=is_plan, more=more)
+            return (), ()
+        if parsed_args.columns:
+            return columns, make_cells()
+        names, cells = make_table(sort_rows(rows), SHORT_COLUMNS)
+        return names, [tuple(map(LinesColumn, row)) for row in cells]
+
+
+class PlanCommand(ConfirmedCommand, ChangesLister):
     """A command that makes a plan and carries it out."""
 
     minimum = microversion.LIST_BY_AGGREGATE
@@ -72,22 +151,29 @@ class PlanCommand(ConfirmedCommand, base.Lister):
 
     def run(self, parsed_args: argparse.Namespace) -> int:
         """Print the rows, then the summary: on stdout in a table, on stderr after a failure."""
-        self._closing: list[str] = []
+        self._summary = ""
+        self._commands: NextCommands | None = None
         try:
             status = super().run(parsed_args)
         except BrokenPipeError:
             raise
         except Exception:
             # print the summary even if the rows cannot be printed: the changes have been made
-            _say(self._closing, self.app.stderr)
+            self._close(self.app.stderr)
             raise
-        stream = None
         if status not in (EXIT_DONE, _EXIT_CHANGES):
-            stream = self.app.stderr
+            self._close(self.app.stderr)
         elif parsed_args.formatter == self.formatter_default:
-            stream = self.app.stdout
-        _say(self._closing, stream)
+            self._close(self.app.stdout)
         return status
+
+    def _close(self, stream: TextIO | None) -> None:
+        """Print the summary and the commands that can follow."""
+        is_wide = not is_terminal(stream)
+        if self._summary:
+            _say([self._summary] if is_wide else self.page.summarize(self._summary), stream)
+        if self._commands:
+            _say([str(self._commands)] if is_wide else self._commands.lines, stream)
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Any, Any]:
         show = _flat_cells if parsed_args.formatter in FLAT_FORMATS else _cells
@@ -97,42 +183,54 @@ class PlanCommand(ConfirmedCommand, base.Lister):
                 plan = job.plan
                 self._agree(job, parsed_args)
             if self.is_harmless(parsed_args):
-                self._closing.append(plan.summary)
+                self._summary = plan.summary
                 status = EXIT_PARTIAL if plan.hopeless else EXIT_DONE
                 self.exit_status = _exit_status(parsed_args, plan, status)
-                rows = [show(plan, step) for step in plan.steps if step.facets or step.uuid in plan.hopeless]
-                return PLAN_COLUMNS, rows
+                steps = [step for step in plan.steps if step.facets or step.uuid in plan.hopeless]
+                return self.list_changes(
+                    parsed_args,
+                    rows_of_plan(plan),
+                    PLAN_COLUMNS,
+                    lambda: [show(plan, step) for step in steps],
+                    is_plan=True,
+                    more=SEE_ALL,
+                )
             report = self._execute(job, parsed_args)
         self.exit_status = _exit_status(parsed_args, plan, report.exit_status)
-        rows = [
-            (
-                *show(report.plan, outcome.change, outcome.note),
-                str(outcome.result),
-                str(outcome.error) if outcome.error else "",
-            )
-            for outcome in report.outcomes
-        ]
-        return REPORT_COLUMNS, rows
+        return self.list_changes(
+            parsed_args,
+            # where there is nothing to do, the summary says why
+            rows_of_report(report) if plan.changes or plan.hopeless or job.resumed else (),
+            REPORT_COLUMNS,
+            lambda: [
+                (
+                    *show(report.plan, outcome.change, outcome.note),
+                    str(outcome.result),
+                    str(outcome.error) if outcome.error else "",
+                )
+                for outcome in report.outcomes
+            ],
+        )
 
     def _agree(self, job: Job, parsed_args: argparse.Namespace) -> None:
         """Show the plan and ask for confirmation, or show its warnings alone."""
         plan = job.plan
         if job.is_atomic and job.kind != KIND:
             check_atomic(plan, self.client)
-        if plan.changes and not (self.is_harmless(parsed_args) or parsed_args.yes):
-            text = format_plan(plan, _ROWS_TO_CONFIRM, width=screen_of(self.app.stderr).width)
-            print(text, file=self.app.stderr)
+        is_confirmed = bool(plan.changes) and not (self.is_harmless(parsed_args) or parsed_args.yes)
+        if is_confirmed:
+            more = "(--dry-run --long shows each of them)"
+            _say(self.page.describe(rows_of_plan(plan), is_plan=True, more=more), self.app.stderr)
+        page = self.page if is_terminal(self.app.stderr) else Page()
+        _say(page.warn(plan.warnings), self.app.stderr)
+        if is_confirmed:
+            _say(page.summarize(plan.summary), self.app.stderr)
             self.confirm(f"{'Make' if plan.is_staged else 'Change'} {plan.count(len(plan.changes))}?")
-        else:
-            _say((f"Warning: {warning}" for warning in plan.warnings), self.app.stderr)
 
     def _execute(self, job: Job, parsed_args: argparse.Namespace) -> Report:
         if not job.is_needed:
-            self._closing.append(job.plan.summary)
+            self._summary = job.plan.summary
             return execute_plan(self.client, job.plan)
-        recorder = service.start(self.client, job)
-        if self.is_attended() and not job.is_atomic:
-            print(f"Run {recorder.id}; control file: {recorder.control}", file=self.app.stderr)
         pace = service.Pace(
             concurrency=parsed_args.concurrency,
             rate=parsed_args.throttle,
@@ -140,20 +238,10 @@ class PlanCommand(ConfirmedCommand, base.Lister):
             canary=parsed_args.canary,
             control=pathlib.Path(parsed_args.control) if parsed_args.control else None,
         )
-        with (
-            ProgressBar("Changing", len(job.plan.steps), self.app.stderr) as progress,
-            stop_on_interrupt(self.app.stderr, progress.say) as stop,
-        ):
-            report = service.carry_out(
-                self.client,
-                job,
-                recorder,
-                pace,
-                stop=stop,
-                on_outcome=progress.advance,
-                on_event=progress.say,
-            ).report
-        self._closing += [report.summary, name_next_commands(job, recorder.id, report)]
+        report, self._commands = carry_out(
+            self.client, job, self.app.stderr, pace, is_told=self.is_attended() and not job.is_atomic
+        )
+        self._summary = report.summary
         return report
 
     # reading
@@ -182,6 +270,11 @@ def refuse_steering(parsed_args: argparse.Namespace, whom: str) -> None:
         raise UsageError(f"{' and '.join(given)} cannot be used with {whom}")
 
 
+def is_terminal(stream: TextIO | None) -> bool:
+    """Return whether a stream is a terminal; one that was closed is None."""
+    return stream is not None and stream.isatty()
+
+
 def _say(lines: Iterable[str], stream: TextIO | None) -> None:
     """Print lines, escaping names in them; do nothing without a stream."""
     for line in lines if stream else ():
@@ -194,14 +287,72 @@ def _exit_status(parsed_args: argparse.Namespace, plan: Plan, status: int) -> in
     return status
 
 
-def name_next_commands(job: Job, run_id: str, report: Report) -> str:
-    """Return the ID of a run, with the commands that resume and undo it where these make sense."""
-    told = [f"Run {run_id}"]
+@dataclass(frozen=True, slots=True)
+class NextCommands:
+    """The commands that show, resume and undo a run, where these make sense.
+
+    :ivar commands: by what they do
+    """
+
+    run_id: str
+    commands: Mapping[str, str]
+
+    def __str__(self) -> str:
+        """Return the ID of the run with the commands, in one line."""
+        told = (f"to {verb} it: {command}" for verb, command in self.commands.items() if verb != "show")
+        return "; ".join((f"Run {self.run_id}", *told))
+
+    @property
+    def lines(self) -> list[str]:
+        """Return the ID of the run, and each command in a line of its own."""
+        told = (f"{verb + ':':7} {command}" for verb, command in self.commands.items())
+        return [f"Run {self.run_id}", *told]
+
+
+def name_next_commands(job: Job, run_id: str, report: Report) -> NextCommands:
+    """Return the commands for a run that ended so."""
+    failed = " --failed-only" if report.counts[Result.FAILED] else ""
+    commands = {"show": f"{_RUN} show {run_id}{failed}"}
     if report.exit_status != EXIT_DONE:
-        told.append(f"to resume it: {_RUN} resume {run_id}")
+        commands["resume"] = f"{_RUN} resume {run_id}"
     if job.resumed is not None or not report.is_untouched:
-        told.append(f"to undo it: {_RUN} undo {run_id}")
-    return "; ".join(told)
+        commands["undo"] = f"{_RUN} undo {run_id}"
+    return NextCommands(run_id, commands)
+
+
+def carry_out(
+    client: PlacementClient,
+    job: Job,
+    stream: TextIO | None,
+    pace: service.Pace | None = None,
+    *,
+    title: str = "Changing",
+    is_told: bool = False,
+    is_quiet: bool = False,
+) -> tuple[Report, NextCommands]:
+    """Carry a job out as a run, with its progress, until it ends or is interrupted.
+
+    :param stream: standard error
+    :param is_told: whether the ID and the control file of the run are told when it starts
+    :param is_quiet: whether there is no progress unless the stream is a terminal
+    """
+    recorder = service.start(client, job)
+    if is_told:
+        print(f"Run {recorder.id}; control file: {recorder.control}", file=stream)
+    with (
+        ProgressBar(title, len(job.plan.steps), stream, is_quiet=is_quiet) as progress,
+        stop_on_interrupt(stream, progress.say) as stop,
+    ):
+        report = service.carry_out(
+            client,
+            job,
+            recorder,
+            pace,
+            stop=stop,
+            on_outcome=progress.advance,
+            on_event=progress.say,
+        ).report
+    return report, name_next_commands(job, recorder.id, report)
 
 
 class StateColumn(FormattableColumn[Any]):
@@ -209,7 +360,7 @@ class StateColumn(FormattableColumn[Any]):
 
     def __init__(self, value: Any, difference: Iterable[str]) -> None:
         super().__init__(value)
-        self._difference = "\n".join(difference)
+        self._difference = "\n".join(filter(None, difference))
 
     def human_readable(self) -> str:
         """Return only what differs, one item a line."""
@@ -217,10 +368,10 @@ class StateColumn(FormattableColumn[Any]):
 
 
 def _cells(plan: Plan, step: Change, note: str = "") -> tuple[Any, ...]:
-    gone, come = describe_difference(step.before, step.after)
+    found = list_differences(step.before, step.after)
     facets = plan.edit.facets
-    before = StateColumn(_state_cell(step.before, facets), gone)
-    after = StateColumn(_state_cell(step.after, facets), come)
+    before = StateColumn(_state_cell(step.before, facets), (each.before for each in found))
+    after = StateColumn(_state_cell(step.after, facets), (each.after for each in found))
     return step.uuid, step.subject.name, before, after, _reason(plan, step, note)
 
 
@@ -239,19 +390,3 @@ def _flat_cells(plan: Plan, step: Change, note: str = "") -> tuple[Any, ...]:
 def _reason(plan: Plan, step: Change, note: str) -> str:
     refusal = plan.refused.get(step.uuid)
     return "; ".join(filter(None, (step.reason, f"refused: {refusal}" if refusal else "", note)))
-
-
-def format_plan(plan: Plan, limit: int, *, width: int | None = None) -> str:
-    """Format a plan for confirmation: at most ``limit`` providers, the warnings and the summary."""
-    from prettytable import PrettyTable
-
-    rows = [list(map(show_cell, _cells(plan, step)[1:])) for step in plan.changes[:limit]]
-    # omit an empty column: a narrow terminal has no space for it
-    number = len(PLAN_COLUMNS) - 1 if any(row[-1] for row in rows) else len(PLAN_COLUMNS) - 2
-    table = PrettyTable(PLAN_COLUMNS[1 : number + 1], align="l", max_table_width=width)
-    table.add_rows([row[:number] for row in rows])
-    hidden = len(plan.changes) - limit
-    more = [f"... and {hidden} more; --dry-run shows all"] if hidden > 0 else []
-    refused = [f"Refused: {error}" for error in plan.refused.values()]
-    warnings = [f"Warning: {warning}" for warning in plan.warnings]
-    return "\n".join([table.get_string(), *map(printable, [*more, *refused, *warnings, plan.summary])])

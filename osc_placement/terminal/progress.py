@@ -27,14 +27,17 @@ _SHOW_CURSOR: Final = "\x1b[?25h"
 class ProgressBar:
     """A bar on a terminal, drawn once the work has taken half a second; elsewhere a line every minute.
 
-    A standard error that was closed is None, and gets nothing.
+    A standard error that was closed is None, and gets nothing. With ``is_quiet`` there are no such lines.
     """
 
-    def __init__(self, title: str, total: int | None, stream: TextIO | None) -> None:
+    def __init__(
+        self, title: str, total: int | None, stream: TextIO | None, *, is_quiet: bool = False
+    ) -> None:
         self._title = title
         self._total = total
         self._stream = stream
         self._is_terminal = stream is not None and stream.isatty()
+        self._is_quiet = is_quiet
         self._done = 0
         self._started = self._shown = time.monotonic()
         self._bar: Progress | None = None
@@ -62,7 +65,9 @@ class ProgressBar:
                 self._bar = self._draw()
             if self._bar is not None:
                 self._bar.update(self._bar.task_ids[0], completed=self._done, rate=f"{rate:.0f}/s")
-        elif self._stream is not None and now - self._shown >= _SECONDS_BETWEEN_LINES:
+        elif self._stream is None or self._is_quiet:
+            return
+        elif now - self._shown >= _SECONDS_BETWEEN_LINES:
             self._shown = now
             left = f", {(self._total - self._done) / rate:.0f} s left" if self._total else ""
             total = f" of {self._total}" if self._total else ""

@@ -507,7 +507,7 @@ def test_terminal_shows_the_plan_and_asks(openstack, rack):
     """After a yes the change is made; stdout has the rows only."""
     terminal = Terminal(openstack, *RATIO, "VCPU=4.0", *rack.select, "-f", "json")
     terminal.read_until("Change 4 resource providers? [y/N] ")
-    assert terminal.shown.count("VCPU:allocation_ratio=16.0") == 4
+    assert terminal.shown.count("VCPU:allocation_ratio from 16.0 to 4.0") == 4
     assert rack.ratios() == {16.0}
     out, status = terminal.answer("y")
     assert status == 0

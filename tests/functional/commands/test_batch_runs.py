@@ -370,12 +370,12 @@ def test_control_characters_in_names_are_escaped_in_every_output(openstack, rack
     openstack.run(*RATIO, "VCPU=4", "--name", name, "--plan-out", path)
     set_ratio(rack, rack.hosts[0], 9.0)
     shown, _ = run_on_terminal(openstack, *BATCH, "apply", path, columns=200, answer="y\ny\n")
-    moved, agreed, done = shown.split("[y/N]")
+    moved, agreed, _ = shown.split("[y/N]")
     *_, run = openstack.run(*RUN, "list", "-f", "json").json
     assert run["selection"] == f"named like {name}"
     listed, _ = run_on_terminal(openstack, *RUN, "list", columns=200)
     told, _ = run_on_terminal(openstack, *RUN, "show", run["id"], columns=200)
-    for text in (moved, agreed, done, listed, told):
+    for text in (moved, agreed, listed, told):
         assert f"{rack.aggregate[:8]}\\x1b[2J" in text
         assert name not in text
     assert [row["name"] for row in openstack.run(*RUN, "show", run["id"], "-f", "json").json] == [name]
@@ -387,7 +387,7 @@ def test_terminal_asks_once_about_an_up_to_date_saved_plan(openstack, rack):
     openstack.run(*RATIO, "VCPU=4", *rack.select, "--plan-out", path)
     shown, status = run_on_terminal(openstack, *BATCH, "apply", path, columns=200, answer="y\n")
     assert shown.count("[y/N]") == 1
-    assert shown.count("VCPU:allocation_ratio=16.0") >= 4
+    assert shown.count("VCPU:allocation_ratio from 16.0 to 4.0") == 4
     assert (status, rack.ratios()) == (0, {4.0})
 
 
@@ -633,6 +633,17 @@ def test_full_disk_stops_a_run_which_can_be_resumed(openstack, rack):
         assert openstack.run(*words.split(), "--yes", endpoint=endpoint).status == 0
     assert last_run(openstack)["state"] == "done"
     assert all("COMPUTE_NODE" in rack.traits_of(host) for host in rack.hosts)
+
+
+def test_changes_of_sets_are_signed_in_tables(openstack, rack):
+    """What comes has a plus and what goes a minus; other formats have no signs."""
+    command = (*BATCH, "trait", "set", "COMPUTE_NODE", *rack.select, "--dry-run")
+    table = openstack.run(*command).out
+    assert table.count("| -HW_CPU_X86_AVX | +COMPUTE_NODE |") == 4
+    flat = openstack.run(*command, "-f", "value", "-c", "before", "-c", "after").out
+    assert flat == "HW_CPU_X86_AVX COMPUTE_NODE\n" * 4
+    shown, _ = run_on_terminal(openstack, *command[:-1], columns=80, answer="n\n")
+    assert (shown.count("-HW_CPU_X86_AVX"), shown.count("+COMPUTE_NODE")) == (4, 4)
 
 
 @pytest.mark.parametrize("verb", ["show", "resume", "undo"])

@@ -4,9 +4,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from osc_placement.batch.difference import describe_difference
-from osc_placement.batch.plan import ProviderState
-from osc_placement.model import Inventory
+from osc_placement.batch.difference import count_differences, describe_difference, list_differences
+from osc_placement.batch.plan import ABSENT, Change, ProviderState, describe_identity
+from osc_placement.model import Inventory, Provider
 
 names = st.frozensets(st.sampled_from("ABCDEF"))
 
@@ -40,3 +40,39 @@ def test_added_or_removed_class_is_shown_by_its_total():
 def test_facet_that_was_not_read_is_no_difference():
     """A facet that neither side knows is not mentioned."""
     assert describe_difference(ProviderState(), ProviderState()) == ([], [])
+
+
+def test_what_comes_or_goes_has_a_sign():
+    """A value that changes is shown with both values."""
+    before = ProviderState(
+        traits=frozenset("AB"), inventories={"VCPU": Inventory(8), "PGPU": Inventory(1), "Z": Inventory(1)}
+    )
+    after = ProviderState(
+        traits=frozenset("BC"), inventories={"VCPU": Inventory(9), "A": Inventory(2), "Z": Inventory(1)}
+    )
+    found = list_differences(before, after)
+    assert list(map(str, found)) == ["+A:total=2", "-PGPU:total=1", "VCPU:total from 8 to 9", "-A", "+C"]
+    assert [each.before for each in found] == ["", "-PGPU:total=1", "VCPU:total=8", "-A", ""]
+    assert [each.after for each in found] == ["+A:total=2", "", "VCPU:total=9", "", "+C"]
+
+
+def test_differences_are_counted_the_most_frequent_first():
+    """Providers that are created count without their names, and allocations without their providers."""
+    subject = Provider("u", "name", 1)
+    created = [
+        Change(
+            subject,
+            ProviderState(identity=ABSENT, traits=frozenset()),
+            ProviderState(identity=describe_identity(name), traits=frozenset({"T"} if name == "a" else ())),
+        )
+        for name in "abc"
+    ]
+    claimed = [
+        Change(
+            subject,
+            ProviderState(allocations={}),
+            ProviderState(allocations={name: {"VCPU": 1}, "p": {"VCPU": 2}}),
+        )
+        for name in "de"
+    ]
+    assert count_differences([*created, *claimed]) == [(3, "created"), (2, "+allocations of VCPU"), (1, "+T")]

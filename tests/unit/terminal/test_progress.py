@@ -108,3 +108,15 @@ def test_without_a_terminal_a_line_is_printed_every_minute(monkeypatch):
         bar.advance()
         bar.advance()
     assert stream.getvalue() == "Changing: 2 of 4, 0.0 a second, 100 s left\n"
+
+
+def test_without_a_terminal_a_quiet_bar_prints_what_is_said_only(monkeypatch):
+    """No line a minute, for scripts that read standard error."""
+    clock = iter([0.0, 30.0, 100.0, 100.0])
+    monkeypatch.setattr(progress.time, "monotonic", lambda: next(clock))
+    stream = io.StringIO()
+    with progress.ProgressBar("Changing", 4, stream, is_quiet=True) as bar:
+        bar.advance()
+        bar.advance()
+        bar.say("stopped")
+    assert stream.getvalue() == "stopped\n"

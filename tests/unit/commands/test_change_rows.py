@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Plans and results as text for a terminal: bounded, grouped, and nothing twice."""
+
+import pytest
+
+from osc_placement.batch.plan import Change, Plan, ProviderState
+from osc_placement.batch.repeat import Recorded
+from osc_placement.commands.change_rows import Page, Row, make_table, rows_of_plan
+from osc_placement.errors import PlacementError
+from osc_placement.model import Inventory, Provider
+from osc_placement.terminal.lines import count_lines
+
+WIDTH = 80
+LONG = "because " * 50
+
+
+def make_change(number, old=4.0, new=8.0):
+    subject = Provider(f"{number:032}", f"compute-{number:05}", 1)
+    before, after = (
+        ProviderState(inventories={"VCPU": Inventory(8, allocation_ratio=ratio)}) for ratio in (old, new)
+    )
+    return Change(subject, before, after)
+
+
+def make_rows(number, result="applied", reason="", **ratios):
+    return [Row(make_change(each, **ratios), result, reason) for each in range(number)]
+
+
+def test_many_changes_are_counted_the_most_frequent_first():
+    """Each difference is one line with its number."""
+    rows = [*make_rows(17, old=2.0), *make_rows(9983)]
+    assert Page(WIDTH).describe(rows, more="(more)") == [
+        "    9,983  VCPU:allocation_ratio from 4.0 to 8.0",
+        "       17  VCPU:allocation_ratio from 2.0 to 8.0",
+        "(more)",
+    ]
+
+
+def test_few_changes_are_a_table_sorted_by_name_that_fits():
+    """Without columns that are empty, and without UUIDs."""
+    lines = Page(40).describe([Row(make_change(2)), Row(make_change(1))], is_plan=True, more="(more)")
+    assert lines[1].split() == ["|", "name", "|", "change", "|"]
+    assert max(map(len, lines)) <= 40
+    assert lines[3].startswith("| compute-00001 |")
+
+
+def test_few_refusals_without_a_change_are_a_table_of_names():
+    """What could not be read has no difference to show."""
+    row = Row(Change(Provider("u", "compute-1", 1), ProviderState(), ProviderState()), "refused", "not read")
+    lines = Page(WIDTH).describe([row], is_plan=True)
+    assert lines[1].split() == ["|", "name", "|", "result", "|"]
+    assert lines[-1] == "Refused: compute-1: not read"
+
+
+def test_unchanged_rows_do_not_hide_the_few_that_change():
+    """They are counted with their reason."""
+    rows = [*make_rows(1), *make_rows(9999, "unchanged", "has the ratio already")]
+    lines = Page(WIDTH).describe(rows)
+    assert len([line for line in lines if line.startswith("| compute")]) == 1
+    assert lines[-1] == "    9,999  unchanged: has the ratio already"
+
+
+@pytest.mark.parametrize("count", [3, 10000])
+def test_one_reason_of_many_failures_is_said_once_and_whole(count):
+    """With the first name and the number of the others, also where the names are part of the reason."""
+    rows = [
+        Row(row.change, "failed", f"PUT /{row.change.uuid} for {row.change.subject.name} failed {LONG}")
+        for row in make_rows(count)
+    ]
+    *_, line = Page(WIDTH).describe(rows)
+    assert line.startswith(f"Failed: compute-00000 and {count - 1:,} more: PUT /")
+    assert line.endswith(LONG)
+
+
+def test_different_failures_are_one_line_each_up_to_forty():
+    """The others are counted."""
+    rows = [Row(row.change, "failed", f"{number} {LONG}") for number, row in enumerate(make_rows(10000))]
+    lines = Page(WIDTH).describe(rows)
+    assert max(map(len, lines)) <= WIDTH
+    failed = [line for line in lines if line.startswith("Failed: ")]
+    assert (len(failed), lines[-1]) == (39, "... and 9,961 more failures")
+
+
+def test_result_says_nothing_that_the_plan_said():
+    """Neither the changes, if all were made, nor what was refused."""
+    page = Page(WIDTH)
+    refused = Row(make_change(9), "refused", "too much is used")
+    assert len(page.describe([*make_rows(30, ""), refused], is_plan=True)) == 2
+    assert page.describe([*make_rows(30), Row(refused.change, "failed", refused.reason)]) == []
+    assert page.describe(make_rows(29)) == ["       29  VCPU:allocation_ratio from 4.0 to 8.0"]
+
+
+def test_table_that_was_shown_is_not_shown_again_unless_something_is_left():
+    """If all was applied the summary says it."""
+    page = Page(WIDTH)
+    page.describe(make_rows(3, ""), is_plan=True)
+    assert page.describe(make_rows(3)) == []
+    assert "skipped" in "\n".join(page.describe([*make_rows(2), *make_rows(1, "skipped", "stopped")]))
+
+
+@pytest.mark.parametrize("confirmed", [True, False])
+@pytest.mark.parametrize("many", [20, 10000])
+def test_everything_at_once_takes_less_than_sixty_lines(confirmed, many):
+    """Different changes, reasons, refusals, failures, warnings and a long summary."""
+    page, lines = Page(WIDTH), []
+    warnings = [f"compute-{number}: {LONG}" for number in range(many)]
+    planned = [
+        Row(make_change(number, new=float(number + 5)), "", f"{number} {LONG}") for number in range(many)
+    ]
+    refused = [Row(make_change(number), "refused", f"{number}: {LONG}") for number in range(many)]
+    if confirmed:
+        lines += page.describe([*planned, *refused], is_plan=True, more="(more)")
+    lines += page.warn(warnings)
+    lines += page.summarize(LONG * 20) if confirmed else []
+    done = [Row(row.change, "applied", f"noted {row.reason}") for row in planned[: many // 2]]
+    failed = [Row(row.change, "failed", f"failed {row.reason}") for row in planned[many // 2 :]]
+    lines += page.describe([*done, *failed, *(Row(row.change, "failed", row.reason) for row in refused)])
+    lines += page.summarize(LONG * 20)
+    # beside them there are the question, the run and its control file, an interruption and three commands
+    assert count_lines(lines, WIDTH) <= 60 - 9
+
+
+def test_nothing_is_said_of_no_rows():
+    """There is nothing more to see either."""
+    assert Page(WIDTH).describe([], more="(more)") == []
+
+
+def test_nothing_is_left_out_where_there_is_no_terminal():
+    """Warnings in a file are complete."""
+    assert len(Page().warn([f"{number} {LONG}" for number in range(100)])) == 100
+
+
+def test_plan_has_rows_for_changes_and_refusals():
+    """With the reason; what is unchanged has none."""
+    change, refused = make_change(1), make_change(2)
+    unchanged = make_change(3, new=4.0)
+    plan = Plan(
+        Recorded("title", ("inventories",)),
+        (change, refused, unchanged),
+        refused={refused.uuid: PlacementError("no")},
+    )
+    assert rows_of_plan(plan) == [Row(change), Row(refused, "refused", "no")]
+
+
+def test_table_escapes_control_characters():
+    """In names and reasons."""
+    change = make_change(1)
+    row = Row(Change(Provider("u", "a\x1b[2J", 1), change.before, change.after), "failed", "\x1b[2J")
+    assert make_table([row], ("name", "reason")) == (["name", "reason"], [["a\\x1b[2J", "\\x1b[2J"]])

@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Lines that fit a terminal."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from osc_placement.terminal.lines import align, count_lines, cut, cut_middle, fit
+
+
+@given(
+    st.lists(st.text("ab", max_size=300), max_size=50),
+    st.integers(min_value=2, max_value=20),
+    st.integers(min_value=30, max_value=100),
+)
+def test_text_takes_at_most_the_lines_there_are(texts, most, width):
+    """However many and long the texts are; nothing is cut that fits."""
+    lines = fit(texts, most, width, "more")
+    assert count_lines(lines, width) <= most
+    if count_lines(texts, width) <= most:
+        assert lines == texts
+
+
+def test_last_line_says_how_many_are_left_out():
+    """The first are shown."""
+    assert fit(list("abcdef"), 3, 80, "more failures") == ["a", "b", "... and 4 more failures"]
+
+
+def test_long_texts_share_the_lines():
+    """Each is cut to as many lines as all can have."""
+    assert list(map(len, fit(["a" * 500, "b" * 500], 5, 80, "more"))) == [160, 160]
+
+
+def test_text_is_cut_at_its_end_or_in_its_middle():
+    """To the length that is wanted."""
+    assert cut("abcdefghij", 8) == "abcde..."
+    assert cut_middle("abcdefghij", 8) == "a...ghij"
+    assert cut("abc", 3) == cut_middle("abc", 3) == "abc"
+
+
+def test_last_column_is_cut_and_the_others_are_whole():
+    """No line is longer than the terminal is wide."""
+    rows = [("id", "what"), ("20261121T152452-057d23", "ratio set VCPU=8.0 MEMORY_MB=1.5")]
+    assert align(rows, 40) == [
+        "id                      what",
+        "20261121T152452-057d23  ratio set VCP...",
+    ]
