@@ -16,10 +16,10 @@ from osc_placement.batch.execute import execute_plan
 from osc_placement.batch.inventory import InventoryEdit
 from osc_placement.batch.plan import Plan, Reading, Report, Result, make_plan
 from osc_placement.commands import base
-from osc_placement.commands.batch_execution import name_next_commands
+from osc_placement.commands.batch_execution import carry_out
 from osc_placement.errors import OutcomeUnknown, PlacementError, is_outcome_unknown
 from osc_placement.terminal.escape import printable
-from osc_placement.terminal.progress import ProgressBar, nothing_changed_on_interrupt, stop_on_interrupt
+from osc_placement.terminal.progress import nothing_changed_on_interrupt
 
 FIELDS = tuple(syntax.INVENTORY_FIELDS)
 ROW_COLUMNS = ("resource_class", *FIELDS)
@@ -153,26 +153,13 @@ class SetInventory(base.Lister):
         """
         if not plan.changes:
             return execute_plan(self.client, plan)
-        job = service.Job(plan, f"aggregate {aggregate}")
-        recorder = service.start(self.client, job)
         stream = self.app.stderr
-        is_terminal = stream is not None and stream.isatty()
+        job = service.Job(plan, f"aggregate {aggregate}")
         # a script finds nothing on stderr that is not about an interruption or a failure
-        with ProgressBar("Changing", len(plan.steps), stream if is_terminal else None) as progress:
-
-            def say(text: str) -> None:
-                if is_terminal:
-                    progress.say(text)
-                elif stream is not None:
-                    print(printable(text), file=stream, flush=True)
-
-            with stop_on_interrupt(stream, say) as stop:
-                report = service.carry_out(
-                    self.client, job, recorder, stop=stop, on_outcome=progress.advance, on_event=say
-                ).report
-        if stream is not None and (report.interrupted or (is_terminal and report.is_failed)):
+        report, commands = carry_out(self.client, job, stream, is_quiet=True)
+        if stream is not None and (report.interrupted or (stream.isatty() and report.is_failed)):
             print(printable(report.summary), file=stream)
-            print(name_next_commands(job, recorder.id, report), file=stream)
+            print(commands, file=stream)
         if report.interrupted:
             raise KeyboardInterrupt
         return report
