@@ -44,6 +44,8 @@ class PlacementCommand(command.Command):
     #: whether an option was given that makes required options optional
     waives_required: bool = False
     _option_minimums: Mapping[str, Version] = {}
+    #: whether OpenStackClient authenticates before the command runs; one that need not has no client
+    auth_required = True
 
     @property
     def client(self) -> PlacementClient:
@@ -97,12 +99,12 @@ class PlacementCommand(command.Command):
     def run(self, parsed_args: argparse.Namespace) -> int:
         """Read the arguments, check versions, act and print; return the exit status."""
         given = dict(vars(parsed_args))
-        if not self.client.negotiates:
+        if self.auth_required and not self.client.negotiates:
             self.check_versions(given)
         self.read_arguments(parsed_args)
-        if self.client.negotiates:
+        if self.auth_required and self.client.negotiates:
             self.check_versions(given)
-        written = self.client.writes
+        written = self.client.writes if self.auth_required else 0
         try:
             status = super().run(parsed_args) or self.exit_status
             if self.app.stdout is not None:

@@ -24,14 +24,17 @@ the chain of sums, and ``saved`` keeps plans that are carried out later.
 from osc_placement.batch.journal.file import (
     Journal,
     create,
+    delete,
+    find_last,
     identify_server,
     read,
     read_all,
     read_header,
+    read_headers,
     reopen,
     state_directory,
 )
-from osc_placement.batch.journal.run import Ending, Header, JournalDamaged, JournalError, Run
+from osc_placement.batch.journal.run import Ending, Header, JournalDamaged, JournalError, Run, find_undone
 
 __all__ = [
     "Ending",
@@ -41,10 +44,14 @@ __all__ = [
     "JournalError",
     "Run",
     "create",
+    "delete",
+    "find_last",
+    "find_undone",
     "identify_server",
     "read",
     "read_all",
     "read_header",
+    "read_headers",
     "reopen",
     "state_directory",
 ]

@@ -221,12 +221,7 @@ def reopen(run_id: str, directory: pathlib.Path | None = None) -> tuple[Run, Jou
     """Open the journal of a run that no process executes; leave one that is damaged as it is."""
     path = _find(run_id, directory)
     with _as_journal_error(path):
-        descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(descriptor)
-            raise JournalError(f"Run {run_id} is under way in another process") from None
+        descriptor = _open_locked(path, run_id)
     try:
         with _as_journal_error(path):
             mark, content = _read_mark(path), path.read_bytes()
@@ -257,13 +252,77 @@ def read_header(run_id: str, directory: pathlib.Path | None = None) -> Header:
             return _parse_marked(path, file.readline(), mark).header
 
 
-def read_all(directory: pathlib.Path | None = None) -> Iterator[Run | JournalError]:
-    """Yield all runs, the oldest first; in place of one that cannot be read, the error."""
-    for path in sorted((directory or state_directory()).glob(f"*{_SUFFIX}")):
+def read_all(
+    directory: pathlib.Path | None = None, server: str | None = None
+) -> Iterator[Run | JournalError]:
+    """Yield all runs, the oldest first; in place of one that cannot be read, the error.
+
+    :param server: yield only runs of the server that has this address, as `identify_server` returns it
+    """
+    for path in _list_paths(directory):
+        run_id = path.name.removesuffix(_SUFFIX)
         try:
-            yield read(path.name.removesuffix(_SUFFIX), path.parent)
+            if server in (None, read_header(run_id, path.parent).server):
+                yield read(run_id, path.parent)
         except JournalError as error:
             yield error
+
+
+def read_headers(server: str, directory: pathlib.Path | None = None) -> Iterator[Header | JournalError]:
+    """Yield the headers of the runs for a server, the last first; in place of a damaged one, the error."""
+    for path in reversed(_list_paths(directory)):
+        try:
+            header = read_header(path.name.removesuffix(_SUFFIX), path.parent)
+        except JournalError as error:
+            yield error
+        else:
+            if header.server == server:
+                yield header
+
+
+def find_last(server: str, directory: pathlib.Path | None = None) -> Header:
+    """Return the header of the last run that was started for a server; raise JournalError if there is none.
+
+    A journal that cannot be read raises its error, as its run may be the last.
+    """
+    for header in read_headers(server, directory):
+        if isinstance(header, JournalError):
+            raise header
+        return header
+    raise JournalError(f"There is no run for the placement at {server} in {directory or state_directory()}")
+
+
+def delete(run_id: str, directory: pathlib.Path | None = None) -> None:
+    """Delete a run's files; raise JournalError if it is under way. The journal may be damaged."""
+    path = _find(run_id, directory)
+    with _as_journal_error(path):
+        descriptor = _open_locked(path, run_id)
+        try:
+            # a journal without the other files is read as any other
+            for each in (_mark_of(path), path.with_suffix(".control"), path):
+                each.unlink(missing_ok=True)
+        finally:
+            os.close(descriptor)
+
+
+def _list_paths(directory: pathlib.Path | None) -> list[pathlib.Path]:
+    """Return the journals, in the order in which their runs were started."""
+    return sorted((directory or state_directory()).glob(f"*{_SUFFIX}"))
+
+
+def _open_locked(path: pathlib.Path, run_id: str) -> int:
+    """Open a journal and lock it; raise JournalError if another process holds the lock, or deleted it."""
+    descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if not os.fstat(descriptor).st_nlink:
+            raise JournalError(f"Run {run_id} was deleted by another process")
+    except BaseException as error:
+        os.close(descriptor)
+        if isinstance(error, BlockingIOError):
+            raise JournalError(f"Run {run_id} is under way in another process") from None
+        raise
+    return descriptor
 
 
 def _parse_whole(path: pathlib.Path, content: bytes, mark: tuple[int, str] | None) -> Run:

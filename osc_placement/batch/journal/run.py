@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import pathlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -88,6 +88,8 @@ class Run:
     is_planned: bool
     is_running: bool = False
     status: int | None = None
+    #: when the last attempt ended, as far as it lived to say
+    ended: str = ""
     #: of the lines of the journal, in their order; None for each where an earlier version wrote it
     sums: Sequence[str | None] = ()
 
@@ -128,6 +130,20 @@ class Run:
         return sum(ending.result is Result.FAILED for ending in self.endings.values())
 
 
+def find_undone(runs: Iterable[Run]) -> dict[str, str]:
+    """Return by the ID of each run that is undone as a whole the ID of the run that did it.
+
+    An undo that was undone itself does not count.
+
+    :param runs: in any order
+    """
+    undone: dict[str, str] = {}
+    for run in sorted(runs, key=lambda run: run.header.id, reverse=True):
+        if run.header.undoes and run.state == "done" and run.header.id not in undone:
+            undone.setdefault(run.header.undoes, run.header.id)
+    return undone
+
+
 def parse(path: pathlib.Path, content: bytes) -> Run:
     """Read a journal; what stands behind the last line end is torn, and never was.
 
@@ -154,6 +170,7 @@ def parse(path: pathlib.Path, content: bytes) -> Run:
         reader.endings,
         reader.is_planned,
         status=reader.status,
+        ended=reader.ended,
         sums=sums,
     )
 
@@ -167,6 +184,7 @@ class _Reader:
         self.endings: dict[str, Ending] = {}
         self.is_planned = False
         self.status: int | None = None
+        self.ended = ""
         #: of which something may have been written before it was planned again
         self._doubtful: set[str] = set()
         #: what is planned of the next attempt, and what the present one may write
@@ -256,4 +274,5 @@ class _Reader:
 
     def _take_end(self, record: Mapping[str, Any]) -> None:
         check_types(record, {"status": int})
-        self.status = record["status"]
+        check_types(record, {"time": str}, optional=True)
+        self.status, self.ended = record["status"], record.get("time") or ""

@@ -147,12 +147,12 @@ def test_atomic_reports_unknown_after_a_lost_answer_that_cannot_be_read_back(ope
         assert "nothing was changed" not in result.err
         assert rack.ratios() == ({4.0} if done else {16.0})
         gone.clear()
-        run = openstack.run(*RUN, "list", "-f", "json").json[-1]
+        run = openstack.run(*RUN, "list", "--all-clouds", "-f", "json").json[-1]
         assert run["state"] == "unfinished"
         resumed = openstack.run(*RUN, "resume", run["id"], "--yes", "-f", "json", endpoint=endpoint)
         results = {row["result"] for row in resumed.json}
         assert (resumed.status, results) == (0, {"unchanged" if done else "applied"})
-        assert openstack.run(*RUN, "list", "-f", "json").json[-1]["state"] == "done"
+        assert openstack.run(*RUN, "list", "--all-clouds", "-f", "json").json[-1]["state"] == "done"
         assert rack.ratios() == {4.0}
         assert openstack.run(*RUN, "undo", run["id"], "--yes", endpoint=endpoint).status == 0
     assert rack.ratios() == {16.0}
@@ -171,7 +171,7 @@ def test_atomic_run_is_resumed_in_one_transaction(openstack, rack):
 
     with proxy_to(openstack.endpoint, interfere, bulk_write=True) as endpoint:
         openstack.run(*RATIO, *rack.select, endpoint=endpoint)
-        run = openstack.run(*RUN, "list", "-f", "json").json[-1]["id"]
+        run = openstack.run(*RUN, "list", "--all-clouds", "-f", "json").json[-1]["id"]
         failed = openstack.run(*RUN, "resume", run, "--yes", endpoint=endpoint)
         assert (failed.status, rack.ratios()) == (3, {16.0})
         assert "; it is not known whether it was done, so look before" in failed.err
@@ -230,7 +230,7 @@ def test_atomic_run_reports_its_changes_when_the_disk_is_full(openstack, rack):
         out, err = process.communicate(timeout=30)
         assert (process.returncode, out) == (3, "applied\n" * 4)
         assert "4 applied; The journal " in err
-        run = openstack.run(*RUN, "list", "-f", "json").json[-1]
+        run = openstack.run(*RUN, "list", "--all-clouds", "-f", "json").json[-1]
         assert run["state"] == "unfinished"
         assert openstack.run(*RUN, "undo", run["id"], "--yes", endpoint=endpoint).status == 0
     assert rack.ratios() == {16.0}

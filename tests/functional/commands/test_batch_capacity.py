@@ -151,7 +151,7 @@ def test_resume_checks_capacity_against_current_allocations(openstack, rack, cla
     runs = []
     for options in ((), ("--allow-overcommitted",)):
         assert openstack.run(*begun, *options).status == 130
-        runs.append(openstack.run(*RUN, "list", "-f", "json").json[-1]["id"])
+        runs.append(openstack.run(*RUN, "list", "--all-clouds", "-f", "json").json[-1]["id"])
     claimer("PUT", "")
     result = openstack.run(*RUN, "resume", runs[0], "--yes", "-f", "json")
     rows = {row["uuid"]: row for row in result.json}
@@ -167,7 +167,7 @@ def test_undo_below_what_is_used_warns_and_is_done(openstack, rack, claimer):
     openstack.run(*BATCH, "inventory", "set", "VCPU:total=16", *rack.select, "--yes")
     openstack.run(*RATIO, "VCPU=0.5", *rack.select, "--yes")
     openstack.run(*RATIO, "VCPU=1", *rack.select, "--yes")
-    run = openstack.run(*RUN, "list", "-f", "json").json[-1]["id"]
+    run = openstack.run(*RUN, "list", "--all-clouds", "-f", "json").json[-1]["id"]
     claimer("PUT", "")
     name = rack.client.show_provider(rack.hosts[2])["name"]
     for how in ("--dry-run", "--yes"):
@@ -191,7 +191,7 @@ def test_resume_reads_usages_of_all_providers_in_one_request(openstack, rack, cl
     try:
         with proxy_to(openstack.endpoint, lambda *request: asked.append(request)) as endpoint:
             assert openstack.run(*command, endpoint=endpoint).status == 130
-            run = openstack.run(*RUN, "list", "-f", "json").json[-1]["id"]
+            run = openstack.run(*RUN, "list", "--all-clouds", "-f", "json").json[-1]["id"]
             asked.clear()
             assert openstack.run(*RUN, "resume", run, "--yes", endpoint=endpoint).status == 0
         reads = [path for method, path in asked if method == "GET" and path != "/"]

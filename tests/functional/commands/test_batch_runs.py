@@ -28,7 +28,7 @@ def changed(result):
 
 
 def last_run(openstack):
-    return openstack.run(*RUN, "list", "-f", "json").json[-1]
+    return openstack.run(*RUN, "list", "--all-clouds", "-f", "json").json[-1]
 
 
 def snapshot(rack):
@@ -373,9 +373,10 @@ def test_control_characters_in_names_are_escaped_in_every_output(openstack, rack
     moved, agreed, _ = shown.split("[y/N]")
     *_, run = openstack.run(*RUN, "list", "-f", "json").json
     assert run["selection"] == f"named like {name}"
-    listed, _ = run_on_terminal(openstack, *RUN, "list", columns=200)
+    listed, _ = run_on_terminal(openstack, *RUN, "list", "--long", columns=200)
     told, _ = run_on_terminal(openstack, *RUN, "show", run["id"], columns=200)
-    for text in (moved, agreed, listed, told):
+    whole, _ = run_on_terminal(openstack, *RUN, "show", run["id"], "--long", columns=200)
+    for text in (moved, agreed, listed, told, whole):
         assert f"{rack.aggregate[:8]}\\x1b[2J" in text
         assert name not in text
     assert [row["name"] for row in openstack.run(*RUN, "show", run["id"], "-f", "json").json] == [name]
@@ -553,7 +554,7 @@ def test_resume_repeats_failed_changes(openstack, rack):
     with proxy_to(openstack.endpoint, interfere) as endpoint:
         failing = openstack.run(*ADD, *rack.select, "--yes", endpoint=endpoint)
         run = re.search(r"batch run resume (\S+);", failing.err)[1]
-        assert openstack.run(*RUN, "list", "-f", "json").json[-1]["state"] == "unfinished"
+        assert last_run(openstack)["state"] == "unfinished"
         listed = openstack.run(*RUN, "show", run, "-f", "json").json
         assert [row["result"] for row in listed].count("failed") == 1
     # the same server, which the journal knows by the address of the proxy
@@ -635,6 +636,113 @@ def test_full_disk_stops_a_run_which_can_be_resumed(openstack, rack):
     assert all("COMPUTE_NODE" in rack.traits_of(host) for host in rack.hosts)
 
 
+def test_runs_of_other_clouds_are_listed_if_asked_for(openstack, rack):
+    """They are those of the address in use by default; with all, no cloud is asked."""
+    openstack.run(*RATIO, "VCPU=4", *rack.select, "--yes")
+    run = last_run(openstack)["id"]
+    with proxy_to(openstack.endpoint, lambda *_: None) as endpoint:
+        there = openstack.run(*RUN, "list", "-f", "json", endpoint=endpoint)
+        openstack.run(*RATIO, "VCPU=5", *rack.select, "--yes", endpoint=endpoint)
+        listed = openstack.run(*RUN, "list", "-f", "json", endpoint=endpoint).json
+    assert (there.status, there.json) == (0, [])
+    assert [row["what"] for row in listed] == ["ratio set VCPU=5.0"]
+    assert openstack.run(*RUN, "list", "--last", "1", "-f", "value", "-c", "id").out == f"{run}\n"
+    nowhere = openstack.run(
+        *RUN, "list", "--all-clouds", "--last", "2", "-f", "json", endpoint="http://no.test"
+    )
+    assert [row["id"] for row in nowhere.json] == [run, listed[0]["id"]]
+    no_cloud = openstack.run_in_cloud(*RUN, "list", "--all-clouds", "-f", "value", "-c", "id", environment={})
+    assert run in no_cloud.out.split()
+
+
+def test_list_of_runs_fits_the_terminal_with_whole_ids(openstack, rack):
+    """What is long is cut at the end of the line."""
+    openstack.run(*RATIO, "VCPU=4", "MEMORY_MB=1.25", *rack.select, "--yes")
+    run = last_run(openstack)
+    for options in ((), ("--all-clouds",)):
+        shown, status = run_on_terminal(openstack, *RUN, "list", *options, columns=80)
+        lines = shown.splitlines()
+        assert (status, max(map(len, lines)) <= 80) == (0, True)
+        assert lines[0].startswith("id ")
+        assert lines[-1].startswith(f"{run['id']}  ")
+        assert ("cloud" in lines[0].split()) == bool(options)
+
+
+def test_last_run_of_the_cloud_is_undone_and_resumed(openstack, rack):
+    """Which it is, is said; the undone run is listed as such, and shown with the run that did it."""
+    openstack.run(*RATIO, "VCPU=4", *rack.select, "--yes")
+    run = last_run(openstack)["id"]
+    with proxy_to(openstack.endpoint, lambda *_: None) as endpoint:
+        openstack.run(*ADD, *rack.select, "--yes", endpoint=endpoint)
+    undone = openstack.run(*RUN, "undo", "--last", "--yes", "-f", "json")
+    assert (undone.status, undone.err) == (0, f"Last run: {run}, ratio set VCPU=4.0\n")
+    assert rack.ratios() == {16.0}
+    *_, first, undo = openstack.run(*RUN, "list", "-f", "json").json
+    assert (first["id"], first["state"], first["undone_by"]) == (run, "undone", undo["id"])
+    assert (undo["state"], undo["undone_by"]) == ("done", "")
+    assert first["started"] < undo["started"] or first["id"] < undo["id"]
+    shown = openstack.run(*RUN, "show", run).out
+    assert f"state:     undone; undo done: run {undo['id']}\n" in shown
+    assert "undo" not in openstack.run(*RUN, "show", undo["id"]).out.partition("state:")[2]
+    resumed = openstack.run(*RUN, "resume", "--last", "--yes")
+    assert resumed.status == 0
+    assert resumed.err.startswith(f"Last run: {undo['id']}, undo of {run} ")
+
+
+@pytest.mark.parametrize("verb", ["resume", "undo"])
+@pytest.mark.parametrize("given", [(), ("--last", "20260101T000000-abcdef")])
+def test_a_run_is_given_by_its_id_or_as_the_last(openstack, verb, given):
+    """Not in both ways, and not in none."""
+    result = openstack.run(*RUN, verb, *given, "--yes")
+    assert (result.status, result.err) == (1, "Give either the ID of a run or --last\n")
+
+
+def test_runs_are_deleted_by_id_or_age(openstack, rack):
+    """The others are kept; one that does not exist is told."""
+    runs = []
+    for ratio in (4, 5):
+        openstack.run(*RATIO, f"VCPU={ratio}", *rack.select, "--yes")
+        runs.append(last_run(openstack)["id"])
+    result = openstack.run(*RUN, "delete", runs[0], "nothing")
+    assert (result.status, result.out) == (3, "")
+    assert result.err.startswith("There is no run 'nothing' in ")
+    assert openstack.run(*RUN, "delete", runs[0]).status == 1
+    for days in ("1", "9" * 19):
+        assert openstack.run(*RUN, "delete", "--older-than", days).out == "0 runs deleted\n"
+    assert last_run(openstack)["id"] == runs[1]
+    assert openstack.run(*RUN, "delete", runs[1]).status == 0
+    assert not {row["id"] for row in openstack.run(*RUN, "list", "-f", "json").json}.intersection(runs)
+    assert openstack.run(*RUN, "delete").err == "Give either IDs of runs or --older-than\n"
+
+
+def test_run_shows_what_it_is_about_and_its_failures_alone(openstack, rack):
+    """A table begins with the facts; other formats have rows only."""
+    host = rack.hosts[3]
+
+    def interfere(method, path):
+        return (500, "text/plain", "") if method == "PUT" and f"/{host}/" in path else None
+
+    with proxy_to(openstack.endpoint, interfere) as endpoint:
+        openstack.run(*ADD, *rack.select, "--yes", endpoint=endpoint)
+    run = last_run(openstack)
+    lines = openstack.run(*RUN, "show", run["id"], "--failed-only").out.splitlines()
+    facts = dict(line.split(":", 1) for line in lines if re.match(r"\w+: ", line))
+    assert {name: value.strip() for name, value in facts.items()} == {
+        "run": run["id"],
+        "command": "trait add COMPUTE_NODE",
+        "selection": f"in aggregate {rack.aggregate}",
+        "cloud": endpoint,
+        "started": run["started"],
+        "ended": facts["ended"].strip(),
+        "state": "unfinished",
+        "changes": "4: 3 applied, 1 failed",
+    }
+    assert len([line for line in lines if line.startswith("| ")]) == 2
+    assert "| +COMPUTE_NODE |" in lines[-2]
+    rows = openstack.run(*RUN, "show", run["id"], "--failed-only", "-f", "json").json
+    assert [(row["uuid"], row["before"], row["after"]) for row in rows] == [(host, "", "COMPUTE_NODE")]
+
+
 def test_changes_of_sets_are_signed_in_tables(openstack, rack):
     """What comes has a plus and what goes a minus; other formats have no signs."""
     command = (*BATCH, "trait", "set", "COMPUTE_NODE", *rack.select, "--dry-run")
@@ -644,6 +752,35 @@ def test_changes_of_sets_are_signed_in_tables(openstack, rack):
     assert flat == "HW_CPU_X86_AVX COMPUTE_NODE\n" * 4
     shown, _ = run_on_terminal(openstack, *command[:-1], columns=80, answer="n\n")
     assert (shown.count("-HW_CPU_X86_AVX"), shown.count("+COMPUTE_NODE")) == (4, 4)
+
+
+def test_many_changes_are_counted_on_a_terminal_and_all_shown_if_asked_for(openstack, rack):
+    """Whatever is printed fits the terminal; a pipe gets all rows."""
+    prefix = f"{rack.aggregate[:8]}-many"
+    made = [rack.client.create_provider(f"{prefix}{number}")["uuid"] for number in range(30)]
+    for host in made:
+        rack.client.set_inventories(host, {"VCPU": {"total": 8}}, 0)
+    command = (*RATIO, "VCPU=4", "--name", f"{prefix}*")
+    line = "       30  VCPU:allocation_ratio from 1.0 to 4.0\n"
+    try:
+        dry, _ = run_on_terminal(openstack, *command, "--dry-run", "--sort-column", "name", columns=80)
+        assert (line in dry, prefix in dry, "(--long shows each of them)" in dry) == (True, False, True)
+        whole, _ = run_on_terminal(openstack, *command, "--dry-run", "--long", columns=80)
+        assert (whole.count(f"| {prefix}"), max(map(len, whole.splitlines()[1:])) <= 80) == (30, True)
+        assert openstack.run(*command, "--dry-run").out.count(f" {prefix}") == 30
+        shown, status = run_on_terminal(openstack, *command, columns=80, answer="y\n")
+        assert (status, shown.count(line), prefix in shown) == (0, 1, False)
+        assert "30 resource providers, 30 applied\nRun " in shown
+        run = last_run(openstack)["id"]
+        assert f"show:   openstack resource provider batch run show {run}\n" in shown
+        told, _ = run_on_terminal(openstack, *RUN, "show", run, columns=80)
+        assert (line in told, prefix + "1" in told) == (True, False)
+        again, _ = run_on_terminal(openstack, *command, "--yes", columns=80)
+        assert "30 unchanged (has the ratio already)" in again.replace("\n", "")
+        assert prefix not in again
+    finally:
+        for host in made:
+            rack.client.delete_provider(host)
 
 
 @pytest.mark.parametrize("verb", ["show", "resume", "undo"])

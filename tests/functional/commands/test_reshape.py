@@ -122,7 +122,7 @@ def test_reshape_moves_inventory_with_allocations_and_undo_restores_it(openstack
 def reshape(openstack, host, **settings):
     """Reshape a host; the ID of the run."""
     done = openstack.run(*RESHAPE, *host.moves, "--yes", **settings)
-    return done, openstack.run(*RUN, "list", "-f", "json").json[-1]
+    return done, openstack.run(*RUN, "list", "--all-clouds", "-f", "json").json[-1]
 
 
 def test_reshape_run_can_be_listed_shown_and_undone(openstack, host):
@@ -147,7 +147,7 @@ def test_reshape_run_can_be_listed_shown_and_undone(openstack, host):
     assert nothing.status == 0
     assert "is as it was before" in nothing.out
 
-    again = openstack.run(*RUN, "list", "-f", "json").json[-1]["id"]
+    again = openstack.run(*RUN, "list", "--all-clouds", "-f", "json").json[-1]["id"]
     assert openstack.run(*RUN, "undo", again, "--yes").status == 0
     assert host.totals() == [None, 4, 4]
     assert host.held(host.small) == {host.children[1]: {"VGPU": 2}}
@@ -191,7 +191,7 @@ def test_reshape_with_a_lost_answer_is_reported_unknown_and_resumed(openstack, h
         resumed = openstack.run(*RUN, "resume", run["id"], "--yes", "-f", "json", endpoint=endpoint)
         results = {row["result"] for row in resumed.json}
         assert (resumed.status, results) == (0, {"unchanged" if answer is LOSE else "applied"})
-    assert openstack.run(*RUN, "list", "-f", "json").json[-1]["state"] == "done"
+    assert openstack.run(*RUN, "list", "--all-clouds", "-f", "json").json[-1]["state"] == "done"
     assert host.totals() == [None, 4, 4]
 
 
@@ -214,7 +214,7 @@ def test_undo_of_a_reshape_refuses_options_for_single_changes(openstack, host):
     assert result.status == 1
     assert result.err.startswith("--throttle cannot be used with changes that are made in one transaction")
     openstack.run(*BATCH, "ratio", "set", "VCPU=2", "--in-tree", host.root, "--yes")
-    run = openstack.run(*RUN, "list", "-f", "json").json[-1]["id"]
+    run = openstack.run(*RUN, "list", "--all-clouds", "-f", "json").json[-1]["id"]
     result = openstack.run(*RESHAPE, "--undo", run, "--yes")
     assert result.status == 1
     assert result.err == (

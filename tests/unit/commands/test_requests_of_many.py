@@ -118,6 +118,8 @@ TABLE = [
         [LIST, *each("inventories", "usages"), f"PUT /resource_providers/{SECOND}/inventories"],
     ),
     (f"{BATCH} run list", "", []),
+    (f"{BATCH} run list", "--all-clouds", []),
+    (f"{BATCH} run delete", "--older-than 1", []),
     (
         "allocation candidate explain",
         "--resource VCPU=1",

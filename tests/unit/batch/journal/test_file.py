@@ -434,6 +434,93 @@ def test_running_run_cannot_be_resumed_by_another_process(tmp_path):
     assert journal.read(recorder.id, tmp_path).state == "unfinished"
 
 
+def test_running_run_cannot_be_deleted(tmp_path):
+    """Its journal is all there is to resume or undo it."""
+    recorder = journal.create(SERVER, plan_for(FakeCloud("a")), directory=tmp_path)
+    with pytest.raises(journal.JournalError, match="under way in another process"):
+        journal.delete(recorder.id, tmp_path)
+    assert journal.read(recorder.id, tmp_path).is_running
+    recorder.close()
+    journal.delete(recorder.id, tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_damaged_run_can_be_deleted(tmp_path):
+    """Its lines need not be read for that."""
+    run = run_recorded(FakeCloud("a"), tmp_path, plan_for(FakeCloud("a")))
+    path = tmp_path / f"{run}.jsonl"
+    path.write_bytes(b"nonsense\n" + path.read_bytes())
+    journal.delete(run, tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_run_that_is_deleted_while_it_is_opened_is_not_resumed(tmp_path, monkeypatch):
+    """What is written to a deleted journal would be lost."""
+    run = run_recorded(FakeCloud("a"), tmp_path, plan_for(FakeCloud("a")))
+    flock = file.fcntl.flock
+
+    def delete_first(descriptor, operation):
+        (tmp_path / f"{run}.jsonl").unlink()
+        flock(descriptor, operation)
+
+    monkeypatch.setattr(file.fcntl, "flock", delete_first)
+    with pytest.raises(journal.JournalError, match="was deleted by another process"):
+        journal.reopen(run, tmp_path)
+
+
+def test_runs_are_read_of_one_server(tmp_path):
+    """The last of them is found from its first line; other servers' do not count."""
+    cloud, server = FakeCloud("a"), journal.identify_server(SERVER)
+    first, last = (run_recorded(cloud, tmp_path, plan_for(cloud)) for _ in range(2))
+    other = journal.create("http://other", plan_for(cloud), directory=tmp_path)
+    other.close()
+    assert [run.header.id for run in journal.read_all(tmp_path)] == [first, last, other.id]
+    assert [run.header.id for run in journal.read_all(tmp_path, server)] == [first, last]
+    assert journal.find_last(journal.identify_server(SERVER), tmp_path).id == last
+    with pytest.raises(journal.JournalError, match="There is no run for the placement at http://nowhere"):
+        journal.find_last("http://nowhere", tmp_path)
+
+
+def test_last_run_is_not_guessed_past_a_damaged_journal(tmp_path):
+    """It may be the one that is meant."""
+    cloud = FakeCloud("a")
+    run_recorded(cloud, tmp_path, plan_for(cloud))
+    damaged = run_recorded(cloud, tmp_path, plan_for(cloud))
+    (tmp_path / f"{damaged}.jsonl").write_bytes(b"nonsense\n")
+    with pytest.raises(journal.JournalDamaged, match=damaged):
+        journal.find_last(journal.identify_server(SERVER), tmp_path)
+
+
+def test_run_is_undone_until_its_undo_is_undone(tmp_path):
+    """An undo that is unfinished undoes nothing as a whole."""
+
+    def make(undoes, *, ends=True):
+        cloud = FakeCloud("a")
+        if ends:
+            return run_recorded(cloud, tmp_path, plan_for(cloud), undoes=undoes)
+        recorder = journal.create(SERVER, plan_for(cloud), undoes=undoes, directory=tmp_path)
+        recorder.close()
+        return recorder.id
+
+    def undone():
+        return journal.find_undone(journal.read_all(tmp_path))
+
+    first = make(None)
+    make(first, ends=False)
+    assert undone() == {}
+    undo_of_first = make(first)
+    assert undone() == {first: undo_of_first}
+    redo = make(undo_of_first)
+    assert undone() == {undo_of_first: redo}
+
+
+def test_end_of_the_last_attempt_is_read(tmp_path):
+    """Its time is in the journal."""
+    cloud = FakeCloud("a")
+    run = journal.read(run_recorded(cloud, tmp_path, plan_for(cloud)), tmp_path)
+    assert run.header.started <= run.ended
+
+
 @pytest.mark.parametrize(
     ("damage", "words"),
     [
