@@ -39,6 +39,17 @@ def write_whole(
         part.unlink(missing_ok=True)
 
 
+def replace_file(name: str, pieces: Iterable[str]) -> None:
+    """Write or replace the file that an operator named; raise PlacementError if that fails."""
+    # PERF: the server, which writes files too, need not load the errors of the client's side
+    from osc_placement.errors import PlacementError
+
+    try:
+        write_whole(pathlib.Path(name), pieces)
+    except OSError as error:
+        raise PlacementError(f"{name} cannot be written: {error.strerror}") from error
+
+
 def _write(path: pathlib.Path, pieces: Iterable[str], mode: int = _ANYBODY) -> None:
     with open(path, "w", encoding="utf-8", opener=partial(os.open, mode=mode)) as file:
         file.writelines(pieces)

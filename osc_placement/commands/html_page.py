@@ -10,9 +10,9 @@ from datetime import datetime
 from typing import Any, Final
 
 from osc_placement.commands import base
-from osc_placement.commands.state import replace_file
 from osc_placement.errors import without_password
 from osc_placement.report.page import Origin
+from osc_placement.whole_file import replace_file
 
 #: the names of clouds that openstacksdk makes up for settings that are in no clouds.yaml
 _NO_NAMES: Final = ("", "defaults", "envvars")

@@ -28,7 +28,7 @@ from osc_placement.terminal.confirmation import ConfirmedCommand
 from osc_placement.terminal.escape import printable
 from osc_placement.terminal.progress import ProgressBar, nothing_changed_on_interrupt, stop_on_interrupt
 from osc_placement.terminal.values import add_concurrency_option
-from osc_placement.whole_file import write_whole
+from osc_placement.whole_file import replace_file
 
 STANDARD_STREAM: Final = "-"
 _LINES_TO_CONFIRM: Final = 20
@@ -288,11 +288,3 @@ def _read_bytes(name: str) -> bytes:
     if sys.stdin is None:
         raise PlacementError("standard input cannot be read: it is closed")
     return sys.stdin.buffer.read()
-
-
-def replace_file(name: str, pieces: Iterable[str]) -> None:
-    """Write a file whole or not at all; raise PlacementError if that fails."""
-    try:
-        write_whole(pathlib.Path(name), pieces)
-    except OSError as error:
-        raise PlacementError(f"{name} cannot be written: {error.strerror}") from error

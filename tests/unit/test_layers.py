@@ -28,7 +28,7 @@ ARROWS = {
     "errors": ("codes",),
     "flavor": ("model",),
     "syntax": ("errors", "model"),
-    "whole_file": (),
+    "whole_file": ("errors",),
     "terminal": ("api.concurrency", "errors"),
     "api": BASE,
     "api.transport": BASE,
