@@ -57,6 +57,7 @@ class PlacementClient(Operations):
         filters: Mapping[str, Any] | None = None,
         *,
         want: Iterable[Part] = PARTS,
+        roots: Collection[str] | None = None,
         only_capacity: bool = False,
         concurrency: int = CONCURRENCY,
         on_total: Callable[[int], None] = lambda _total: None,
@@ -70,14 +71,23 @@ class PlacementClient(Operations):
         was read, in the caller's thread.
 
         :param filters: the arguments of `list_providers`, by name
+        :param roots: only these providers, and all of the trees with these roots
         :param only_capacity: read nothing but the capacity of inventories, which a few requests may tell of
             all providers; the other fields of an inventory are then wrong
         :param concurrency: how many requests may be under way at once where there has to be more than one
         """
         at_once = self.read_providers_at_once(filters, want=want)
         if at_once is not None:
-            return at_once
-        documents = self.list_providers(**(filters or {}))
+            return (
+                record
+                for record in at_once
+                if _is_below(roots, record.provider.uuid, record.provider.root_provider_uuid)
+            )
+        documents = [
+            document
+            for document in self.list_providers(**(filters or {}))
+            if _is_below(roots, document["uuid"], document.get("root_provider_uuid"))
+        ]
         self.allow_concurrency(concurrency)
         reading = Reading(concurrency, on_total, on_record)
         read = piecewise.read_capacities if only_capacity else piecewise.read_pieces
@@ -196,6 +206,11 @@ class PlacementClient(Operations):
             return self._list(_BULK_ALLOCATIONS, "consumers", dict)
         except (NotFound, Forbidden, BadAnswer):
             return None
+
+
+def _is_below(roots: Collection[str] | None, uuid: str, root: str | None) -> bool:
+    """Return whether a provider is one of these, or has one of these as its root; None stands for any."""
+    return roots is None or uuid in roots or root in roots
 
 
 def _order_parts(want: Iterable[Part]) -> tuple[Part, ...]:

@@ -76,6 +76,11 @@ class Selection:
         return {name: value for name, value in filters.items() if value}
 
     @property
+    def has_conditions(self) -> bool:
+        """Return whether there may be providers that are not selected."""
+        return bool(self._phrases())
+
+    @property
     def can_be_left(self) -> bool:
         """Return whether a selected provider may leave the selection; one selected by UUID cannot."""
         others = replace(self, providers=None, everything=True)

@@ -96,6 +96,10 @@ class PlacementCommand(command.Command):
     def read_arguments(self, parsed_args: argparse.Namespace) -> None:
         """Convert arguments to values, in place; it runs before the first request."""
 
+    def act(self, parsed_args: argparse.Namespace) -> int:
+        """Do what the arguments say and print the result; return the exit status."""
+        return super().run(parsed_args)
+
     def run(self, parsed_args: argparse.Namespace) -> int:
         """Read the arguments, check versions, act and print; return the exit status."""
         given = dict(vars(parsed_args))
@@ -106,7 +110,7 @@ class PlacementCommand(command.Command):
             self.check_versions(given)
         written = self.client.writes if self.auth_required else 0
         try:
-            status = super().run(parsed_args) or self.exit_status
+            status = self.act(parsed_args) or self.exit_status
             if self.app.stdout is not None:
                 self.app.stdout.flush()
         except BrokenPipeError:

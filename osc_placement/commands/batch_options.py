@@ -16,11 +16,13 @@ from osc_placement.errors import PlacementError
 from osc_placement.terminal.values import add_concurrency_option, read_count, read_rate
 
 
-def add_selectors(command: base.PlacementCommand, parser: argparse.ArgumentParser) -> None:
-    """Add the options that select the providers to change."""
-    group = parser.add_argument_group(
-        "selection", "which resource providers to change; all given conditions must hold"
-    )
+def add_selectors(
+    command: base.PlacementCommand,
+    parser: argparse.ArgumentParser,
+    title: str = "which resource providers to change; all given conditions must hold",
+) -> None:
+    """Add the options that select providers."""
+    group = parser.add_argument_group("selection", title)
     group.add_argument(
         "--aggregate",
         type=base.read_text,

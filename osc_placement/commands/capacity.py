@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final
@@ -17,31 +18,35 @@ from osc_placement.commands import base
 from osc_placement.commands.flavor import find_flavor
 from osc_placement.commands.html_page import add_html_option, write_page
 from osc_placement.commands.reading import require_classes, show_reading
+from osc_placement.commands.report import TABLE, ReportCommand
 from osc_placement.errors import UsageError
 from osc_placement.model import Part
 from osc_placement.report.bar import percent_of
-from osc_placement.report.capacity import By, Table, sum_capacity
+from osc_placement.report.capacity import NO_AGGREGATE, Amounts, By, Table, sum_capacity
 from osc_placement.report.capacity_page import Rows, capacity_page
 from osc_placement.report.fit import Fits, count_fits, make_request
 from osc_placement.report.flavor import want_of_flavor
 from osc_placement.report.holdings import Holding, class_capacities, sum_by_project
 from osc_placement.report.page import describe_size
-from osc_placement.report.read import STOCKS, read_cloud, read_holdings, read_sharing
-from osc_placement.terminal.values import add_concurrency_option
+from osc_placement.report.read import STOCKS, read_holdings, read_sharing
 
 _AMOUNTS: Final = ("capacity", "used", "free", "reserved", "percent")
 _FIT_COLUMNS: Final = ("host", "fits", "limited_by")
-#: the name of the last row of ``--fit``
-ALL_HOSTS: Final = "(all)"
+#: the name of what a row of totals is about
+ALL: Final = "(all)"
+#: the groups of which each provider is in one, and which are more than the classes
+_HAVING_TOTALS: Final = ("provider", "root", "project")
 
 
-class ShowCapacity(base.Lister):
+class ShowCapacity(ReportCommand):
     """Show the capacity of resource providers, how much of it is used and free, and how much more fits.
 
     The capacity is ``(total - reserved) * allocation_ratio``; used and free are parts of it. A resource
     provider belongs to the aggregates of all its ancestors too, and counts in each of them. With a placement
     server other than this project's, the column ``reserved`` costs a request for each provider: leave it out
     with ``-c`` to read a large cloud many times faster.
+
+    The last rows of a table are the totals of the classes, unless --by is aggregate, whose sums overlap.
 
     With --fit each row shows how many more times the amounts fit on a host, by the rules of the server: each
     class comes from one provider of the host's tree or from one that shares with it. The last row is for all
@@ -73,14 +78,21 @@ class ShowCapacity(base.Lister):
             metavar="<flavor>",
             help="Show how many more instances of this flavor of the compute service fit; name or ID",
         )
+        parser.add_argument(
+            "--total",
+            action="store_true",
+            help="Add the totals of the classes to other formats than the table too",
+        )
         add_html_option(parser, "Also write an HTML page to this file")
-        add_concurrency_option(parser)
         return parser
 
     def read_arguments(self, parsed_args: argparse.Namespace) -> None:
+        super().read_arguments(parsed_args)
         parsed_args.want = read_want(parsed_args.fit) if parsed_args.fit is not None else None
         if parsed_args.by != "provider" and (parsed_args.fit or parsed_args.fit_flavor):
             raise UsageError("--by cannot be used with --fit and --fit-flavor, which count by host")
+        if parsed_args.total and parsed_args.by not in _HAVING_TOTALS:
+            raise UsageError(f"--total cannot be used with --by {parsed_args.by}")
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Any, Any]:
         if parsed_args.fit_flavor:
@@ -90,22 +102,31 @@ class ShowCapacity(base.Lister):
         cloud, rows = self._report(parsed_args)
         if parsed_args.html:
             write_page(self, parsed_args, partial(capacity_page, cloud, rows), describe_size(cloud))
-        return rows.columns, list(rows.values)
+        self.droppable = _order_droppable(rows)
+        number = len(rows.values) - rows.totals
+        if parsed_args.want or parsed_args.total or parsed_args.formatter == TABLE:
+            self.totals = rows.values[number:]
+        return rows.columns, rows.values[:number]
 
     def _report(self, parsed_args: argparse.Namespace) -> tuple[CloudView, Rows]:
+        """Return the selected providers and the rows about them."""
+        by = parsed_args.by
         with show_reading(self.app.stderr, parsed_args.concurrency) as reading:
             if parsed_args.want:
-                return self._report_fits(parsed_args.want, reading, is_typed=bool(parsed_args.fit))
-            want: tuple[Part, ...] = STOCKS
-            if parsed_args.by == "aggregate":
-                want = (*STOCKS, "aggregates")
-            cloud = read_cloud(
-                self.client, want, only_capacity=not _shows_reserved(parsed_args), reading=reading
+                return self._report_fits(parsed_args, reading)
+            selected = self.read_cloud(
+                parsed_args,
+                (*STOCKS, "aggregates") if by == "aggregate" else STOCKS,
+                reading,
+                only_capacity=not _shows_reserved(parsed_args),
             )
-            if parsed_args.by == "project":
-                return cloud, project_rows(cloud, read_holdings(self.client, cloud, reading))
-            rows = capacity_rows(parsed_args.by, sum_capacity(cloud, parsed_args.by))
-            return cloud, self._with_names(rows) if parsed_args.by == "aggregate" else rows
+            cloud = selected.part
+            if by == "project":
+                only_here = selected.uuids is not None
+                holdings = read_holdings(self.client, cloud, reading, only_here=only_here)
+                return cloud, project_rows(cloud, holdings)
+            rows = capacity_rows(by, sum_capacity(selected.cloud, by, selected.uuids), cloud)
+        return cloud, self._with_names(rows) if by == "aggregate" else rows
 
     def _with_names(self, rows: Rows) -> Rows:
         """Return the rows of aggregates, with the names of those that are host aggregates."""
@@ -114,13 +135,27 @@ class ShowCapacity(base.Lister):
         values = [(uuid, names.get(uuid, ""), *amounts) for uuid, *amounts in rows.values]
         return replace(rows, columns=(key, "name", *others), values=values)
 
-    def _report_fits(self, want: Group, reading: Reading, *, is_typed: bool) -> tuple[CloudView, Rows]:
+    def _report_fits(self, parsed_args: argparse.Namespace, reading: Reading) -> tuple[CloudView, Rows]:
+        want: Group = parsed_args.want
         parts: tuple[Part, ...] = (*STOCKS, "traits") if want.traits.names else STOCKS
-        cloud = read_cloud(self.client, parts, reading=reading)
-        if is_typed:
-            require_classes(cloud, want.resources)
-        cloud = read_sharing(self.client, cloud)
-        return cloud, fit_rows(want, count_fits(cloud, want))
+        selected = self.read_cloud(parsed_args, parts, reading, with_sharing=True)
+        if parsed_args.fit:
+            require_classes(selected.cloud, want.resources)
+        cloud = read_sharing(self.client, selected.cloud)
+        hosts = None
+        if selected.uuids is not None:
+            hosts = {cloud.root_of(uuid).uuid for uuid in selected.uuids if uuid in cloud.records}
+        return selected.part, fit_rows(want, count_fits(cloud, want, hosts))
+
+
+def _order_droppable(rows: Rows) -> Sequence[str]:
+    """Return the columns that a narrow terminal can do without, the first one first."""
+    if "name" not in rows.columns:
+        return ("reserved", "free")
+    if all(name or uuid == NO_AGGREGATE for uuid, name, *_ in rows.values):
+        return ("reserved", "free", "aggregate")
+    is_named = any(name for _, name, *_ in rows.values)
+    return ("reserved", "free", "used", *(() if is_named else ("name",)))
 
 
 def _shows_reserved(parsed_args: argparse.Namespace) -> bool:
@@ -145,29 +180,47 @@ def read_want(texts: list[str]) -> Group:
     return make_request(amounts)
 
 
-def capacity_rows(by: By, table: Table) -> Rows:
-    """Return a row for each class of each provider, tree or aggregate."""
-    key_columns = ("resource_class",) if by == "class" else (by, "resource_class")
-    keys: Callable[[str, str], tuple[str, ...]] = (
-        (lambda _key, name: (name,)) if by == "class" else (lambda key, name: (key, name))
-    )
-    values = [
-        (*keys(key, name), sums.capacity, sums.used, sums.free, sums.reserved, _or_empty(sums.percent))
-        for (key, name), sums in table.items()
-    ]
-    return Rows(f"Capacity by {by}", (*key_columns, *_AMOUNTS), values)
+def capacity_rows(by: By, table: Table, cloud: CloudView) -> Rows:
+    """Return a row for each class of each provider, tree or aggregate, then the totals of the cloud."""
+    title, columns = f"Capacity by {by}", ("resource_class", *_AMOUNTS)
+    values = [(key, *_amounts_row(name, sums)) for (key, name), sums in table.items()]
+    if by == "class":
+        return Rows(title, columns, [row[1:] for row in values])
+    rows = Rows(title, (by, *columns), values)
+    if by not in _HAVING_TOTALS:
+        return rows
+    classes = sum_capacity(cloud, "class")
+    return _with_totals(rows, [(ALL, *_amounts_row(name, sums)) for (_, name), sums in classes.items()])
+
+
+def _amounts_row(resource_class: str, sums: Amounts) -> tuple[Any, ...]:
+    amounts = (sums.capacity, sums.used, sums.free, sums.reserved)
+    return resource_class, *amounts, _or_empty(sums.percent)
 
 
 def project_rows(cloud: CloudView, holdings: list[Holding]) -> Rows:
-    """Return a row for each class that a project uses; the free capacity is the same for all projects."""
+    """Return a row for each class that a project uses; the capacity is the same for all projects."""
     capacities = class_capacities(cloud)
-    values = [
-        (project.project, name, used, capacities.get(name, 0), _or_empty(percent_of(used, capacities[name])))
-        for project, _ in sum_by_project(holdings)
-        for name, used in project.amounts.items()
-        if name in capacities
-    ]
-    return Rows("Capacity by project", ("project", "resource_class", "used", "capacity", "percent"), values)
+
+    def row(project: str, name: str, used: int) -> tuple[Any, ...]:
+        return project, name, used, capacities[name], _or_empty(percent_of(used, capacities[name]))
+
+    used: Counter[str] = Counter()
+    values = []
+    for project, _ in sum_by_project(holdings):
+        known = {name: amount for name, amount in project.amounts.items() if name in capacities}
+        used.update(known)
+        values += [row(project.project, name, amount) for name, amount in known.items()]
+    columns = ("project", "resource_class", "used", "capacity", "percent")
+    totals = [row(ALL, name, amount) for name, amount in sorted(used.items())]
+    return _with_totals(Rows("Capacity by project", columns, values), totals)
+
+
+def _with_totals(rows: Rows, totals: Sequence[tuple[Any, ...]]) -> Rows:
+    """Return the rows with totals, unless all rows are about one thing."""
+    if len({row[0] for row in rows.values}) < 2:
+        return rows
+    return replace(rows, values=[*rows.values, *totals], totals=len(totals))
 
 
 def fit_rows(want: Group, fits: Fits) -> Rows:
@@ -177,7 +230,7 @@ def fit_rows(want: Group, fits: Fits) -> Rows:
     note = "shared providers" if fits.total < sum(fit.count for fit in fits.hosts) else ""
     if not fits.exact:
         note = "at least: hosts share more than one class"
-    return Rows(title, _FIT_COLUMNS, [*rows, (ALL_HOSTS, fits.total, note)], totals=1)
+    return Rows(title, _FIT_COLUMNS, [*rows, (ALL, fits.total, note)], totals=1)
 
 
 def _or_empty(value: float | None) -> float | str:

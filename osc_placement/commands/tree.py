@@ -14,6 +14,8 @@ from osc_placement.candidates.cloud import CloudView
 from osc_placement.commands import base
 from osc_placement.commands.html_page import add_html_option, write_page
 from osc_placement.commands.reading import show_reading
+from osc_placement.commands.watching import WatchedCommand
+from osc_placement.errors import NameNotFound
 from osc_placement.report.page import describe_size
 from osc_placement.report.read import read_cloud
 from osc_placement.report.tree import draw_dot, draw_mermaid, draw_trees, trees_to_json
@@ -46,7 +48,7 @@ _WRITERS: Final[dict[str, Callable[[CloudView], Iterable[str]]]] = {
 }
 
 
-class ShowTree(base.PlacementCommand):
+class ShowTree(WatchedCommand):
     """Show resource providers as trees, with their inventories and how much of them is used.
 
     A bar shows the part of a class's capacity, ``(total - reserved) * allocation_ratio``, that is allocated.
@@ -83,6 +85,9 @@ class ShowTree(base.PlacementCommand):
         trees = [base.resolve_provider(self.client, text) for text in parsed_args.provider]
         with show_reading(self.app.stderr, parsed_args.concurrency) as reading:
             cloud = read_cloud(self.client, trees=trees, reading=reading)
+        for uuid in trees:
+            if uuid not in cloud.records:
+                raise NameNotFound(uuid)
         if parsed_args.html:
             write_page(self, parsed_args, partial(tree_page, cloud), describe_size(cloud))
         elif parsed_args.format == TEXT:

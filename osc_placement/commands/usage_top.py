@@ -4,30 +4,33 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from typing import Any, Final
 
 from osc_placement import microversion, syntax
-from osc_placement.commands import base
 from osc_placement.commands.reading import require_classes, show_reading
+from osc_placement.commands.report import ReportCommand
 from osc_placement.errors import UsageError
 from osc_placement.report.holdings import Holding, class_capacities, rank, sum_by_project
-from osc_placement.report.read import STOCKS, read_cloud, read_holdings
-from osc_placement.terminal.values import add_concurrency_option
+from osc_placement.report.read import STOCKS, read_holdings
 
 _DEFAULT_LIMIT: Final = 10
 
 
-class TopUsage(base.Lister):
+class TopUsage(ReportCommand):
     """Show the largest consumers, or the largest projects.
 
     Their size is their largest share of any class: the last two columns show the class, and the share as a
-    percentage of its capacity in the whole cloud. With --resource-class only that class counts.
+    percentage of its capacity in the whole cloud. With --resource-class only that class counts. Where
+    resource providers are named or selected, only these count: what is allocated from them, and their
+    capacity.
 
     The API lists consumers by resource provider and projects by consumer, so this takes a request for each
     provider that is used and one for each consumer.
     """
 
     minimum = microversion.ALLOCATIONS_BY_PROVIDER
+    droppable: Sequence[str] = ("user", "type", "resources", "project")
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
@@ -44,25 +47,27 @@ class TopUsage(base.Lister):
             default=str(_DEFAULT_LIMIT),
             help=f"How many to show; 0 for all (default: {_DEFAULT_LIMIT})",
         )
-        add_concurrency_option(parser)
         return parser
 
     def read_arguments(self, parsed_args: argparse.Namespace) -> None:
+        super().read_arguments(parsed_args)
         parsed_args.limit = syntax.parse_whole_number(parsed_args.limit, "--limit")
         if parsed_args.limit < 0:
             raise UsageError(f"--limit must be at least 0, not {parsed_args.limit}")
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Any, Any]:
         with show_reading(self.app.stderr, parsed_args.concurrency) as reading:
-            cloud = read_cloud(self.client, STOCKS, only_capacity=True, reading=reading)
+            selected = self.read_cloud(parsed_args, STOCKS, reading, only_capacity=True)
+            cloud = selected.part
             if parsed_args.resource_class is not None:
                 require_classes(cloud, [parsed_args.resource_class])
-            holdings = read_holdings(self.client, cloud, reading)
+            holdings = read_holdings(self.client, cloud, reading, only_here=selected.uuids is not None)
         by_project = parsed_args.by == "project"
         holders = sum_by_project(holdings) if by_project else [(holding, 1) for holding in holdings]
         ranks = rank(holders, class_capacities(cloud), parsed_args.resource_class)
         shown = ranks[: parsed_args.limit or None]
         if by_project:
+            self.droppable = ("resources",)
             return ("project", "consumers", "resources", "of_class", "percent"), [
                 (one.holder.project, one.consumers, _amounts(one.holder), one.scarcest, round(one.percent, 2))
                 for one in shown

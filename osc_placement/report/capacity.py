@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -47,8 +47,8 @@ class Amounts:
 Table = Mapping[tuple[str, str], Amounts]
 
 
-def sum_capacity(cloud: CloudView, by: By) -> Table:
-    """Sum up the inventories by ``by``, in the order of the rows."""
+def sum_capacity(cloud: CloudView, by: By, selected: Collection[str] | None = None) -> Table:
+    """Sum up the inventories of all or selected providers by ``by``, in the order of the rows."""
     # nova puts the root of a host in aggregates, so a provider is in those of its ancestors too
     keys_of: Mapping[By, Callable[[Node], Iterable[str]]] = {
         "provider": lambda node: (node.name,),
@@ -60,6 +60,8 @@ def sum_capacity(cloud: CloudView, by: By) -> Table:
     }
     table: dict[tuple[str, str], Amounts] = {}
     for node in cloud.nodes:
+        if selected is not None and node.uuid not in selected:
+            continue
         for key in keys_of[by](node) if node.stocks else ():
             for name, stock in node.stocks.items():
                 table[key, name] = table.get((key, name), Amounts()).add(stock)

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import itertools
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from osc_placement.candidates.cloud import CloudView
@@ -50,10 +50,11 @@ def make_request(amounts: Mapping[str, int], traits: Traits | None = None) -> Gr
     return Group(UNNAMED, amounts, traits or Traits())
 
 
-def count_fits(cloud: CloudView, request: Group) -> Fits:
-    """Count how often the request fits, for every tree that has something of it."""
+def count_fits(cloud: CloudView, request: Group, only: Collection[str] | None = None) -> Fits:
+    """Count how often the request fits, for every tree, or for these ones only, that has something of it."""
     admitted = Admitted(cloud.snapshot, make_plan(cloud.snapshot, request))
-    supplies = [_find_supply(cloud, admitted, root, request) for root in cloud.roots]
+    roots = [root for root in cloud.roots if only is None or root.uuid in only]
+    supplies = [_find_supply(cloud, admitted, root, request) for root in roots]
     supplies = [supply for supply in supplies if supply.has_something]
     shared = [name for name in request.resources if any(supply.shared[name] for supply in supplies)]
     pools = {

@@ -7,7 +7,7 @@ The API cannot read several providers at one moment: a change during the read ma
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from operator import attrgetter
 from typing import Any, Final
@@ -22,6 +22,8 @@ from osc_placement.report.holdings import Holding
 
 #: the parts of a provider from which its usage percentage is computed
 STOCKS: Final[tuple[Part, ...]] = ("inventories", "usages")
+#: up to so many trees are read one by one rather than among all there are
+_FEW_TREES: Final = 8
 
 
 def read_cloud(
@@ -29,15 +31,23 @@ def read_cloud(
     want: Iterable[Part] = PARTS,
     *,
     trees: Sequence[str] = (),
+    roots: Collection[str] | None = None,
     only_capacity: bool = False,
     reading: Reading | None = None,
 ) -> CloudView:
-    """Read all providers, or those of the trees in which these providers are.
+    """Read all providers, or those of some trees.
+
+    ``trees`` has a provider of each tree, which is read by requests of its own. ``roots`` has the roots of
+    any number of trees; they are read together if they are many.
 
     With ``only_capacity`` only the capacity of an inventory is right, not its other fields; that may save
     requests.
     """
     reading = reading or Reading()
+    if roots is not None and not roots:
+        return CloudView(())
+    if roots and len(roots) <= _FEW_TREES and client.version >= microversion.NESTED_PROVIDERS:
+        trees = sorted(roots)
     conditions: Sequence[Mapping[str, Any]] = [{"in_tree": uuid} for uuid in trees] or [{}]
     records = {
         record.provider.uuid: record
@@ -45,6 +55,7 @@ def read_cloud(
         for record in client.read_providers(
             filters,
             want=want,
+            roots=roots,
             only_capacity=only_capacity,
             concurrency=reading.concurrency,
             on_total=reading.on_total,
@@ -82,17 +93,23 @@ def read_sharing(client: PlacementClient, cloud: CloudView) -> CloudView:
     )
 
 
-def read_holdings(client: PlacementClient, cloud: CloudView, reading: Reading | None = None) -> list[Holding]:
-    """Read every consumer that has allocated something from these providers, in the order of their UUIDs."""
+def read_holdings(
+    client: PlacementClient, cloud: CloudView, reading: Reading | None = None, *, only_here: bool = False
+) -> list[Holding]:
+    """Read every consumer that has allocated something from these providers, in the order of their UUIDs.
+
+    With ``only_here`` a holding has what is allocated from these providers and not from others.
+    """
     client.require(microversion.ALLOCATIONS_BY_PROVIDER)
     used = [node.uuid for node in cloud.nodes if any(stock.used for stock in node.stocks.values())]
     consumers = client.read_consumers([node.uuid for node in cloud.nodes], reading, used=used)
     holdings = []
     for consumer in sorted(consumers, key=attrgetter("uuid")):
         total: Counter[str] = Counter()
-        for amounts in consumer.allocations.values():
-            total.update(amounts)
-        if consumer.allocations:
+        for provider, amounts in consumer.allocations.items():
+            if not only_here or provider in cloud.records:
+                total.update(amounts)
+        if total:
             project, user, kind = consumer.project_id, consumer.user_id, consumer.consumer_type
             sums = dict(sorted(total.items()))
             holdings.append(Holding(consumer.uuid, project or "", user or "", sums, kind or ""))

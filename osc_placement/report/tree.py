@@ -41,26 +41,25 @@ def _draw_node(node: Node, lead: str, indent: str, screen: Screen) -> Iterator[s
         yield lead + screen.paint(name, "name")
         yield indent + screen.paint(uuid, "aside")
     longest = max(map(len, node.stocks), default=0)
-    for resource_class, stock in node.stocks.items():
-        yield _draw_stock(printable(resource_class).ljust(longest), stock, indent, screen)
+    for name, stock in node.stocks.items():
+        lead = f"{indent}{printable(name).ljust(longest)} "
+        numbers = f" {format_percent(stock.used, stock.capacity):>5}  {stock.used} of {stock.capacity}"
+        if screen.width is not None and len(lead) + _BAR_CELLS + len(numbers) > screen.width:
+            yield indent + printable(name)
+            lead = f"{indent}  "
+        bar = screen.paint(
+            draw_bar(stock.used, stock.capacity, _BAR_CELLS, screen.marks),
+            level_of(stock.used, stock.capacity),
+        )
+        aside = describe_terms(stock)
+        width = len(lead) + _BAR_CELLS + len(numbers) + 2 + len(aside)
+        if not aside or (screen.width is not None and width > screen.width):
+            yield f"{lead}{bar}{numbers}"
+        else:
+            yield f"{lead}{bar}{numbers}  {screen.paint(aside, 'aside')}"
     if not screen.brief:
         yield from _draw_names("traits", node.traits, indent, screen)
         yield from _draw_names("aggregates", node.aggregates, indent, screen)
-
-
-def _draw_stock(resource_class: str, stock: Stock, indent: str, screen: Screen) -> str:
-    bar = screen.paint(
-        draw_bar(stock.used, stock.capacity, _BAR_CELLS, screen.marks), level_of(stock.used, stock.capacity)
-    )
-    plain = (
-        f"{indent}{resource_class} {'x' * _BAR_CELLS} {format_percent(stock.used, stock.capacity):>5}"
-        f"  {stock.used} of {stock.capacity}"
-    )
-    line = plain.replace(f" {'x' * _BAR_CELLS} ", f" {bar} ", 1)
-    aside = describe_terms(stock)
-    if not aside or (screen.width is not None and len(plain) + 2 + len(aside) > screen.width):
-        return line
-    return f"{line}  {screen.paint(aside, 'aside')}"
 
 
 def describe_terms(stock: Stock) -> str:

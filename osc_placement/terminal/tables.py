@@ -45,6 +45,21 @@ def show_cell(cell: Any, *, is_value: bool = False) -> Any:
     return printable(cell) if isinstance(cell, str) else cell
 
 
+def choose_columns(
+    columns: Sequence[str], rows: Sequence[Sequence[Any]], width: int, droppable: Sequence[str]
+) -> list[str]:
+    """Return the columns of a table of this width: as many as fit, without the first of ``droppable``."""
+    widths = {
+        column: max(len(column), *(len(str(row[number])) for row in rows)) if rows else len(column)
+        for number, column in enumerate(columns)
+    }
+    dropped = [column for column in droppable if column in widths]
+    # a cell has a blank on either side and a line on its left, and the table one more line on the right
+    while dropped and sum(widths.values()) + 3 * len(widths) + 1 > width:
+        del widths[dropped.pop(0)]
+    return list(widths)
+
+
 class LinesColumn(FormattableColumn[str]):
     """Text of several lines."""
 

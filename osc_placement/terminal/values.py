@@ -13,6 +13,8 @@ from osc_placement.api.concurrency import CONCURRENCY
 
 #: seconds: twelve days, as a socket takes no timeout of more than 24
 _LONGEST_TIMEOUT: Final = 1e6
+#: seconds
+_SHORTEST_INTERVAL: Final = 0.1
 #: digits of the largest number that is read; Python refuses to convert some thousand
 _MOST_DIGITS: Final = 19
 
@@ -48,6 +50,16 @@ def read_seconds(text: str) -> float:
     if not seconds > 0:
         raise argparse.ArgumentTypeError(f"must be a number of seconds greater than 0, not {text!r}")
     return min(seconds, _LONGEST_TIMEOUT)
+
+
+def read_interval(text: str) -> float:
+    """Read the time between two readings in seconds; a server is not asked more than ten times a second."""
+    seconds = _read_float(text)
+    if not seconds >= _SHORTEST_INTERVAL:
+        raise argparse.ArgumentTypeError(
+            f"must be a number of seconds, at least {_SHORTEST_INTERVAL:g}, not {text!r}"
+        )
+    return seconds
 
 
 def _read_float(text: str) -> float:

@@ -148,6 +148,15 @@ def test_tree_is_drawn_in_ascii_without_unicode(openstack, cloud):
         ((*CAPACITY, "--fit", "PGPU=1"), "No resource provider has PGPU; there is "),
         ((*CAPACITY, "--fit", "VCPU=1", "--by", "class"), "--by cannot be used with --fit"),
         ((*TOP, "--limit", "-1"), "--limit must be at least 0"),
+        ((*TREE, str(uuid.UUID(int=1))), "No resource provider named "),
+        ((*CAPACITY, "nobody"), "No resource provider named 'nobody' was found"),
+        ((*CAPACITY, str(uuid.UUID(int=1))), "HTTP 404"),
+        ((*CAPACITY, "--name", "x*"), "No resource provider is named like x*; see what there is with: "),
+        ((*CAPACITY, "host-a", "--name", "host-b"), "No resource provider meets all conditions; "),
+        ((*CAPACITY, "--aggregate", "nowhere"), "'nowhere' is not the UUID of an aggregate"),
+        ((*CAPACITY, "--providers-file", "/no/such"), "The file /no/such cannot be read"),
+        ((*TOP, "--in-tree", "nobody"), "No resource provider named 'nobody' was found"),
+        ((*CAPACITY, "--total", "--by", "class"), "--total cannot be used with --by class"),
         ((*TOP, "--resource-class", "PGPU"), "No resource provider has PGPU"),
     ],
 )
@@ -157,6 +166,13 @@ def test_invalid_input_is_a_one_line_error(openstack, cloud, arguments, message)
     assert (result.status, result.out) == (1, "")
     assert message in result.err
     assert result.err.count("\n") == 1
+
+
+def test_a_provider_can_be_named_in_versions_without_trees(openstack, cloud):
+    """Those before 1.14, which do not tell what the root is."""
+    line = (*CAPACITY, "host-n-numa1", "-f", "value", "-c", "provider", "-c", "capacity")
+    result = openstack.run(*line, version="1.13")
+    assert (result.status, result.out) == (0, "host-n-numa1 1000\nhost-n-numa1 4\n")
 
 
 def test_too_old_version_error_names_the_minimum(openstack, cloud):
@@ -231,6 +247,138 @@ def test_capacity_sums_by_project(openstack, cloud):
         ("project-b", "MEMORY_MB", 10, 3100),
         ("project-b", "VCPU", 6, 24),
     ]
+
+
+SELECTIONS = {
+    ("host-a",): {"host-a"},
+    ("host-n",): {"host-n", "host-n-numa0", "host-n-numa1"},
+    ("host-n-numa1", "{n0}", "host-a"): {"host-a", "host-n-numa0", "host-n-numa1"},
+    ("--name", "host-?"): {"host-a", "host-b", "host-n"},
+    ("--name", "host-n-*", "--resource", "VCPU=3"): {"host-n-numa1"},
+    ("--aggregate", "{rack}"): {"host-a", "host-b", "storage"},
+    ("--aggregate", "{rack}", "--required", "MISC_SHARES_VIA_AGGREGATE"): {"storage"},
+    ("--in-tree", "host-n-numa0", "--root-only"): {"host-n"},
+    ("host-n", "--name", "*numa*"): {"host-n-numa0", "host-n-numa1"},
+    ("--all", "--forbidden", "MISC_SHARES_VIA_AGGREGATE", "--name", "s*"): set(),
+}
+
+
+@pytest.mark.parametrize("selection", SELECTIONS, ids=" ".join)
+def test_capacity_of_selected_providers(openstack, cloud, selection):
+    """A name or UUID stands for a provider and those below it; all conditions hold, as for a batch."""
+    arguments = [word.format(**cloud) for word in selection]
+    shown = report(openstack, *CAPACITY, *arguments, "--allow-empty")
+    assert {provider for (provider,) in rows(shown, "provider")} == SELECTIONS[selection]
+
+
+def test_capacity_of_a_nested_aggregate_has_what_is_below_its_members(openstack, cloud, client):
+    """As the sums by aggregate have it; by tree, a part of a tree has the name of its root."""
+    generation = client.show_provider(cloud["n"])["generation"]
+    other = str(uuid.uuid4())
+    client.set_provider_aggregates(cloud["n"], [other], generation)
+    by_root = report(openstack, *CAPACITY, "--by", "root", "--aggregate", other)
+    assert rows(by_root, "root", "resource_class", "capacity") == [
+        ("host-n", "DISK_GB", 10),
+        ("host-n", "MEMORY_MB", 2000),
+        ("host-n", "VCPU", 7),
+    ]
+    of_part = report(openstack, *CAPACITY, "--by", "aggregate", "host-n-numa0")
+    assert rows(of_part, "aggregate", "capacity") == [(other, 1000), (other, 3)]
+    client.set_provider_aggregates(cloud["n"], [], generation + 1)
+
+
+def test_capacity_by_project_of_selected_providers_has_what_is_allocated_from_them(openstack, cloud):
+    """The consumer has a disk of host-n too, and the capacity is that of the provider."""
+    shown = report(openstack, *CAPACITY, "--by", "project", "host-n-numa0")
+    assert rows(shown, "project", "resource_class", "used", "capacity") == [("project-a", "VCPU", 1, 3)]
+
+
+def test_fit_on_selected_hosts_counts_what_is_shared_with_them(openstack, cloud):
+    """The sharing provider is not selected, and the total is that of the selected hosts."""
+    fit = (*CAPACITY, "--fit", "VCPU=2,DISK_GB=2")
+    assert rows(report(openstack, *fit, "host-b"), "host", "fits") == [("host-b", 2), ("(all)", 2)]
+    nested = report(openstack, *fit, "host-n-numa1", "host-b")
+    assert rows(nested, "host", "fits") == [("host-b", 2), ("host-n", 3), ("(all)", 5)]
+
+
+def test_largest_consumers_of_selected_providers(openstack, cloud):
+    """Only what they have of these providers counts, as a share of the capacity of these."""
+    shown = report(openstack, *TOP, "host-n-numa0")
+    assert rows(shown, "consumer", "resources", "percent") == [(cloud["small"], "VCPU=1", 33.33)]
+    shown = report(openstack, *TOP, "--aggregate", cloud["rack"], "--by", "project")
+    assert rows(shown, "project", "resources", "percent") == [("project-b", "MEMORY_MB=10,VCPU=6", 37.5)]
+
+
+# totals and columns
+
+
+@pytest.mark.parametrize("by", ["provider", "root", "project"])
+def test_totals_of_the_classes_end_a_table(openstack, cloud, by):
+    """Whatever the order is; in other formats only if they are asked for."""
+    options = (*CAPACITY, "--by", by, "--sort-column", "used", "--sort-descending")
+    columns = (by, "resource_class", "used", "capacity")
+    plain = rows(report(openstack, *options), *columns)
+    *others, disk, memory, cpu = rows(report(openstack, *options, "--total"), *columns)
+    assert others == plain
+    assert (disk, memory) == (("(all)", "DISK_GB", 1, 15), ("(all)", "MEMORY_MB", 10, 3100))
+    assert cpu == ("(all)", "VCPU", 7, 24)
+    table = openstack.run(*options).out.splitlines()
+    assert [line.split()[1] for line in table[-5:-1]].count("(all)") == 3
+    assert openstack.run(*options, "-f", "csv").out.count("(all)") == 0
+
+
+@pytest.mark.parametrize("arguments", [("--by", "class"), ("--by", "aggregate"), ("--by", "root", "host-n")])
+def test_table_has_no_totals_of_sums_that_overlap_or_of_one_thing(openstack, cloud, arguments):
+    """Nor of the classes, which are totals."""
+    assert "(all)" not in openstack.run(*CAPACITY, *arguments).out
+
+
+def test_total_of_a_fit_stays_last_when_rows_are_sorted(openstack, cloud):
+    """In each format, as it always was among the rows."""
+    shown = report(openstack, *CAPACITY, "--fit", "VCPU=1", "--sort-column", "fits", "--sort-descending")
+    assert rows(shown, "host")[-1] == ("(all)",)
+
+
+REPORTS = [
+    *((*CAPACITY, "--by", by) for by in ("provider", "root", "aggregate", "class", "project")),
+    TOP,
+    (*TOP, "--by", "project"),
+]
+
+
+@pytest.mark.parametrize("arguments", REPORTS, ids=" ".join)
+def test_rows_fit_a_terminal_of_80_columns_and_are_one_line_each(openstack, cloud, arguments):
+    """UUIDs can be copied; a line says which columns are left out."""
+    shown, status = run_on_terminal(openstack, *arguments, columns=80)
+    assert status == 0
+    lines = shown.splitlines()
+    assert max(map(len, lines)) <= 80
+    number = len(report(openstack, *arguments).json)
+    totals = shown.count("(all)")
+    assert sum(line.startswith("| ") for line in lines) == 1 + number + totals
+    full = openstack.run(*arguments).out.splitlines()
+    heads, all_heads = ({*text.strip("| ").split(" | ")} for text in (lines[1], full[1]))
+    left_out = {head.strip() for head in all_heads} - {head.strip() for head in heads}
+    if left_out:
+        (told,) = re.findall(r"Not shown: (.*) \(--long shows them\)$", shown.strip())
+        assert set(told.split(", ")) == left_out
+
+
+def test_projects_are_named_on_the_narrowest_terminal(openstack, cloud):
+    """A row that does not say what it is about is of no use."""
+    shown, _ = run_on_terminal(openstack, *TOP, "--by", "project", columns=30)
+    assert "Not shown: resources (--long shows them)" in shown
+    assert "project" in shown.splitlines()[1]
+
+
+def test_long_shows_all_columns_on_any_terminal(openstack, cloud):
+    """As does the choice of columns."""
+    narrow, _ = run_on_terminal(openstack, *TOP, columns=80)
+    assert "user" not in narrow.splitlines()[1]
+    for options in (("--long",), ("-c", "user", "-c", "consumer", "-c", "project", "-c", "resources")):
+        shown, status = run_on_terminal(openstack, *TOP, *options, columns=80)
+        assert (status, "Not shown" in shown) == (0, False)
+        assert "user" in shown.splitlines()[1]
 
 
 @pytest.mark.parametrize("form", ["csv", "value", "yaml", "table"])

@@ -69,6 +69,18 @@ def test_usages_and_traits_come_from_the_summaries(fake):
     ]
 
 
+def test_only_the_providers_of_wanted_trees_are_asked_for_their_parts(fake):
+    """Those that are asked for, and those whose root is."""
+    documents = [
+        {"uuid": uuid(number), "name": f"host{number}", "generation": 1, "root_provider_uuid": uuid(root)}
+        for number, root in enumerate((0, 0, 2, 3))
+    ]
+    fake.on("GET", "/resource_providers", {"resource_providers": documents})
+    records = list(fake.client().read_providers(roots={uuid(0), uuid(3)}))
+    assert [record.provider.name for record in records] == ["host0", "host1", "host3"]
+    assert count(fake, "inventories") == 3
+
+
 def test_summaries_give_the_values_of_single_requests(fake):
     """Where the summaries cannot be had, the result is the same."""
     records = list(fake.client().read_providers())

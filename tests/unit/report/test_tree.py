@@ -46,6 +46,19 @@ def test_lines_fit_the_width():
     assert all(any(trait in line for line in lines) for trait in traits)
 
 
+def test_an_inventory_that_does_not_fit_has_two_lines():
+    """The name of a long class, and below it the bar and the numbers."""
+    name = "CUSTOM_" + "X" * 40
+    host = node("host", VCPU=stock(8, 4), **{name: stock(10**6, 10**5, reserved=2)})
+    assert list(draw_trees(cloud(host), Screen(60, ASCII, brief=True))) == [
+        "host",
+        f"   {name}",
+        "     #.........  10 %  100000 of 999998  (2 reserved)",
+        "   VCPU",
+        "     #####.....  50 %  4 of 8",
+    ]
+
+
 def test_a_deep_chain_is_drawn():
     """There is no depth at which drawing fails."""
     chain = [node("n0"), *(node(f"n{number}", f"n{number - 1}") for number in range(1, 3000))]

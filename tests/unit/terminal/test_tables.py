@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: Apache-2.0
+"""osc_placement.terminal.tables: which columns a terminal has place for."""
+
+import pytest
+
+from osc_placement.terminal.tables import choose_columns
+
+COLUMNS = ("name", "uuid", "used")
+ROWS = [("a", "0123456789", 5), ("bbbbbb", "0123456789", 12345)]
+
+
+@pytest.mark.parametrize(
+    ("width", "chosen"),
+    [
+        (31, ["name", "uuid", "used"]),
+        (30, ["name", "uuid"]),
+        (23, ["name", "uuid"]),
+        (22, ["name"]),
+        (1, ["name"]),
+    ],
+)
+def test_columns_are_left_out_one_by_one_until_the_table_fits(width, chosen):
+    """In the given order; a name that is no column is passed over."""
+    assert choose_columns(COLUMNS, ROWS, width, ("other", "used", "uuid")) == chosen
+
+
+def test_heads_count_where_there_are_no_rows():
+    """An empty table has its heads only."""
+    assert choose_columns(COLUMNS, [], 22, ("used",)) == list(COLUMNS)
+    assert choose_columns(COLUMNS, [], 21, ("used",)) == ["name", "uuid"]
