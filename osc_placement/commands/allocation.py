@@ -13,7 +13,14 @@ from osc_placement.api.client import PlacementClient
 from osc_placement.api.consumer import Allocations, Consumer, describe_consumers
 from osc_placement.api.retry import retry
 from osc_placement.commands import base
+from osc_placement.commands.names import (
+    add_names_option,
+    read_instance_names,
+    read_provider_names,
+    tell_problem,
+)
 from osc_placement.errors import PlacementError, UsageError
+from osc_placement.model import canonical_uuid
 
 #: the command that shows the allocations of a consumer
 SHOW = "openstack resource provider allocation show"
@@ -229,16 +236,33 @@ def with_amounts(allocations: Allocations, wanted: syntax.Allocations) -> Alloca
 class ShowAllocation(base.Lister):
     """Show the allocations of a consumer.
 
+    --names adds the names of the resource providers, and the name of the consumer if it is an instance.
     Project and user are shown from {ALLOCATIONS_BY_PROVIDER}, the consumer's type from {CONSUMER_TYPES}.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
         parser.add_argument("uuid", metavar="<uuid>", help="UUID of the consumer")
+        add_names_option(
+            parser,
+            "Also show the names of the resource providers, and that of the consumer if it is an instance, "
+            "which the compute API is asked for",
+        )
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Any, Any]:
-        return show_allocations(self.client, parsed_args.uuid)
+        columns, rows = show_allocations(self.client, parsed_args.uuid)
+        if not parsed_args.names:
+            return columns, rows
+        names = read_provider_names(self.client, [provider for provider, *_ in rows])
+        consumer = canonical_uuid(parsed_args.uuid)
+        instances, problem = read_instance_names(self.app.client_manager, [consumer] if rows else [])
+        tell_problem(self.app.stderr, problem)
+        first, *others = columns
+        return (first, "provider_name", *others, "consumer_name"), [
+            (provider, names.get(provider, ""), *values, instances.get(consumer, ""))
+            for provider, *values in rows
+        ]
 
 
 class DeleteAllocation(base.PlacementCommand):

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from osc_placement import microversion
@@ -19,16 +19,23 @@ from osc_placement.commands.candidate_rows import (
     join_summary,
     read_names,
 )
+from osc_placement.commands.names import add_names_option
 from osc_placement.microversion import Version
 
 
-def candidate_rows(document: Document, version: Version) -> Iterator[list[Any]]:
-    """Return a row for each provider of each allocation request, with the amounts requested from it."""
+def candidate_rows(
+    document: Document, version: Version, names: Mapping[str, str] | None = None
+) -> Iterator[list[Any]]:
+    """Return a row for each provider of each allocation request, with the amounts requested from it.
+
+    With ``names`` of providers it has the name behind the UUID.
+    """
     summaries = document["provider_summaries"]
     for number, request in enumerate(document["allocation_requests"], 1):
         for provider, amounts in amounts_by_provider(request).items():
             summary = summaries[provider]
-            row = [number, join_amounts(amounts), provider, join_summary(summary["resources"])]
+            name = [] if names is None else [names.get(provider, "")]
+            row = [number, join_amounts(amounts), provider, *name, join_summary(summary["resources"])]
             if version >= microversion.CANDIDATES_TRAITS:
                 row.append(",".join(summary["traits"]))
             yield row
@@ -55,16 +62,19 @@ class ListAllocationCandidate(CandidateQuery, base.Lister):
             since=microversion.MAPPINGS,
             help="Show a row for each group and provider, with the provider's name and the amounts.",
         )
+        add_names_option(parser, "Also show the names of the resource providers, as --by-group does")
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Any, Any]:
         document = self.client.allocation_candidates(self.make_query(parsed_args))
         if parsed_args.by_group:
             return ("#", *GROUP_COLUMNS), list(self._rows_by_group(document, parsed_args))
-        columns: tuple[str, ...] = ("#", "allocation", "resource provider", "inventory used/capacity")
+        names = read_names(self.client, document["provider_summaries"]) if parsed_args.names else None
+        name = () if names is None else ("name",)
+        columns: tuple[str, ...] = ("#", "allocation", "resource provider", *name, "inventory used/capacity")
         if self.client.version >= microversion.CANDIDATES_TRAITS:
             columns += ("traits",)
-        return columns, list(candidate_rows(document, self.client.version))
+        return columns, list(candidate_rows(document, self.client.version, names))
 
     def _rows_by_group(
         self, document: Document, parsed_args: argparse.Namespace

@@ -10,12 +10,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+from osc_placement.commands.compute import BAD_ANSWER, NoAnswer, read_compute
 from osc_placement.errors import PlacementError
 from osc_placement.model import canonical_uuid, is_uuid
 
 AGGREGATE_HELP: Final = "UUID of an aggregate, or the name of a host aggregate of the compute service"
 #: from this microversion on, host aggregates show their UUIDs
-_MICROVERSION: Final = "compute 2.41"
+_MICROVERSION: Final = "2.41"
+#: seconds
+_PATIENCE: Final = 60
 
 
 class AggregateNotFound(PlacementError):
@@ -61,29 +64,15 @@ class AggregateNames:
         return self._uuids
 
     def _read(self, wanted: str) -> Mapping[str, str]:
-        from keystoneauth1 import exceptions
-
         try:
-            document = self._request().json()
+            document = read_compute(
+                self._client_manager, "/os-aggregates", microversion=_MICROVERSION, timeout=_PATIENCE
+            )
             return {aggregate["name"]: aggregate["uuid"] for aggregate in document["aggregates"]}
-        except exceptions.ClientException as failure:
-            reason = str(failure).partition(" (HTTP")[0].partition("\n")[0] or type(failure).__name__
-        except (ValueError, LookupError, TypeError):
-            reason = "its answer is not that of the compute API"
+        except NoAnswer as failure:
+            reason = failure.reason
+        except (LookupError, TypeError):
+            reason = BAD_ANSWER
         raise AggregateNotFound(
             wanted, f"the names of host aggregates cannot be read from the compute service: {reason}"
-        )
-
-    def _request(self) -> Any:
-        manager = self._client_manager
-        return manager.session.get(
-            "/os-aggregates",
-            endpoint_filter={
-                "service_type": "compute",
-                "interface": manager.interface,
-                "region_name": manager.region_name,
-            },
-            endpoint_override=manager._cli_options.get_endpoint("compute"),
-            headers={"Accept": "application/json", "OpenStack-API-Version": _MICROVERSION},
-            timeout=60,
         )

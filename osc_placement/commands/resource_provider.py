@@ -8,10 +8,15 @@ from collections.abc import Mapping
 from types import EllipsisType
 from typing import Any
 
+from cliff.columns import FormattableColumn
+
 from osc_placement import microversion, syntax
 from osc_placement.api.client import PlacementClient
 from osc_placement.commands import base
+from osc_placement.commands.candidate_rows import join_amounts
+from osc_placement.commands.names import add_names_option, read_instance_names, tell_problem
 from osc_placement.errors import UsageError
+from osc_placement.terminal.escape import printable
 
 
 def provider_columns(client: PlacementClient) -> tuple[str, ...]:
@@ -148,7 +153,16 @@ class ShowResourceProvider(base.ProviderCommand, base.ShowOne):
             action="store_true",
             help="Also show the allocations from the provider, by consumer",
         )
+        add_names_option(
+            parser,
+            "With --allocations, also show the names of consumers that are instances, which the compute API "
+            "is asked for",
+        )
         return parser
+
+    def read_arguments(self, parsed_args: argparse.Namespace) -> None:
+        if parsed_args.names and not parsed_args.allocations:
+            raise UsageError("--names shows the names of consumers and needs --allocations")
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Any, Any]:
         uuid = base.resolve_provider(self.client, parsed_args.uuid)
@@ -157,7 +171,34 @@ class ShowResourceProvider(base.ProviderCommand, base.ShowOne):
         if parsed_args.allocations:
             provider["allocations"] = self.client.list_provider_allocations(uuid)["allocations"]
             columns += ("allocations",)
+            if parsed_args.names:
+                provider["allocations"] = self._add_names(provider)
         return columns, base.columns_of(provider, columns)
+
+    def _add_names(self, provider: Mapping[str, Any]) -> AllocationsColumn:
+        """Return the allocations of a provider with the names of the instances."""
+        allocations = provider["allocations"]
+        node, root = provider["name"], provider.get("root_provider_uuid")
+        if len(allocations) > 1 and root not in (None, provider["uuid"]):
+            # instances are on the node that is the root
+            node = self.client.show_provider(root)["name"]
+        names, problem = read_instance_names(self.app.client_manager, allocations.keys(), node)
+        tell_problem(self.app.stderr, problem)
+        return AllocationsColumn(
+            {uuid: {"name": names.get(uuid, ""), **entry} for uuid, entry in allocations.items()}
+        )
+
+
+class AllocationsColumn(FormattableColumn[dict[str, Any]]):
+    """Allocations by consumer, with names; people get a line for each consumer."""
+
+    def human_readable(self) -> str:
+        """Return ``name (UUID): VCPU=4,MEMORY_MB=8192`` for each consumer, sorted by name."""
+        entries = sorted((entry["name"], uuid, entry["resources"]) for uuid, entry in self._value.items())
+        return "\n".join(
+            f"{f'{printable(name)} ({uuid})' if name else uuid}: {join_amounts(amounts)}"
+            for name, uuid, amounts in entries
+        )
 
 
 class SetResourceProvider(base.ProviderCommand, base.ShowOne):
