@@ -105,7 +105,16 @@ def _find_supply(cloud: CloudView, admitted: Admitted, root: Node, request: Grou
     present = whole if has_all else [node for node in whole if not node.shares]
     has_something = any(name in node.stocks for node in present for name in amounts)
     limits = [name for name, bound in bounds.items() if bound == count]
-    limited_by = ", ".join(limits) if count else _describe_limits(providers, amounts, limits)
+    if count:
+        limited_by = ", ".join(limits)
+    else:
+        shortages = [
+            describe_shortage(providers, name, amounts[name])
+            if name in amounts
+            else f"no room with trait {name}"
+            for name in limits
+        ]
+        limited_by = "; ".join(shortages) or "nothing of its own"
     return _Supply(root, own_counts, shared, has_something, count, limited_by)
 
 
@@ -113,15 +122,6 @@ def _sum_counts(nodes: Iterable[Node], resource_class: str, amount: int) -> int:
     """Return how often an amount of a class fits on the providers."""
     stocks = [node.stocks[resource_class] for node in nodes if resource_class in node.stocks]
     return sum(stock.inventory.how_many(amount, stock.used) for stock in stocks)
-
-
-def _describe_limits(providers: Sequence[Node], amounts: Mapping[str, int], limits: Iterable[str]) -> str:
-    """Describe why a request does not fit at all, given the classes and traits of which there is nothing."""
-    shortages = [
-        describe_shortage(providers, name, amounts[name]) if name in amounts else f"no room with trait {name}"
-        for name in limits
-    ]
-    return "; ".join(shortages) or "nothing of its own"
 
 
 def _hand_out(supply: _Supply, pools: Mapping[str, Pools]) -> int:

@@ -36,23 +36,19 @@ def want_of_flavor(name: str, document: Mapping[str, Any], classes: Collection[s
     ``classes`` are those that the server knows: nova ignores others in extra specs.
     """
     flavor = flavor_from_json({**document, "extra_specs": document.get("extra_specs") or {}})
-    _check_specs(name, flavor.extra_specs)
+    specs = flavor.extra_specs
+    for key, value in sorted(specs.items()):
+        if _GROUP.match(key):
+            raise FlavorUnclear(name, f"has numbered request groups ({key})")
+        if key.startswith("resources:") and read_amount(value) is None:
+            raise FlavorUnclear(name, f"has {key}={value!r}, which is no amount")
     try:
         wanted = resources_of(flavor, classes)
     except NoClaim as error:
         raise FlavorUnclear(name, f"would be refused by nova, as {error}") from error
     if not wanted:
         raise FlavorUnclear(name, "asks for nothing")
-    specs = flavor.extra_specs
     return make_request(wanted, Traits(_traits(specs, "required"), _traits(specs, "forbidden")))
-
-
-def _check_specs(name: str, specs: Mapping[str, str]) -> None:
-    for key, value in sorted(specs.items()):
-        if _GROUP.match(key):
-            raise FlavorUnclear(name, f"has numbered request groups ({key})")
-        if key.startswith("resources:") and read_amount(value) is None:
-            raise FlavorUnclear(name, f"has {key}={value!r}, which is no amount")
 
 
 def _traits(specs: Mapping[str, str], condition: str) -> tuple[frozenset[str], ...]:

@@ -99,15 +99,23 @@ def make_page(title: str, cloud: CloudView, contents: Contents, origin: Origin |
     package = resources.files("osc_placement.report")
     script = package.joinpath("page.js").read_text("utf-8")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    panels = "\n".join(_class_panel(cloud, resource_class) for resource_class in cloud.classes)
+    # no text in it can end the script: without "<", it has neither tags nor comments of HTML
+    data = json.dumps({"levels": [MIDDLE, HIGH], **contents.data}, ensure_ascii=False, separators=(",", ":"))
     return _PAGE.substitute(
         title=text(title),
         subtitle=text(describe_size(cloud)),
         origin=_format_origin(origin) if origin else "",
         policy=f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'",
         style=package.joinpath("page.css").read_text("utf-8"),
-        panels=_class_panels(cloud),
+        panels=(
+            '<section aria-labelledby="use"><h2 id="use">Use per resource class</h2>\n'
+            f'<div class="classes">{panels}</div></section>'
+            if panels
+            else ""
+        ),
         table=_format_contents(contents),
-        data=_format_data({"levels": [MIDDLE, HIGH], **contents.data}),
+        data=data.replace("<", "\\u003c"),
         script=script,
         middle=MIDDLE,
         high=HIGH,
@@ -138,9 +146,10 @@ def _format_origin(origin: Origin) -> str:
 
 def _format_contents(contents: Contents) -> str:
     """Return the section of the table, with the plain table that page.js replaces."""
+    # names are isolated, so that right-to-left letters do not reorder the text around them
     head = "".join(f'<th scope="col">{text(column)}</th>' for column in contents.plain_columns)
     rows = "\n".join(
-        f'<tr><th scope="row" class="name">{_name(first)}</th>'
+        f'<tr><th scope="row" class="name"><bdi>{text(first)}</bdi></th>'
         + "".join(
             f'<td data-label="{text(column)}">{text(value)}</td>'
             for column, value in zip(contents.plain_columns[1:], others, strict=True)
@@ -165,33 +174,16 @@ def _format_contents(contents: Contents) -> str:
     )
 
 
-def _format_data(data: Mapping[str, Any]) -> str:
-    """Return JSON that no text in it can end: without ``<``, it has neither tags nor comments of HTML."""
-    return json.dumps(data, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
-
-
-def _name(value: str) -> str:
-    """Escape a name and isolate it, so that right-to-left letters do not reorder the text around it."""
-    return f"<bdi>{text(value)}</bdi>"
-
-
-def _class_panels(cloud: CloudView) -> str:
-    """Return a panel for each class: its usage, and a histogram of how full its providers are."""
-    panels = "\n".join(_class_panel(cloud, resource_class) for resource_class in cloud.classes)
-    return (
-        '<section aria-labelledby="use"><h2 id="use">Use per resource class</h2>\n'
-        f'<div class="classes">{panels}</div></section>'
-        if panels
-        else ""
-    )
-
-
 def _class_panel(cloud: CloudView, resource_class: str) -> str:
+    """Return the usage of a class, with a histogram of how full its providers are."""
     stocks = [node.stocks[resource_class] for node in cloud.nodes if resource_class in node.stocks]
     used, capacity = sum(stock.used for stock in stocks), sum(stock.capacity for stock in stocks)
     bins = [0] * _BINS
     for stock in stocks:
-        bins[_bin_of(stock.used, stock.capacity)] += 1
+        percent = percent_of(stock.used, stock.capacity)
+        if percent is None:
+            percent = 100 if stock.used else 0
+        bins[min(_BINS - 1, int(percent * _BINS / 100))] += 1
     level = level_of(used, capacity)
     return (
         f'<figure><div class="title"><span class="class">{text(resource_class)}</span>'
@@ -202,48 +194,38 @@ def _class_panel(cloud: CloudView, resource_class: str) -> str:
     )
 
 
-def _bin_of(used: int, capacity: int) -> int:
-    percent = percent_of(used, capacity)
-    if percent is None:
-        return _BINS - 1 if used else 0
-    return min(_BINS - 1, int(percent * _BINS / 100))
-
-
 def _histogram(resource_class: str, bins: Sequence[int]) -> str:
     """Count the providers that are up to a tenth full, up to two tenths and so on."""
     step, highest = _PLOT_WIDTH / _BINS, max(*bins, 1)
-    bars = "".join(_histogram_bar(number, count, step, highest) for number, count in enumerate(bins))
+    width = step - 2
+    bars = ""
+    for number, count in enumerate(bins):
+        height = round((_PLOT_HEIGHT - 10) * count / highest, 1)
+        if count:
+            height = max(height, 1.5)
+        level: Style = level_of(number * 100 // _BINS, 100)
+        left, top = round(number * step, 1), round(_PLOT_HEIGHT - height, 1)
+        value = (
+            f'<text x="{round(left + width / 2, 1)}" y="{top - 2.5}" text-anchor="middle">{count}</text>'
+            if count
+            else ""
+        )
+        bars += (
+            f"<g><title>{number * 10} to {number * 10 + 10} %: {_count(count, 'provider')}</title>"
+            f'<rect class="fill-{level}" x="{left}" y="{top}" width="{width}" height="{height}"/>{value}</g>'
+        )
     labels = (
         f'<text x="0" y="{_PLOT_HEIGHT + 11}">empty</text>'
         f'<text x="{_PLOT_WIDTH}" y="{_PLOT_HEIGHT + 11}" text-anchor="end">full</text>'
     )
-    fullest = bins[-1]
     label = (
         f"{text(resource_class)}: providers by how full they are; "
-        f"{_count(bins[0], 'provider')} below 10 %, {fullest} at 90 % and above"
+        f"{_count(bins[0], 'provider')} below 10 %, {bins[-1]} at 90 % and above"
     )
     return (
         f'<svg viewBox="0 0 {_PLOT_WIDTH} {_PLOT_HEIGHT + 14}" role="img" aria-label="{label}">'
         f'{bars}<line class="axis" x1="0" y1="{_PLOT_HEIGHT}" x2="{_PLOT_WIDTH}" y2="{_PLOT_HEIGHT}"/>'
         f"{labels}</svg>"
-    )
-
-
-def _histogram_bar(number: int, count: int, step: float, highest: int) -> str:
-    height = round((_PLOT_HEIGHT - 10) * count / highest, 1)
-    if count:
-        height = max(height, 1.5)
-    level: Style = level_of(number * 100 // _BINS, 100)
-    top = round(_PLOT_HEIGHT - height, 1)
-    left, width = round(number * step, 1), step - 2
-    value = (
-        f'<text x="{round(left + width / 2, 1)}" y="{top - 2.5}" text-anchor="middle">{count}</text>'
-        if count
-        else ""
-    )
-    return (
-        f"<g><title>{number * 10} to {number * 10 + 10} %: {_count(count, 'provider')}</title>"
-        f'<rect class="fill-{level}" x="{left}" y="{top}" width="{width}" height="{height}"/>{value}</g>'
     )
 
 

@@ -15,6 +15,8 @@ from osc_placement.terminal.screen import Screen
 
 _BAR_CELLS: Final = 10
 _NARROWEST: Final = 20
+#: what mermaid or the page around it would interpret, as entities of mermaid
+_MERMAID_ENTITIES: Final = {ord(letter): f"#{ord(letter)};" for letter in '"#<>&;`\\'}
 
 
 def draw_trees(cloud: CloudView, screen: Screen) -> Iterator[str]:
@@ -136,7 +138,7 @@ def draw_mermaid(cloud: CloudView) -> Iterator[str]:
     yield "flowchart LR"
     ids = _number(cloud.nodes)
     for node in cloud.nodes:
-        label = "<br/>".join(_escape_mermaid(line) for line in _label(node))
+        label = "<br/>".join(line.translate(_MERMAID_ENTITIES) for line in _label(node))
         yield f'  {ids[node.uuid]}["{label}"]'
     for parent, child in _edges(cloud):
         yield f"  {ids[parent.uuid]} --> {ids[child.uuid]}"
@@ -154,11 +156,3 @@ def _label(node: Node) -> Iterator[str]:
 
 def _edges(cloud: CloudView) -> Iterator[tuple[Node, Node]]:
     return ((node, child) for node in cloud.nodes for child in cloud.children(node))
-
-
-def _escape_mermaid(text: str) -> str:
-    """Escape the characters that mermaid or the page around it would interpret, as entities of mermaid."""
-    return "".join(letter if letter not in _MERMAID_MARKS else f"#{ord(letter)};" for letter in text)
-
-
-_MERMAID_MARKS: Final = frozenset('"#<>&;`\\')
