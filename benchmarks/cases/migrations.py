@@ -22,10 +22,10 @@ from benchmarks.servers import OURS, Server, serving
 
 #: the name of a figure, the words of each side, and how many times faster ours has to be
 STEPS = (
-    ("mirror", ("aggregates",), ("sync_aggregates",), 15),
-    ("mirror again", ("aggregates",), ("sync_aggregates",), 30),
-    ("heal", ("allocations",), ("heal_allocations", "--skip-port-allocations"), 20),
-    ("heal again", ("allocations",), ("heal_allocations", "--skip-port-allocations"), 30),
+    ("mirror", ("mirror-aggregates",), ("sync_aggregates",), 15),
+    ("mirror again", ("mirror-aggregates",), ("sync_aggregates",), 30),
+    ("heal", ("heal-allocations",), ("heal_allocations", "--skip-port-allocations"), 20),
+    ("heal again", ("heal-allocations",), ("heal_allocations", "--skip-port-allocations"), 30),
     ("audit", ("audit",), ("audit",), 15),
 )
 #: nova-manage ends with 4 where it found nothing to heal

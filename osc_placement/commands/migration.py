@@ -7,7 +7,8 @@ Their code is in osc_placement/migrate, which only these commands load.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
 from osc_placement import microversion
@@ -37,7 +38,7 @@ class ListMigration(base.Lister):
         import inspect
 
         rows = []
-        for name, migration in _load().items():
+        for name, migration in _load().BY_NAME.items():
             # the first line of the docstring of its module
             text = inspect.getdoc(inspect.getmodule(type(migration))) or ""
             rows.append((name, text.partition("\n")[0].rstrip(".")))
@@ -112,7 +113,7 @@ class RunMigration(PlanCommand):
         _tell_problems(self, assessment.problems)
         if assessment.refusal and not self.is_harmless(parsed_args):
             raise PlacementError(f"Nothing was done: {assessment.refusal}")
-        return Job(assessment.plan, f"migration {parsed_args.name}", classes=frozenset(assessment.classes))
+        return Job(assessment.plan, f"migration {migration.name}", classes=frozenset(assessment.classes))
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Any, Any]:
         from osc_placement.migrate.exit_statuses import exit_status
@@ -123,22 +124,25 @@ class RunMigration(PlanCommand):
         return columns, rows
 
 
-def _load() -> Mapping[str, Migration]:
+def _load() -> ModuleType:
+    """Return the registry of migrations, which needs an extra."""
     try:
         from osc_placement.migrate.migrations import registry
     except ModuleNotFoundError as error:
         raise PlacementError(
             f"Migrations need {error.name}: install it with pip install 'osc-placement[migrate]'"
         ) from error
-    return registry.BY_NAME
+    return registry
 
 
 def _choose(names: Iterable[str]) -> list[Migration]:
-    known = _load()
-    unknown = sorted(set(names).difference(known))
+    """Return the migrations of these names, or all of them; raise UsageError at an unknown name."""
+    registry = _load()
+    known, wanted = registry.BY_NAME, set(map(registry.current_name, names))
+    unknown = sorted(wanted.difference(known))
     if unknown:
         raise UsageError(f"There is no migration {', '.join(unknown)}; the migrations are {', '.join(known)}")
-    return [migration for name, migration in known.items() if not names or name in names]
+    return [migration for name, migration in known.items() if not wanted or name in wanted]
 
 
 def _assess(command: base.PlacementCommand, migration: Migration, concurrency: int) -> Assessment:

@@ -127,7 +127,7 @@ class Command:
 
 
 def mirror_aggregates(command: Command) -> int:
-    """Run ``placement-migrate aggregates``."""
+    """Run ``placement-migrate mirror-aggregates``."""
     options = command.options
     migration = MirrorAggregates(
         hosts=frozenset(options.host),
@@ -183,7 +183,7 @@ def _follow(command: Command, migration: Migration) -> int:
 
 
 def heal_allocations(command: Command) -> int:
-    """Run ``placement-migrate allocations``: heal, compare again, and say whether that was all."""
+    """Run ``placement-migrate heal-allocations``: heal, compare again, and say whether that was all."""
     options = command.options
     migration = HealAllocations(_uuids(options.instance), frozenset(options.host), options.shard)
     context, assessment = command.assess(migration)
@@ -264,7 +264,7 @@ def audit(command: Command) -> int:
 
 
 def carry_ratios(command: Command) -> int:
-    """Run ``placement-migrate ratios``."""
+    """Run ``placement-migrate carry-ratios``."""
     options = command.options
     migration = CarryRatios(
         frozenset(options.host), options.conflict, options.shard, options.allow_overcommitted
@@ -274,7 +274,7 @@ def carry_ratios(command: Command) -> int:
 
 
 def move_baremetal(command: Command) -> int:
-    """Run ``placement-migrate baremetal``: move, compare again, and say whether that was all."""
+    """Run ``placement-migrate move-baremetal``: move, compare again, and say whether that was all."""
     options = command.options
     migration = MoveBaremetal(frozenset(options.host), _uuids(options.node), options.shard)
     context, assessment = command.assess(migration)

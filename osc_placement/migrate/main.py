@@ -17,6 +17,7 @@ from osc_placement.batch.plan import EXIT_INTERRUPTED
 from osc_placement.errors import PlacementError
 from osc_placement.migrate import commands
 from osc_placement.migrate.exit_statuses import failure_status
+from osc_placement.migrate.migrations.registry import current_name
 from osc_placement.migrate.nova.notifications import TOPIC
 from osc_placement.migrate.nova.settings import USUAL_TOKEN, Settings
 from osc_placement.migrate.nova.shard import WHOLE, read_shard
@@ -27,6 +28,17 @@ from osc_placement.terminal.screen import discard
 from osc_placement.terminal.values import add_concurrency_option, read_positive, read_rate, read_seconds
 
 Subparsers = Any
+
+
+class _Commands(dict[str, argparse.ArgumentParser]):
+    """The commands by name; they are found by their older names too, which help and errors do not show."""
+
+    def __contains__(self, name: object) -> bool:
+        return super().__contains__(current_name(str(name)))
+
+    def __missing__(self, name: str) -> argparse.ArgumentParser:
+        return dict(self)[current_name(name)]
+
 
 #: the status of a program that SIGPIPE ended
 EXIT_CLOSED_PIPE: Final = 128 + signal.SIGPIPE
@@ -123,6 +135,7 @@ def make_parser() -> argparse.ArgumentParser:
     )
     _add_access(parser)
     subparsers = parser.add_subparsers(metavar="COMMAND", required=True)
+    subparsers.choices = subparsers._name_parser_map = _Commands()
     _add_aggregates(subparsers)
     _add_status(subparsers)
     _add_allocations(subparsers)
@@ -234,7 +247,7 @@ def _add_host(parser: argparse.ArgumentParser, text: str) -> None:
 
 def _add_aggregates(subparsers: Subparsers) -> None:
     parser = subparsers.add_parser(
-        "aggregates",
+        "mirror-aggregates",
         help="mirror nova's host aggregates to aggregates of resource providers",
         description="Put the resource provider of every compute node into the aggregates of its host. "
         "A problem of one host does not stop the others.",
@@ -302,7 +315,7 @@ def _add_status(subparsers: Subparsers) -> None:
 
 def _add_allocations(subparsers: Subparsers) -> None:
     parser = subparsers.add_parser(
-        "allocations",
+        "heal-allocations",
         help="give instances without allocations those that nova's scheduler would have made",
         description="Make the allocations of instances that hold nothing, from their embedded flavors. "
         "Then compare again, and say in one sentence whether that was all.",
@@ -323,7 +336,7 @@ def _add_allocations(subparsers: Subparsers) -> None:
 
 def _add_ratios(subparsers: Subparsers) -> None:
     parser = subparsers.add_parser(
-        "ratios",
+        "carry-ratios",
         help="carry allocation ratios from the metadata of host aggregates to the inventories",
         description="Set the allocation ratios that host aggregates have in cpu_allocation_ratio, "
         "ram_allocation_ratio and disk_allocation_ratio on the inventories of their hosts.",
@@ -344,7 +357,7 @@ def _add_ratios(subparsers: Subparsers) -> None:
 
 def _add_baremetal(subparsers: Subparsers) -> None:
     parser = subparsers.add_parser(
-        "baremetal",
+        "move-baremetal",
         help="move bare metal nodes from sizes to their custom resource classes",
         description="Give the provider of every node of Ironic its resource class, move what its instance "
         "holds to it, and remove the inventories of VCPU, MEMORY_MB and DISK_GB that no consumer holds. "
@@ -366,9 +379,9 @@ def _add_baremetal(subparsers: Subparsers) -> None:
 def _add_online_data_migrations(subparsers: Subparsers) -> None:
     parser = subparsers.add_parser(
         "online_data_migrations",
-        help="run aggregates, ratios, baremetal and allocations, in this order",
-        description="Run aggregates, ratios, baremetal and allocations, in this order. It may be "
-        "stopped and repeated at any time: what is done already is not done again.",
+        help="run mirror-aggregates, carry-ratios, move-baremetal and heal-allocations, in this order",
+        description="Run mirror-aggregates, carry-ratios, move-baremetal and heal-allocations, in "
+        "this order. It may be stopped and repeated at any time: what is done already is not done again.",
         epilog="Exit status, as nova-manage's: 0 nothing is left to do; 1 more is left for the next run; 2 "
         "some could not be done, and no more can; 130 interrupted; 255 nothing was done, the reason is on "
         "stderr.",

@@ -126,7 +126,13 @@ SCENARIOS = (
 MIGRATE = "placement-migrate"
 MIGRATIONS = tuple(
     Scenario(MIGRATE, f"{line} -f json")
-    for line in ("audit --delete", "allocations", "aggregates", "aggregates --prune-foreign", "ratios")
+    for line in (
+        "audit --delete",
+        "heal-allocations",
+        "mirror-aggregates",
+        "mirror-aggregates --prune-foreign",
+        "carry-ratios",
+    )
 )
 
 
@@ -387,7 +393,7 @@ class Nova:
             bench.client.create_provider(name, uuid=uuid)
             give(bench.client, uuid, SIZES, aggregates=[NAMES["other"]] if name == "h3" else [])
         h1, h2 = self._nodes["h1"], self._nodes["h2"]
-        heals = scenario.line.startswith("allocations")
+        heals = scenario.line.startswith("heal-allocations")
         for instance in self._instances[2 if heals else 1 :]:
             hold(bench.client, instance, {h1: CLAIM})
         if not heals:

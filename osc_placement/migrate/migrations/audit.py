@@ -187,7 +187,9 @@ class Nova:
         """Return the problems of instances, and of what could not be read."""
         missing = [
             Problem(
-                Reason.MISSING, f"instance {change.uuid}", "it holds nothing; placement-migrate allocations"
+                Reason.MISSING,
+                f"instance {change.uuid}",
+                "it holds nothing; placement-migrate heal-allocations",
             )
             for change in self.healer.changes
         ]
@@ -333,8 +335,8 @@ def _spare_in_use(suspects: dict[str, frozenset[str]], nova: Nova, source: Sourc
         names = ", ".join(sorted(map(nova.cloud.name, kept)))
         text = (
             f"it is a migration that is over ({move.status}) and holds what instance {instance} uses of "
-            f"{names}; "
-            f"placement-migrate allocations gives the instance its own, and the next audit removes this, or "
+            f"{names}; placement-migrate heal-allocations gives the instance its own, and the next audit "
+            "removes this, or "
             f"openstack resource provider allocation move {consumer} {instance} --consumer-type INSTANCE"
         )
         problems.append(Problem(Reason.IN_USE, f"consumer {consumer}", text))

@@ -28,7 +28,7 @@ from osc_placement.migrate.nova.shard import WHOLE, Shard
 from osc_placement.migrate.problem import Problem, Reason
 from osc_placement.model import MAX_RATIO, ProviderRecord, is_same_ratio
 
-NAME: Final = "carry_ratios"
+NAME: Final = "carry-ratios"
 KEYS: Final[Mapping[str, str]] = {
     "cpu_allocation_ratio": "VCPU",
     "ram_allocation_ratio": "MEMORY_MB",
@@ -100,7 +100,7 @@ class CarryRatios:
                 return Problem(Reason.BAD_RATIO, subject, f"{text} at all")
         excesses = () if self.allow_overcommitted else find_excesses(step, usages)
         told = "; ".join(map(str, excesses))
-        text = f"{told}; placement-migrate ratios --allow-overcommitted sets it all the same"
+        text = f"{told}; placement-migrate carry-ratios --allow-overcommitted sets it all the same"
         return Problem(Reason.OVER_CAPACITY, subject, text) if excesses else None
 
     def _agree(

@@ -49,7 +49,7 @@ from osc_placement.migrate.nova.shard import WHOLE, Shard
 from osc_placement.migrate.nova.source import Source, Unreadable
 from osc_placement.migrate.problem import Problem, Reason
 
-NAME = "heal_allocations"
+NAME = "heal-allocations"
 #: classes that come from the flavor alone; others may come from ports and devices besides
 _SIZES = frozenset(("VCPU", "PCPU", "MEMORY_MB", "DISK_GB"))
 #: what a flavor asks Cyborg for

@@ -25,7 +25,7 @@ from osc_placement.migrate.nova.shard import WHOLE, Shard
 from osc_placement.migrate.problem import Problem, Reason
 from osc_placement.model import ProviderRecord
 
-NAME = "mirror_aggregates"
+NAME = "mirror-aggregates"
 _NO_MEMBERS = (
     "it has no host in any host aggregate, and placement has providers in aggregates, so none is taken out; "
     "check where [api_database]/connection, --nova-api-db or --nova-endpoint leads"

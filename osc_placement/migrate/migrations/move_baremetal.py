@@ -215,7 +215,7 @@ def mend(flavor: Flavor, resource_class: str) -> str:
     return f"openstack flavor set {properties} {shlex.quote(flavor.name)}"
 
 
-NAME: Final = "move_baremetal"
+NAME: Final = "move-baremetal"
 _NO_WAY: Final = (
     "nova-compute has reported no resource class for it, and nothing says how to ask Ironic: "
     "[ironic] in nova.conf does, or --ironic-endpoint"

@@ -32,3 +32,16 @@ def make_all(shard: Shard = WHOLE) -> tuple[Migration, ...]:
 
 #: whatever can be asked for by its name
 BY_NAME: Final[Mapping[str, Migration]] = {migration.name: migration for migration in (*make_all(), Audit())}
+
+_OLD_NAMES: Final[Mapping[str, str]] = {
+    "aggregates": "mirror-aggregates",
+    "allocations": "heal-allocations",
+    "baremetal": "move-baremetal",
+    "ratios": "carry-ratios",
+    **{name.replace("-", "_"): name for name in BY_NAME},
+}
+
+
+def current_name(name: str) -> str:
+    """Return the present name of a migration that is given by an older one; any other text as it is."""
+    return _OLD_NAMES.get(name, name)

@@ -221,7 +221,7 @@ def test_nova_without_hosts_is_not_ready(empty_nova, migrate, migrate_json):
     """Nobody can say that every instance holds its allocations, where there are none to look at."""
     document, status = migrate_json("status")
     assert (document["ready"], status) == (False, 4)
-    done = migrate("allocations")
+    done = migrate("heal-allocations")
     assert (done.returncode, f"Left alone: {DOUBT}" in done.stdout) == (4, True)
     assert migrate("online_data_migrations").returncode == 2
 

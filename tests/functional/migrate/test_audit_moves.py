@@ -45,7 +45,7 @@ def test_failed_migration_keeps_allocations_its_instance_uses(
     (finding,) = [each for each in document["findings"] if move in each["subject"]]
     names = "ceph, h1" if shared else "h1"
     assert f"over ({status}) and holds what instance {instance} uses of {names}; " in finding["text"]
-    migrate("allocations")
+    migrate("heal-allocations")
     assert source in held_by(client, instance)
     assert migrate("audit", "--delete").returncode == 0
     assert not held_by(client, move)

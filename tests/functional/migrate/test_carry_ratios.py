@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`placement-migrate ratios`: what host aggregates say about ratios reaches the inventories."""
+"""`placement-migrate carry-ratios`: what host aggregates say about ratios reaches the inventories."""
 
 import pytest
 
@@ -26,7 +26,7 @@ def test_aggregate_ratios_are_set_on_inventories(cloud, client, add_host, migrat
     add_host("h3")
     keys = {"cpu_allocation_ratio": "8.0", "ram_allocation_ratio": "1.5", "disk_allocation_ratio": "0.9"}
     cloud.add_aggregate("dense", ["h1", "h2"], **keys)
-    assert migrate("ratios").returncode == 0
+    assert migrate("carry-ratios").returncode == 0
     untouched = {name: inventory.allocation_ratio for name, inventory in SIZES.items()}
     assert ratios_of(client) == {
         "h1": pytest.approx({"VCPU": 8.0, "MEMORY_MB": 1.5, "DISK_GB": 0.9}),
@@ -35,7 +35,7 @@ def test_aggregate_ratios_are_set_on_inventories(cloud, client, add_host, migrat
     }
     (h2,) = client.read_providers({"name": "h2"}, want=("inventories",))
     assert h2.inventories["VCPU"] == Inventory(8, reserved=1, allocation_ratio=8.0)
-    document, status = migrate_json("ratios")
+    document, status = migrate_json("carry-ratios")
     assert (document["rows"], status) == ([], 0)
 
 
@@ -47,12 +47,12 @@ def test_conflicting_ratios_are_changed_only_with_the_option(
     add_host("h1")
     cloud.add_aggregate("dense", ["h1"], cpu_allocation_ratio="8.0")
     cloud.add_aggregate("sparse", ["h1"], cpu_allocation_ratio="2.0", ram_allocation_ratio="1.5")
-    document, status = migrate_json("ratios")
+    document, status = migrate_json("carry-ratios")
     (finding,) = document["findings"]
     assert (finding["subject"], finding["trouble"], status) == ("host h1", "conflict", 3)
     assert "dense 8, sparse 2" in finding["text"]
     assert ratios_of(client)["h1"] == {"VCPU": 4.0, "MEMORY_MB": 1.5, "DISK_GB": 1.0}
-    assert migrate("ratios", "--conflict", choice).returncode == 0
+    assert migrate("carry-ratios", "--conflict", choice).returncode == 0
     assert ratios_of(client)["h1"]["VCPU"] == ratio
 
 
@@ -61,7 +61,7 @@ def test_host_whose_nova_conf_would_overwrite_the_ratio_is_reported(cloud, add_h
     add_host("h1", inventories={"VCPU": Inventory(8, allocation_ratio=3.0)}, cpu_allocation_ratio=3.0)
     add_host("h2")
     cloud.add_aggregate("dense", ["h1", "h2"], cpu_allocation_ratio="8.0")
-    document, _ = migrate_json("ratios", "--dry-run")
+    document, _ = migrate_json("carry-ratios", "--dry-run")
     notes = {row["name"]: row["note"] for row in document["rows"]}
     assert notes == {"h1": "nova-compute seems to set VCPU to 3, and would again", "h2": ""}
 
@@ -71,7 +71,7 @@ def test_invalid_ratio_value_is_reported(cloud, client, add_host, migrate_json, 
     """A value that cannot be a ratio is said with its aggregate; the other keys count."""
     add_host("h1")
     cloud.add_aggregate("odd", ["h1"], cpu_allocation_ratio=text, ram_allocation_ratio="1.5")
-    document, status = migrate_json("ratios")
+    document, status = migrate_json("carry-ratios")
     (finding,) = document["findings"]
     assert (finding["subject"], status) == ("aggregate odd", 3)
     assert repr(text) in finding["text"]
@@ -91,14 +91,14 @@ def crowded(cloud, client, add_host):
 
 def test_ratio_that_leaves_less_than_is_allocated_is_refused(crowded, client, migrate, migrate_json):
     """The host is left alone with the numbers and the way to do it all the same; the others are not."""
-    document, status = migrate_json("ratios")
+    document, status = migrate_json("carry-ratios")
     (finding,) = document["findings"]
     assert (finding["subject"], finding["trouble"], status) == ("host h1", "over capacity", 3)
     assert "VCPU would be over capacity by 28: 60 allocated, 32 left" in finding["text"]
     assert "--allow-overcommitted" in finding["text"]
     ratios = ratios_of(client)
     assert (ratios["h1"]["VCPU"], ratios["h1"]["MEMORY_MB"], ratios["h2"]["VCPU"]) == (4.0, 1.0, 2.0)
-    document, status = migrate_json("ratios", "--allow-overcommitted")
+    document, status = migrate_json("carry-ratios", "--allow-overcommitted")
     assert ([row["note"] for row in document["rows"]], status) == (
         ["VCPU would be over capacity by 28: 60 allocated, 32 left"],
         0,
@@ -117,7 +117,7 @@ def test_ratio_is_checked_against_concurrent_allocations(cloud, client, add_host
         give(client, node, SIZES)
 
     meanwhile(boot)
-    assert migrate("ratios").returncode == 3
+    assert migrate("carry-ratios").returncode == 3
     assert ratios_of(client)["h1"]["VCPU"] == 4.0
 
 
@@ -126,7 +126,7 @@ def test_ratio_without_capacity_is_refused(cloud, client, add_host, migrate_json
     """Nobody means a host without any capacity."""
     add_host("h1")
     cloud.add_aggregate("odd", ["h1"], cpu_allocation_ratio="0.0000001")
-    document, status = migrate_json("ratios", *options)
+    document, status = migrate_json("carry-ratios", *options)
     (finding,) = document["findings"]
     assert (finding["subject"], finding["trouble"], status) == ("host h1", "unreadable ratio", 3)
     assert "with the ratio 1e-07 of its aggregates it would have no VCPU at all" in finding["text"]

@@ -18,7 +18,7 @@ def test_stale_compute_node_in_another_cell_does_not_prevent_healing(cloud, clie
     node = add_host("h1", own)
     cloud.add_host("h1", stale, mapped=False)
     instance = cloud.add_instance("h1", own)
-    assert migrate("allocations").returncode == 0
+    assert migrate("heal-allocations").returncode == 0
     assert held_by(client, instance) == {node: CLAIM}
     assert migrate("audit", "--delete").returncode in (3, 4)
     assert held_by(client, instance) == {node: CLAIM}
@@ -47,7 +47,7 @@ def read(client, node):
 def test_same_host_name_in_another_cell_is_left_alone(cloud, client, namesakes, migrate):
     """Aggregates and ratios are of the host that is mapped; the other one is left alone, and said to be."""
     rack = {cloud.aggregates["rack1"]}
-    for command in ("aggregates", "ratios"):
+    for command in ("mirror-aggregates", "carry-ratios"):
         done = migrate(command)
         assert (done.returncode, done.stderr) == (3, "")
         assert "Left alone: host h1, node other: it is in cell cell2, and host h1 is mapped to" in done.stdout
@@ -62,12 +62,14 @@ def test_same_host_name_in_another_cell_keeps_its_aggregates(cloud, client, name
     for node in namesakes.values():
         generation = client.show_provider(node)["generation"]
         client.set_provider_aggregates(node, [foreign, rack2], generation)
-    migrate("aggregates", "--prune-foreign")
+    migrate("mirror-aggregates", "--prune-foreign")
     assert read(client, namesakes["cell1"])[0] == {cloud.aggregates["rack1"]}
     assert read(client, namesakes["cell2"])[0] == {foreign, rack2}
 
 
-@pytest.mark.parametrize("options", [("aggregates",), ("aggregates", "--prune-foreign"), ("ratios",)])
+@pytest.mark.parametrize(
+    "options", [("mirror-aggregates",), ("mirror-aggregates", "--prune-foreign"), ("carry-ratios",)]
+)
 def test_unmapped_host_with_a_node_is_left_alone(cloud, client, add_host, migrate, options):
     """What the line says is so: it is not mirrored, and no ratio is set."""
     add_host("h1")
@@ -90,6 +92,6 @@ def test_instance_of_a_node_is_looked_up_in_its_own_cell(cloud, client, add_host
     give(client, node, {"CUSTOM_GOLD": Inventory(1, max_unit=1)})
     first = cloud.add_instance("metal", node="n1")
     cloud.add_instance("metal", "cell2", node="n1")
-    document, _ = migrate_json("baremetal", "--dry-run")
+    document, _ = migrate_json("move-baremetal", "--dry-run")
     assert not any("several instances" in each["text"] for each in document["findings"])
     assert [(row["uuid"], row["after"]) for row in document["rows"]] == [(node, [f"{first}:CUSTOM_GOLD=1"])]

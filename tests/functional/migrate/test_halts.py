@@ -29,7 +29,7 @@ def test_halted_mirror_exits_with_a_failure(cloud, add_host, full_disk, migrate)
     """A service manager learns that it did not end as it is meant to, which is by a signal."""
     add_host("h1")
     cloud.add_aggregate("rack1", ["h1"])
-    done = migrate("aggregates", "--follow", "--interval", "0.1")
+    done = migrate("mirror-aggregates", "--follow", "--interval", "0.1")
     assert (done.returncode, done.stderr) == (3, "")
     assert "stopped: the journal cannot be written: No space left on device" in done.stdout
 
@@ -43,7 +43,7 @@ def test_halted_mirror_exits_with_a_failure(cloud, add_host, full_disk, migrate)
 )
 def test_mirror_of_a_wrong_nova_ends(client, migrate, access, options, error):
     """A service manager starts it again, or shows that it failed."""
-    done = migrate(*access, "aggregates", "--follow", *options)
+    done = migrate(*access, "mirror-aggregates", "--follow", *options)
     assert (done.returncode, done.stdout, done.stderr) == (1, "", f"placement-migrate: {error}\n")
 
 
@@ -64,7 +64,7 @@ def test_mirror_retries_a_refused_change_after_growing_pauses(
 
     monkeypatch.setattr(placement.PlacementClient, "set_provider_aggregates", refuse)
     monkeypatch.setattr(Bell, "wait", wait)
-    done = migrate("aggregates", "--follow", "--interval", "60")
+    done = migrate("mirror-aggregates", "--follow", "--interval", "60")
     assert (done.returncode, done.stdout.count("1 failed"), done.stdout.count("undo it with")) == (0, 1, 1)
     assert len(migrate_json("runs", "list")[0]["runs"]) == 1
 
@@ -77,8 +77,8 @@ def test_halted_migration_ends_the_ones_after_it(cloud, add_host, full_disk, mig
     done = migrate("online_data_migrations")
     assert (done.returncode, done.stderr) == (2, "")
     assert "stopped: the journal cannot be written: No space left on device" in done.stdout
-    assert "mirror_aggregates; undo it with: placement-migrate --config-file " in done.stdout
-    assert "heal_allocations" not in done.stdout
+    assert "mirror-aggregates; undo it with: placement-migrate --config-file " in done.stdout
+    assert "heal-allocations" not in done.stdout
 
 
 @pytest.fixture
@@ -97,8 +97,8 @@ def test_changes_are_reported_when_a_later_read_fails(without_flavors, migrate, 
     assert (done.returncode, done.stderr) == (2, "")
     assert "stopped: nova's API database: there is no table flavors" in done.stdout
     assert [line.split()[2] for line in done.stdout.splitlines() if line.startswith("Run ")] == [
-        "mirror_aggregates;",
-        "carry_ratios;",
+        "mirror-aggregates;",
+        "carry-ratios;",
     ]
     assert [run["applied"] for run in migrate_json("runs", "list")[0]["runs"]] == [1, 1]
 
@@ -127,11 +127,11 @@ def test_first_failures_are_listed_with_their_run(cloud, add_host, refusing, mig
     uuids = {cloud.add_instance("h1", flavor={"vcpus": 1, "memory_mb": 64, "root_gb": 1}) for _ in range(22)}
     done = migrate("online_data_migrations")
     lines = done.stdout.splitlines()
-    failed = [line for line in lines if line.startswith("Failed: heal_allocations of ")]
+    failed = [line for line in lines if line.startswith("Failed: heal-allocations of ")]
     assert (done.returncode, len(failed)) == (2, 20)
     assert "... and 2 more failed, which -f json has" in lines
     assert all(line.endswith(": No room") for line in failed)
-    assert any(line.startswith("Run ") and ", heal_allocations; undo" in line for line in lines)
+    assert any(line.startswith("Run ") and ", heal-allocations; undo" in line for line in lines)
     document = json.loads(migrate("online_data_migrations", "-f", "json").stdout)
     assert {row["uuid"] for row in document["errors"]} == uuids
-    assert [row["migration"] for row in document["runs"]] == ["heal_allocations"]
+    assert [row["migration"] for row in document["runs"]] == ["heal-allocations"]

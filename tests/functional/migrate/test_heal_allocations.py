@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`placement-migrate allocations` and `status`, beside the real `nova-manage placement heal_allocations`."""
+"""`placement-migrate heal-allocations` and `status`, beside `nova-manage placement heal_allocations`."""
 
 import subprocess
 import sys
@@ -34,7 +34,7 @@ def test_healing_equals_nova_manage(cloud, client, add_host, migrate, nova_conf)
     instances = [cloud.add_instance("h1", flavor=flavor) for flavor in flavors]
     instances.append(cloud.add_instance("h2", "cell2", volume=True))
     instances.append(cloud.add_instance("h2", "cell2", vm_state="stopped"))
-    assert migrate("allocations").returncode == 0
+    assert migrate("heal-allocations").returncode == 0
     ours = {uuid: held_by(client, uuid) for uuid in instances}
     assert ours[instances[0]] == {h1: CLAIM}
     assert ours[instances[4]] == {h2: {"VCPU": 2, "MEMORY_MB": 2048}}
@@ -58,7 +58,7 @@ def test_status_says_when_it_is_safe(cloud, add_host, migrate, migrate_json):
     before, status = migrate_json("status")
     assert (before["ready"], before["missing"], status) == (False, [instance], 3)
     assert before["sentence"] == "It is not safe yet to leave the caching scheduler: 1 without allocations."
-    healed = migrate("allocations")
+    healed = migrate("heal-allocations")
     assert healed.stdout.splitlines()[-1].startswith("It is safe to leave the caching scheduler")
     after, status = migrate_json("status")
     assert (after["ready"], status) == (True, 0)
@@ -71,7 +71,7 @@ def test_healing_is_reported_when_nova_cannot_be_read_again(
     """What was done is not called nothing because nova cannot be read any more; nova-manage never looks."""
     node, instance = add_host("h1"), cloud.add_instance("h1")
     meanwhile(lambda: cloud.update("api", "ALTER TABLE host_mappings RENAME TO elsewhere"))
-    done = migrate("allocations", *arguments)
+    done = migrate("heal-allocations", *arguments)
     assert (done.returncode, done.stderr) == (status, "")
     assert "allocations of instances: 1 applied" in done.stdout
     assert done.stdout.splitlines()[-1].startswith("Whether all is ready is unknown")
@@ -83,8 +83,8 @@ def test_second_run_changes_nothing(cloud, add_host, migrate, migrate_json):
     """Instances that hold what they should are left as they are."""
     add_host("h1")
     cloud.add_instance("h1")
-    assert migrate("allocations").returncode == 0
-    document, status = migrate_json("allocations")
+    assert migrate("heal-allocations").returncode == 0
+    document, status = migrate_json("heal-allocations")
     assert (document["rows"], document["run"], status) == ([], None, 0)
 
 
@@ -103,7 +103,7 @@ def test_instances_that_cannot_be_healed_do_not_stop_others(cloud, client, add_h
     }
     good = [cloud.add_instance("h1"), cloud.add_instance("h1", vm_state="soft-delete")]
     cloud.add_instance(None)
-    document, status = migrate_json("allocations")
+    document, status = migrate_json("heal-allocations")
     assert (troubles(document), status) == (expected, 3)
     assert {row["uuid"]: row["result"] for row in document["rows"]} == dict.fromkeys(good, "applied")
     assert held_by(client, good[1]) == {h1: CLAIM}
@@ -119,7 +119,7 @@ def test_full_host_is_reported_with_a_sufficient_ratio(cloud, client, add_host, 
     assert "h1 has no room for VCPU=2; an allocation ratio of 2 would fit it" in finding["text"]
     assert status == 3
     give(client, h1, {**SIZES, "VCPU": Inventory(2, allocation_ratio=2.0)})
-    assert migrate_json("allocations")[1] == 0
+    assert migrate_json("heal-allocations")[1] == 0
 
 
 def test_wrong_allocations_are_reported_and_kept(cloud, client, add_host, migrate_json):
@@ -129,7 +129,7 @@ def test_wrong_allocations_are_reported_and_kept(cloud, client, add_host, migrat
     hold(client, amount, {h1: {**CLAIM, "VCPU": 1}})
     hold(client, host, {h2: CLAIM})
     hold(client, double, {h1: CLAIM, h2: CLAIM})
-    document, status = migrate_json("allocations")
+    document, status = migrate_json("heal-allocations")
     assert troubles(document) == {amount: "wrong amount", host: "wrong host", double: "held twice"}
     assert (document["rows"], status) == ([], 3)
     assert held_by(client, host) == {h2: CLAIM}
@@ -144,7 +144,7 @@ def test_wrong_owner_of_a_consumer_is_corrected(cloud, client, add_host, migrate
     before, status = migrate_json("status")
     assert (before["foreign"], before["missing"], status) == ([wrong], [], 3)
     assert before["sentence"].endswith(": 1 of a wrong project or user.")
-    document, status = migrate_json("allocations")
+    document, status = migrate_json("heal-allocations")
     assert ([row["uuid"] for row in document["rows"]], status) == ([wrong], 0)
     held = client.list_allocations(wrong)
     assert (held["project_id"], held["user_id"], held_by(client, wrong)) == ("c" * 32, USER, {h1: CLAIM})
@@ -160,7 +160,7 @@ def test_owner_of_an_instance_in_a_task_is_left_alone(cloud, client, add_host, m
     right = cloud.add_instance("h1", task_state="migrating")
     for instance in (busy, right):
         hold(client, instance, {h1: CLAIM})
-    document, status = migrate_json("allocations")
+    document, status = migrate_json("heal-allocations")
     (finding,) = document["findings"]
     assert (finding["subject"], finding["trouble"]) == (f"instance {busy}", "in a task")
     assert finding["text"] == "it is migrating, and what it holds is of another project or user"
@@ -168,7 +168,7 @@ def test_owner_of_an_instance_in_a_task_is_left_alone(cloud, client, add_host, m
     assert client.list_allocations(busy)["project_id"] == PROJECT
     assert migrate_json("status")[0]["sentence"].endswith(": 1 in a task.")
     cloud.update("cell1", "UPDATE instances SET task_state = NULL")
-    assert migrate_json("allocations")[1] == 0
+    assert migrate_json("heal-allocations")[1] == 0
     assert client.list_allocations(busy)["project_id"] == "c" * 32
 
 
@@ -177,7 +177,7 @@ def test_concurrent_allocations_are_kept_and_reported(cloud, client, add_host, m
     h1, h2 = add_host("h1"), add_host("h2")
     raced, alone = cloud.add_instance("h1"), cloud.add_instance("h1")
     meanwhile(lambda: hold(client, raced, {h2: {"VCPU": 1}}))
-    document, status = migrate_json("allocations")
+    document, status = migrate_json("heal-allocations")
     rows = {row["uuid"]: row for row in document["rows"]}
     assert (rows[raced]["result"], rows[alone]["result"], status) == ("failed", "applied", 3)
     assert "holds something else since it was looked at" in rows[raced]["error"]
@@ -190,7 +190,7 @@ def test_identical_concurrent_allocations_are_no_failure(cloud, client, add_host
     h1 = add_host("h1")
     raced = cloud.add_instance("h1")
     meanwhile(lambda: hold(client, raced, {h1: CLAIM}))
-    document, status = migrate_json("allocations")
+    document, status = migrate_json("heal-allocations")
     assert (document["rows"], status) == ([], 0)
     assert client.list_allocations(raced)["consumer_generation"] == 1
 
@@ -201,7 +201,7 @@ def test_change_of_owner_keeps_concurrent_amounts(cloud, client, add_host, migra
     moved = cloud.add_instance("h1", project_id="c" * 32)
     hold(client, moved, {h1: CLAIM})
     meanwhile(lambda: hold(client, moved, {h2: CLAIM}, client.list_allocations(moved)["consumer_generation"]))
-    assert migrate_json("allocations")[1] == 0
+    assert migrate_json("heal-allocations")[1] == 0
     assert held_by(client, moved) == {h2: CLAIM}
     assert client.list_allocations(moved)["project_id"] == "c" * 32
 
@@ -210,11 +210,11 @@ def test_requested_instance_without_a_host_is_reported(cloud, add_host, migrate_
     """Who names an instance learns that there is nothing to heal, and why."""
     add_host("h1")
     shelved = cloud.add_instance(None, vm_state="shelved_offloaded")
-    document, status = migrate_json("allocations", "--instance", shelved.upper())
+    document, status = migrate_json("heal-allocations", "--instance", shelved.upper())
     assert [finding["subject"] for finding in document["findings"]] == [f"instance {shelved}"]
     assert "it is on no host" in document["findings"][0]["text"]
     assert (document["rows"], status) == ([], 3)
-    assert migrate_json("allocations")[1] == 0
+    assert migrate_json("heal-allocations")[1] == 0
 
 
 def test_allocations_of_ports_and_devices_are_correct(cloud, client, add_host, migrate_json):
@@ -242,7 +242,7 @@ def test_shared_disk_is_claimed_from_the_sharing_provider(cloud, client, add_hos
     client.create_provider("ceph", uuid=SHARED)
     give(client, SHARED, {"DISK_GB": Inventory(5000)}, ["MISC_SHARES_VIA_AGGREGATE"], [SHARED])
     instance = cloud.add_instance("h1")
-    assert migrate("allocations").returncode == 0
+    assert migrate("heal-allocations").returncode == 0
     assert held_by(client, instance) == {h1: {"VCPU": 2, "MEMORY_MB": 2048}, SHARED: {"DISK_GB": 20}}
 
 
@@ -253,11 +253,11 @@ def test_nested_device_is_claimed_if_the_choice_is_unique(cloud, client, add_hos
     give(client, cards[0], {"VGPU": Inventory(4)})
     flavor = {"extra_specs": {"resources:VGPU": "1"}}
     sure = cloud.add_instance("h1", flavor=flavor)
-    assert migrate_json("allocations")[1] == 0
+    assert migrate_json("heal-allocations")[1] == 0
     assert held_by(client, sure) == {h1: CLAIM, cards[0]: {"VGPU": 1}}
     give(client, cards[1], {"VGPU": Inventory(4)})
     unsure = cloud.add_instance("h1", flavor=flavor)
-    document, status = migrate_json("allocations")
+    document, status = migrate_json("heal-allocations")
     assert (troubles(document), status) == ({unsure: "ambiguous"}, 3)
     assert all(card in document["findings"][0]["text"] for card in cards)
 
@@ -266,7 +266,7 @@ def test_undo_removes_the_healed_allocations(cloud, client, add_host, migrate, m
     """A healing is undone by consumer generation, except where somebody changed an instance since."""
     h1 = add_host("h1")
     undone, changed = cloud.add_instance("h1"), cloud.add_instance("h1")
-    run = migrate_json("allocations")[0]["run"]
+    run = migrate_json("heal-allocations")[0]["run"]
     generation = client.list_allocations(changed)["consumer_generation"]
     hold(client, changed, {h1: {**CLAIM, "VCPU": 4}}, generation)
     done = migrate("runs", "undo", run)
@@ -284,7 +284,7 @@ def test_status_is_unknown_with_an_unreadable_cell(cloud, add_host, migrate):
     cloud.update(
         "api", "UPDATE cell_mappings SET database_connection = 'sqlite:////no/x' WHERE name = 'cell2'"
     )
-    done = migrate("allocations")
+    done = migrate("heal-allocations")
     assert done.returncode == 4
     assert "1 applied" in done.stdout
     assert done.stdout.splitlines()[-1].startswith("It is not safe yet")
@@ -296,12 +296,12 @@ def test_healing_can_be_narrowed_and_bounded(cloud, client, add_host, migrate, m
     add_host("h1")
     h2 = add_host("h2")
     first, second, third = cloud.add_instance("h1"), cloud.add_instance("h1"), cloud.add_instance("h2")
-    assert migrate("allocations", "--instance", second).returncode == 0
+    assert migrate("heal-allocations", "--instance", second).returncode == 0
     assert not held_by(client, first)
-    assert migrate("allocations", "--host", "h2").returncode == 0
+    assert migrate("heal-allocations", "--host", "h2").returncode == 0
     assert held_by(client, third) == {h2: CLAIM}
-    assert migrate("allocations", "--max-count", "1", "--nova-exit-codes").returncode == 0
-    assert migrate("allocations", "--nova-exit-codes").returncode == 4
+    assert migrate("heal-allocations", "--max-count", "1", "--nova-exit-codes").returncode == 0
+    assert migrate("heal-allocations", "--nova-exit-codes").returncode == 4
     assert migrate_json("status")[0]["ready"]
 
 
@@ -340,12 +340,12 @@ def test_long_table_shows_the_first_rows_and_the_count(cloud, add_host, migrate,
     monkeypatch.setattr("osc_placement.migrate.output.MOST_ROWS", 2)
     add_host("h1")
     uuids = {cloud.add_instance("h1") for _ in range(3)}
-    document, _ = migrate_json("allocations", "--dry-run")
+    document, _ = migrate_json("heal-allocations", "--dry-run")
     assert {row["uuid"] for row in document["rows"]} == uuids
     listed = migrate("status").stdout
     assert sum(uuid in listed for uuid in uuids) == 2
     assert "... and 1 more, which -f json has\n" in listed
-    shown = migrate("allocations").stdout
+    shown = migrate("heal-allocations").stdout
     assert sum(uuid in shown for uuid in uuids) == 2
     assert "... and 1 more rows, which -f json has" in shown
     assert "3 applied" in shown

@@ -75,8 +75,8 @@ def stop_writing(tmp_path):
 @pytest.mark.parametrize(
     "arguments",
     [
-        ("allocations",),
-        ("allocations", "--nova-exit-codes"),
+        ("heal-allocations",),
+        ("heal-allocations", "--nova-exit-codes"),
         ("online_data_migrations",),
     ],
 )
@@ -90,9 +90,9 @@ def test_interrupted_healing_reports_what_was_done(
     out, _ = stop_writing(process, number)
     done = [uuid for uuid in uuids if held_by(client, uuid)]
     assert (process.returncode, 0 < len(done) < INSTANCES) == (130, True)
-    told = f"| heal_allocations  | {INSTANCES}            | {len(done)}  " if "online" in arguments[0] else ""
+    told = f"| heal-allocations  | {INSTANCES}            | {len(done)}  " if "online" in arguments[0] else ""
     assert (told or f"{len(done)} applied") in out
-    assert migrate("allocations").returncode == 0
+    assert migrate("heal-allocations").returncode == 0
     assert [held_by(client, uuid) for uuid in uuids] == [{node: CLAIM}] * INSTANCES
 
 
@@ -111,7 +111,7 @@ def test_interrupted_removal_does_not_exit_with_4(cloud, client, add_host, start
     assert (process.returncode, 0 < len(left) < INSTANCES) == (130, True)
 
 
-@pytest.mark.parametrize("arguments", [("status",), ("aggregates",), ("online_data_migrations",)])
+@pytest.mark.parametrize("arguments", [("status",), ("mirror-aggregates",), ("online_data_migrations",)])
 def test_ctrl_c_while_reading_ends_at_once(nova_databases, start, arguments):
     """While nothing is written nobody has to wait, not even for an answer that never comes."""
     with contextlib.closing(socket.create_server(("127.0.0.1", 0))) as silent:
@@ -147,7 +147,12 @@ FULL = "placement-migrate: [Errno 28] No space left on device"
     ("command", "redirection", "status", "error"),
     [
         ("status", ">/dev/full", 1, f"{FULL}\n"),
-        ("aggregates", ">/dev/full", 1, f"{FULL}; see placement-migrate runs list for what was done\n"),
+        (
+            "mirror-aggregates",
+            ">/dev/full",
+            1,
+            f"{FULL}; see placement-migrate runs list for what was done\n",
+        ),
         ("status", ">&-", 0, ""),
     ],
 )
@@ -184,5 +189,5 @@ def test_dry_run_has_the_exit_codes_of_nova_manage(cloud, add_host, migrate, ins
     add_host("h1")
     for _ in range(instances):
         cloud.add_instance("h1")
-    done = migrate("allocations", "--dry-run", "--nova-exit-codes", "-f", "json")
+    done = migrate("heal-allocations", "--dry-run", "--nova-exit-codes", "-f", "json")
     assert (len(json.loads(done.stdout)["rows"]), done.returncode) == (instances, status)

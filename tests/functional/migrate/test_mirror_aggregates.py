@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`placement-migrate aggregates`, beside the real `nova-manage placement sync_aggregates`."""
+"""`placement-migrate mirror-aggregates`, beside the real `nova-manage placement sync_aggregates`."""
 
 import contextlib
 import io
@@ -48,7 +48,7 @@ def racks(cloud, client):
 
 def test_mirror_equals_nova_manage(racks, client, migrate, nova_conf):
     """Where `nova-manage` knows the way, the result is the same, and theirs finds nothing left to do."""
-    done = migrate("aggregates")
+    done = migrate("mirror-aggregates")
     assert done.returncode == 0, done.stdout
     ours = aggregates_of(client)
     rack1, rack2 = racks.aggregates["rack1"], racks.aggregates["rack2"]
@@ -58,20 +58,20 @@ def test_mirror_equals_nova_manage(racks, client, migrate, nova_conf):
     theirs = nova.manage(nova_conf, "placement", "sync_aggregates")
     assert theirs.returncode == 0, theirs.stdout
     assert aggregates_of(client) == ours
-    document, status = migrate("aggregates", "-f", "json"), 0
+    document, status = migrate("mirror-aggregates", "-f", "json"), 0
     assert (document.returncode, '"rows": []' in document.stdout) == (status, True)
 
 
 def test_second_run_has_nothing_to_do(racks, migrate, migrate_json):
     """A mirror that is true is left as it is, and no run is kept."""
-    assert migrate("aggregates").returncode == 0
-    document, status = migrate_json("aggregates")
+    assert migrate("mirror-aggregates").returncode == 0
+    document, status = migrate_json("mirror-aggregates")
     assert (document["rows"], document["run"], status) == ([], None, 0)
 
 
 def test_dry_run_shows_and_writes_nothing(racks, client, migrate_json):
     """The plan has what would be added to whom."""
-    document, status = migrate_json("aggregates", "--dry-run")
+    document, status = migrate_json("mirror-aggregates", "--dry-run")
     assert {row["name"]: row["after"] for row in document["rows"]} == {
         "h1": [racks.aggregates["rack1"]],
         "h2": sorted(racks.aggregates.values()),
@@ -82,7 +82,7 @@ def test_dry_run_shows_and_writes_nothing(racks, client, migrate_json):
 
 def test_undo_restores_the_aggregates(racks, client, migrate, migrate_json):
     """A run of a migration is undone as any other."""
-    document, _ = migrate_json("aggregates")
+    document, _ = migrate_json("mirror-aggregates")
     assert migrate("runs", "show", document["run"]).returncode == 0
     assert migrate("runs", "undo", document["run"]).returncode == 0
     assert set(map(len, aggregates_of(client).values())) == {0}
@@ -90,7 +90,7 @@ def test_undo_restores_the_aggregates(racks, client, migrate, migrate_json):
     assert [(run["state"], run["applied"]) for run in listed["runs"]] == [("done", 2), ("done", 2)]
 
 
-@pytest.mark.parametrize("command", ["aggregates", "online_data_migrations"])
+@pytest.mark.parametrize("command", ["mirror-aggregates", "online_data_migrations"])
 @pytest.mark.parametrize("by", ["endpoint", "file"])
 def test_printed_undo_command_works_as_printed(racks, client, migrate, nova_conf, server_url, command, by):
     """The line has the way to placement, wherever nova.conf is."""
@@ -106,9 +106,9 @@ def test_printed_undo_command_works_as_printed(racks, client, migrate, nova_conf
 
 def test_runs_with_max_count_finish_together(racks, client, migrate_json):
     """Bounded runs get to the end together."""
-    document, status = migrate_json("aggregates", "--max-count", "1")
+    document, status = migrate_json("mirror-aggregates", "--max-count", "1")
     assert (len(document["rows"]), document["left"], status) == (1, 1, 0)
-    document, _ = migrate_json("aggregates", "--max-count", "1")
+    document, _ = migrate_json("mirror-aggregates", "--max-count", "1")
     assert document["left"] == 0
     assert len(aggregates_of(client)["h2"]) == 2
 
@@ -122,7 +122,7 @@ def test_hosts_that_cannot_be_mirrored_do_not_stop_others(cloud, client, migrate
     cloud.update("cell1", "UPDATE compute_nodes SET uuid = NULL WHERE host = 'young'")
     hosts = ["good", "metal", "unknown-to-placement", "gone", "young", "unmapped"]
     rack = cloud.add_aggregate("rack", hosts)
-    done = migrate("aggregates")
+    done = migrate("mirror-aggregates")
     assert done.returncode == 3
     left_alone = [line for line in done.stdout.splitlines() if line.startswith("Left alone: ")]
     assert [line.split(": ")[1] for line in left_alone] == [
@@ -148,7 +148,7 @@ def test_hosts_that_cannot_be_mirrored_do_not_stop_others(cloud, client, migrate
 def test_nova_exit_codes_equal_nova_manage(racks, migrate, nova_conf, break_it, status, theirs):
     """With --nova-exit-codes a script sees what nova-manage documents."""
     break_it(racks)
-    assert migrate("aggregates", "--nova-exit-codes").returncode == status
+    assert migrate("mirror-aggregates", "--nova-exit-codes").returncode == status
     assert nova.manage(nova_conf, "placement", "sync_aggregates").returncode == theirs
 
 
@@ -160,7 +160,7 @@ def test_prune_removes_memberships_that_nova_lacks(racks, client, migrate):
         client.set_provider_aggregates(record.provider.uuid, held, record.provider.generation)
     client.create_provider("storage", uuid=FOREIGN)
     client.set_provider_aggregates(FOREIGN, [rack2, FOREIGN], 0)
-    assert migrate("aggregates", "--prune").returncode == 0
+    assert migrate("mirror-aggregates", "--prune").returncode == 0
     kept = {rack2, FOREIGN}
     assert aggregates_of(client) == {
         "h1": {rack1, FOREIGN},
@@ -168,15 +168,15 @@ def test_prune_removes_memberships_that_nova_lacks(racks, client, migrate):
         "h3": {FOREIGN},
         "storage": kept,
     }
-    assert migrate("aggregates", "--prune-foreign").returncode == 0
+    assert migrate("mirror-aggregates", "--prune-foreign").returncode == 0
     assert aggregates_of(client) == {"h1": {rack1}, "h2": {rack1, rack2}, "h3": set(), "storage": kept}
 
 
 def test_mirror_can_be_narrowed(racks, client, migrate):
     """One host, or one aggregate by its name, is mirrored alone."""
-    assert migrate("aggregates", "--host", "h1").returncode == 0
+    assert migrate("mirror-aggregates", "--host", "h1").returncode == 0
     assert {name for name, held in aggregates_of(client).items() if held} == {"h1"}
-    assert migrate("aggregates", "--aggregate", "rack2").returncode == 0
+    assert migrate("mirror-aggregates", "--aggregate", "rack2").returncode == 0
     assert aggregates_of(client)["h2"] == {racks.aggregates["rack2"]}
 
 
@@ -187,7 +187,7 @@ def test_every_host_is_in_one_shard(cloud, client, migrate):
     cloud.add_aggregate("rack", hosts)
     mirrored = []
     for shard in ("1/2", "2/2"):
-        assert migrate("aggregates", "--shard", shard).returncode == 0
+        assert migrate("mirror-aggregates", "--shard", shard).returncode == 0
         mirrored.append({name for name, held in aggregates_of(client).items() if held})
     assert set() < mirrored[0] < mirrored[1] == set(hosts)
 
@@ -197,7 +197,7 @@ def test_unreadable_cell_is_left_alone(racks, client, migrate):
     racks.update(
         "api", "UPDATE cell_mappings SET database_connection = 'sqlite:////no/x' WHERE name = 'cell2'"
     )
-    done = migrate("aggregates", "--prune")
+    done = migrate("mirror-aggregates", "--prune")
     assert done.returncode == 4
     assert "Left alone: cell cell2: there is no file /no/x" in done.stdout
     assert aggregates_of(client) == {"h1": {racks.aggregates["rack1"]}, "h2": set(), "h3": set()}
@@ -206,7 +206,15 @@ def test_unreadable_cell_is_left_alone(racks, client, migrate):
 def test_follow_mirrors_later_changes_until_a_signal(racks, client, nova_conf, tmp_path):
     """A mirror that follows adds what comes later, survives a time without database, and ends at a signal."""
     program = [sys.executable, "-c", "from osc_placement.migrate.main import main; raise SystemExit(main())"]
-    arguments = ["--config-file", str(nova_conf), "aggregates", "--follow", "--interval", "0.2", "--prune"]
+    arguments = [
+        "--config-file",
+        str(nova_conf),
+        "mirror-aggregates",
+        "--follow",
+        "--interval",
+        "0.2",
+        "--prune",
+    ]
     with subprocess.Popen(
         [*program, *arguments],
         env=make_environment(XDG_STATE_HOME=str(tmp_path / "state")),
@@ -245,7 +253,7 @@ def test_bare_metal_host_has_its_nodes_mirrored(cloud, client, migrate):
     nodes = cloud.add_host("ironic1", nodes=["n1", "n2", "n3"], hypervisor_type=IRONIC)
     make_providers(client, nodes)
     metal = cloud.add_aggregate("metal", ["ironic1"])
-    assert migrate("aggregates").returncode == 0
+    assert migrate("mirror-aggregates").returncode == 0
     assert aggregates_of(client) == {"n1": {metal}, "n2": {metal}, "n3": {metal}}
 
 
@@ -253,5 +261,5 @@ def test_provider_changed_since_planning_is_replanned(racks, client, migrate):
     """What others add meanwhile stays."""
     uuid = next(iter(client.read_providers({"name": "h1"}, want=()))).provider.uuid
     client.set_provider_aggregates(uuid, [FOREIGN], 0)
-    assert migrate("aggregates").returncode == 0
+    assert migrate("mirror-aggregates").returncode == 0
     assert aggregates_of(client)["h1"] == {FOREIGN, racks.aggregates["rack1"]}

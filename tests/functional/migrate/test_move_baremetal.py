@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`placement-migrate baremetal`: nodes of a real Ironic in real databases of nova, moved to their classes."""
+"""`placement-migrate move-baremetal`: nodes of a real Ironic in databases of nova, moved to their classes."""
 
 import random
 import re
@@ -103,11 +103,11 @@ def test_nodes_get_one_unit_of_their_resource_class(ironic, add_nodes, cloud, cl
     ironic.deploy(busy, instance)
     hold(client, instance, {providers[busy]: CLAIM})
     generation = client.list_allocations(instance)["consumer_generation"]
-    shown = migrate("baremetal", "--dry-run")
+    shown = migrate("move-baremetal", "--dry-run")
     assert (shown.returncode, "CUSTOM_SILVER:total=1" in shown.stdout) == (0, True)
     assert shown.stdout.endswith("Bare metal is not ready yet: 4 to be moved.\n")
     assert inventories_of(client, providers[free]) == SIZES
-    done = migrate("baremetal")
+    done = migrate("move-baremetal")
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.endswith("all nodes are scheduled by their classes alone, 4 of them.\n")
     assert {name: inventories_of(client, uuid) for name, uuid in providers.items()} == {
@@ -118,7 +118,7 @@ def test_nodes_get_one_unit_of_their_resource_class(ironic, add_nodes, cloud, cl
     }
     assert held_by(client, instance) == {providers[busy]: {GOLD: 1}}
     assert client.list_allocations(instance)["consumer_generation"] == generation + 1
-    document, status = migrate_json("baremetal")
+    document, status = migrate_json("move-baremetal")
     assert (document["rows"], document["findings"], document["run"], status) == ([], [], None, 0)
 
 
@@ -128,7 +128,7 @@ def test_move_can_be_undone_and_repeated(ironic, add_nodes, cloud, client, migra
     providers = add_nodes(free, busy)
     instance = cloud.add_instance("metal1", node=busy)
     hold(client, instance, {providers[busy]: CLAIM})
-    document, _ = migrate_json("baremetal")
+    document, _ = migrate_json("move-baremetal")
     undone = migrate("runs", "undo", document["run"])
     assert (undone.returncode, undone.stderr) == (0, "")
     assert {name: inventories_of(client, uuid) for name, uuid in providers.items()} == {
@@ -136,7 +136,7 @@ def test_move_can_be_undone_and_repeated(ironic, add_nodes, cloud, client, migra
         busy: SIZES,
     }
     assert held_by(client, instance) == {providers[busy]: CLAIM}
-    assert migrate("baremetal").returncode == 0
+    assert migrate("move-baremetal").returncode == 0
     assert held_by(client, instance) == {providers[busy]: {SILVER: 1}}
 
 
@@ -147,7 +147,7 @@ def test_instance_without_allocations_gets_its_node(ironic, add_nodes, cloud, cl
     provider = add_nodes(busy, inventories={SILVER: RESERVED})[busy]
     instance = cloud.add_instance("metal1", node=busy)
     ironic.deploy(busy, instance)
-    assert migrate_json("baremetal")[1] == 0
+    assert migrate_json("move-baremetal")[1] == 0
     document = client.list_allocations(instance)
     assert held_by(client, instance) == {provider: {SILVER: 1}}
     assert (document["project_id"], document["user_id"]) == ("a" * 32, "b" * 32)
@@ -161,7 +161,7 @@ def test_untyped_consumer_stays_untyped(ironic, add_nodes, cloud, client, migrat
     provider = add_nodes(busy)[busy]
     instance = cloud.add_instance("metal1", node=busy)
     hold(client, instance, {provider: CLAIM}, consumer_type=None)
-    assert migrate("baremetal").returncode == 0
+    assert migrate("move-baremetal").returncode == 0
     assert held_by(client, instance) == {provider: {SILVER: 1}}
     assert client.list_allocations(instance)["consumer_type"] == "unknown"
 
@@ -174,10 +174,10 @@ def test_status_and_audit_accept_moved_allocations(ironic, add_nodes, cloud, cli
     hold(client, instance, {provider: CLAIM})
     document, status = migrate_json("online_data_migrations")
     assert [(row["Migration"], row["Completed"]) for row in document["migrations"]] == [
-        ("mirror_aggregates", 0),
-        ("carry_ratios", 0),
-        ("move_baremetal", 1),
-        ("heal_allocations", 0),
+        ("mirror-aggregates", 0),
+        ("carry-ratios", 0),
+        ("move-baremetal", 1),
+        ("heal-allocations", 0),
     ]
     assert (document["findings"], status) == ([], 0)
     assert migrate("status").returncode == 0
@@ -201,7 +201,7 @@ def test_flavors_that_request_sizes_are_listed_with_the_command(
     instance = cloud.add_instance("metal1", node=busy, flavor=used)
     hold(client, instance, {provider: CLAIM})
     cloud.add_instance("kvm1", flavor=virtual)
-    document, status = migrate_json("baremetal")
+    document, status = migrate_json("move-baremetal")
     commands = {subject: text.partition("; ")[2] for subject, (_, text) in findings_of(document).items()}
     assert (commands, status) == (
         {
@@ -218,7 +218,7 @@ def test_flavors_that_request_sizes_are_listed_with_the_command(
         assert words[-1] == subject.removeprefix("flavor ")
         flavor = {"half": named, "old metal": used}[words[-1]]
         set_properties(cloud, flavor, [word for word in words[3:-1] if "=" in word])
-    document, status = migrate_json("baremetal")
+    document, status = migrate_json("move-baremetal")
     assert (document["findings"], status) == ([], 0)
 
 
@@ -238,11 +238,11 @@ def test_flavor_used_by_virtual_machines_has_no_proposed_command(
     shared = add_flavor(cloud, "shared")
     cloud.add_instance("metal1", node=busy, flavor=shared)
     cloud.add_instance("kvm1", "cell2", flavor=shared)
-    document, status = migrate_json("baremetal", "--dry-run")
+    document, status = migrate_json("move-baremetal", "--dry-run")
     trouble, text = findings_of(document)["flavor shared"]
     assert (trouble, "flavor set" in text, status) == ("ambiguous", False, 3)
     cloud.update("api", "UPDATE cell_mappings SET database_connection = 'sqlite:////no.db' WHERE id = 3")
-    document, status = migrate_json("baremetal", "--dry-run")
+    document, status = migrate_json("move-baremetal", "--dry-run")
     assert (findings_of(document)["flavor shared"][0], status) == ("unknown", 4)
 
 
@@ -265,7 +265,7 @@ def test_nodes_that_cannot_be_moved_do_not_stop_others(ironic, add_nodes, cloud,
     give(client, providers[changed], {"CUSTOM_OLD": FREE})
     former = cloud.add_instance("metal1", node=changed)
     hold(client, former, {providers[changed]: {"CUSTOM_OLD": 1}})
-    document, status = migrate_json("baremetal")
+    document, status = migrate_json("move-baremetal")
     found = findings_of(document)
     assert ({subject: trouble for subject, (trouble, _) in found.items()}, status) == (
         {
@@ -296,7 +296,7 @@ def test_unreadable_ironic_changes_nothing(ironic, add_nodes, client, migrate_js
         (f"http://127.0.0.1:{port}", "Unable to establish connection"),
         (f"{client.endpoint}/nowhere", "answered with HTTP"),
     ):
-        document, status = migrate_json("--ironic-endpoint", endpoint, "baremetal")
+        document, status = migrate_json("--ironic-endpoint", endpoint, "move-baremetal")
         (finding,) = document["findings"]
         assert (finding["subject"], finding["trouble"], status) == ("Ironic", "unknown", 4)
         assert words in finding["text"]
@@ -308,7 +308,7 @@ def test_nodes_of_an_unreadable_cell_are_left_alone(ironic, add_nodes, cloud, cl
     here, there = ironic.add_node("silver"), ironic.enroll("silver")
     providers = add_nodes(here) | add_nodes(there, host="metal2", cell="cell2")
     cloud.update("cell2", "ALTER TABLE instances RENAME TO moved")
-    document, status = migrate_json("baremetal")
+    document, status = migrate_json("move-baremetal")
     assert ([row["subject"] for row in document["findings"]], status) == (["cell cell2"], 4)
     assert inventories_of(client, providers[here]) == {SILVER: FREE}
     assert inventories_of(client, providers[there]) == SIZES
@@ -322,7 +322,7 @@ def test_without_ironic_the_reported_class_is_used(add_nodes, cloud, client, nov
     providers |= add_nodes(bare, host="metal2")
     instance = cloud.add_instance("metal1", node=both)
     hold(client, instance, {providers[both]: CLAIM})
-    document, status = migrate_json("baremetal")
+    document, status = migrate_json("move-baremetal")
     assert ([row["subject"] for row in document["findings"]], status) == ([f"node {bare}"], 4)
     assert inventories_of(client, providers[both]) == {SILVER: RESERVED}
     assert held_by(client, instance) == {providers[both]: {SILVER: 1}}
@@ -335,7 +335,7 @@ def test_move_is_reported_when_nova_cannot_be_read_again(add_nodes, cloud, clien
     node = new_uuid()
     provider = add_nodes(node, inventories={**SIZES, SILVER: FREE})[node]
     meanwhile(lambda: cloud.update("api", "ALTER TABLE host_mappings RENAME TO elsewhere"))
-    done = migrate("baremetal")
+    done = migrate("move-baremetal")
     assert (done.returncode, done.stderr) == (4, "")
     assert done.stdout.splitlines()[-1].startswith("Whether all is ready is unknown")
     assert inventories_of(client, provider) == {SILVER: FREE}
@@ -349,7 +349,7 @@ def test_node_in_use_keeps_its_reserved_amount(ironic, add_nodes, cloud, client,
     instance = cloud.add_instance("metal1", node=busy)
     ironic.deploy(busy, instance)
     hold(client, instance, {provider: {SILVER: 1}})
-    document, status = migrate_json("baremetal")
+    document, status = migrate_json("move-baremetal")
     assert (document["rows"], document["findings"], status) == ([], [], 0)
 
 
@@ -361,18 +361,18 @@ def test_wrong_ironic_options_affect_only_this_migration(
     provider = add_nodes(node)[node]
     with nova_conf.open("a") as file:
         file.write("[ironic]\nauth_type = no-such-plugin\n")
-    document, status = migrate_json("baremetal")
+    document, status = migrate_json("move-baremetal")
     assert ([row["subject"] for row in document["findings"]], status) == (["Ironic"], 4)
     assert "no-such-plugin" in document["findings"][0]["text"]
     assert inventories_of(client, provider) == SIZES
     cloud.add_aggregate("rack", ["metal1"])
-    assert migrate("aggregates").returncode == 0
+    assert migrate("mirror-aggregates").returncode == 0
 
 
 def test_unknown_node_is_a_one_line_error(add_nodes, migrate):
     """A typing error is not taken for nothing to do."""
     add_nodes(new_uuid())
-    done = migrate("baremetal", "--node", "typo")
+    done = migrate("move-baremetal", "--node", "typo")
     assert (done.returncode, done.stdout, done.stderr) == (
         1,
         "",
@@ -384,7 +384,7 @@ def test_host_and_node_options_limit_the_move(ironic, add_nodes, client, migrate
     """--host and --node narrow it."""
     one, two, three = (ironic.enroll("silver") for _ in range(3))
     providers = add_nodes(one, two) | add_nodes(three, host="metal2")
-    assert migrate("baremetal", "--host", "metal1", "--node", two).returncode == 0
+    assert migrate("move-baremetal", "--host", "metal1", "--node", two).returncode == 0
     moved = {name for name, uuid in providers.items() if SILVER in inventories_of(client, uuid)}
     assert moved == {two}
 
@@ -400,18 +400,22 @@ def test_flavor_advice_considers_unselected_nodes(ironic, add_nodes, cloud, migr
         ironic.deploy(node, instance)
     narrowed = (("--host", "metal1"), ("--node", gold))
     for arguments in narrowed:
-        document, status = migrate_json("baremetal", "--dry-run", *arguments)
+        document, status = migrate_json("move-baremetal", "--dry-run", *arguments)
         trouble, text = findings_of(document)["flavor both"]
         assert (trouble, "CUSTOM_GOLD, CUSTOM_SILVER" in text, status) == ("ambiguous", True, 3)
         assert "flavor theirs" not in findings_of(document)
-        assert migrate("baremetal", *arguments).stdout.splitlines()[-1].startswith("Only a part was compared")
-    assert "flavor theirs" in findings_of(migrate_json("baremetal", "--dry-run")[0])
+        assert (
+            migrate("move-baremetal", *arguments)
+            .stdout.splitlines()[-1]
+            .startswith("Only a part was compared")
+        )
+    assert "flavor theirs" in findings_of(migrate_json("move-baremetal", "--dry-run")[0])
 
 
 def test_cloud_without_bare_metal_asks_no_ironic(add_host, nova_conf, migrate):
     """An Ironic that is away is nobody's concern where nova has no node of it."""
     add_host("kvm1")
-    done = migrate("--ironic-endpoint", "http://127.0.0.1:1", "baremetal")
+    done = migrate("--ironic-endpoint", "http://127.0.0.1:1", "move-baremetal")
     assert (done.returncode, "nothing to do" in done.stdout) == (0, True)
 
 
@@ -477,7 +481,16 @@ def test_killed_runs_are_finished_by_the_next(add_nodes, cloud, client, nova_con
     killed = 0
     for number in range(1, 4):
         process = subprocess.Popen(
-            [*program, "--config-file", nova_conf, "baremetal", "--throttle", "20", "--concurrency", "2"],
+            [
+                *program,
+                "--config-file",
+                nova_conf,
+                "move-baremetal",
+                "--throttle",
+                "20",
+                "--concurrency",
+                "2",
+            ],
             env=servers.make_environment(XDG_STATE_HOME=str(tmp_path / "state")),
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -491,7 +504,7 @@ def test_killed_runs_are_finished_by_the_next(add_nodes, cloud, client, nova_con
         for instance, provider in instances.items():
             await_whole(client, instance, provider)
     assert killed == 3
-    assert migrate_json("baremetal")[1] == 0
+    assert migrate_json("move-baremetal")[1] == 0
     for instance, provider in instances.items():
         assert held_by(client, instance) == {provider: {SILVER: 1}}
         assert client.list_allocations(instance)["consumer_generation"] == 2

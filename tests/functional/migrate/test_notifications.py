@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`placement-migrate aggregates --follow --notifications`, with a real RabbitMQ and nova's messages."""
+"""`placement-migrate mirror-aggregates --follow --notifications`, with RabbitMQ and nova's messages."""
 
 import contextlib
 import os
@@ -86,7 +86,7 @@ def following(files, tmp_path, *options):
     program = [sys.executable, "-c", "from osc_placement.migrate.main import main; raise SystemExit(main())"]
     access = [word for file in files for word in ("--config-file", str(file))]
     with subprocess.Popen(
-        [*program, *access, "aggregates", "--follow", "--prune", *options],
+        [*program, *access, "mirror-aggregates", "--follow", "--prune", *options],
         env=make_environment(XDG_STATE_HOME=str(tmp_path / "state")),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -162,6 +162,6 @@ def test_mirror_works_without_a_broker(rack, cloud, client, nova_conf, tmp_path)
 @pytest.mark.usefixtures("rack")
 def test_invalid_broker_url_is_a_one_line_error(migrate):
     """What is no URL of a message broker is told, and nothing is begun."""
-    done = migrate("aggregates", "--follow", "--notifications", "nonsense://x")
+    done = migrate("mirror-aggregates", "--follow", "--notifications", "nonsense://x")
     assert done.returncode == 1
     assert len(done.stderr.splitlines()) == 1

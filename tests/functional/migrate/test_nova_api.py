@@ -150,7 +150,9 @@ def test_paged_lists_are_complete(landscape, api, database, monkeypatch):
     assert facts == read_all(database)
 
 
-@pytest.mark.parametrize("command", [("aggregates", "--dry-run"), ("ratios", "--dry-run"), ("status",)])
+@pytest.mark.parametrize(
+    "command", [("mirror-aggregates", "--dry-run"), ("carry-ratios", "--dry-run"), ("status",)]
+)
 def test_api_and_databases_give_the_same_plans(landscape, migrate_both, command):
     """From the same nova both sources make the same plan, and find the same in the way."""
     (by_database, status), (by_api, api_status) = migrate_both(*command)
@@ -196,7 +198,7 @@ def test_silent_cell_is_left_alone(cloud, add_host, client, nova_databases, tmp_
     hold(client, instance, {nodes[1]: CLAIM})
     (tmp_path / "cell2.db").write_text("no database")
     access = ("--source", "api", "--nova-endpoint", nova_url)
-    done = migrate(*access, "aggregates")
+    done = migrate(*access, "mirror-aggregates")
     assert done.returncode == 4
     assert "the cell of h2 does not answer" in done.stdout
     assert "host h1: its cell cannot be read" in done.stdout
@@ -209,7 +211,7 @@ def test_unreadable_server_does_not_stop_others(cloud, add_host, client, migrate
     """Nova fails to list one whose flavor does not parse; it is named, and the others are healed."""
     node = add_host("h1")
     good, bad = cloud.add_instance("h1"), cloud.add_instance("h1", flavor="{")
-    done = migrate("--source", "api", "--nova-endpoint", nova_url, "allocations")
+    done = migrate("--source", "api", "--nova-endpoint", nova_url, "heal-allocations")
     assert done.returncode == 4
     assert f"instance {bad}: nova's API fails to show it" in done.stdout
     assert held_by(client, good) == {node: CLAIM}
@@ -224,7 +226,7 @@ def test_instance_with_an_unreadable_image_is_not_guessed(
     unsure = cloud.add_instance("pinned", volume=True)
     sure = cloud.add_instance("plain")
     monkeypatch.setattr(rest.NovaApi, "newest", (2, 90))
-    done = migrate("--source", "api", "--nova-endpoint", nova_url, "allocations")
+    done = migrate("--source", "api", "--nova-endpoint", nova_url, "heal-allocations")
     assert done.returncode == 3
     assert re.search(f"instance {unsure}: .* may ask for PCPU", done.stdout)
     assert held_by(client, sure) == {plain: CLAIM}
@@ -237,7 +239,7 @@ def test_nova_before_2_69_prevents_removals(cloud, add_host, client, migrate, no
     hold(client, orphan, {node: CLAIM})
     monkeypatch.setattr(rest.NovaApi, "newest", (2, 65))
     access = ("--source", "api", "--nova-endpoint", nova_url)
-    assert migrate(*access, "allocations").returncode == 4
+    assert migrate(*access, "heal-allocations").returncode == 4
     assert held_by(client, uuid) == {node: CLAIM}
     assert migrate(*access, "audit", "--delete").returncode == 4
     assert held_by(client, orphan) == {node: CLAIM}
@@ -298,7 +300,7 @@ def test_server_that_nova_fails_to_show_is_no_orphan(cloud, add_host, client, mi
 )
 def test_unreachable_api_is_a_one_line_error(migrate, url, reason):
     """Whoever cannot reach nova is told so in one line."""
-    done = migrate("--source", "api", "--nova-endpoint", url, "aggregates")
+    done = migrate("--source", "api", "--nova-endpoint", url, "mirror-aggregates")
     assert done.returncode == 1
     assert reason in done.stderr
     assert len(done.stderr.splitlines()) == 1

@@ -46,10 +46,10 @@ def test_all_run_in_order_and_a_second_run_finds_nothing(unmigrated, client, mig
     """The table has a row for each; when all is done they say 0."""
     document, status = migrate_json("online_data_migrations")
     assert counts(document) == {
-        "mirror_aggregates": (2, 2),
-        "carry_ratios": (2, 2),
-        "move_baremetal": (0, 0),
-        "heal_allocations": (20, 20),
+        "mirror-aggregates": (2, 2),
+        "carry-ratios": (2, 2),
+        "move-baremetal": (0, 0),
+        "heal-allocations": (20, 20),
     }
     assert status == 0
     assert {uuid: held_by(client, uuid) for uuid in unmigrated} == {
@@ -59,7 +59,7 @@ def test_all_run_in_order_and_a_second_run_finds_nothing(unmigrated, client, mig
     assert again.returncode == 0
     lines = [[cell.strip() for cell in line.split("|")[1:-1]] for line in again.stdout.splitlines()]
     assert ["Migration", "Total Needed", "Completed"] in lines
-    assert ["heal_allocations", "0", "0"] in lines
+    assert ["heal-allocations", "0", "0"] in lines
 
 
 def test_runs_with_max_count_finish_together(unmigrated, migrate_json):
@@ -70,7 +70,7 @@ def test_runs_with_max_count_finish_together(unmigrated, migrate_json):
         assert sum(done for _, done in counts(document).values()) <= 7
         statuses.append(status)
     assert statuses == [1, 1, 1, 0, 0]
-    assert counts(document)["heal_allocations"] == (0, 0)
+    assert counts(document)["heal-allocations"] == (0, 0)
 
 
 @pytest.fixture
@@ -119,8 +119,8 @@ def test_shards_together_migrate_every_host(unmigrated, client, migrate_json):
         assert status == 0
         assert all(needed == made for needed, made in counts(document).values())
         done.append({name: made for name, (_, made) in counts(document).items()})
-    assert max(part["heal_allocations"] for part in done) < 20
-    for name, total in (("mirror_aggregates", 2), ("carry_ratios", 2), ("heal_allocations", 20)):
+    assert max(part["heal-allocations"] for part in done) < 20
+    for name, total in (("mirror-aggregates", 2), ("carry-ratios", 2), ("heal-allocations", 20)):
         assert sum(part[name] for part in done) == total
     assert migrate_json("online_data_migrations")[0]["migrations"][-1]["Total Needed"] == 0
 
@@ -129,7 +129,7 @@ def test_incomplete_migration_exits_with_2(unmigrated, cloud, migrate_json):
     """What is left alone is needed and not completed, and everything else is done."""
     cloud.add_instance("h0", flavor="{")
     document, status = migrate_json("online_data_migrations")
-    assert (counts(document)["heal_allocations"], status) == ((21, 20), 2)
+    assert (counts(document)["heal-allocations"], status) == ((21, 20), 2)
 
 
 def test_failure_before_any_change_exits_with_255(unmigrated, migrate):

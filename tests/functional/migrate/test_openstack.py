@@ -14,7 +14,7 @@ from tests.functional.migrate.placement import CLAIM, held_by, hold
 
 pytestmark = pytest.mark.parametrize("nova_databases", ["sqlite"], indirect=True)
 MIGRATION = ("placement", "migration")
-NAMES = ["mirror_aggregates", "carry_ratios", "move_baremetal", "heal_allocations", "audit"]
+NAMES = ["mirror-aggregates", "carry-ratios", "move-baremetal", "heal-allocations", "audit"]
 
 
 @pytest.fixture
@@ -33,6 +33,13 @@ def test_list_shows_all_migrations_in_order(openstack):
     assert all(row["description"] for row in rows)
 
 
+def test_old_name_of_a_migration_is_accepted(openstack):
+    """The output has the present one, each migration once."""
+    for names in (["mirror_aggregates"], ["aggregates", "mirror-aggregates"]):
+        rows = openstack("check", *names, "-f", "json").json
+        assert [row["name"] for row in rows] == ["mirror-aggregates"]
+
+
 def test_check_reports_and_changes_nothing(cloud, add_host, client, openstack):
     """Counts are rows, what stands in the way is on stderr, and the exit status says that there is work."""
     node = add_host("h1")
@@ -40,13 +47,13 @@ def test_check_reports_and_changes_nothing(cloud, add_host, client, openstack):
     cloud.add_instance("h1")
     result = openstack("check", "-f", "json")
     rows = {row["name"]: row for row in result.json}
-    assert rows["mirror_aggregates"] == {
-        "name": "mirror_aggregates",
+    assert rows["mirror-aggregates"] == {
+        "name": "mirror-aggregates",
         "to_change": 1,
         "left_alone": 1,
         "state": "to do",
     }
-    assert rows["carry_ratios"]["state"] == "done"
+    assert rows["carry-ratios"]["state"] == "done"
     assert "Left alone: host gone: it is mapped to no cell" in result.err
     assert result.status == 3
     assert client.list_provider_aggregates(node)["aggregates"] == []
@@ -58,7 +65,7 @@ def test_run_of_all_migrations_leaves_nothing_to_do(cloud, add_host, client, ope
     rack = cloud.add_aggregate("rack", ["h1"], ram_allocation_ratio="1.5")
     uuid, orphan = cloud.add_instance("h1"), new_uuid()
     hold(client, orphan, {node: CLAIM})
-    for name in (name for name in NAMES if name != "move_baremetal"):
+    for name in (name for name in NAMES if name != "move-baremetal"):
         result = openstack("run", name, "--yes", "-f", "json")
         assert (result.status, [row["result"] for row in result.json]) == (0, ["applied"]), result.err
     assert client.list_provider_aggregates(node)["aggregates"] == [rack]
@@ -73,15 +80,15 @@ def test_run_needs_confirmation_and_a_known_name(cloud, add_host, client, openst
     """Without a terminal nothing is changed unasked; --dry-run shows; a wrong name is told the right ones."""
     node = add_host("h1")
     cloud.add_instance("h1")
-    refused = openstack("run", "heal_allocations")
+    refused = openstack("run", "heal-allocations")
     assert refused.status == 1
     assert "give --yes" in refused.err
-    shown = openstack("run", "heal_allocations", "--dry-run", "-f", "json")
+    shown = openstack("run", "heal-allocations", "--dry-run", "-f", "json")
     assert (shown.status, len(shown.json)) == (0, 1)
     assert client.list_provider_allocations(node)["allocations"] == {}
     wrong = openstack("run", "heal", "--yes")
     assert (wrong.status, len(wrong.err.splitlines())) == (1, 1)
-    assert "heal_allocations" in wrong.err
+    assert "heal-allocations" in wrong.err
 
 
 def test_incomplete_run_exits_with_the_status_of_a_partial_failure(cloud, add_host, client, openstack):
@@ -89,7 +96,7 @@ def test_incomplete_run_exits_with_the_status_of_a_partial_failure(cloud, add_ho
     node = add_host("h1")
     good = cloud.add_instance("h1")
     cloud.add_instance("nowhere")
-    result = openstack("run", "heal_allocations", "--yes")
+    result = openstack("run", "heal-allocations", "--yes")
     assert result.status == 3
     assert "there is no compute node nowhere" in result.err
     assert held_by(client, good) == {node: CLAIM}

@@ -39,7 +39,7 @@ def add_port(cloud, instance, allocation, cell="cell1"):
 
 def check(migrate, migrate_json, instance, trouble):
     """Assert that an instance is left alone for a reason, and the cloud not ready for it."""
-    document, status = migrate_json("allocations")
+    document, status = migrate_json("heal-allocations")
     assert (document["rows"], status) == ([], 3)
     document, status = migrate_json("status")
     found = [(each["subject"], each["trouble"]) for each in document["findings"]]
@@ -98,7 +98,7 @@ def test_moving_instance_without_allocations_is_not_partly_healed(
     if has_port:
         add_port(cloud, instance, child[1])
     cloud.add_migration(instance, "h1", "h2")
-    document, status = migrate_json("allocations")
+    document, status = migrate_json("heal-allocations")
     trouble = "port with a resource request" if has_port else "accelerator"
     assert ([each["trouble"] for each in document["findings"]], status) == ([trouble], 3)
     assert not held_by(client, instance)

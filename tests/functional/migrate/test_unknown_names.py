@@ -11,13 +11,13 @@ pytestmark = pytest.mark.parametrize("nova_databases", ["sqlite"], indirect=True
 
 UNKNOWN = "0b5e0d2c-6a11-4f0e-9d53-7a1c4be0f8d2"
 COMMANDS = [
-    ("aggregates", "--host", "h9", "host h9"),
-    ("aggregates", "--aggregate", "rack9", "host aggregate rack9"),
-    ("ratios", "--host", "h9", "host h9"),
-    ("baremetal", "--host", "h9", "host h9"),
-    ("baremetal", "--node", UNKNOWN, f"bare metal node {UNKNOWN}"),
-    ("allocations", "--host", "h9", "host h9"),
-    ("allocations", "--instance", UNKNOWN, f"instance {UNKNOWN}"),
+    ("mirror-aggregates", "--host", "h9", "host h9"),
+    ("mirror-aggregates", "--aggregate", "rack9", "host aggregate rack9"),
+    ("carry-ratios", "--host", "h9", "host h9"),
+    ("move-baremetal", "--host", "h9", "host h9"),
+    ("move-baremetal", "--node", UNKNOWN, f"bare metal node {UNKNOWN}"),
+    ("heal-allocations", "--host", "h9", "host h9"),
+    ("heal-allocations", "--instance", UNKNOWN, f"instance {UNKNOWN}"),
 ]
 #: without those who ask the API database, which knows all there is
 OF_CELLS = [each for each in COMMANDS if each[1] != "--aggregate"]
@@ -43,7 +43,7 @@ def test_unknown_name_is_a_one_line_error(asked, migrate, command, option, name,
 
 @pytest.mark.parametrize(
     ("command", "status"),
-    [("aggregates", 255), ("allocations", 127)],
+    [("mirror-aggregates", 255), ("heal-allocations", 127)],
 )
 def test_unknown_name_has_the_nova_exit_code(asked, migrate, command, status):
     """With --nova-exit-codes it is that of invalid input, where nova-manage has one."""
@@ -66,5 +66,5 @@ def test_unknown_name_with_an_unreadable_cell_is_reported_as_unknown(
 def test_host_named_by_an_aggregate_only_is_known(asked, migrate):
     """It is there for nova, and what is wrong with it is said."""
     asked.add_aggregate("old", ["gone"])
-    done = migrate("aggregates", "--host", "gone")
+    done = migrate("mirror-aggregates", "--host", "gone")
     assert (done.returncode, "host gone: it is mapped to no cell" in done.stdout) == (3, True)

@@ -223,9 +223,9 @@ def test_nova_without_aggregate_members_removes_no_membership(cloud, client, add
     """An API database that lost its aggregates says nothing about who is in them."""
     node = add_host("h1")
     cloud.add_aggregate("rack1", ["h1"])
-    assert migrate("aggregates").returncode == 0
+    assert migrate("mirror-aggregates").returncode == 0
     for name in ("aggregate_hosts", table):
         cloud.update("api", sa.delete(sa.table(name)))
-    done = migrate("aggregates", "--prune-foreign")
+    done = migrate("mirror-aggregates", "--prune-foreign")
     assert (done.returncode, "nova: it has no host in any host aggregate" in done.stdout) == (4, True)
     assert client.list_provider_aggregates(node)["aggregates"] == [cloud.aggregates["rack1"]]

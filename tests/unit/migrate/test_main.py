@@ -1,12 +1,44 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the command line of `placement-migrate` refuses."""
 
+import re
+
 import pytest
 
-from osc_placement.migrate.main import main
+from osc_placement.migrate.main import main, make_parser
+from osc_placement.migrate.migrations import registry
+
+OLD_NAMES = {
+    "aggregates": "mirror-aggregates",
+    "mirror_aggregates": "mirror-aggregates",
+    "ratios": "carry-ratios",
+    "carry_ratios": "carry-ratios",
+    "baremetal": "move-baremetal",
+    "move_baremetal": "move-baremetal",
+    "allocations": "heal-allocations",
+    "heal_allocations": "heal-allocations",
+}
 
 
-@pytest.mark.parametrize("command", ["ratios", "baremetal"])
+@pytest.mark.parametrize("old", OLD_NAMES)
+def test_old_name_of_a_migration_is_accepted(old):
+    """The command is that of the present name."""
+    parser = make_parser()
+    assert parser.parse_args([old]) == parser.parse_args([OLD_NAMES[old]])
+
+
+def test_help_and_errors_show_the_present_names_only(capsys):
+    """The migrations have the names that `openstack placement migration` knows."""
+    for arguments in (["--help"], ["nonsense"]):
+        with pytest.raises(SystemExit):
+            main(arguments)
+    captured = capsys.readouterr()
+    for names in (re.findall(r"(?m)^    (\S+)", captured.out), re.findall(r"'(\S+)'", captured.err)):
+        assert registry.BY_NAME.keys() <= set(names)
+        assert OLD_NAMES.keys().isdisjoint(names)
+
+
+@pytest.mark.parametrize("command", ["carry-ratios", "move-baremetal"])
 def test_nova_exit_codes_are_refused_for_commands_nova_manage_lacks(command, capsys):
     """Its exit codes are for the commands that it has."""
     with pytest.raises(SystemExit, match="2"):
@@ -20,5 +52,5 @@ def test_nova_exit_codes_are_refused_for_commands_nova_manage_lacks(command, cap
 def test_options_of_follow_are_refused_without_follow(option, capsys):
     """Who gives it and forgets --follow would wait for a mirror that has ended."""
     with pytest.raises(SystemExit, match="2"):
-        main(["aggregates", *option.split()])
+        main(["mirror-aggregates", *option.split()])
     assert f"{option.split()[0]} can be used with --follow only" in capsys.readouterr().err
