@@ -174,7 +174,7 @@ def _add_access(parser: argparse.ArgumentParser) -> None:
         "--nova-token", metavar="<token>", default=USUAL_TOKEN, help="The token for --nova-endpoint"
     )
     access.add_argument(
-        "--os-cloud", metavar="<name>", help="A cloud of clouds.yaml, in place of [placement] in nova.conf"
+        "--os-cloud", metavar="<cloud>", help="A cloud of clouds.yaml, in place of [placement] in nova.conf"
     )
     access.add_argument(
         "--placement-endpoint", metavar="<url>", help="Placement itself, in place of [placement] in nova.conf"

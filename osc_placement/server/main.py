@@ -32,7 +32,7 @@ CHECK_FAILED = 255
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status."""
-    options = _make_parser().parse_args(arguments)
+    options = make_parser().parse_args(arguments)
     try:
         from osc_placement.server.process.opening import CannotRun
 
@@ -49,7 +49,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return getattr(options, "failure", 1)
 
 
-def _make_parser() -> argparse.ArgumentParser:
+def make_parser() -> argparse.ArgumentParser:
+    """Return the parser of the command line of ``placement-server``."""
     parser = argparse.ArgumentParser(
         prog="placement-server",
         description="An OpenStack Placement service in one command.",

@@ -11,7 +11,7 @@ import pytest
 
 from osc_placement.commands.deferred import find
 from osc_placement.migrate.main import make_parser as make_migrate_parser
-from osc_placement.server.main import _make_parser as make_server_parser
+from osc_placement.server.main import make_parser as make_server_parser
 from tests.transcripts import DOCUMENTS, PAGES, read_steps
 from tests.unit.commands.shell import make
 

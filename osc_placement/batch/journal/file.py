@@ -252,6 +252,11 @@ def read_header(run_id: str, directory: pathlib.Path | None = None) -> Header:
             return _parse_marked(path, file.readline(), mark).header
 
 
+def list_ids(directory: pathlib.Path | None = None) -> list[str]:
+    """Return the IDs of all runs, the oldest first."""
+    return [path.name.removesuffix(_SUFFIX) for path in _list_paths(directory)]
+
+
 def read_all(
     directory: pathlib.Path | None = None, server: str | None = None
 ) -> Iterator[Run | JournalError]:

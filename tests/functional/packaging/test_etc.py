@@ -20,7 +20,7 @@ import requests
 
 from osc_placement.migrate.main import make_parser as make_migrate_parser
 from osc_placement.server import conf as configuration
-from osc_placement.server.main import _make_parser as make_server_parser
+from osc_placement.server.main import make_parser as make_server_parser
 from tests.functional import containers, servers
 from tests.functional.packaging.conftest import ROOT
 
