@@ -2,8 +2,10 @@
 """The pages: every command in them is run by a test, or at least there is one with these options."""
 
 import argparse
+import fnmatch
 import pathlib
 import re
+import runpy
 import shlex
 from importlib.metadata import distribution
 
@@ -174,6 +176,24 @@ def test_commands_of_the_pages_exist(path):
     """With the options that they are given, in blocks and in prose."""
     wrong = {" ".join(words): judge(words) for words in commands_of(path)}
     assert {command: fault for command, fault in wrong.items() if fault} == {}
+
+
+def test_every_command_has_one_manual_page():
+    """The pages of the reference share the commands out."""
+    pages = (ROOT / "doc/source/cli").glob("openstack-*.rst")
+    patterns = [line for page in pages for line in re.findall(r"   :command: (.*)", page.read_text())]
+    counts = {name: sum(fnmatch.fnmatch(name, pattern) for pattern in patterns) for name in POINTS}
+    assert {name: count for name, count in counts.items() if count != 1} == {}
+
+
+def test_every_page_of_the_reference_is_a_manual_page():
+    """conf.py names them, and the table of contents has them."""
+    configuration = runpy.run_path(str(ROOT / "doc/source/conf.py"))
+    manual = {pathlib.Path(name).name for name, *_ in configuration["man_pages"]}
+    pages = {page.stem for page in (ROOT / "doc/source/cli").glob("*-*.rst")}
+    assert manual == pages
+    contents = (ROOT / "doc/source/cli/reference.rst").read_text().split()
+    assert {page for page in pages if page.startswith("openstack-")} <= set(contents)
 
 
 def test_every_page_with_commands_is_run():
