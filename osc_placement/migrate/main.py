@@ -199,7 +199,7 @@ def _add_access(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _add_execution(parser: argparse.ArgumentParser) -> None:
+def _add_execution(parser: argparse.ArgumentParser, *, nova_exit_codes: bool = False) -> None:
     execution = parser.add_argument_group("execution")
     execution.add_argument("--dry-run", action="store_true", help="Show what would be done, and do nothing")
     execution.add_argument(
@@ -216,14 +216,10 @@ def _add_execution(parser: argparse.ArgumentParser) -> None:
     )
     _add_concurrency(execution)
     _add_format(parser)
-
-
-def _add_nova_exit_codes(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--nova-exit-codes",
-        action="store_true",
-        help="End with the exit codes of nova-manage",
-    )
+    if nova_exit_codes:
+        parser.add_argument(
+            "--nova-exit-codes", action="store_true", help="End with the exit codes of nova-manage"
+        )
 
 
 def _add_concurrency(parser: argparse._ActionsContainer) -> None:
@@ -295,8 +291,7 @@ def _add_aggregates(subparsers: Subparsers) -> None:
         metavar="<topic>",
         help=f"With --follow: the topic of nova's versioned notifications (default: {TOPIC})",
     )
-    _add_execution(parser)
-    _add_nova_exit_codes(parser)
+    _add_execution(parser, nova_exit_codes=True)
     parser.set_defaults(run=commands.mirror_aggregates, nova_failure=255)
 
 
@@ -329,8 +324,7 @@ def _add_allocations(subparsers: Subparsers) -> None:
         help="Only this instance; may be repeated",
     )
     _add_host(parser, "Only on this host; may be repeated")
-    _add_execution(parser)
-    _add_nova_exit_codes(parser)
+    _add_execution(parser, nova_exit_codes=True)
     parser.set_defaults(run=commands.heal_allocations, nova_failure=255, nova_invalid=127)
 
 
@@ -421,8 +415,7 @@ def _add_audit(subparsers: Subparsers) -> None:
         help="Remove from so many consumers at most, or from none (default: 5, or a tenth of all consumers "
         "if that is more)",
     )
-    _add_execution(parser)
-    _add_nova_exit_codes(parser)
+    _add_execution(parser, nova_exit_codes=True)
     parser.set_defaults(run=commands.audit, nova_failure=1, nova_invalid=127)
 
 

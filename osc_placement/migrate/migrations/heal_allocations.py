@@ -101,14 +101,10 @@ class HealAllocations:
                 seen.add(instance.uuid)
             elif self.instances:
                 continue
-            if self._is_on_chosen_host(instance):
+            host = instance.host or ""
+            is_chosen = not self.hosts or host in self.hosts if host else instance.uuid in self.instances
+            if is_chosen and self.shard.has(host):
                 yield instance
-
-    def _is_on_chosen_host(self, instance: Instance) -> bool:
-        host = instance.host
-        if not host:
-            return instance.uuid in self.instances and self.shard.has("")
-        return self.shard.has(host) and (not self.hosts or host in self.hosts)
 
 
 def _find_wrong_owners(
@@ -167,16 +163,6 @@ def _find_miscounted(
     return iter(map_in_order(check, list(of_owner.items()), threads=context.concurrency))
 
 
-def _describe_move(move: MigrationRecord, cloud: AllocationView) -> str:
-    """Describe where an instance is moving, and whether its migration holds the source."""
-    way = f"it is moving from {move.source_host} to {move.dest_host} ({move.status or 'no status'})"
-    held = cloud.held.get(move.uuid or "")
-    if not held:
-        return f"instance {move.instance_uuid}: {way}, and its migration holds nothing"
-    names = ", ".join(map(cloud.name, held))
-    return f"instance {move.instance_uuid}: {way}, and its migration {move.uuid} holds resources of {names}"
-
-
 class Healer:
     """The plan of the instances judged so far; what is planned for one counts as used for the next."""
 
@@ -211,7 +197,10 @@ class Healer:
     def describe_move(self, move: MigrationRecord) -> str:
         """Say of a move that is not over what is held where it comes from; nothing if that says nothing."""
         if not move.is_evacuated:
-            return _describe_move(move, self._cloud)
+            way = f"it is moving from {move.source_host} to {move.dest_host} ({move.status or 'no status'})"
+            names = ", ".join(map(self._cloud.name, self._cloud.held.get(move.uuid or "", ())))
+            holds = f" {move.uuid} holds resources of {names}" if names else " holds nothing"
+            return f"instance {move.instance_uuid}: {way}, and its migration{holds}"
         held = self._cloud.held.get(move.instance_uuid, {})
         if self._left_behind(move.instance_uuid).isdisjoint(held):
             return ""

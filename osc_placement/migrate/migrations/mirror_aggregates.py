@@ -10,7 +10,7 @@ while nova has no host in any aggregate.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from osc_placement import microversion
@@ -56,7 +56,10 @@ class MirrorAggregates:
     ) -> Assessment:
         """Compare nova's aggregates with those of the providers, by UUID. Pure."""
         known = list(known)
-        chosen = self._choose(known)
+        missing = sorted(self.aggregates - {name for each in known for name in (each.name, each.uuid)})
+        if missing:
+            raise UsageError(f"Nova has no host aggregate {', '.join(missing)}")
+        chosen = [each for each in known if not self.aggregates or {each.name, each.uuid} & self.aggregates]
         wanted: dict[str, set[str]] = defaultdict(set)
         for aggregate in chosen:
             for host in aggregate.hosts:
@@ -69,8 +72,11 @@ class MirrorAggregates:
         if (self.prune or self.prune_foreign) and not members and has_memberships:
             removable = _Removable(replace(self, prune=False, prune_foreign=False), set(), set())
             problems.append(Problem(Reason.UNKNOWN, "nova", _NO_MEMBERS))
+        # to prune, hosts that are in no aggregate matter as well
+        candidates = {*wanted, *(hosts.with_nodes if self.prune or self.prune_foreign else ())}
+        candidates = candidates & self.hosts if self.hosts else candidates
         steps = []
-        for host in sorted(self._hosts(wanted, hosts)):
+        for host in sorted(filter(self.shard.has, candidates)):
             if problem := hosts.find_problem(host):
                 problems.append(problem)
             problems += hosts.find_namesakes(host)
@@ -89,20 +95,6 @@ class MirrorAggregates:
         names = {each.uuid: each.name for each in known}
         plan = replace(plan, edits=edits_of(plan.edit, plan.changes))
         return Assessment(plan, tuple(problems), names)
-
-    def _choose(self, known: Iterable[HostAggregate]) -> list[HostAggregate]:
-        known = list(known)
-        names = {name for aggregate in known for name in (aggregate.name, aggregate.uuid)}
-        missing = sorted(self.aggregates - names)
-        if missing:
-            raise UsageError(f"Nova has no host aggregate {', '.join(missing)}")
-        return [each for each in known if not self.aggregates or {each.name, each.uuid} & self.aggregates]
-
-    def _hosts(self, wanted: Mapping[str, Collection[str]], hosts: Hosts) -> Iterable[str]:
-        """Return the hosts in aggregates; to prune, those in none as well."""
-        candidates = set(wanted) | (set(hosts.with_nodes) if self.prune or self.prune_foreign else set())
-        candidates = candidates & self.hosts if self.hosts else candidates
-        return [host for host in candidates if self.shard.has(host)]
 
 
 class _Removable:

@@ -254,7 +254,10 @@ class MoveBaremetal:
         # of all nodes, or the advice on a flavor would be right for the chosen ones and wrong for the others
         found = [(node, judge.survey(node)) for node in hosts.all_nodes() if node.is_bare_metal]
         for node, surveyed in found:
-            if self._has(node):
+            is_chosen = (not self.hosts or node.host in self.hosts) and (
+                not self.nodes or node.name in self.nodes
+            )
+            if is_chosen and self.shard.has(node.name):
                 judge.judge(node, surveyed)
         advice = judge_flavors(context.source.list_flavors(), residents.use, judge.classes, judge.chosen)
         judge.problems += advice
@@ -264,13 +267,6 @@ class MoveBaremetal:
             if change.facets and edit.resource_class not in (change.before.inventories or {})
         )
         return Assessment(_plan(judge.steps), (*problems, *judge.problems), cloud.names, new_classes)
-
-    def _has(self, node: ComputeNode) -> bool:
-        return (
-            (not self.hosts or node.host in self.hosts)
-            and (not self.nodes or node.name in self.nodes)
-            and self.shard.has(node.name)
-        )
 
 
 def _plan(steps: list[tuple[Change, NodeEdit]]) -> Plan:
