@@ -251,6 +251,64 @@ def set_ratios(client, hosts, ratio):
             return answer
 
 
+def test_atomic_changes_beside_claims_leave_one_value_and_never_oversell(service, client, check):
+    """Three double the room of all hosts, each with a trait of its own: all hosts end with the same trait."""
+    for _ in scale.rounds(3):
+        hosts = [make_provider(client, 2) for _ in range(6)]
+        traits = ("HW_CPU_X86_AVX", "HW_CPU_X86_AVX2", "HW_CPU_X86_SSE42")
+        changing = [
+            partial(change_atomically, hosts=hosts[::step], traits=[trait], allocation_ratio=2.0)
+            for trait, step in zip(traits, (1, -1, 1), strict=True)
+        ]
+        claims = [
+            Claim.of({host: 1, other: 1})
+            for host, other in zip(hosts, hosts[3:] + hosts[:3], strict=True)
+            for _ in range(3)
+        ]
+        answers = run_together(service.url, [*changing, *(claim.put for claim in claims)])
+        assert statuses(answers[: len(changing)]) == {200: len(changing)}
+        check_claims(service, client, claims, answers[len(changing) :])
+        records = [
+            item for item in client.insist("GET", "/-/providers")["providers"] if item["uuid"] in hosts
+        ]
+        assert {record["inventories"]["VCPU"]["allocation_ratio"] for record in records} == {2.0}
+        assert len({tuple(record["traits"]) for record in records}) == 1
+        check()
+
+
+def test_atomically_reduced_inventories_limit_later_claims(service, client, check):
+    """All hosts shrink at one moment: the generations tell which claims came before."""
+    for _ in scale.rounds(3):
+        hosts = [make_provider(client, 12) for _ in range(4)]
+        claims = [Claim.of({host: 1}) for _ in range(CLIENTS // 3) for host in hosts]
+        shrinking, *answers = run_together(
+            service.url, [partial(change_atomically, hosts=hosts, total=4), *(claim.put for claim in claims)]
+        )
+        assert shrinking.status == 200
+        check_claims(service, client, claims, answers)
+        used = truth.used(service.database)
+        for result in shrinking.body["results"]:
+            # the inventory moved the generation once at first and once now, and each claim before it once
+            before = result["resource_provider_generation"] - 2
+            assert used[result["uuid"]] == max(before, 4)
+        check(oversold=hosts)
+        assert change_atomically(client, hosts, total=12).status == 200
+
+
+def change_atomically(client, hosts, traits=None, **fields):
+    """Change the VCPU and traits of all hosts in one request, as often as others come between."""
+    while True:
+        changes = [{"uuid": host, **load_inventories(client, host)} for host in hosts]
+        for change in changes:
+            change["inventories"]["VCPU"] |= fields
+            if traits is not None:
+                change["traits"] = traits
+        answer = client.send("POST", "/-/providers", {"atomic": True, "changes": changes})
+        if answer.status != REFUSED:
+            return answer
+        assert {error["code"] for error in answer.body["errors"]} == {"placement.concurrent_update"}
+
+
 def load_inventories(client, provider):
     """A provider's inventories, as a reshape takes them."""
     body = client.insist("GET", f"/resource_providers/{provider}/inventories")

@@ -114,7 +114,7 @@ PUT_INVENTORIES = _record(
 
 # Changes of many providers. The parts of a change are validated as the bodies of their PUTs.
 
-#: the limit on the changes of a request, which holds its locks until all of them are done
+#: the limit on the changes of a request that is not atomic; its locks are held until all of them are done
 MOST_CHANGES: Final = 1000
 
 _ANYTHING: Schema = {}
@@ -130,7 +130,7 @@ _CHANGE = _record(
     minProperties=3,
 )
 CHANGE_PROVIDERS = _record(
-    {"changes": {"type": "array", "items": _CHANGE, "minItems": 1, "maxItems": MOST_CHANGES}},
+    {"atomic": {"type": "boolean"}, "changes": {"type": "array", "items": _CHANGE, "minItems": 1}},
     required=("changes",),
 )
 

@@ -2,7 +2,8 @@
 """Changes of many providers in one transaction, each of them made completely or refused completely.
 
 Each change is checked as by the requests that replace the inventories, traits and aggregates of one provider,
-but reading and writing is done for all providers together. A refused change does not affect the others.
+but reading and writing is done for all providers together. A refused change does not affect the others, or,
+if the changes are atomic, prevents all of them.
 """
 
 from __future__ import annotations
@@ -34,8 +35,14 @@ class Wanted:
 Verdicts = dict[str, int | errors.PlacementError]
 
 
-def apply(conn: Connection, changes: Sequence[Wanted], *, may_reserve_all: bool) -> Verdicts:
+def apply(
+    conn: Connection, changes: Sequence[Wanted], *, may_reserve_all: bool, atomic: bool = False
+) -> Verdicts:
     """Make each of the changes that can be made; all are of different providers.
+
+    All providers are locked until the transaction ends, and the generation of each is compared under the
+    lock. Everything is checked before the first row is written. The caller repeats the transaction as a whole
+    if it loses a race, and then all is compared again.
 
     The generation of a provider is incremented by one for all its changes together. If a change has traits
     only, and the provider has them already, it stays.
@@ -44,6 +51,7 @@ def apply(conn: Connection, changes: Sequence[Wanted], *, may_reserve_all: bool)
     of one provider; new aggregates are created last.
 
     :param may_reserve_all: whether an inventory may reserve its total
+    :param atomic: make all changes or, if one is refused, none; then return the errors alone
     """
     known = names.find_known(
         conn,
@@ -73,6 +81,8 @@ def apply(conn: Connection, changes: Sequence[Wanted], *, may_reserve_all: bool)
         unknown = sorted(set(change.traits or ()) - known.of(traits).keys())
         if unknown and change.uuid not in verdicts:
             verdicts[change.uuid] = errors.TraitNotFound(", ".join(unknown))
+    if atomic and verdicts:
+        return verdicts
     allowed = {locked[change.uuid]: change for change in changes if change.uuid not in verdicts}
     replacement.write(conn, [each for each, change in allowed.items() if change.inventories is not None])
     moved = _associate(conn, allowed, known)

@@ -251,5 +251,134 @@ def test_bulk_write_needs_the_policy_rule_of_each_put(tmp_path):
         assert write(send, labels, **label) == [{"uuid": host, "resource_provider_generation": 1}]
         more = {"changes": [change(host, 1, traits=[], aggregates=[])]}
         assert send("POST", ROUTE, more, **label).status_int == 403
+        assert send("POST", ROUTE, {"atomic": True, **more}, **label).status_int == 403
         assert send("POST", ROUTE, {"not": "read"}, user="nobody:p", roles="reader").status_int == 403
         assert look(send, host, "traits") == ([TRAIT], 1)
+
+
+def write_atomically(send, *changes, **options):
+    """Send changes of which all are made or none."""
+    return send("POST", ROUTE, {"atomic": True, "changes": list(changes)}, **options)
+
+
+def test_atomic_bulk_write_changes_every_provider_and_returns_generations(send, hosts):
+    """The answer is that of a bulk write that is not atomic."""
+    group = str(uuid.uuid4())
+    answer = write_atomically(
+        send,
+        change(hosts[2], inventories=vcpu(8, allocation_ratio=4.0)),
+        change(hosts[0], traits=[TRAIT]),
+        change(hosts[1], aggregates=[group]),
+    )
+    order = (hosts[2], hosts[0], hosts[1])
+    expected = [{"uuid": host, "resource_provider_generation": 2} for host in order]
+    assert (answer.status_int, answer.json["results"]) == (200, expected)
+    assert look(send, hosts[2], "inventories")[0]["VCPU"]["allocation_ratio"] == 4
+    assert look(send, hosts[0], "traits") == ([TRAIT], 2)
+    assert look(send, hosts[1], "aggregates") == ([group], 2)
+
+
+@pytest.mark.parametrize(
+    ("part", "value", "generation"),
+    [
+        ("inventories", {"CUSTOM_NEVER_MADE": {"total": 5}}, 1),
+        ("inventories", {"VCPU": {"total": 0}}, 1),
+        ("inventories", {"VCPU": {"total": 5, "reserved": 6}}, 1),
+        ("inventories", vcpu(), 0),
+        ("traits", ["CUSTOM_NEVER_MADE"], 1),
+        ("traits", [], 7),
+        ("aggregates", ["no uuid"], 1),
+        ("aggregates", [], 0),
+    ],
+    ids=str,
+)
+def test_atomic_bulk_write_with_a_refused_change_in_the_middle_changes_nothing(
+    send, hosts, part, value, generation
+):
+    """The error is that of the PUT, with the UUID; the neighbours, and new aggregates, are not written."""
+    put = send("PUT", f"{BASE}/{hosts[1]}/{part}", {part: value, "resource_provider_generation": generation})
+    before = send("GET", ROUTE).json
+    group = str(uuid.uuid4())
+    answer = write_atomically(
+        send,
+        change(hosts[0], inventories=vcpu(3), traits=[TRAIT]),
+        change(hosts[1], generation, **{part: value}),
+        change(hosts[2], aggregates=[group]),
+    )
+    (told,), (expected,) = answer.json["errors"], put.json["errors"]
+    assert (answer.status_int, answer.json["refused"]) == (409, 1)
+    assert told.pop("uuid") == hosts[1]
+    told.pop("request_id"), expected.pop("request_id")
+    assert told == expected
+    assert send("GET", ROUTE).json == before
+    assert send("GET", f"{ROUTE}?member_of={group}").json["providers"] == []
+
+
+def test_atomic_bulk_write_names_refused_providers_with_generation_conflicts_last(send, hosts):
+    """What reading again does not mend comes first; ten are named, and the number of all is told."""
+    gone = [str(uuid.uuid4()) for _ in range(12)]
+    answer = write_atomically(
+        send, change(hosts[0], 7, traits=[]), *(change(host, traits=[]) for host in gone)
+    )
+    assert (answer.status_int, answer.json["refused"]) == (409, 13)
+    assert [error["uuid"] for error in answer.json["errors"]] == gone[:10]
+    answer = write_atomically(send, change(hosts[0], 7, traits=[]), change(gone[0], traits=[]))
+    assert [error["uuid"] for error in answer.json["errors"]] == [gone[0], hosts[0]]
+    assert answer.json["errors"][1]["code"] == "placement.concurrent_update"
+
+
+def test_atomic_bulk_write_refuses_to_remove_an_inventory_in_use(send, hosts):
+    """Nothing of any provider is removed."""
+    claim = {
+        "allocations": {hosts[1]: {"resources": {"VCPU": 2}}},
+        "project_id": "p",
+        "user_id": "u",
+        "consumer_generation": None,
+        "consumer_type": "INSTANCE",
+    }
+    assert send("PUT", f"/allocations/{uuid.uuid4()}", claim).status_int == 204
+    answer = write_atomically(
+        send,
+        change(hosts[0], inventories={}),
+        change(hosts[1], 2, inventories={}),
+        change(hosts[2], traits=[]),
+    )
+    (error,) = answer.json["errors"]
+    assert (error["uuid"], error["code"]) == (hosts[1], "placement.inventory.inuse")
+    assert look(send, hosts[0], "inventories")[0].keys() == {"VCPU"}
+
+
+def test_atomic_bulk_write_takes_more_providers_than_another(send, hosts):
+    """The limit on the number is for changes that are made independently."""
+    many = [change(str(uuid.UUID(int=number)), traits=[]) for number in range(MOST_CHANGES + 1)]
+    answer = write_atomically(send, *many)
+    assert (answer.status_int, answer.json["refused"]) == (409, MOST_CHANGES + 1)
+
+
+@pytest.mark.parametrize("atomic", [None, "yes", 1])
+def test_atomic_has_to_be_a_boolean(send, hosts, atomic):
+    """A body that may mean one or the other is refused."""
+    body = {"atomic": atomic, "changes": [change(hosts[0], traits=[TRAIT])]}
+    assert send("POST", ROUTE, body).status_int == 400
+    assert look(send, hosts[0], "traits") == ([], 1)
+
+
+def test_atomic_bulk_write_changes_a_thousand_providers_or_none(send):
+    """Everything of each in one request; the last is refused at first, and nothing is left of the others."""
+    made = [str(uuid.uuid4()) for _ in range(1000)]
+    for host in made:
+        send("POST", BASE, {"uuid": host, "name": host})
+    group = str(uuid.uuid4())
+    parts = {"inventories": vcpu(8, allocation_ratio=4.0), "traits": [TRAIT], "aggregates": [group]}
+    changes = [change(host, 0, **parts) for host in made]
+    before = send("GET", ROUTE).json
+    refused = write_atomically(send, *changes[:-1], {**changes[-1], "resource_provider_generation": 1})
+    assert (refused.status_int, [error["uuid"] for error in refused.json["errors"]]) == (409, made[-1:])
+    assert send("GET", ROUTE).json == before
+    done = write_atomically(send, *changes)
+    expected = [{"uuid": host, "resource_provider_generation": 1} for host in made]
+    assert (done.status_int, done.json["results"]) == (200, expected)
+    records = send("GET", f"{ROUTE}?member_of={group}").json["providers"]
+    assert {record["uuid"] for record in records} == set(made)
+    assert {tuple(record["traits"]) for record in records} == {(TRAIT,)}
+    assert {record["inventories"]["VCPU"]["allocation_ratio"] for record in records} == {4.0}
