@@ -144,6 +144,11 @@ def _add_serve(commands: Subparsers) -> None:
     parser.add_argument(
         "--insecure", action="store_true", help="allow to serve without authentication beyond loopback"
     )
+    parser.add_argument(
+        "--allow-admin-reshape",
+        action="store_true",
+        help="let administrators reshape, which by default only services may; for rehearsals",
+    )
     parser.add_argument("--log-requests", action="store_true", help="log a line per request on stderr")
     parser.add_argument(
         "-v", "--verbose", action="store_true", help="log on stderr what the server does, and its processes"
@@ -217,6 +222,7 @@ def _serve(options: argparse.Namespace) -> int:
             proxies=frozenset(options.proxy),
             clouds_yaml=options.write_clouds_yaml,
             insecure=options.insecure,
+            allow_admin_reshape=options.allow_admin_reshape,
             log_requests=options.log_requests,
             verbose=options.verbose,
         )

@@ -51,6 +51,8 @@ KEEP_ALIVE = 65
 GRACE = 30
 #: seconds that the database gets when the configuration is read again
 TRIAL_SECONDS = 10
+#: the directory with the policy for --allow-admin-reshape
+ADMIN_RESHAPE = Path(__file__).with_name("admin_reshape")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +68,7 @@ class Options:
     proxies: frozenset[str]
     clouds_yaml: Path | None
     insecure: bool
+    allow_admin_reshape: bool
     log_requests: bool
     verbose: bool
 
@@ -114,6 +117,10 @@ def _read(options: Options) -> ConfigOpts:
             f"Without authentication (noauth2) anybody who reaches {options.host or 'this machine'} is an "
             "administrator; serve on 127.0.0.1, configure keystone, or say --insecure"
         )
+    if options.allow_admin_reshape:
+        # the last directory is read last, so its rule counts
+        directories = [*conf.oslo_policy.policy_dirs, str(ADMIN_RESHAPE)]
+        conf.set_override("policy_dirs", directories, group="oslo_policy")
     return conf
 
 

@@ -20,9 +20,7 @@ OVER = "VCPU would be over capacity by 1: 8 allocated, 7 left"
 def endpoint(tmp_path_factory):
     """A server that lets administrators reshape, for --atomic."""
     directory = tmp_path_factory.mktemp("capacity")
-    (directory / "policy.yaml").write_text('"placement:reshaper:reshape": "rule:admin_or_service_api"\n')
-    environment = servers.make_environment(OS_OSLO_POLICY__POLICY_FILE=str(directory / "policy.yaml"))
-    with servers.running(directory, environment=environment) as server:
+    with servers.running(directory, "--allow-admin-reshape") as server:
         yield server.url
 
 

@@ -57,6 +57,29 @@ def refuse(directory, *arguments, **variables):
     return match[1]
 
 
+def get_status(url, path, body):
+    """Send a request that is refused; the status of the answer."""
+    with pytest.raises(urllib.error.HTTPError) as caught:
+        fetch(url + path, "POST", body)
+    caught.value.close()
+    return caught.value.code
+
+
+def test_allow_admin_reshape_changes_no_other_rule(tmp_path):
+    """A reshape of nothing is refused with 403 by the policy, or with 400 by its schema."""
+    nothing = {"inventories": {}, "allocations": {}}
+    with servers.running(tmp_path) as server:
+        assert get_status(server.url, "/reshaper", nothing) == 403
+    rules = {"placement:reshaper:reshape": "!", "placement:resource_providers:create": "!"}
+    (tmp_path / "policy.yaml").write_text(yaml.safe_dump(rules))
+    environment = servers.make_environment(OS_OSLO_POLICY__POLICY_FILE=str(tmp_path / "policy.yaml"))
+    with servers.running(tmp_path, "--allow-admin-reshape", environment=environment) as server:
+        for _ in range(2):
+            assert get_status(server.url, "/reshaper", nothing) == 400
+            assert get_status(server.url, "/resource_providers", {"name": "host"}) == 403
+            server.process.send_signal(signal.SIGHUP)
+
+
 def test_serves_without_configuration(tmp_path):
     """Without arguments but the port: a SQLite file in the working directory, no authentication, loopback."""
     with servers.running(tmp_path) as server:
