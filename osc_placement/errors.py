@@ -157,6 +157,8 @@ class HttpError(PlacementError):
         self.method = method
         self.url = url
         self.document = document or {}
+        #: the whole answer, which may have several errors; ``document`` is the first
+        self.answer: Document = {}
 
     def __str__(self) -> str:
         return f"{self.message} (HTTP {self.code})"
@@ -281,8 +283,10 @@ def from_answer(
 
     ``is_challenge`` says that the answer names a way to authenticate, as that of a token check must.
     """
+    answer: Document = {}
     try:
-        document: Document | None = json.loads(body)["errors"][0]
+        answer = json.loads(body)
+        document: Document | None = answer["errors"][0]
     except (ValueError, LookupError, TypeError):
         document = None
     if not (isinstance(document, dict) and isinstance(document.get("detail"), str)):
@@ -290,7 +294,10 @@ def from_answer(
     if document is None and method != "GET" and not is_challenge and status in _UNCONFIRMED:
         message = f"{method} {url}: {_TRUSTED_WITHOUT_DOCUMENT[status]}"
         return _UNCONFIRMED[status](status, message, method=method, url=url)
-    return _make(method, url, status, reason, body, document)
+    error = _make(method, url, status, reason, body, document)
+    if document is not None and isinstance(error, HttpError):
+        error.answer = answer
+    return error
 
 
 def from_document(method: str, url: str, answer: Document) -> PlacementError:

@@ -8,7 +8,9 @@ consumers: in one request where the server is osc-placement's own, elsewhere in 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
+from uuid import uuid4
 from weakref import WeakKeyDictionary
 
 from keystoneauth1.session import Session
@@ -22,10 +24,15 @@ from osc_placement.api.transport import Document, document
 from osc_placement.errors import (
     ANSWER_LOST,
     BadAnswer,
+    BadRequest,
+    Conflict,
     Forbidden,
     HttpError,
     NotFound,
     PlacementError,
+    ServerError,
+    Unauthorized,
+    Unconfirmed,
     from_document,
 )
 from osc_placement.microversion import Version
@@ -154,6 +161,47 @@ class PlacementClient(Operations):
             ]
         except (LookupError, TypeError, ValueError) as error:
             raise BadAnswer("POST", url, 200, "results that cannot be read") from error
+
+    def can_change_atomically(self, parts: Iterable[str]) -> bool:
+        """Return whether the server can change these parts of many providers all or none; change nothing.
+
+        It is asked to change a provider that does not exist. The answer is 409 from a server that can, and
+        from all others another one. Raise Forbidden if the caller may not change these parts.
+        """
+        if self.version < microversion.AGGREGATES_WITH_GENERATION:
+            return False
+        ordered = sorted(parts)
+        known, route = self._known_routes, (f"POST atomic {','.join(ordered)}", self.endpoint)
+        if route not in known:
+            nothing: Document = {part: {} if part == "inventories" else [] for part in ordered}
+            try:
+                self.change_atomically([{"uuid": str(uuid4()), "resource_provider_generation": 0, **nothing}])
+                known[route] = False
+            except (HttpError, BadAnswer) as error:
+                is_told = isinstance(error, Forbidden) and not isinstance(error, Unconfirmed)
+                if is_told or isinstance(error, (ServerError, Unauthorized)):
+                    raise
+                known[route] = isinstance(error, Conflict)
+        return known[route]
+
+    def change_atomically(self, changes: Sequence[Document]) -> None:
+        """Replace what many providers have in one transaction; `change_many` describes a change.
+
+        Raise Conflict if one of them is refused, whatever the reason, and nothing was done. Its ``answer``
+        has up to ten ``errors``, each with ``uuid``, and the number of all as ``refused``.
+        """
+        self._call("POST", _BULK, _RESULTS, json={"atomic": True, "changes": changes})
+
+    def require_reshape(self) -> None:
+        """Raise Forbidden if the caller may not reshape; change nothing.
+
+        A reshape without inventories is never valid, but every server asks the policy before it reads it.
+        """
+        known, route = self._known_routes, ("POST /reshaper", self.endpoint)
+        if not known.get(route):
+            with suppress(BadRequest):
+                self.reshape({"inventories": {}, "allocations": {}})
+            known[route] = True
 
     def read_consumer(self, uuid: str, version: Version | None = None) -> Consumer:
         """Read one consumer; one that holds nothing has nothing but its UUID."""

@@ -37,9 +37,17 @@ from osc_placement.batch.recorder import NoRecorder, Recorder
 from osc_placement.batch.reselect import Reselection
 from osc_placement.batch.select import read_state, require_capacity
 from osc_placement.batch.stages import find_names_in_the_way, find_stages
-from osc_placement.batch.transaction import InventoriesTransaction, NotKnown, Transaction, commit, put_back
+from osc_placement.batch.transaction import (
+    NotKnown,
+    ProvidersTransaction,
+    Transaction,
+    Write,
+    check_atomic,
+    commit,
+    put_back,
+)
 from osc_placement.batch.writers import BulkWriter
-from osc_placement.batch.writers.bulk import ProvidersWriter
+from osc_placement.batch.writers.bulk import ProvidersWriter, read_refusals
 from osc_placement.batch.writers.consumers import ConsumersWriter, are_consumers, consumer_after, group_steps
 from osc_placement.batch.writers.reshape import MayNotReshape
 from osc_placement.errors import (
@@ -50,7 +58,6 @@ from osc_placement.errors import (
     OverLimit,
     PlacementError,
     Unconfirmed,
-    UsageError,
     is_outcome_unknown,
 )
 
@@ -154,16 +161,6 @@ def require_versions(client: PlacementClient, plan: Plan) -> None:
                 client.require(microversion.REPARENTING, "parent")
 
 
-def check_atomic(plan: Plan, client: PlacementClient) -> None:
-    """Raise PlacementError unless the server can do the plan in one transaction."""
-    client.require(microversion.RESHAPER, "--atomic")
-    if any(facet != "inventories" for change in plan.changes for facet in change.facets):
-        raise UsageError("Only inventories can be changed all or nothing; leave --atomic out")
-    hopeless = next(iter(plan.hopeless.values()), None)
-    if hopeless is not None and plan.changes:
-        raise PlacementError(f"Nothing was changed, as all or nothing was asked for: {hopeless}")
-
-
 def execute_atomically(
     client: PlacementClient,
     plan: Plan,
@@ -179,9 +176,9 @@ def execute_atomically(
     size, it goes in parts, and when a later part fails the earlier ones are put back. A provider that has
     left the selection before it is written is left alone, which is no failure.
     """
-    check_atomic(plan, client)
+    write = check_atomic(plan, client)
     run = _Run(client, plan, recorder, None, stop, concurrency, on_outcome)
-    return run.report(run.end_together(run.change_all_or_none()))
+    return run.report(run.end_together(run.change_all_or_none(write)))
 
 
 def execute_transaction(
@@ -458,7 +455,7 @@ class _Run:
 
     # changes that are made all or none
 
-    def change_all_or_none(self) -> list[Outcome]:
+    def change_all_or_none(self, write: Write) -> list[Outcome]:
         """Make all changes of the plan in one request, or in parts; put these back if a later one fails."""
         changes = self._plan.changes
         size = max(1, len(changes))
@@ -466,25 +463,25 @@ class _Run:
         left: dict[str, str] = {}
         while len(done) < len(changes):
             planned = changes[len(done) : len(done) + size]
-            part = InventoriesTransaction(
-                self._client, self._plan, planned, self._reselection, left, self._concurrency
+            part = ProvidersTransaction(
+                self._client, write, self._plan, planned, self._reselection, left, self._concurrency
             )
             try:
                 if self.gate.stop.is_set():
-                    done = self._abort(done, left, size, None)
+                    done = self._abort(write, done, left, size, None)
                 else:
                     done += self._commit(part)
             except OverLimit as error:
                 if size == 1:
-                    done = self._abort(done, left, size, error)
+                    done = self._abort(write, done, left, size, error)
                 size = (size + 1) // 2
             except Exception as error:  # whatever it is, nothing of it may stay
                 doubtful = part.changes if isinstance(error, NotKnown) else ()
-                done = self._abort(done, left, size, error, doubtful)
+                done = self._abort(write, done, left, size, error, doubtful)
         by_uuid = {outcome.change.uuid: outcome for outcome in done}
         return [by_uuid.get(step.uuid) or self._plan.end_untried(step) for step in self._plan.steps]
 
-    def _commit(self, part: InventoriesTransaction) -> list[Outcome]:
+    def _commit(self, part: ProvidersTransaction) -> list[Outcome]:
         """Write a part; return the outcomes of its changes."""
         part.drop_left()
         attempts, is_read_back = commit(part, self._recorder, self.gate.stop)
@@ -500,6 +497,7 @@ class _Run:
 
     def _abort(
         self,
+        write: Write,
         done: Sequence[Outcome],
         left: Mapping[str, str],
         size: int,
@@ -517,11 +515,11 @@ class _Run:
         doubtful = [change for change in doubtful if change.facets]
         unchanged = {outcome.change.uuid: outcome for outcome in done if outcome.result is Result.UNCHANGED}
         written = [*(outcome.change for outcome in done if outcome.change.uuid not in unchanged), *doubtful]
-        reason = _explain(error) if error else PlacementError("stopped")
+        reason = error or PlacementError("stopped")
         stuck: dict[str, Exception] = {}
         overtaken: Sequence[str] = ()
         if done:
-            stuck, overtaken = put_back(self._client, written, size, self._concurrency)
+            stuck, overtaken = put_back(self._client, write, written, size, self._concurrency)
         elif error:  # no part was committed: an unknown part is left to a resume, which reads it
             stuck = {change.uuid: error for change in doubtful}
         unknown = {change.uuid for change in doubtful} & {*stuck, *overtaken}
@@ -538,6 +536,9 @@ class _Run:
             untouched=refused or error is None,
         )
         ends = {change.uuid: replace(template, change=change) for change in self._plan.changes} | unchanged
+        refusals = read_refusals(error)
+        for uuid in ends.keys() & refusals.keys():
+            ends[uuid] = replace(ends[uuid], error=PlacementError(refusals[uuid]))
         for change in written:
             if change.uuid in unknown:
                 ends[change.uuid] = Outcome(change, Result.FAILED, error=reason)
@@ -558,12 +559,3 @@ def _summarize(stuck: Sequence[Exception], unknown: int, reason: Exception) -> s
     if unknown:
         told.append(f"for {count_providers(unknown)} {reason}")
     return "; ".join(told)
-
-
-def _explain(error: Exception) -> Exception:
-    """Return the error with what to do about it."""
-    if isinstance(error, Unconfirmed) or not isinstance(error, Forbidden):
-        return error
-    return PlacementError(
-        f"--atomic needs the right to reshape: {MayNotReshape(error)}, or leave --atomic out"
-    )

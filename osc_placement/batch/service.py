@@ -40,6 +40,7 @@ from osc_placement.batch.reshape import ReshapePlan
 from osc_placement.batch.reshape_run import Task, execute_reshape, plan_steps, plan_task
 from osc_placement.batch.room import Overtaken, carry_owner, is_half_written, is_overtaken
 from osc_placement.batch.select import judge_capacity
+from osc_placement.batch.transaction import check_atomic
 from osc_placement.batch.undo import (
     FOUND_UNDONE,
     ChangedSince,
@@ -52,6 +53,7 @@ from osc_placement.batch.undo import (
     undo_change,
     undo_of,
 )
+from osc_placement.batch.writers.reshape import MayNotReshape, require_right
 from osc_placement.errors import PlacementError
 
 FOUND_DONE: Final = "was done already"
@@ -238,9 +240,17 @@ def undo(
 def start(client: PlacementClient, job: Job, directory: pathlib.Path | None = None) -> Journal:
     """Create resource classes, and record on the disk what will be done; return the journal.
 
-    Raise VersionTooLow if the version in use cannot write the plan, JournalError if it cannot be recorded.
+    Raise VersionTooLow if the version in use cannot write the plan, JournalError if it cannot be recorded,
+    and PlacementError if it is a transaction that the server does not have, or does not let the caller make.
     """
     require_versions(client, job.plan)
+    if job.reshape is not None:
+        try:
+            require_right(client)
+        except MayNotReshape as error:
+            raise PlacementError(f"Nothing was changed: {error}") from error
+    elif job.is_atomic:
+        check_atomic(job.plan, client)
     for name in sorted(job.classes):
         client.ensure_resource_class(name)
     if job.resumed is not None:

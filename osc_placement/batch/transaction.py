@@ -1,24 +1,82 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Changes that are made all or none, in one request: sent, planned again after a conflict, and put back."""
+"""Changes that are made all or none, in one request: sent, planned again after a conflict, and put back.
+
+Inventories, traits and aggregates go to ``POST /-/providers`` where the server is osc-placement's own, for
+which the rights to change them one by one suffice. Elsewhere inventories go to ``POST /reshaper``, which
+needs a right of its own, and the others cannot be changed so. Either request has the generation of each
+provider, compares it under a lock, and writes nothing if one of them is refused; the client then reads all
+again and repeats the whole.
+"""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Protocol
 
+from osc_placement import microversion
 from osc_placement.api.client import PlacementClient
 from osc_placement.api.concurrency import CONCURRENCY
 from osc_placement.api.retry import is_conflict, retry
 from osc_placement.batch.difference import holds
-from osc_placement.batch.plan import Change, Plan, ProviderState, Subject, plan_change
+from osc_placement.batch.plan import FACETS, Change, Plan, ProviderState, Subject, plan_change
 from osc_placement.batch.recorder import Recorder
 from osc_placement.batch.reselect import Reselection
-from osc_placement.batch.select import read_states, require_capacity
+from osc_placement.batch.select import read_again, require_capacity
 from osc_placement.batch.undo import undo_change
-from osc_placement.batch.writers.reshape import write_inventories
-from osc_placement.errors import ANSWER_LOST, PlacementError, TimedOut, is_outcome_unknown
+from osc_placement.batch.writers.bulk import write_atomically
+from osc_placement.batch.writers.reshape import MayNotReshape, require_right, write_inventories
+from osc_placement.errors import (
+    ANSWER_LOST,
+    Forbidden,
+    PlacementError,
+    TimedOut,
+    UsageError,
+    is_outcome_unknown,
+)
+
+#: sends changes in one request, of which all are made or none
+Write = Callable[[PlacementClient, Sequence[Change]], None]
+
+
+def check_atomic(plan: Plan, client: PlacementClient) -> Write:
+    """Return what writes the changes of a plan in one transaction; nothing is written to find it.
+
+    Raise PlacementError unless the server can do that, and lets the caller do it.
+    """
+    changed = {facet for change in plan.changes for facet in change.facets}
+    if not changed.issubset(FACETS):
+        raise UsageError(
+            "Only inventories, traits and aggregates can be changed all or nothing; leave --atomic out"
+        )
+    client.require(microversion.AGGREGATES_WITH_GENERATION, "--atomic")
+    if not changed:
+        return write_atomically
+    hopeless = next(iter(plan.hopeless.values()), None)
+    if hopeless is not None:
+        raise PlacementError(f"Nothing was changed, as all or nothing was asked for: {hopeless}")
+    try:
+        if client.can_change_atomically(changed):
+            return write_atomically
+    except Forbidden as error:
+        raise PlacementError(f"Nothing was changed: {error}") from error
+    others = " and ".join(facet for facet in FACETS if facet in changed - {"inventories"})
+    if others:
+        raise PlacementError(
+            f"Nothing was changed: this placement cannot change {others} of several resource providers in "
+            "one transaction; leave --atomic out"
+        )
+    client.require(microversion.RESHAPER, "--atomic")
+    try:
+        require_right(client)
+    except MayNotReshape as error:
+        raise PlacementError(
+            "Nothing was changed: at this placement --atomic needs the right to reshape, which by default "
+            "only the role 'service' has; leave --atomic out, use the credentials of a service, or set "
+            "placement:reshaper:reshape to rule:admin_or_service_api in placement's policy.yaml"
+        ) from error
+    return write_inventories
 
 
 class NotKnown(PlacementError):
@@ -73,8 +131,8 @@ def commit(transaction: Transaction, recorder: Recorder, stop: threading.Event) 
     return retry(attempt, stop=stop)
 
 
-class InventoriesTransaction:
-    """The inventories of many providers.
+class ProvidersTransaction:
+    """The changes of many providers.
 
     A provider that has left the selection before it is written has nothing to write.
 
@@ -84,6 +142,7 @@ class InventoriesTransaction:
     def __init__(
         self,
         client: PlacementClient,
+        write: Write,
         plan: Plan,
         changes: Sequence[Change],
         reselection: Reselection,
@@ -91,6 +150,7 @@ class InventoriesTransaction:
         concurrency: int = CONCURRENCY,
     ) -> None:
         self._client = client
+        self._write = write
         self._plan = plan
         self._reselection = reselection
         self._concurrency = concurrency
@@ -110,9 +170,9 @@ class InventoriesTransaction:
         ]
 
     def plan_again(self) -> Sequence[Change]:
-        """Read the inventories and plan for them; raise Overcommitted if they shrink too much."""
+        """Read the providers and plan for them; raise Overcommitted if an inventory shrinks too much."""
         planned_on = {change.uuid: change.before for change in self.changes}
-        states = read_inventories(self._client, self.changes, self._concurrency)
+        states = _read(self._client, self.changes, self._concurrency)
         self.changes = [
             plan_change(self._plan.edit_of(change), *now)
             for change, now in zip(self.changes, states, strict=True)
@@ -129,43 +189,47 @@ class InventoriesTransaction:
         ]
 
     def write(self) -> None:
-        """Send the inventories that change."""
+        """Send what changes."""
         wanted = [change for change in self.changes if change.facets]
         if wanted:
-            write_inventories(self._client, wanted)
+            self._write(self._client, wanted)
 
     def is_done(self) -> bool:
         """Read one of the providers, which tells of all."""
         change = next(change for change in self.changes if change.facets)
-        subject, state = read_inventories(self._client, [change], self._concurrency)[0]
+        subject, state = _read(self._client, [change], self._concurrency)[0]
         return subject.generation != change.subject.generation and holds(state, change.after, change.facets)
 
 
 def put_back(
-    client: PlacementClient, changes: Sequence[Change], size: int, concurrency: int = CONCURRENCY
+    client: PlacementClient,
+    write: Write,
+    changes: Sequence[Change],
+    size: int,
+    concurrency: int = CONCURRENCY,
 ) -> tuple[dict[str, Exception], Sequence[str]]:
-    """Undo changes of inventories, in requests of so many.
+    """Undo changes, in requests of so many.
 
     Return by UUID why some were not undone, and the UUIDs of those of which something of others stays.
     """
     overtaken: list[str] = []
     left = [change for change in changes if change.facets]
 
-    def write(_attempt: int) -> Sequence[str]:
+    def undo(_attempt: int) -> Sequence[str]:
         found, planned = [], []
         part = left[:size]
-        for change, (subject, state) in zip(part, read_inventories(client, part, concurrency), strict=True):
+        for change, (subject, state) in zip(part, _read(client, part, concurrency), strict=True):
             back, ours = undo_change(change, state)
             planned.append(Change(subject, state, back))
             found += [] if ours == state else [change.uuid]
         wanted = [change for change in planned if change.facets]
         if wanted:
-            write_inventories(client, wanted)
+            write(client, wanted)
         return found
 
     try:
         while left:
-            overtaken += retry(write, after=_is_worth_another)
+            overtaken += retry(undo, after=_is_worth_another)
             left = left[size:]
     except Exception as error:  # the caller tells of it
         return {change.uuid: error for change in left}, overtaken
@@ -178,13 +242,18 @@ def _is_worth_another(error: Exception) -> bool:
     return is_lost or is_conflict(error)
 
 
-def read_inventories(
+def _read(
     client: PlacementClient, changes: Sequence[Change], concurrency: int
 ) -> list[tuple[Subject, ProviderState]]:
-    """Read the inventories of providers; raise the error of the first that cannot be read."""
+    """Read what changes planned on or write; raise the error of the first provider that cannot be read."""
     subjects = [change.subject for change in changes]
+    facets = [
+        facet
+        for facet in FACETS
+        if any(getattr(change.before, facet) is not None or facet in change.facets for change in changes)
+    ]
     found = []
-    for reading in read_states(client, subjects, ["inventories"], concurrency=concurrency):
+    for reading in read_again(client, subjects, facets, concurrency=concurrency):
         if reading.state is None:
             raise reading.error or PlacementError("it could not be read")
         found.append((reading.subject, reading.state))

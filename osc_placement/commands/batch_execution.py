@@ -16,7 +16,7 @@ from osc_placement import microversion
 from osc_placement.api.client import PlacementClient
 from osc_placement.batch import select, service
 from osc_placement.batch.difference import describe_difference, list_differences
-from osc_placement.batch.execute import check_atomic, execute_plan
+from osc_placement.batch.execute import execute_plan
 from osc_placement.batch.journal.record import facet_to_json
 from osc_placement.batch.plan import (
     EXIT_DONE,
@@ -31,6 +31,7 @@ from osc_placement.batch.plan import (
 )
 from osc_placement.batch.reshape import KIND
 from osc_placement.batch.service import Job
+from osc_placement.batch.transaction import check_atomic
 from osc_placement.batch.undo import ReadStates
 from osc_placement.commands import base
 from osc_placement.commands.change_rows import (

@@ -147,7 +147,8 @@ def add_execution(parser: argparse.ArgumentParser, *, with_atomic: bool = True) 
         group.add_argument(
             "--atomic",
             action="store_true",
-            help="Make all changes in one transaction of the server, or none; for inventories only",
+            help="Make all changes in one transaction of the server, or none; servers other than "
+            "placement-server can do so for inventories only, and need the right to reshape",
         )
     add_concurrency_option(group)
     group.add_argument(

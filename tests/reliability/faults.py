@@ -286,8 +286,13 @@ class Bench:
             names = self.nova.make_cloud(self, scenario) if self.nova else self.make_cloud(scenario)
             start = self.state(names)
             if scenario.before:
-                self.proxy.arm(Fault("page", 502, False, True, 0, 10**6) if scenario.broken else None)
-                self.run(scenario.before[0], scenario.before[1].format_map(names))
+                command, line = scenario.before[0], scenario.before[1].format_map(names)
+                if scenario.broken:
+                    # a dry run sends what asks for the right to a transaction, and changes nothing
+                    self.run(command, f"{line} --dry-run")
+                    questions = sum(method != "GET" for method, *_ in self.proxy.answered)
+                    self.proxy.arm(Fault("page", 502, False, True, questions, 10**6))
+                self.run(command, line)
                 names["run"] = sorted(journal.state_directory().glob("*.jsonl"))[-1].stem
             before = self.state(names)
             self.proxy.arm(fault)

@@ -45,6 +45,16 @@ class MayNotReshape(PlacementError):
         )
 
 
+def require_right(client: PlacementClient) -> None:
+    """Raise MayNotReshape if the caller may not reshape; change nothing."""
+    try:
+        client.require_reshape()
+    except Unconfirmed:
+        raise
+    except Forbidden as error:
+        raise MayNotReshape(error) from error
+
+
 def write_inventories(client: PlacementClient, changes: Sequence[Change]) -> None:
     """Give providers their inventories in one transaction, and change no allocation."""
     inventories = {

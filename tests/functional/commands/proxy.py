@@ -4,6 +4,7 @@
 import contextlib
 import http.client
 import http.server
+import json
 import threading
 from urllib.parse import urlsplit
 
@@ -19,9 +20,10 @@ _NOT_FORWARDED = {"connection", "transfer-encoding", "keep-alive", "host", "cont
 def proxy_to(endpoint, interfere, *, bulk_write=False):
     """The URL of a proxy to `endpoint` which calls `interfere(method, path)` before it passes a request on.
 
-    None passes the request on, DROP closes the connection, (status, content type, body) is the answer, and
-    LOSE passes the request on and closes the connection in place of the answer. Without `bulk_write` it is as
-    a server that has none: a change is one request for each provider.
+    It is not called for requests that ask for the right to a transaction and cannot change anything. None
+    passes the request on, DROP closes the connection, (status, content type, body) is the answer, and LOSE
+    passes the request on and closes the connection in place of the answer. Without `bulk_write` it is as a
+    server that has none: a change is one request for each provider.
     """
     target = urlsplit(endpoint)
 
@@ -32,7 +34,7 @@ def proxy_to(endpoint, interfere, *, bulk_write=False):
             body = self.rfile.read(int(self.headers.get("content-length", 0)))
             request = self.command, urlsplit(self.path).path.removeprefix(target.path)
             has_no_such = request == BULK_WRITE and not bulk_write
-            answer = _NO_BULK_WRITE if has_no_such else interfere(*request)
+            answer = _NO_BULK_WRITE if has_no_such else None if asks(*request, body) else interfere(*request)
             if answer is LOSE:
                 self.forward(body)
             if answer in (DROP, LOSE):
@@ -69,6 +71,17 @@ def proxy_to(endpoint, interfere, *, bulk_write=False):
         server.shutdown()
         server.server_close()
         thread.join()
+
+
+def asks(method, path, body):
+    """Whether a request asks for a right to a transaction: it is about nothing, or about no provider."""
+    if method != "POST" or path not in ("/reshaper", "/-/providers"):
+        return False
+    document = json.loads(body)
+    if path == "/reshaper":
+        return not document["inventories"]
+    changes = document["changes"]
+    return document.get("atomic", False) and [each["resource_provider_generation"] for each in changes] == [0]
 
 
 def kept(headers):

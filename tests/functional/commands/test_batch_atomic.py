@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`--atomic`: all providers of a batch in one transaction, or none of them."""
 
+import contextlib
 import json
 import resource
 import subprocess
@@ -23,10 +24,31 @@ HTML = "<html><head><title>413 Request Entity Too Large</title></head></html>"
 def endpoint(tmp_path_factory):
     """A server that lets administrators reshape; by default only services may."""
     directory = tmp_path_factory.mktemp("atomic")
-    (directory / "policy.yaml").write_text('"placement:reshaper:reshape": "rule:admin_or_service_api"\n')
-    environment = servers.make_environment(OS_OSLO_POLICY__POLICY_FILE=str(directory / "policy.yaml"))
-    with servers.running(directory, environment=environment) as server:
+    with servers.running(directory, "--allow-admin-reshape") as server:
         yield server.url
+
+
+@pytest.fixture(params=["/-/providers", "/reshaper"], ids=["bulk", "reshaper"])
+def path(request):
+    """Where a transaction goes: the bulk write, or the reshaper behind a proxy that has no bulk write."""
+    return request.param
+
+
+@pytest.fixture
+def proxy(openstack, path):
+    """A proxy before the server, which is asked about the transactions alone, unless `every` request is."""
+
+    @contextlib.contextmanager
+    def proxy(interfere, *, every=False):
+        def ask(method, requested):
+            if every or (method, requested) == ("POST", path):
+                return interfere(method, requested)
+            return None
+
+        with proxy_to(openstack.endpoint, ask, bulk_write=path != "/reshaper") as endpoint:
+            yield endpoint
+
+    return proxy
 
 
 @pytest.fixture(scope="module")
@@ -35,22 +57,22 @@ def client(endpoint):
     return PlacementClient(Session(auth=Token(endpoint, "admin")))
 
 
-def test_atomic_changes_all_in_one_request(openstack, rack):
+def test_atomic_changes_all_in_one_request(openstack, rack, proxy, path):
     """One write reaches the server, and all have the ratio."""
     writes = []
 
-    def note(method, path):
+    def note(method, requested):
         if method in ("PUT", "POST"):
-            writes.append(path)
+            writes.append(requested)
 
-    with proxy_to(openstack.endpoint, note) as endpoint:
+    with proxy(note, every=True) as endpoint:
         result = openstack.run(*RATIO, *rack.select, endpoint=endpoint)
-    assert (result.status, writes) == (0, ["/reshaper"])
+    assert (result.status, writes) == (0, [path])
     assert rack.ratios() == {4.0}
 
 
-class Reshaper:
-    """A proxy's part: so many providers are taken at once, and then these answers are given."""
+class Transactions:
+    """What a proxy does: so many providers are taken at once, and then these answers are given."""
 
     def __init__(self, takes, *answers, body=HTML):
         self.requests = 0
@@ -59,29 +81,27 @@ class Reshaper:
         )
 
     def __call__(self, method, path):
-        if path != "/reshaper":
-            return None
         self.requests += 1
         return next(self._answers, None)
 
 
 @pytest.mark.parametrize("body", [HTML, ""], ids=("a page", "nothing"))
 @pytest.mark.parametrize(("takes", "requests"), [(2, 3), (1, 6)])
-def test_atomic_is_split_where_a_request_is_too_large(openstack, rack, body, takes, requests):
+def test_atomic_is_split_where_a_request_is_too_large(openstack, rack, body, takes, requests, proxy):
     """A proxy takes a part of four providers at a time: it goes in parts until all are done."""
-    reshaper = Reshaper(takes, body=body)
-    with proxy_to(openstack.endpoint, reshaper) as endpoint:
+    transactions = Transactions(takes, body=body)
+    with proxy(transactions) as endpoint:
         result = openstack.run(*RATIO, *rack.select, "-f", "json", endpoint=endpoint)
     assert (result.status, {row["result"] for row in result.json}) == (0, {"applied"})
-    assert (reshaper.requests, rack.ratios()) == (requests, {4.0})
+    assert (transactions.requests, rack.ratios()) == (requests, {4.0})
 
 
-def test_atomic_undoes_earlier_parts_when_one_fails(openstack, rack):
+def test_atomic_undoes_earlier_parts_when_one_fails(openstack, rack, proxy):
     """The second part fails: all are as they were, and a stranger's change of the first part stays."""
 
     def interfere(method, path):
-        answer = reshaper(method, path)
-        if reshaper.requests == 3 and answer is None and path == "/reshaper":
+        answer = transactions(method, path)
+        if transactions.requests == 3 and answer is None:
             document = rack.client.list_inventories(rack.hosts[0])
             document["inventories"]["VCPU"]["reserved"] = 3
             generation = document["resource_provider_generation"]
@@ -89,8 +109,8 @@ def test_atomic_undoes_earlier_parts_when_one_fails(openstack, rack):
             return 500, "text/plain", "broken"
         return answer
 
-    reshaper = Reshaper(2)
-    with proxy_to(openstack.endpoint, interfere) as endpoint:
+    transactions = Transactions(2)
+    with proxy(interfere) as endpoint:
         result = openstack.run(*RATIO, *rack.select, "-f", "json", endpoint=endpoint)
     assert (result.status, {row["result"] for row in result.json}) == (3, {"failed"})
     assert all("all or nothing" in row["error"] for row in result.json)
@@ -100,22 +120,22 @@ def test_atomic_undoes_earlier_parts_when_one_fails(openstack, rack):
     assert {rack.inventory_of(host)["reserved"] for host in rack.hosts} >= {1, 3}
 
 
-def test_atomic_undo_survives_a_lost_answer(openstack, rack):
+def test_atomic_undo_survives_a_lost_answer(openstack, rack, proxy):
     """The answer to the way back is lost: it is read, and nothing is said that is not so."""
-    reshaper = Reshaper(2, None, (500, "text/plain", "broken"), LOSE)
-    with proxy_to(openstack.endpoint, reshaper) as endpoint:
+    transactions = Transactions(2, None, (500, "text/plain", "broken"), LOSE)
+    with proxy(transactions) as endpoint:
         result = openstack.run(*RATIO, *rack.select, "-f", "json", endpoint=endpoint)
     assert result.status == 3
     assert "; it is not known whether it was done, so look before" in result.err
     assert "nothing was changed" not in result.err
-    assert (reshaper.requests, rack.ratios()) == (4, {16.0})
+    assert (transactions.requests, rack.ratios()) == (4, {16.0})
 
 
-def test_atomic_reports_what_it_could_not_undo(openstack, rack):
+def test_atomic_reports_what_it_could_not_undo(openstack, rack, proxy):
     """Two were changed and stay so, the others never were: each row says its own."""
     refusal = json.dumps({"errors": [{"status": 403, "title": "Forbidden", "detail": "not you"}]})
-    reshaper = Reshaper(2, None, (500, "text/plain", "broken"), (403, "application/json", refusal))
-    with proxy_to(openstack.endpoint, reshaper) as endpoint:
+    transactions = Transactions(2, None, (500, "text/plain", "broken"), (403, "application/json", refusal))
+    with proxy(transactions) as endpoint:
         result = openstack.run(*RATIO, *rack.select, "-f", "json", endpoint=endpoint)
     stuck = {row["uuid"] for row in result.json if "could not be put back" in row["error"]}
     assert result.status == 3
@@ -128,18 +148,20 @@ def test_atomic_reports_what_it_could_not_undo(openstack, rack):
 @pytest.mark.parametrize(
     ("answer", "done"), [(LOSE, True), (DROP, False)], ids=("which was done", "which was not")
 )
-def test_atomic_reports_unknown_after_a_lost_answer_that_cannot_be_read_back(openstack, rack, answer, done):
+def test_atomic_reports_unknown_after_a_lost_answer_that_cannot_be_read_back(
+    openstack, rack, answer, done, proxy, path
+):
     """The answer is lost and nothing can be read: it is said so, and resume and undo find out."""
     answers = iter([answer])
     gone = []
 
-    def interfere(method, path):
-        if path == "/reshaper" and (lost := next(answers, None)):
+    def interfere(method, requested):
+        if (method, requested) == ("POST", path) and (lost := next(answers, None)):
             gone.append(True)
             return lost
         return (502, "text/html", "<html></html>") if gone else None
 
-    with proxy_to(openstack.endpoint, interfere) as endpoint:
+    with proxy(interfere, every=True) as endpoint:
         result = openstack.run(*RATIO, *rack.select, "-f", "json", endpoint=endpoint)
         assert (result.status, {row["result"] for row in result.json}) == (3, {"failed"})
         assert all("it is not known whether it was done" in row["error"] for row in result.json)
@@ -158,18 +180,18 @@ def test_atomic_reports_unknown_after_a_lost_answer_that_cannot_be_read_back(ope
     assert rack.ratios() == {16.0}
 
 
-def test_atomic_run_is_resumed_in_one_transaction(openstack, rack):
+def test_atomic_run_is_resumed_in_one_transaction(openstack, rack, proxy, path):
     """What is left goes in one transaction as well, and its failure changes nothing."""
     answers = iter([(500, "text/plain", "broken")] * 2)
     writes = []
 
-    def interfere(method, path):
+    def interfere(method, requested):
         if method in ("PUT", "POST"):
-            writes.append(path)
+            writes.append(requested)
             return next(answers, None)
         return None
 
-    with proxy_to(openstack.endpoint, interfere, bulk_write=True) as endpoint:
+    with proxy(interfere, every=True) as endpoint:
         openstack.run(*RATIO, *rack.select, endpoint=endpoint)
         run = openstack.run(*RUN, "list", "--all-clouds", "-f", "json").json[-1]["id"]
         failed = openstack.run(*RUN, "resume", run, "--yes", endpoint=endpoint)
@@ -181,15 +203,15 @@ def test_atomic_run_is_resumed_in_one_transaction(openstack, rack):
             "--throttle cannot be used with changes that are made in one transaction"
         )
         assert openstack.run(*RUN, "resume", run, "--yes", endpoint=endpoint).status == 0
-    assert (writes, rack.ratios()) == (["/reshaper"] * 3, {4.0})
+    assert (writes, rack.ratios()) == ([path] * 3, {4.0})
 
 
-def test_atomic_reads_back_the_result_of_a_lost_answer(openstack, rack):
+def test_atomic_reads_back_the_result_of_a_lost_answer(openstack, rack, proxy):
     """The server did it, the proxy says 502: the report says applied, which is so."""
     lost = iter([True])
 
     def interfere(method, path):
-        if path == "/reshaper" and next(lost, False):
+        if next(lost, False):
             for host in rack.hosts:
                 document = rack.client.list_inventories(host)
                 document["inventories"]["VCPU"]["allocation_ratio"] = 4.0
@@ -198,32 +220,25 @@ def test_atomic_reads_back_the_result_of_a_lost_answer(openstack, rack):
             return 502, "text/html", "<html></html>"
         return None
 
-    with proxy_to(openstack.endpoint, interfere) as endpoint:
+    with proxy(interfere) as endpoint:
         command = (*RATIO, *rack.select, "-f", "json")
         result = openstack.run(*command, endpoint=endpoint)
     assert (result.status, {row["result"] for row in result.json}) == (0, {"applied"})
     assert rack.ratios() == {4.0}
 
 
-def test_atomic_is_refused_for_traits(openstack, rack):
-    """Traits have no transaction in the API."""
-    command = ("resource", "provider", "batch", "trait", "add", "COMPUTE_NODE", "--atomic", "--yes")
-    result = openstack.run(*command, *rack.select)
-    assert result.status == 1
-    assert result.err == "Only inventories can be changed all or nothing; leave --atomic out\n"
-
-
-def test_atomic_run_reports_its_changes_when_the_disk_is_full(openstack, rack):
+def test_atomic_run_reports_its_changes_when_the_disk_is_full(openstack, rack, proxy):
     """The journal cannot take the outcomes: the rows say them, and the summary says why it is no success."""
     started = threading.Event()
+    transactions = iter([True])
     runs = openstack.home / ".local" / "state" / "osc-placement" / "runs"
 
     def interfere(method, path):
-        if path == "/reshaper" and started.wait(30):
+        if next(transactions, False) and started.wait(30):
             limit = max(runs.glob("*.jsonl")).stat().st_size + 20
             resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
 
-    with proxy_to(openstack.endpoint, interfere) as endpoint:
+    with proxy(interfere) as endpoint:
         command = (*RATIO, *rack.select, "-f", "value", "-c", "result")
         process = openstack.start(*command, endpoint=endpoint, stderr=subprocess.PIPE)
         started.set()
@@ -251,42 +266,19 @@ def test_atomic_refuses_options_for_single_changes(openstack, rack, options, wor
     assert result.err == f"{words} cannot be used with changes that are made in one transaction\n"
 
 
-def test_conflict_replans_the_whole_atomic_batch(openstack, rack):
+def test_conflict_replans_the_whole_atomic_batch(openstack, rack, proxy):
     """Somebody changes one provider between reading and writing: his change stays, and all are done."""
     strangers = iter(rack.hosts[:1])
 
     def interfere(method, path):
-        for host in strangers if path == "/reshaper" else ():
+        for host in strangers:
             document = rack.client.list_inventories(host)
             document["inventories"]["MEMORY_MB"]["reserved"] = 512
             generation = document["resource_provider_generation"]
             rack.client.set_inventories(host, document["inventories"], generation)
 
-    with proxy_to(openstack.endpoint, interfere) as endpoint:
+    with proxy(interfere) as endpoint:
         result = openstack.run(*RATIO, *rack.select, endpoint=endpoint)
     assert result.status == 0
     assert rack.ratios() == {4.0}
     assert rack.inventory_of(rack.hosts[0], "MEMORY_MB")["reserved"] == 512
-
-
-def test_atomic_without_the_service_role_explains_what_to_do(openstack, rack, server_url):
-    """By default only services may; nothing is changed."""
-    result = openstack.run(*RATIO, "--name", "nobody*", "--allow-empty", endpoint=server_url)
-    assert result.status == 0
-    client = PlacementClient(Session(auth=Token(server_url, "admin")))
-    host = client.create_provider("batch-atomic-host")["uuid"]
-    client.set_inventories(host, {"VCPU": {"total": 8}}, 0)
-    try:
-        result = openstack.run(*RATIO, "--name", "batch-atomic-host", "-f", "json", endpoint=server_url)
-        assert result.status == 3
-        (summary,) = [line for line in result.err.splitlines() if "1 failed" in line]
-        assert "nothing was changed: --atomic needs the right to reshape" in summary
-        assert (
-            "by default only the role 'service' may reshape, and not 'admin': use the credentials" in summary
-        )
-        assert "set placement:reshaper:reshape to rule:admin_or_service_api" in summary
-        assert "policy.yaml, or leave --atomic out" in summary
-        assert "only the role 'service' may reshape" in result.json[0]["error"]
-        assert client.show_inventory(host, "VCPU")["allocation_ratio"] == 1.0
-    finally:
-        client.delete_provider(host)

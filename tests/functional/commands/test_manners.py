@@ -69,8 +69,8 @@ TEXTS = {
 
 @pytest.fixture(scope="module")
 def endpoint(tmp_path_factory):
-    """A server of its own: commands here look at everything there is."""
-    with servers.running(tmp_path_factory.mktemp("manners")) as server:
+    """A server of its own: commands here look at everything there is, and reshape."""
+    with servers.running(tmp_path_factory.mktemp("manners"), "--allow-admin-reshape") as server:
         yield server.url
 
 

@@ -2,6 +2,7 @@
 """osc_placement.api.client: what each operation sends, and what it gives back."""
 
 import json
+import uuid
 
 import pytest
 
@@ -551,6 +552,81 @@ def test_results_of_a_bulk_write_that_cannot_be_read_are_a_bad_answer(answer):
     fake = FakePlacement().on("POST", "/-/providers", answer)
     with pytest.raises(errors.BadAnswer):
         fake.client().change_many(CHANGES)
+
+
+#: how a server refuses to change a provider that does not exist, among changes that are all or none
+NO_PROVIDER = {"errors": [{"uuid": "u", "status": 404, "title": "Not Found", "detail": "gone"}], "refused": 1}
+
+
+@pytest.mark.parametrize(
+    ("answer", "has_it"),
+    [
+        ((409, NO_PROVIDER), True),
+        ((400, {"errors": [{"status": 400, "detail": "'atomic' was unexpected"}]}), False),
+        ((404, {"errors": [{"status": 404, "detail": "no such path"}]}), False),
+        ((405, {"errors": [{"status": 405, "detail": "not allowed"}]}), False),
+        ((404, "<html>Not Found</html>"), False),
+        ((403, "<html>Forbidden</html>"), False),
+        ((200, "<html>Welcome</html>"), False),
+    ],
+    ids=("ours", "ours before", "another", "bulk reads alone", "a page", "a strict proxy", "a portal"),
+)
+def test_atomic_changes_are_asked_for_once_with_a_request_that_changes_nothing(answer, has_it):
+    """It is about a provider that does not exist, with each part that is to be changed."""
+    fake = FakePlacement().on("POST", "/-/providers", answer)
+    client = fake.client()
+    assert [client.can_change_atomically({"traits", "inventories"}) for _ in range(2)] == [has_it] * 2
+    (asked,) = [request.body for request in fake.asked if request.method == "POST"]
+    (change,) = asked["changes"]
+    assert asked["atomic"]
+    assert uuid.UUID(change.pop("uuid")).version == 4
+    assert change == {"resource_provider_generation": 0, "inventories": {}, "traits": []}
+
+
+def test_atomic_changes_are_asked_for_again_for_other_parts():
+    """A caller may change traits and not aggregates."""
+    refused = (403, {"errors": [{"status": 403, "title": "Forbidden", "detail": "not aggregates"}]})
+    fake = FakePlacement().on("POST", "/-/providers", (409, NO_PROVIDER), refused)
+    client = fake.client()
+    assert client.can_change_atomically(["traits"])
+    with pytest.raises(errors.Forbidden, match="not aggregates"):
+        client.can_change_atomically(["aggregates"])
+
+
+@pytest.mark.parametrize("answer", [(401, ""), (500, ""), (503, "<html></html>")], ids=str)
+def test_server_that_fails_is_not_taken_for_one_without_atomic_changes(answer):
+    """Nobody knows then."""
+    fake = FakePlacement().on("POST", "/-/providers", answer)
+    with pytest.raises(errors.PlacementError):
+        fake.client().can_change_atomically(["traits"])
+
+
+def test_old_version_has_no_atomic_changes():
+    """Aggregates had no generation before; nothing is asked."""
+    fake = FakePlacement("1.18")
+    assert not fake.client().can_change_atomically(["traits"])
+    assert "POST /-/providers" not in fake.lines
+
+
+def test_right_to_reshape_is_asked_for_once_with_a_request_that_changes_nothing():
+    """A reshape without inventories is refused, but not for the lack of a right."""
+    fake = FakePlacement().on(
+        "POST", "/reshaper", (400, {"errors": [{"status": 400, "detail": "should be non-empty"}]})
+    )
+    client = fake.client()
+    for _ in range(2):
+        client.require_reshape()
+    (asked,) = [request.body for request in fake.asked if request.method == "POST"]
+    assert asked == {"inventories": {}, "allocations": {}}
+
+
+def test_missing_right_to_reshape_is_an_error_each_time():
+    """The answer may change with the policy."""
+    fake = FakePlacement().on("POST", "/reshaper", (403, {"errors": [{"status": 403, "detail": "not you"}]}))
+    client = fake.client()
+    for _ in range(2):
+        with pytest.raises(errors.Forbidden):
+            client.require_reshape()
 
 
 def test_parts_that_were_not_asked_for_are_none():

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A placement service in memory, as the client presents one: providers with generations, and no HTTP."""
 
+import copy
 import threading
 
 from osc_placement import codes, errors, microversion
@@ -16,9 +17,11 @@ def conflict():
 class FakeCloud:
     """Knows inventories, traits and aggregates of providers; `before_write` is called before each write."""
 
-    def __init__(self, *names, inventories=None, traits=(), takes_many=False):
+    def __init__(self, *names, inventories=None, traits=(), takes_many=False, takes_atomic=False):
         #: whether many may be changed by one write; an error instead is how such a write ends
         self.takes_many = takes_many
+        #: whether many may be changed all or none
+        self.takes_atomic = takes_atomic
         #: why providers refuse a write among others, by UUID
         self.refusals = {}
         self._lock = threading.Lock()
@@ -75,6 +78,9 @@ class FakeCloud:
             raise conflict()
         self.touch(uuid, **{facet: value})
         return dict(self.facets[uuid])
+
+    def read_providers_at_once(self, _filters=None, *, want=()):
+        """As the client's, where the server has no bulk read."""
 
     def list_inventories(self, uuid):
         """As the client's."""
@@ -134,6 +140,25 @@ class FakeCloud:
         if isinstance(self.takes_many, Exception):
             raise self.takes_many
         return results
+
+    def can_change_atomically(self, parts):
+        """As the client's."""
+        return bool(self.takes_atomic)
+
+    def change_atomically(self, changes):
+        """As the client's; `refusals` tell why, as for single ones."""
+        self.calls.append(("write atomically", [change["uuid"] for change in changes]))
+        for change in changes:
+            self.before_write(change["uuid"])
+        before = copy.deepcopy(self.facets)
+        for change in changes:
+            result = self._change(dict(change))
+            if isinstance(result, Exception):
+                self.facets = before
+                raise result
+
+    def require_reshape(self):
+        """As the client's: everybody may."""
 
     def _change(self, change):
         uuid, generation = change.pop("uuid"), change.pop("resource_provider_generation")

@@ -3,14 +3,18 @@
 
 import pytest
 
-from osc_placement.batch.atomic import execute_atomically
+from osc_placement.batch.atomic import check_atomic, execute_atomically
 from osc_placement.batch.inventory import RatioEdit
-from osc_placement.batch.plan import Result, make_plan
+from osc_placement.batch.membership import TraitEdit
+from osc_placement.batch.plan import Change, Consumer, Plan, ProviderState, Result, make_plan
 from osc_placement.batch.selection import Selection
-from osc_placement.errors import OverLimit, from_answer
+from osc_placement.batch.writers.bulk import write_atomically
+from osc_placement.batch.writers.reshape import write_inventories
+from osc_placement.errors import OverLimit, PlacementError, UsageError, from_answer
 from tests.unit.batch.cloud import processors
 from tests.unit.batch.journals import Cloud, read_with
 
+GOLD = frozenset({"CUSTOM_GOLD"})
 REFUSAL = '{"errors": [{"status": 403, "title": "Forbidden", "detail": "not yours"}]}'
 
 
@@ -45,7 +49,6 @@ def test_nothing_was_changed_is_reported_only_where_certain(status, body, is_cer
     report = execute_atomically(cloud, plan)
     assert report.halted.startswith("nothing was changed: ") is is_certain
     assert report.halted.endswith("so look before you try it again") is not is_certain
-    assert ("needs the right to reshape" in report.halted) is is_certain
     assert {outcome.untouched for outcome in report.outcomes} == {is_certain}
 
 
@@ -121,3 +124,47 @@ def test_providers_of_a_written_part_that_needed_nothing_are_not_reported_as_put
     assert [(outcome.result, outcome.note) for outcome in others] == [(Result.FAILED, "")] * 2
     assert cloud.facets["a"]["inventories"] == processors(4.0)
     assert {name: cloud.contents[0][name] for name in "bcd"} == {name: before[0][name] for name in "bcd"}
+
+
+@pytest.mark.parametrize("others", [1, 30])
+def test_every_facet_is_changed_atomically_and_planned_again_after_a_conflict(others):
+    """What somebody else added meanwhile stays, however the providers are read again."""
+    names = [f"host{number}" for number in range(others + 1)]
+    cloud = Cloud(*names, inventories=processors(1.0), takes_atomic=True)
+    edit = TraitEdit("add", GOLD)
+    plan = make_plan(edit, read_with(cloud)(cloud.providers, edit.facets))
+    strangers = iter([names[-1]])
+
+    def interfere(_uuid):
+        for name in strangers:
+            cloud.touch(name, traits=["CUSTOM_THEIRS"])
+
+    cloud.before_write = interfere
+    report = execute_atomically(cloud, plan)
+    assert {outcome.result for outcome in report.outcomes} == {Result.APPLIED}
+    assert sorted(cloud.facets[names[-1]]["traits"]) == ["CUSTOM_GOLD", "CUSTOM_THEIRS"]
+    assert [call for call, _ in cloud.calls if call.startswith("write")] == ["write atomically"] * 2
+
+
+def test_allocations_cannot_be_changed_atomically():
+    """Neither request has them for providers and consumers alike; nothing is asked."""
+    before = ProviderState(allocations={})
+    change = Change(Consumer("c"), before, ProviderState(allocations={"p": {"VCPU": 1}}))
+    plan = Plan(RatioEdit({"VCPU": 4.0}), (change,))
+    with pytest.raises(UsageError, match="Only inventories, traits and aggregates can be changed all or"):
+        check_atomic(plan, make_cloud("a"))
+
+
+@pytest.mark.parametrize("facet", ["traits", "inventories"])
+def test_bulk_write_is_preferred_and_else_only_inventories_are_taken(facet):
+    """Elsewhere the reshaper takes these, and nothing takes traits."""
+    cloud = make_cloud("a")
+    edit = RatioEdit({"VCPU": 4.0}) if facet == "inventories" else TraitEdit("add", GOLD)
+    plan = make_plan(edit, read_with(cloud)(cloud.providers, edit.facets))
+    if facet == "traits":
+        with pytest.raises(PlacementError, match="cannot change traits of several resource providers in one"):
+            check_atomic(plan, cloud)
+    else:
+        assert check_atomic(plan, cloud) is write_inventories
+    cloud.takes_atomic = True
+    assert check_atomic(plan, cloud) is write_atomically

@@ -116,15 +116,19 @@ def test_undo_with_force_leaves_what_others_set():
     assert (refusal, step.facets) == (None, ())
 
 
+#: the answer to an empty reshape, which is sent to learn whether the caller may reshape
+MAY_RESHAPE = error(400, "no inventories")
+
+
 def test_rolling_back_leaves_what_others_set_and_says_so():
     """The part behind it fails; the ratio that a stranger set on the first provider stays, and is told."""
     generation = {"resource_provider_generation": 5}
     inventories = {"inventories": {"VCPU": THEIRS.to_json()}, **generation}
     fake = FakePlacement().on("GET", "/resource_providers/a/inventories", inventories)
-    fake.on("POST", "/reshaper", (413, ""), (204, ""), error(400, "broken"), (204, ""))
+    fake.on("POST", "/reshaper", MAY_RESHAPE, (413, ""), (204, ""), error(400, "broken"), (204, ""))
     changes = tuple(Change(Provider(name, name, 3), stock(VCPU=OLD), stock(VCPU=OURS)) for name in ("a", "b"))
     report = execute_atomically(fake.client(), Plan(RatioEdit({"VCPU": 4.0}), changes))
-    assert fake.lines.count("POST /reshaper") == 3
+    assert fake.lines.count("POST /reshaper") == 4
     assert [type(outcome.error) for outcome in report.outcomes] == [NotRolledBack, NotDone]
     assert report.halted == (
         "1 resource provider changed and not put back: somebody else changed it since; that change stays"
@@ -137,7 +141,7 @@ def test_a_refusal_of_the_whole_leaves_nothing_to_undo(answer, untouched):
     generation = {"resource_provider_generation": 3}
     now = {"inventories": {"VCPU": OLD.to_json()}, **generation}
     fake = FakePlacement().on("GET", "/resource_providers/p/inventories", now)
-    fake.on("POST", "/reshaper", answer)
+    fake.on("POST", "/reshaper", MAY_RESHAPE, answer)
     plan = Plan(RatioEdit({"VCPU": 4.0}), (Change(NODE, stock(VCPU=OLD), stock(VCPU=OURS)),))
     report = execute_atomically(fake.client(), plan)
     assert (report.outcomes[0].result, report.is_untouched) == (Result.FAILED, untouched)
@@ -382,7 +386,7 @@ def test_an_atomic_run_that_goes_on_keeps_the_intent_that_undo_needs(monkeypatch
     monkeypatch.setattr(retry, "_FIRST_PAUSE", 0.0)
     now = {"inventories": {"VCPU": OURS.to_json()}, "resource_provider_generation": 4}
     fake = FakePlacement().on("GET", "/resource_providers/p/inventories", now)
-    fake.on("POST", "/reshaper", error(409, "", code="placement.concurrent_update"))
+    fake.on("POST", "/reshaper", MAY_RESHAPE, error(409, "", code="placement.concurrent_update"))
     plan = Plan(RatioEdit({"VCPU": 4.0}), (Change(NODE, stock(VCPU=OLD), stock(VCPU=OURS)),), goes_on=goes_on)
     again = []
 

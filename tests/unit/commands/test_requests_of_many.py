@@ -149,7 +149,7 @@ TABLE = [
             *(f"GET /resource_providers/{uuid}" for uuid in UUIDS),
             *each("inventories", "allocations"),
             f"GET /allocations/{CONSUMER}",
-            "POST /reshaper",
+            *["POST /reshaper"] * 2,  # the first has no inventories and asks for the right
         ],
     ),
 ]

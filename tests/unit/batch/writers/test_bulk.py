@@ -12,11 +12,12 @@ from osc_placement.batch.membership import TraitEdit
 from osc_placement.batch.plan import ABSENT, Change, Plan, ProviderState, Reading, make_plan
 from osc_placement.batch.repeat import Recorded
 from osc_placement.batch.select import read_states
-from osc_placement.batch.writers.bulk import SIZE, ProvidersWriter
-from osc_placement.errors import BadRequest, PlacementError, ServerError, TimedOut
+from osc_placement.batch.writers.bulk import SIZE, ProvidersWriter, write_atomically
+from osc_placement.errors import BadRequest, Conflict, Forbidden, PlacementError, ServerError, TimedOut
 from osc_placement.model import Provider
 from tests.unit.batch.cloud import FakeCloud, processors
 from tests.unit.batch.test_execute import ADD, no_pauses, results, run
+from tests.unit.fake_placement import FakePlacement, error
 
 __all__ = ["no_pauses"]
 
@@ -100,15 +101,15 @@ def test_a_refusal_is_the_outcome_of_one_provider():
     assert writes(cloud) == [3]
 
 
-@pytest.mark.parametrize("error", [TimedOut("POST", "url", 1), ServerError(503, "busy")], ids=repr)
-def test_providers_are_read_back_after_a_lost_answer(error):
+@pytest.mark.parametrize("lost", [TimedOut("POST", "url", 1), ServerError(503, "busy")], ids=repr)
+def test_providers_are_read_back_after_a_lost_answer(lost):
     """What was done is found to be done."""
-    cloud = FakeCloud("a", "b", takes_many=error)
+    cloud = FakeCloud("a", "b", takes_many=lost)
     cloud.refusals["b"] = BadRequest(400, "nobody hears this")
     report = run(cloud)
     assert results(report) == {"a": "applied", "b": "failed"}
     assert report.outcomes[0].note == "the answer was lost; it was read back"
-    assert report.outcomes[1].error is error
+    assert report.outcomes[1].error is lost
 
 
 @pytest.mark.parametrize("answer", ["no more", BadRequest(400, "too much at once")], ids=str)
@@ -185,3 +186,35 @@ def test_facets_that_a_bulk_request_cannot_have_are_not_sent_in_one(facet):
     with pytest.raises(ValueError, match=facet):
         writer.write(steps)
     assert cloud.calls == []
+
+
+@pytest.mark.parametrize(
+    ("refused", "message"),
+    [
+        (["a"], "host-a was refused: in use (HTTP 409)"),
+        (["c", "a", "b"], "host-a was refused, as well as 2 more: in use (HTTP 409)"),
+    ],
+)
+def test_refused_transaction_names_the_providers(refused, message):
+    """The first of the request, with the number of the others; no attempt is made again."""
+    documents = [
+        {"uuid": uuid, "status": 409, "title": "Conflict", "detail": "There was a conflict.\n\n in use  "}
+        for uuid in refused
+    ]
+    fake = FakePlacement().on("POST", "/-/providers", (409, {"errors": documents, "refused": len(refused)}))
+    nothing, some = ProviderState(traits=frozenset()), ProviderState(traits=frozenset({"T"}))
+    changes = [Change(Provider(uuid, f"host-{uuid}", 1), nothing, some) for uuid in "abcd"]
+    with pytest.raises(Conflict) as caught:
+        write_atomically(fake.client(), changes)
+    assert str(caught.value) == message
+    assert not caught.value.concurrent_update
+
+
+def test_transaction_that_is_refused_as_a_whole_keeps_its_message():
+    """No provider is to blame for a right that is missing."""
+    fake = FakePlacement().on("POST", "/-/providers", error(403, "not you"))
+    change = Change(
+        Provider("a", "a", 1), ProviderState(traits=frozenset({"T"})), ProviderState(traits=frozenset())
+    )
+    with pytest.raises(Forbidden, match=r"^not you \(HTTP 403\)$"):
+        write_atomically(fake.client(), [change])
