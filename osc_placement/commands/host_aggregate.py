@@ -27,7 +27,7 @@ class AggregateNotFound(PlacementError):
     def __init__(self, name: str, reason: str) -> None:
         self.name = name
         self.reason = reason
-        super().__init__(f"{name!r} is not the UUID of an aggregate, and {reason}")
+        super().__init__(f"{name!r} is not a 'uuid', and {reason}")
 
 
 class AggregateNames:

@@ -219,7 +219,7 @@ def test_aggregate_name_without_a_compute_service_is_an_error(openstack):
     """A name is looked up in the compute service; where there is none, that is one line."""
     result = openstack.run(*ADD, "COMPUTE_NODE", "--aggregate", "rack1", "--yes")
     assert (result.status, result.out) == (1, "")
-    assert result.err.startswith("'rack1' is not the UUID of an aggregate, and ")
+    assert result.err.startswith("'rack1' is not a 'uuid', and ")
 
 
 def test_without_a_terminal_a_change_needs_yes(openstack, rack):

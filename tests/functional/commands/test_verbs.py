@@ -135,8 +135,7 @@ def test_unknown_host_aggregate_is_a_one_line_error(cloud, host):
         result = cloud(compute, *AGGREGATE, "add", host[0], "rack9")
     assert result.status == 1
     assert result.err == (
-        "'rack9' is not the UUID of an aggregate, and no host aggregate has that name "
-        "(see: openstack aggregate list)\n"
+        "'rack9' is not a 'uuid', and no host aggregate has that name (see: openstack aggregate list)\n"
     )
 
 
@@ -145,7 +144,7 @@ def test_aggregate_name_without_a_compute_service_is_a_one_line_error(cloud, hos
     result = cloud("http://127.0.0.1:1", *AGGREGATE, "add", host[0], "rack9")
     assert result.status == 1
     assert result.err.startswith(
-        "'rack9' is not the UUID of an aggregate, and the names of host aggregates cannot be read from the "
+        "'rack9' is not a 'uuid', and the names of host aggregates cannot be read from the "
         "compute service: Unable to establish connection to http://127.0.0.1:1/os-aggregates"
     )
     assert result.err.count("\n") == 1
