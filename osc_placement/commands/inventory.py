@@ -7,7 +7,7 @@ import argparse
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from osc_placement import microversion, syntax
 from osc_placement.api.client import Document, PlacementClient
@@ -32,6 +32,8 @@ FIELD_HELP = {
     "step_size": "The amount of an allocation must be a multiple of this.",
     "total": "The amount of the resource.",
 }
+#: requests at once for an aggregate: openstack-placement on SQLite answers some with 500 if there are more
+_CONCURRENCY: Final = 1
 
 
 @dataclass(frozen=True)
@@ -126,7 +128,9 @@ class SetInventory(base.Lister):
         (aggregate,) = self.aggregates.resolve([parsed_args.uuid])
         selection = select.Selection(aggregates=(aggregate,))
         with nothing_changed_on_interrupt(self.app.stderr):
-            readings = select.read_selected(self.client, selection, ("inventories",), allow_empty=True)
+            readings = select.read_selected(
+                self.client, selection, ("inventories",), allow_empty=True, concurrency=_CONCURRENCY
+            )
         if not readings:
             raise PlacementError(f"No resource providers found in aggregate with uuid {aggregate}.")
         outcomes = change_many(
@@ -156,7 +160,7 @@ class SetInventory(base.Lister):
         stream = self.app.stderr
         job = service.Job(plan, f"aggregate {aggregate}")
         # a script finds nothing on stderr that is not about an interruption or a failure
-        report, commands = carry_out(self.client, job, stream, is_quiet=True)
+        report, commands = carry_out(self.client, job, stream, service.Pace(_CONCURRENCY), is_quiet=True)
         if stream is not None and (report.interrupted or (stream.isatty() and report.is_failed)):
             print(printable(report.summary), file=stream)
             print(commands, file=stream)

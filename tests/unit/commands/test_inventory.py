@@ -77,6 +77,26 @@ def test_an_aggregate_is_changed_by_a_run_that_can_be_undone(fake):
     assert set(recorded.intents[UUIDS[0]].before.inventories) == {"VCPU", "DISK_GB"}
 
 
+def test_an_aggregate_is_changed_by_one_request_after_the_other(fake, monkeypatch):
+    """openstack-placement on SQLite cannot do two at once."""
+    under_way, overlaps = threading.Lock(), []
+
+    def request(self, *arguments, **settings):
+        overlaps.append(not under_way.acquire(blocking=False))
+        try:
+            time.sleep(0.01)
+            return send(self, *arguments, **settings)
+        finally:
+            if under_way.locked():
+                under_way.release()
+
+    send = PlacementClient._call
+    monkeypatch.setattr(PlacementClient, "_call", request)
+    run(inventory.SetInventory, fake.client(), f"{AGGREGATE} --aggregate --resource VCPU=16")
+    assert len(overlaps) > 2 * len(UUIDS)
+    assert not any(overlaps)
+
+
 def test_the_server_says_what_is_wrong_with_an_inventory_without_a_total(fake, caplog):
     """In its own words, and nothing is changed."""
     for uuid in UUIDS:
