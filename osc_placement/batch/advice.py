@@ -51,6 +51,16 @@ class Overcommitted(PlacementError):
         super().__init__(f"{told}; --allow-overcommitted does it all the same")
 
 
+class InUse(PlacementError):
+    """A change would take away what is allocated, which the server refuses."""
+
+    def __init__(self, name: str, excesses: Sequence[Excess]) -> None:
+        self.name = name
+        self.excesses = tuple(excesses)
+        told = " and ".join(f"{excess.used} {excess.resource_class}" for excess in excesses)
+        super().__init__(f"in use: {told} allocated; move or delete the allocations first")
+
+
 def is_shrinking(change: Change) -> bool:
     """Return whether a change leaves less of some class than there was."""
     return any(True for _ in _shrunk(change))
@@ -73,6 +83,15 @@ def find_excesses(change: Change, usages: Mapping[str, int]) -> list[Excess]:
     ]
 
 
+def find_refusal(change: Change, usages: Mapping[str, int]) -> Overcommitted | InUse | None:
+    """Return why a change must not be made, if more is allocated than it leaves."""
+    excesses = find_excesses(change, usages)
+    removed = [each for each in excesses if each.resource_class not in (change.after.inventories or {})]
+    if removed:
+        return InUse(change.subject.name, removed)
+    return Overcommitted(change.subject.name, excesses) if excesses else None
+
+
 def advise(
     plan: Plan,
     usages: Mapping[str, Mapping[str, int]],
@@ -82,34 +101,23 @@ def advise(
 ) -> Plan:
     """The plan with warnings, and with what is refused for lack of capacity.
 
-    A staged plan is judged by what is allocated after the changes of its own consumers.
+    A staged plan is judged by what is allocated after the changes of its own consumers. What is in use is not
+    removed even with ``allow_overcommitted``.
 
     :param usages: by provider, of those that shrink at least
     :param aggregates: those that were selected
     """
     if plan.is_staged:
         usages = _usages_after(plan, usages)
-    excesses = {
-        step.uuid: (step, found)
-        for step in plan.changes
-        if (found := find_excesses(step, usages.get(step.uuid, {})))
-    }
-    refused = {
-        uuid: Overcommitted(step.subject.name, found)
-        for uuid, (step, found) in excesses.items()
-        if not allow_overcommitted
-    }
+    found = {step.uuid: find_refusal(step, usages.get(step.uuid, {})) for step in plan.changes}
+    allowed = [each for each in found.values() if allow_overcommitted and isinstance(each, Overcommitted)]
+    refused = {uuid: each for uuid, each in found.items() if each is not None and each not in allowed}
     # those about single providers last: a terminal shows the first
     warnings = [
         *_overwritten(plan),
         *_children_without(plan),
         *_disagreements(plan, aggregates),
-        *(
-            f"{step.subject.name}: {excess}"
-            for step, found in excesses.values()
-            for excess in found
-            if allow_overcommitted
-        ),
+        *(f"{each.name}: {excess}" for each in allowed for excess in each.excesses),
     ]
     return replace(
         plan,

@@ -11,7 +11,7 @@ from osc_placement import microversion
 from osc_placement.api.client import Document, PlacementClient
 from osc_placement.api.concurrency import CONCURRENCY, map_in_order
 from osc_placement.api.consumer import Consumer
-from osc_placement.batch.advice import Overcommitted, advise, find_excesses, is_shrinking
+from osc_placement.batch.advice import advise, find_refusal, is_shrinking
 from osc_placement.batch.plan import (
     ABSENT,
     NO_GENERATION,
@@ -337,11 +337,11 @@ def require_resource_classes(
 
 
 def require_capacity(client: PlacementClient, change: Change) -> None:
-    """Raise Overcommitted if a change leaves less than is allocated; asks only where it leaves less."""
+    """Raise Overcommitted or InUse if a change leaves less than is allocated; asks where it leaves less."""
     if is_shrinking(change):
-        excesses = find_excesses(change, client.provider_usages(change.uuid))
-        if excesses:
-            raise Overcommitted(change.subject.name, excesses)
+        refusal = find_refusal(change, client.provider_usages(change.uuid))
+        if refusal is not None:
+            raise refusal
 
 
 def judge_capacity(

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Warnings and refusals for lack of capacity."""
 
+from dataclasses import replace
+
 import pytest
 
 from osc_placement.api.consumer import Consumer
 from osc_placement.batch.advice import advise
-from osc_placement.batch.plan import Change, Plan, ProviderState
+from osc_placement.batch.plan import ABSENT, Change, Plan, ProviderState, describe_identity
 from osc_placement.batch.repeat import Recorded
 from osc_placement.model import Inventory, Provider
 
@@ -19,6 +21,16 @@ def step(after):
     return Change(Provider("p", "p", 1), *images)
 
 
+def deletion():
+    """The deletion of a provider with 8 VCPU."""
+    change = step(0)
+    return replace(
+        change,
+        before=replace(change.before, identity=describe_identity("p")),
+        after=replace(change.after, identity=ABSENT),
+    )
+
+
 def consumer(before, after):
     """The change of what a consumer holds."""
     images = [ProviderState(allocations={"p": {"VCPU": each}} if each else {}) for each in (before, after)]
@@ -29,7 +41,6 @@ def consumer(before, after):
     ("steps", "used", "warning"),
     [
         ((step(0), consumer(2, 0)), 2, None),
-        ((step(0), consumer(2, 0)), 5, "over capacity by 3: 3 allocated, 0 left"),
         ((step(4), consumer(6, 3)), 6, None),
         ((step(4), consumer(0, 3)), 2, "over capacity by 1: 5 allocated, 4 left"),
     ],
@@ -43,6 +54,18 @@ def test_a_staged_plan_is_judged_by_what_its_consumers_leave(steps, used, warnin
 
 def test_a_consumer_that_is_not_changed_leaves_what_it_holds():
     """As when somebody changed it since, and the undo of its change is refused."""
-    plan = Plan(Recorded("undo", ()), (step(0), consumer(2, 0)), refused={"k": ValueError()}, is_staged=True)
+    plan = Plan(Recorded("undo", ()), (step(1), consumer(2, 0)), refused={"k": ValueError()}, is_staged=True)
     advised = advise(plan, {"p": {"VCPU": 2}}, allow_overcommitted=True)
-    assert advised.warnings == ("p: VCPU would be over capacity by 2: 2 allocated, 0 left",)
+    assert advised.warnings == ("p: VCPU would be over capacity by 1: 2 allocated, 1 left",)
+
+
+@pytest.mark.parametrize("allowed", [False, True])
+@pytest.mark.parametrize("change", [step(0), deletion()], ids=["inventory", "provider"])
+def test_what_is_in_use_is_not_removed_even_if_overcommitment_is_allowed(change, allowed):
+    """The server refuses it, and no option changes that."""
+    plan = Plan(Recorded("apply", ()), (change, consumer(3, 1)), is_staged=True)
+    advised = advise(plan, {"p": {"VCPU": 4}}, allow_overcommitted=allowed)
+    assert {uuid: str(error) for uuid, error in advised.refused.items()} == {
+        "p": "in use: 2 VCPU allocated; move or delete the allocations first"
+    }
+    assert not advised.warnings
