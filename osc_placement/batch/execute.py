@@ -299,6 +299,8 @@ class _Run:
     def change_in_stages(self, steps: Sequence[Change]) -> list[Outcome]:
         """Make changes in their stages, none of which follows one in which something failed.
 
+        What the plan refuses stops nothing: what depends on it was refused too, or the server refuses it.
+
         A name that they take may belong to any provider of the plan that was not changed yet, also to one
         that is none of ``steps``. A step that cannot be planned neither takes a name nor gives one up.
         """
@@ -307,7 +309,8 @@ class _Run:
         outcomes = self._rename(find_names_in_the_way(takers, list(waiting.values())))
         ended = {outcome.change.uuid for outcome in outcomes}
         for stage in find_stages([step for step in steps if step.uuid not in ended]):
-            if any(outcome.result is Result.FAILED for outcome in outcomes):
+            refused = self._plan.refused
+            if any(each.result is Result.FAILED and each.change.uuid not in refused for each in outcomes):
                 self.gate.halt("stopped because what is left depends on what failed")
             # no bulk request creates, renames or deletes
             single = [step for step in stage if "identity" in step.facets]

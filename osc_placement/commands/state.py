@@ -6,22 +6,26 @@ from __future__ import annotations
 import argparse
 import pathlib
 import sys
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 from osc_placement import microversion
 from osc_placement.batch import service
-from osc_placement.batch.plan import APPLY, Plan
+from osc_placement.batch.execute import execute_plan
+from osc_placement.batch.plan import APPLY, EXIT_DONE, EXIT_PARTIAL, Plan
 from osc_placement.batch.service import Job
 from osc_placement.commands import base
 from osc_placement.commands.batch_execution import name_next_commands
+from osc_placement.commands.batch_options import add_overcommit
 from osc_placement.commands.host_aggregate import AGGREGATE_HELP
 from osc_placement.commands.reading import show_reading
 from osc_placement.errors import PlacementError
 from osc_placement.state import read
 from osc_placement.state.description import describe_leftover, describe_plan
 from osc_placement.state.plan import ApplyPlan, Kind, Leftover, plan_apply, plan_run
-from osc_placement.state.results import ApplyReport, list_results
+from osc_placement.state.results import ApplyReport, list_refusals, list_results
 from osc_placement.state.selection import NoTreeSelected, Selection
 from osc_placement.state.text import format_document, parse_text
 from osc_placement.terminal.confirmation import ConfirmedCommand
@@ -31,7 +35,11 @@ from osc_placement.terminal.values import add_concurrency_option
 from osc_placement.whole_file import replace_file
 
 STANDARD_STREAM: Final = "-"
-_LINES_TO_CONFIRM: Final = 20
+#: how many lines of a plan are shown on a terminal: before it is confirmed, by --dry-run, and of refusals,
+#: warnings, failures and deletions each
+_LINES_TO_CONFIRM: Final = 16
+_LINES_TO_SHOW: Final = 40
+_LINES_TO_TELL: Final = 8
 
 
 class _StateCommand(base.PlacementCommand):
@@ -101,11 +109,15 @@ class ApplyState(ConfirmedCommand, _StateCommand):
     It creates and changes what differs, parents before children. A resource provider or consumer that the
     file does not name is not changed, and neither are the parts of a resource provider that the file leaves
     out. The whole file is checked before anything is written. What is already as in the file is not written
-    again, so after a failure or an interruption the same command can be repeated. With ``--prune`` what the
-    file does not name is deleted. With ``--name`` or ``--aggregate`` the command is restricted to these
-    trees, selected as they are in the file or on the server: a resource provider that was added to the
-    aggregate since the export is removed from it, and not deleted. On a terminal, the command shows what
-    would be deleted and asks for confirmation.
+    again, so after an interruption the same command can be repeated. With ``--prune`` what the file does not
+    name is deleted. With ``--name`` or ``--aggregate`` the command is restricted to these trees, selected as
+    they are in the file or on the server: a resource provider that was added to the aggregate since the
+    export is removed from it, and not deleted.
+
+    What the server would refuse is told before anything is written, and not tried; the rest is done. Examples
+    are the deletion of what is in use and an allocation that does not fit. On a terminal, the command shows
+    what it would change and asks for confirmation. Elsewhere it asks nothing, so that scripts can use it, but
+    ``--prune`` needs ``--yes``.
 
     It is a run like those of batch commands, with a journal: openstack resource provider batch run list,
     show, resume and undo take it.
@@ -113,8 +125,8 @@ class ApplyState(ConfirmedCommand, _StateCommand):
 
     exit_statuses = (
         "Exit status: 0 the server matches the file, or the plan was shown; 1 nothing was changed, "
-        "the reason is on stderr; 2 the command line is wrong; 3 something failed, and what depends "
-        "on it was not started, or the journal cannot be written; 130 interrupted."
+        "the reason is on stderr; 2 the command line is wrong; 3 something was refused or failed, and what "
+        "depends on it was not done, or the journal cannot be written; 130 interrupted."
     )
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -129,7 +141,7 @@ class ApplyState(ConfirmedCommand, _StateCommand):
         parser.add_argument(
             "--dry-run",
             action="store_true",
-            help="Write nothing; show what would be created, changed and deleted",
+            help="Write nothing; show what would be created, changed, deleted and refused",
         )
         parser.add_argument(
             "--prune",
@@ -138,12 +150,19 @@ class ApplyState(ConfirmedCommand, _StateCommand):
             "providers, allocations of consumers, and without --name and --aggregate custom "
             "resource classes and traits",
         )
-        parser.add_argument("--yes", action="store_true", help="Delete without confirmation")
+        parser.add_argument(
+            "--yes",
+            action="store_true",
+            help="Do not ask for confirmation; without a terminal, --prune needs it",
+        )
+        add_overcommit(parser, "Change resource providers even if less capacity is left than is allocated")
         self.add_selectors(parser)
         add_concurrency_option(parser)
         return parser
 
     def read_arguments(self, parsed_args: argparse.Namespace) -> None:
+        if parsed_args.prune:
+            self.require_somebody(parsed_args)
         parsed_args.source = "standard input" if parsed_args.file == STANDARD_STREAM else parsed_args.file
         with nothing_changed_on_interrupt(self.app.stderr):
             text = read_file(parsed_args.file, parsed_args.source)
@@ -151,24 +170,25 @@ class ApplyState(ConfirmedCommand, _StateCommand):
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         with nothing_changed_on_interrupt(self.app.stderr):
-            plan = self._make_plan(parsed_args)
-            if plan.leftover.size and self.is_attended() and not (parsed_args.yes or parsed_args.dry_run):
-                print(show_leftover(plan.leftover), file=self.app.stderr)
-                self.confirm(f"Delete {count_leftover(plan.leftover)}?")
+            plan, run = self._make_plan(parsed_args)
+            if not parsed_args.dry_run:
+                self._agree(plan.without(run.refused), run, parsed_args)
+        unchanged = count_things(plan.unchanged)
         if plan.size == 0:
-            lines = [
-                f"Nothing to do: the server matches {parsed_args.source} ({count_things(plan.unchanged)})"
-            ]
+            lines = [f"Nothing to do: the server matches {parsed_args.source} ({unchanged})"]
         elif parsed_args.dry_run:
-            lines = [*describe_plan(plan), f"unchanged: {count_things(plan.unchanged)}"]
+            self._tell((f"Warning: {warning}" for warning in run.warnings), "more warnings")
+            lines = [*self._describe(plan.without(run.refused), run), f"unchanged: {unchanged}"]
+            self.exit_status = EXIT_PARTIAL if run.refused else EXIT_DONE
         else:
-            report = self._execute(plan_run(plan, f"apply {parsed_args.source}"), parsed_args)
+            report = self._execute(run, parsed_args)
             self.exit_status = report.exit_status
             lines = list(summarize(plan, report))
             self._complain(report)
         print("\n".join(map(printable, lines)), file=self.app.stdout)
 
-    def _make_plan(self, parsed_args: argparse.Namespace) -> ApplyPlan:
+    def _make_plan(self, parsed_args: argparse.Namespace) -> tuple[ApplyPlan, Plan]:
+        """Return what has to be changed, and the plan of the run that does it, with refusals and warnings."""
         selection = self.select(parsed_args)
         with show_reading(self.app.stderr, parsed_args.concurrency) as reading:
             document, current = read.read_current(
@@ -181,12 +201,55 @@ class ApplyState(ConfirmedCommand, _StateCommand):
         if selection and not (document.providers or current.leftover.providers):
             where = "of the file or the server" if parsed_args.prune else "of the file"
             raise NoTreeSelected(selection, where)
-        return plan_apply(document, current)
+        plan = plan_apply(document, current)
+        run = read.judge_run(
+            self.client,
+            plan_run(plan, f"apply {parsed_args.source}"),
+            current,
+            allow_overcommitted=parsed_args.allow_overcommitted,
+            concurrency=parsed_args.concurrency,
+        )
+        return plan, run
+
+    def _agree(self, plan: ApplyPlan, run: Plan, parsed_args: argparse.Namespace) -> None:
+        """Tell refusals and warnings; on a terminal, show the plan and ask for confirmation."""
+        is_asking = bool(plan.size) and self.is_attended() and not parsed_args.yes
+        if is_asking:
+            self._tell(describe_leftover(plan.leftover), "more to delete; --dry-run | less shows all")
+            others = describe_plan(replace(plan, leftover=Leftover()))
+            self._tell(others, "more lines; --dry-run | less shows all", most=_LINES_TO_CONFIRM)
+        self._tell(
+            (f"Refused: {text}" for text in describe_refusals(run)),
+            "more refused; --dry-run | less shows all",
+        )
+        self._tell((f"Warning: {warning}" for warning in run.warnings), "more warnings")
+        if is_asking:
+            self.confirm(f"{count_changes(plan)}?")
+
+    def _describe(self, plan: ApplyPlan, run: Plan) -> list[str]:
+        """Return a line for each change, each refusal and the number of refusals; on a terminal, not all."""
+        refusals = [f"! {text}" for text in describe_refusals(run)]
+        lines = list(describe_plan(plan))
+        if self.app.stdout is not None and self.app.stdout.isatty():
+            lines = bound(lines, _LINES_TO_SHOW, "more lines; --dry-run | less shows all")
+            refusals = bound(refusals, _LINES_TO_TELL, "more refused; --dry-run | less shows all")
+        numbers = Counter(result.kind for result in list_refusals(run))
+        return [*lines, *refusals, *([f"refused: {count_things(numbers)}"] if numbers else ())]
+
+    def _tell(self, lines: Iterable[str], more: str, most: int = _LINES_TO_TELL) -> None:
+        """Print lines to standard error; on a terminal, so many at most."""
+        stream = self.app.stderr
+        if stream is None:
+            return
+        for line in bound(list(lines), most, more) if stream.isatty() else lines:
+            print(printable(line), file=stream)
 
     def _execute(self, plan: Plan, parsed_args: argparse.Namespace) -> ApplyReport:
         """Carry a plan out as a run; on a terminal, tell its ID."""
         words = [*parsed_args.name, *parsed_args.aggregate]
         job = Job(plan, " ".join(words), APPLY)
+        if not job.is_needed:
+            return list_results(execute_plan(self.client, plan))
         recorder = service.start(self.client, job)
         if self.is_attended():
             print(f"Run {recorder.id}; control file: {recorder.control}", file=self.app.stderr)
@@ -208,11 +271,11 @@ class ApplyState(ConfirmedCommand, _StateCommand):
         return list_results(report)
 
     def _complain(self, report: ApplyReport) -> None:
-        for result in report.failures:
-            print(printable(f"{result.kind} {result.name}: {result.error}"), file=self.app.stderr)
+        failures = (f"{result.kind} {result.name}: {result.error}" for result in report.failures)
+        self._tell(failures, "more failures; openstack resource provider batch run show shows all")
         if report.halted:
             print(printable(report.halted), file=self.app.stderr)
-        if report.failures or report.is_any_skipped:
+        if report.is_repeatable:
             print(self._hint_at_repetition(report), file=self.app.stderr)
 
     def _hint_at_repetition(self, report: ApplyReport) -> str:
@@ -225,23 +288,41 @@ class ApplyState(ConfirmedCommand, _StateCommand):
         return f"{text}; run the same command again to make {'them' if is_certain else 'what is missing'}."
 
 
-def show_leftover(leftover: Leftover) -> str:
-    """Return what would be deleted, as far as it fits on the screen."""
-    lines = [printable(line) for line in describe_leftover(leftover)]
-    hidden = len(lines) - _LINES_TO_CONFIRM
-    more = [f"... and {hidden} more; --dry-run shows all"] if hidden > 0 else []
-    return "\n".join([*lines[:_LINES_TO_CONFIRM], *more])
+def describe_refusals(run: Plan) -> Iterable[str]:
+    """Yield a line for each thing that is refused, with the reason."""
+    return (f"{result.kind} {result.name}: {result.error}" for result in list_refusals(run))
 
 
-def count_leftover(leftover: Leftover) -> str:
-    """Return how much would be deleted, in words."""
-    numbers: dict[Kind, int] = {
-        "consumer": len(leftover.consumers),
-        "resource provider": len(leftover.providers),
-        "resource class": len(leftover.resource_classes),
-        "trait": len(leftover.traits),
+def bound(lines: Sequence[str], most: int, more: str) -> list[str]:
+    """Return so many lines at most; the last says how many are left out, and ``more`` says of what."""
+    if len(lines) <= most:
+        return list(lines)
+    shown = lines[: most - 1]
+    return [*shown, f"... and {len(lines) - len(shown):,} {more}"]
+
+
+def count_changes(plan: ApplyPlan) -> str:
+    """Return in words how much is created, changed and deleted."""
+    steps = [step for level in plan.levels for step in level]
+    new = sum(step.existing is None for step in steps)
+    claiming = sum(not step.existing.allocations for step in plan.consumers)
+    numbers: dict[str, dict[Kind, int]] = {
+        "create": {
+            "resource class": len(plan.resource_classes),
+            "trait": len(plan.traits),
+            "resource provider": new,
+            "consumer": claiming,
+        },
+        "change": {"resource provider": len(steps) - new, "consumer": len(plan.consumers) - claiming},
+        "delete": {
+            "consumer": len(plan.leftover.consumers),
+            "resource provider": len(plan.leftover.providers),
+            "resource class": len(plan.leftover.resource_classes),
+            "trait": len(plan.leftover.traits),
+        },
     }
-    return count_things(numbers)
+    told = [f"{verb} {count_things(counts)}" for verb, counts in numbers.items() if any(counts.values())]
+    return "; ".join(told).capitalize()
 
 
 def summarize(plan: ApplyPlan, report: ApplyReport) -> Iterable[str]:

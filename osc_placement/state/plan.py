@@ -8,7 +8,7 @@ are removed. The Leftover is what the document does not name, if it is to be del
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
@@ -121,10 +121,14 @@ def _keep_equal(wanted: Mapping[str, Inventory], current: Mapping[str, Inventory
 
 @dataclass(frozen=True, slots=True)
 class ProviderStep:
-    """The changes to one provider; ``existing`` is None if it has to be created."""
+    """The changes to one provider; ``existing`` is None if it has to be created.
+
+    :ivar uuid: its UUID; one that is created and has none in the document got a new one, as an undo needs it
+    """
 
     entry: ProviderEntry
     existing: Provider | None
+    uuid: str
     parent_uuid: str | None
     change: Change
 
@@ -182,14 +186,33 @@ class ApplyPlan:
         named = len(self.resource_classes) + len(self.traits)
         return named + providers + len(self.consumers) + self.leftover.size
 
+    def without(self, refused: Container[str]) -> ApplyPlan:
+        """Return the plan without the changes of some subjects, by their UUIDs in the plan of the run."""
+
+        def keep(kind: Kind, names: Iterable[str]) -> tuple[str, ...]:
+            return tuple(name for name in names if f"{kind} {name}" not in refused)
+
+        leftover = self.leftover
+        return replace(
+            self,
+            resource_classes=keep("resource class", self.resource_classes),
+            traits=keep("trait", self.traits),
+            levels=tuple(tuple(step for step in level if step.uuid not in refused) for level in self.levels),
+            consumers=tuple(step for step in self.consumers if step.entry.uuid not in refused),
+            leftover=replace(
+                leftover,
+                resource_classes=keep("resource class", leftover.resource_classes),
+                traits=keep("trait", leftover.traits),
+                providers=tuple(gone for gone in leftover.providers if gone.uuid not in refused),
+                consumers=tuple(gone for gone in leftover.consumers if gone.uuid not in refused),
+            ),
+        )
+
 
 def plan_run(plan: ApplyPlan, title: str) -> Plan:
-    """Return the plan of a run that makes all changes; it can be resumed and undone.
-
-    A provider that has no UUID in the document gets one here, as an undo has to know it.
-    """
+    """Return the plan of a run that makes all changes; it can be resumed and undone."""
     steps = [step for level in plan.levels for step in level]
-    uuids = {**plan.uuids, **{step.entry.name: _uuid_of(step) for step in steps}}
+    uuids = {**plan.uuids, **{step.entry.name: step.uuid for step in steps}}
     leftover = plan.leftover
     changes = (
         *(_change_name("resource class", name, is_wanted=True) for name in plan.resource_classes),
@@ -207,10 +230,6 @@ def plan_run(plan: ApplyPlan, title: str) -> Plan:
     facets = tuple(facet for facet in ALL_FACETS if any(facet in change.facets for change in changes))
     edit = StateEdit(title, facets)
     return Plan(edit, changes, edits=edits_of(edit, changes), is_staged=True)
-
-
-def _uuid_of(step: ProviderStep) -> str:
-    return step.existing.uuid if step.existing else step.entry.uuid or str(uuid.uuid4())
 
 
 def _change_name(kind: Literal["trait", "resource class"], name: str, *, is_wanted: bool) -> Change:
@@ -349,12 +368,13 @@ def _plan_provider(entry: ProviderEntry, matched: Mapping[str, Provider], curren
     existing = matched.get(entry.name)
     edit = ProviderEdit(entry)
     if existing is None:
-        provider, state = Provider(entry.uuid or "", entry.name, 0), only(edit.facets, _NOTHING)
+        provider = Provider(entry.uuid or str(uuid.uuid4()), entry.name, 0)
+        state = only(edit.facets, _NOTHING)
     else:
         provider, state = current.states[existing.uuid]
     parent = matched.get(entry.parent) if isinstance(entry.parent, str) else None
     change = Change(provider, state, edit.decide(state).after)
-    return ProviderStep(entry, existing, parent.uuid if parent else None, change)
+    return ProviderStep(entry, existing, provider.uuid, parent.uuid if parent else None, change)
 
 
 def only(facets: Iterable[Facet], state: ProviderState) -> ProviderState:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from osc_placement.api.consumer import Consumer
+from osc_placement.api.retry import is_conflict
 from osc_placement.batch.plan import (
     EXIT_DONE,
     EXIT_INTERRUPTED,
@@ -15,16 +16,18 @@ from osc_placement.batch.plan import (
     Change,
     CustomName,
     Outcome,
+    Plan,
     Report,
     Result,
     read_identity,
 )
-from osc_placement.errors import OutcomeUnknown, is_outcome_unknown
+from osc_placement.errors import HttpError, OutcomeUnknown, is_outcome_unknown
 from osc_placement.state.plan import Kind
 
-Done = Literal["created", "updated", "deleted", "unchanged", "failed", "unknown", "skipped"]
+Done = Literal["created", "updated", "deleted", "unchanged", "refused", "failed", "unknown", "skipped"]
 #: results of things that were tried and are not known to have succeeded
 _FAILED: Final = ("failed", "unknown")
+_SERVER_ERROR: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +53,19 @@ class ApplyReport:
         return tuple(result for result in self.results if result.done in _FAILED)
 
     @property
+    def is_repeatable(self) -> bool:
+        """Return whether another apply may make what this one did not; not if the server refused it all."""
+        return self.is_any_skipped or not all(_is_refused(result.error) for result in self.failures)
+
+    @property
     def is_any_skipped(self) -> bool:
         """Return whether some steps were not tried."""
         return any(result.done == "skipped" for result in self.results)
+
+    @property
+    def refusals(self) -> tuple[StepResult, ...]:
+        """Return the results of steps that were refused before anything was written, each with the reason."""
+        return tuple(result for result in self.results if result.done == "refused")
 
     def count(self, kind: Kind) -> Counter[str]:
         """Count the results of a kind of thing."""
@@ -61,26 +74,43 @@ class ApplyReport:
     @property
     def exit_status(self) -> int:
         """Return the exit status for a process that did only this."""
-        if self.failures or self.halted:
+        if self.failures or self.refusals or self.halted:
             return EXIT_PARTIAL
         return EXIT_INTERRUPTED if self.is_any_skipped else EXIT_DONE
+
+
+def _is_refused(error: Exception | None) -> bool:
+    """Return whether the server refused a request for a reason that stays."""
+    return isinstance(error, HttpError) and not is_conflict(error) and error.http_status < _SERVER_ERROR
 
 
 def list_results(report: Report) -> ApplyReport:
     """Return the results of a run that `state.plan.plan_run` planned."""
     pairs = zip(report.plan.steps, report.outcomes, strict=True)
-    return ApplyReport(tuple(_result_of(step, outcome) for step, outcome in pairs), report.halted)
+    results = [_result_of(step, outcome) for step, outcome in pairs if step.uuid not in report.plan.refused]
+    return ApplyReport((*list_refusals(report.plan), *results), report.halted)
+
+
+def list_refusals(plan: Plan) -> list[StepResult]:
+    """Return the results of the steps that are refused before anything is written."""
+    refused = plan.refused
+    return [
+        StepResult(*_name(step), "refused", refused[step.uuid]) for step in plan.steps if step.uuid in refused
+    ]
+
+
+def _name(step: Change) -> tuple[Kind, str]:
+    """Return the kind and the name of what a step is about."""
+    subject = step.subject
+    if isinstance(subject, Consumer):
+        return "consumer", subject.name
+    if isinstance(subject, CustomName):
+        return subject.kind, subject.name
+    return "resource provider", read_identity(step.after.identity)[0] or subject.name
 
 
 def _result_of(step: Change, outcome: Outcome) -> StepResult:
-    subject = step.subject
-    before, after = step.before.identity, step.after.identity
-    kind: Kind = "resource provider"
-    if isinstance(subject, Consumer):
-        kind, before, after = "consumer", step.before.allocations, step.after.allocations  # type: ignore[assignment]
-    elif isinstance(subject, CustomName):
-        kind = subject.kind
-    name = read_identity(after)[0] or subject.name if kind == "resource provider" else subject.name
+    kind, name = _name(step)
     if outcome.result is Result.SKIPPED:
         return StepResult(kind, name, "skipped")
     if outcome.error is not None:
@@ -89,4 +119,6 @@ def _result_of(step: Change, outcome: Outcome) -> StepResult:
         return StepResult(kind, name, "failed", outcome.error)
     if outcome.result is Result.UNCHANGED:
         return StepResult(kind, name, "unchanged")
+    facet = "allocations" if kind == "consumer" else "identity"
+    before, after = getattr(step.before, facet), getattr(step.after, facet)
     return StepResult(kind, name, "deleted" if not after else "updated" if before else "created")

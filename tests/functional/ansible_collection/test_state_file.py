@@ -96,17 +96,18 @@ def test_what_is_allocated_meanwhile_is_not_overcommitted(modules, client, monke
     states = importlib.import_module(
         "ansible_collections.osc_placement.placement.plugins.module_utils.states"
     )
-    refuse_overcommit = states.refuse_overcommit
+    compare = states.compare
 
-    def judge_and_lose_the_race(*arguments):
-        refuse_overcommit(*arguments)
+    def judge_and_lose_the_race(*arguments, **settings):
+        plans = compare(*arguments, **settings)
         claim = {"project_id": "web", "user_id": "alice", "consumer_type": "INSTANCE"}
         allocations = {rack["uuid"]: {"resources": {"VCPU": 6}}}
         client.set_allocations(
             str(uuid.uuid4()), {"allocations": allocations, "consumer_generation": None, **claim}
         )
+        return plans
 
-    monkeypatch.setattr(states, "refuse_overcommit", judge_and_lose_the_race)
+    monkeypatch.setattr(states, "compare", judge_and_lose_the_race)
     less = {"name": "rack-1", "inventories": {"VCPU": {"total": 4}}}
     failed = modules.fail(module, **(less if module != "state_file" else {"document": {"providers": [less]}}))
     assert "VCPU would be over capacity by 2" in failed["msg"]
@@ -124,3 +125,20 @@ def test_a_run_that_cannot_write_its_journal_says_why_it_stopped(modules, monkey
     failed = modules.fail("state_file", document=STATE)
     assert failed["msg"].startswith("state: stopped: no space left on device; 2 were not tried. What was")
     assert failed["counts"]["skipped"] == 2
+
+
+def test_nothing_is_changed_if_the_server_would_refuse_a_part(modules, client):
+    """Allocations that do not fit, and inventories that would be less than the state allocates."""
+    modules.succeed("state_file", document=STATE)
+    claim = {"consumer": str(uuid.uuid4()), "project": "web", "user": "alice", "type": "INSTANCE"}
+    consumer = claim | {"resources": {"rack-1": {"VCPU": 9}}}
+    wanted = {**STATE, "allocations": [consumer], "traits": [*STATE.get("traits", ()), "CUSTOM_LATER"]}
+    for check in (True, False):
+        failed = modules.fail("state_file", document=wanted, check=check)
+        assert failed["msg"].startswith(f"Nothing was changed: consumer {claim['consumer']}: rack-1 has ")
+    assert client.list_traits(name="in:CUSTOM_LATER") == []
+    modules.succeed(
+        "state_file", document=wanted | {"allocations": [consumer | {"resources": {"rack-1": {"VCPU": 6}}}]}
+    )
+    less = {"providers": [{"name": "rack-1", "inventories": {"VCPU": {"total": 4}}}], "allocations": []}
+    assert "VCPU would be over capacity by 2" in modules.fail("state_file", document=less)["msg"]

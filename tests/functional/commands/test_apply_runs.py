@@ -112,7 +112,7 @@ def test_undo_of_a_prune_creates_again_what_it_deleted(openstack, client, cloud,
     """Providers come back with UUID, name, parent and contents, consumers with their owners."""
     part = openstack.run(*EXPORT, "--name", "r1-*").out
     before = openstack.run(*EXPORT).out
-    done = openstack.run(*APPLY, "--prune", text=part)
+    done = openstack.run(*APPLY, "--prune", "--yes", text=part)
     assert done.status == 0
     assert "resource providers: 2 deleted, 2 unchanged" in done.out
     undone = undo()
@@ -171,7 +171,7 @@ def test_undo_refuses_a_created_provider_that_others_changed(openstack, client, 
 def test_undo_of_a_prune_fails_for_a_name_that_is_taken(openstack, client, cloud, undo):
     """The name belongs to somebody else by now; what does not depend on it comes back."""
     part = openstack.run(*EXPORT, "--name", "r1-*").out
-    assert openstack.run(*APPLY, "--prune", text=part).status == 0
+    assert openstack.run(*APPLY, "--prune", "--yes", text=part).status == 0
     client.create_provider("r2-host")
     undone = undo()
     assert undone.status == 3
@@ -258,7 +258,7 @@ def test_a_deleted_provider_whose_name_is_taken_is_undone_and_resumed(openstack,
         return BAD_GATEWAY if is_claim and failing else None
 
     with proxy_to(openstack.endpoint, interfere) as proxied:
-        failed = openstack.run(*APPLY, "--prune", text=yaml.safe_dump(document), endpoint=proxied)
+        failed = openstack.run(*APPLY, "--prune", "--yes", text=yaml.safe_dump(document), endpoint=proxied)
         failing.clear()
         last = openstack.run(*RUN, "list", "--all-clouds", "-f", "json").json[-1]["id"]
         done = openstack.run(*RUN, way, last, "--yes", "-f", "json", endpoint=proxied)

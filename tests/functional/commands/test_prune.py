@@ -83,7 +83,7 @@ def test_prune_deletes_what_the_file_does_not_name(openstack, client, cloud):
         "- trait CUSTOM_LATER",
     ]
     assert openstack.run(*APPLY, text=before).out.startswith("Nothing to do: ")
-    done = openstack.run(*APPLY, "--prune", text=before)
+    done = openstack.run(*APPLY, "--prune", "--yes", text=before)
     assert (done.status, done.err) == (0, "")
     assert done.out.splitlines() == [
         "resource classes: 1 deleted, 1 unchanged",
@@ -113,11 +113,15 @@ def test_prune_asks_on_a_terminal_before_any_change(openstack, client, cloud, op
 
 
 def test_prune_leaves_sections_missing_from_the_file(openstack, cloud):
-    """A file of providers says nothing of consumers: a provider that is in use is not deleted, and told."""
+    """A file of providers says nothing of consumers: a provider that is in use is refused, and told."""
     text = yaml.safe_dump({"providers": [{"name": "r1-host"}, {"name": "r1-disk"}, {"name": "r2-host"}]})
-    result = openstack.run(*APPLY, "--prune", text=text)
+    result = openstack.run(*APPLY, "--prune", "--yes", text=text)
     assert result.status == 3
-    assert result.err.startswith("resource provider r2-disk: Unable to delete resource provider")
+    assert result.err == (
+        "Refused: resource provider r2-disk: in use: 2 CUSTOM_DISK allocated; move or delete the allocations "
+        "first\n"
+    )
+    assert result.out == "resource providers: 1 refused, 3 unchanged\n"
     assert cloud.names() == ["r1-disk", "r1-host", "r2-disk", "r2-host"]
     assert cloud.client.list_allocations(cloud.consumers["r2"])["allocations"]
 
@@ -137,11 +141,11 @@ def test_prune_of_a_selection_leaves_other_providers(openstack, cloud, select):
     assert [entry["consumer"] for entry in exported["allocations"]] == [cloud.consumers["r1"]]
     assert (exported["traits"], exported["resource_classes"]) == (["CUSTOM_RACK"], ["CUSTOM_DISK"])
     cloud.client.create_provider("r1-more", parent=cloud.uuids["r1-host"])
-    done = openstack.run(*APPLY, "--prune", *options, text=part.out)
+    done = openstack.run(*APPLY, "--prune", "--yes", *options, text=part.out)
     assert (done.status, done.err) == (0, "")
     assert "resource providers: 1 deleted, 2 unchanged" in done.out
     assert cloud.names() == ["r1-disk", "r1-host", "r2-disk", "r2-host"]
-    nothing = openstack.run(*APPLY, "--prune", *options, text=openstack.run(*EXPORT).out)
+    nothing = openstack.run(*APPLY, "--prune", "--yes", *options, text=openstack.run(*EXPORT).out)
     assert nothing.out.startswith("Nothing to do: ")
 
 
@@ -156,7 +160,7 @@ def test_provider_moved_into_the_selection_is_moved_back_not_deleted(openstack, 
         generation = cloud.client.show_provider(host)["generation"]
         cloud.client.set_provider_aggregates(host, list(cloud.aggregates.values()), generation)
     options = (select, "r1-*" if select == "--name" else cloud.aggregates["r1"])
-    done = openstack.run(*APPLY, "--prune", *options, text=before)
+    done = openstack.run(*APPLY, "--prune", "--yes", *options, text=before)
     assert (done.status, done.err) == (0, "")
     assert done.out.splitlines()[2:] == [
         "resource providers: 1 updated, 3 unchanged",
@@ -171,7 +175,7 @@ def test_provider_moved_out_of_the_selection_is_restored_in_one_run(openstack, c
     host = cloud.uuids["r1-host"]
     cloud.client.set_provider_aggregates(host, [], cloud.client.show_provider(host)["generation"])
     cloud.client.create_provider("r1-more", parent=host)
-    options = ("--prune", "--aggregate", cloud.aggregates["r1"])
+    options = ("--prune", "--yes", "--aggregate", cloud.aggregates["r1"])
     assert openstack.run(*APPLY, *options, text=before).status == 0
     assert openstack.run(*EXPORT).out == before
 
@@ -185,7 +189,7 @@ def test_provider_with_the_name_but_another_uuid_is_replaced(openstack, cloud):
         cloud.client.delete_provider(gone)
     cloud.client.create_provider("r2-host", uuid=new)
     cloud.client.set_provider_aggregates(new, [cloud.aggregates["r1"]], 0)
-    done = openstack.run(*APPLY, "--prune", "--aggregate", cloud.aggregates["r1"], text=text)
+    done = openstack.run(*APPLY, "--prune", "--yes", "--aggregate", cloud.aggregates["r1"], text=text)
     assert (done.status, done.err) == (0, "")
     assert cloud.client.show_provider(old)["name"] == "r2-host"
     assert cloud.names() == ["r1-disk", "r1-host", "r2-disk", "r2-host"]
@@ -198,13 +202,13 @@ def test_prune_of_a_selection_keeps_consumers_the_file_has_elsewhere(openstack, 
     found = cloud.client.list_allocations(cloud.consumers["r2"])
     owner = OWNER | {"consumer_generation": found["consumer_generation"]}
     cloud.client.set_allocations(cloud.consumers["r2"], {"allocations": here, **owner})
-    done = openstack.run(*APPLY, "--prune", "--name", "r1-*", text=before)
+    done = openstack.run(*APPLY, "--prune", "--yes", "--name", "r1-*", text=before)
     assert (done.status, done.out[:14]) == (0, "Nothing to do:")
     assert cloud.client.list_allocations(cloud.consumers["r2"])["allocations"].keys() == here.keys()
 
 
 @pytest.mark.parametrize(
-    "options", [("--name", "r3-*"), ("--aggregate", UNKNOWN), ("--name", "r3-*", "--prune")]
+    "options", [("--name", "r3-*"), ("--aggregate", UNKNOWN), ("--name", "r3-*", "--prune", "--yes")]
 )
 def test_selection_that_matches_nothing_is_an_error(openstack, cloud, options):
     """An export of nothing would be pruned to nothing elsewhere; an apply of nothing would seem done."""
@@ -226,7 +230,9 @@ def test_consumer_inside_and_outside_the_selection_is_left_alone(openstack, clou
     cloud.client.set_allocations(consumer, {"allocations": both, **OWNER})
     part = openstack.run(*EXPORT, "--name", "r1-*").out
     assert consumer not in part
-    assert openstack.run(*APPLY, "--prune", "--name", "r1-*", text=part).out.startswith("Nothing to do: ")
+    assert openstack.run(*APPLY, "--prune", "--yes", "--name", "r1-*", text=part).out.startswith(
+        "Nothing to do: "
+    )
     assert cloud.client.list_allocations(consumer)["allocations"].keys() == both.keys()
 
 
@@ -245,7 +251,7 @@ def test_providers_can_swap_names(openstack, cloud):
     cloud.client.create_provider("old", uuid=str(uuid.uuid4()))
     named = yaml.safe_load(swapped)
     named["providers"].append({"name": "old", "uuid": other})
-    replaced = openstack.run(*APPLY, "--prune", text=yaml.safe_dump(named))
+    replaced = openstack.run(*APPLY, "--prune", "--yes", text=yaml.safe_dump(named))
     assert (replaced.status, replaced.err) == (0, "")
     assert "resource providers: 1 created, 1 deleted, 4 unchanged" in replaced.out
     assert cloud.client.show_provider(other)["name"] == "old"

@@ -9,7 +9,7 @@ from osc_placement.batch.journal.file import Journal
 from osc_placement.batch.journal.run import JournalError
 from osc_placement.commands import state
 from osc_placement.state.document import Document
-from osc_placement.state.plan import Current, plan_apply
+from osc_placement.state.plan import Current, plan_apply, plan_run
 from tests.unit.commands.shell import make
 from tests.unit.fake_placement import FakePlacement
 
@@ -51,7 +51,7 @@ def test_an_apply_whose_journal_cannot_be_written_says_so(monkeypatch, tmp_path,
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     monkeypatch.setattr(Journal, method, fail)
     monkeypatch.setattr(state, "read_file", lambda *_arguments: "version: 1\nproviders: []\n")
-    monkeypatch.setattr(state.ApplyState, "_make_plan", lambda *_arguments: plan)
+    monkeypatch.setattr(state.ApplyState, "_make_plan", lambda *_arguments: (plan, plan_run(plan, "apply")))
     fake = FakePlacement().on("PUT", "/traits/CUSTOM_A", (201, "")).on("PUT", "/traits/CUSTOM_B", (201, ""))
     command = make(state.ApplyState, fake.client())
     line = ["-f", "cloud.yaml", "--concurrency", "1"]

@@ -198,7 +198,7 @@ def explain(error: Exception) -> str:
     """Return what went wrong and what to do, in the words of a playbook instead of a command line."""
     if isinstance(error, advice.Overcommitted):
         told = "; ".join(map(str, error.excesses))
-        return f"{error.name}: {told}; allow_overcommitted: true changes it all the same"
+        return f"{told}; allow_overcommitted: true changes it all the same"
     if isinstance(error, select.NothingSelected):
         return f"No resource provider is {error.selection}; correct the selection, or give allow_empty: true"
     if isinstance(error, select.UnknownTraits):

@@ -6,8 +6,7 @@ from __future__ import annotations
 import pathlib
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
-from typing import Any, Final
+from typing import Any
 
 from ansible_collections.osc_placement.placement.plugins.module_utils.selection import describe_state
 from ansible_collections.osc_placement.placement.plugins.module_utils.session import (
@@ -25,22 +24,28 @@ with importing():
     from osc_placement import microversion
     from osc_placement.batch import service
     from osc_placement.batch.plan import APPLY, Plan, ProviderState
-    from osc_placement.batch.select import judge_capacity
     from osc_placement.state.description import describe_leftover, describe_plan
     from osc_placement.state.document import Document
-    from osc_placement.state.plan import ApplyPlan, Leftover, ProviderEdit, plan_apply, plan_run
-    from osc_placement.state.read import read_current
-    from osc_placement.state.results import list_results
+    from osc_placement.state.plan import ApplyPlan, Leftover, plan_apply, plan_run
+    from osc_placement.state.read import judge_run, read_current
+    from osc_placement.state.results import list_refusals, list_results
     from osc_placement.state.selection import NoTreeSelected, Selection
-
-#: how many things that would be deleted a message names
-_TOLD: Final = 10
 
 
 def compare(
-    cloud: Cloud, document: Document, *, prune: bool = False, selection: Selection | None = None
-) -> ApplyPlan:
-    """Return what has to be changed for the server to have the state of a document; write nothing."""
+    cloud: Cloud,
+    document: Document,
+    *,
+    title: str,
+    prune: bool = False,
+    selection: Selection | None = None,
+    allow_overcommitted: bool = False,
+) -> tuple[ApplyPlan, Plan]:
+    """Return what has to be changed for the server to have the state of a document; write nothing.
+
+    The second value is the plan of the run that changes it, which the journal calls ``title``. Raise Failed
+    at what the server would refuse.
+    """
     cloud.client.require(microversion.NESTED_PROVIDERS, "state")
     part, current = read_current(cloud.client, document, prune=prune, selection=selection)
     if selection and not (part.providers or current.leftover.providers):
@@ -54,28 +59,25 @@ def compare(
         unknown = wanted - known - set(listed)
         if unknown:
             raise Failed(explain_unknown(kind, unknown, known))
-    return plan_apply(part, current)
+    plan = plan_apply(part, current)
+    run = judge_run(cloud.client, plan_run(plan, title), current, allow_overcommitted=allow_overcommitted)
+    refused = [
+        {"kind": result.kind, "name": f"{result.kind} {result.name}", "error": explain(result.error)}
+        for result in list_refusals(run)
+        if result.error is not None
+    ]
+    if refused:
+        raise Failed(f"Nothing was changed: {tell_failures(refused)}", failures=refused)
+    return plan, run
 
 
-def plan_deletion(record: Any) -> ApplyPlan:
+def plan_deletion(record: Any, title: str) -> tuple[ApplyPlan, Plan]:
     """Return the plan that deletes a provider, with all that an undo needs to create it again."""
     provider = record.provider
     state = ProviderState(record.inventories, record.traits, record.aggregates)
     leftover = Leftover(providers=(provider,), states={provider.uuid: state})
-    return ApplyPlan((), (), (), (), {}, {}, leftover=leftover)
-
-
-def refuse_overcommit(cloud: Cloud, plan: ApplyPlan) -> None:
-    """Raise Failed if a provider would have less of something than is allocated from it."""
-    steps = [step for level in plan.levels for step in level if step.existing is not None]
-    if not steps:
-        return
-    changes = tuple(step.change for step in steps)
-    judged = judge_capacity(cloud.client, Plan(ProviderEdit(steps[0].entry), changes))
-    refused = [explain(error) for error in {**judged.unreadable, **judged.refused}.values()]
-    if refused:
-        more = f"; and {len(refused) - _TOLD} more" if len(refused) > _TOLD else ""
-        raise Failed(f"Nothing was changed: {'; '.join(refused[:_TOLD])}{more}")
+    plan = ApplyPlan((), (), (), (), {}, {}, leftover=leftover)
+    return plan, plan_run(plan, title)
 
 
 def describe(plan: ApplyPlan) -> list[str]:
@@ -161,19 +163,17 @@ def count_unchanged(plan: ApplyPlan) -> int:
 def carry_out(
     cloud: Cloud,
     plan: ApplyPlan,
+    run: Plan,
     *,
-    title: str,
     selection: str = "",
     concurrency: int = 1,
     directory: str | None = None,
-    keeps_capacity: bool = False,
 ) -> dict[str, Any]:
     """Make all changes as a run; return the results of the module, raise Failed with them if some failed.
 
-    ``title`` and ``selection`` are what the journal says of the run; ``directory`` is where it is. With
-    ``keeps_capacity`` what is planned again after a conflict must not leave less than is allocated by then.
+    ``selection`` is what the journal says of the selected trees; ``directory`` is where it is.
     """
-    job = service.Job(replace(plan_run(plan, title), keeps_capacity=keeps_capacity), selection, APPLY)
+    job, title = service.Job(run, selection, APPLY), run.edit.title
     recorder = service.start(cloud.client, job, pathlib.Path(directory) if directory else None)
     report = list_results(service.carry_out(cloud.client, job, recorder, service.Pace(concurrency)).report)
     done: Counter[str] = Counter(result.done for result in report.results)

@@ -179,17 +179,17 @@ def act(module: AnsibleModule, cloud: Cloud) -> dict[str, Any]:
     if params["state"] == "absent":
         return delete(module, cloud, existing)
     document = make_document(cloud, params, existing)
-    plan = states.compare(cloud, document)
-    keeps_capacity = not params["allow_overcommitted"]
-    if keeps_capacity:
-        states.refuse_overcommit(cloud, plan)
+    plan, run = states.compare(
+        cloud,
+        document,
+        title=f"resource provider {document.providers[-1].name}",
+        allow_overcommitted=params["allow_overcommitted"],
+    )
+    for warning in run.warnings:
+        module.warn(warning)
     results = {"changed": bool(plan.size), "changes": states.describe(plan), "diff": states.make_diff(plan)}
     if plan.size and not module.check_mode:
-        title = f"resource provider {document.providers[-1].name}"
-        directory = params["journal_directory"]
-        results.update(
-            states.carry_out(cloud, plan, title=title, directory=directory, keeps_capacity=keeps_capacity)
-        )
+        results.update(states.carry_out(cloud, plan, run, directory=params["journal_directory"]))
     shown = existing["uuid"] if existing else params["uuid"] or params["name"]
     found = cloud.find_provider(shown)
     if found:
@@ -321,11 +321,10 @@ def delete(module: AnsibleModule, cloud: Cloud, existing: dict[str, Any] | None)
     diff["before"] = states.format_yaml(
         {key: value for key, value in provider.items() if key not in ("generation", "usages")}
     )
-    plan = states.plan_deletion(record)
+    plan, run = states.plan_deletion(record, f"delete resource provider {name}")
     results = {"changed": True, "changes": states.describe(plan), "diff": diff}
     if not module.check_mode:
-        title, directory = f"delete resource provider {name}", module.params["journal_directory"]
-        results.update(states.carry_out(cloud, plan, title=title, directory=directory))
+        results.update(states.carry_out(cloud, plan, run, directory=module.params["journal_directory"]))
     return results
 
 

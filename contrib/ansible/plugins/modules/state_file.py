@@ -12,7 +12,8 @@ description:
   - Creates and changes what differs from a state file, parents before children.
   - The format is that of C(openstack resource provider export) and C(apply). A resource provider or consumer
     that the state does not name is not changed, and neither are the parts of one that it leaves out.
-  - The whole state is checked before anything is written.
+  - The whole state is checked before anything is written. If the server would refuse a part of it, such as
+    the deletion of what is in use, nothing is changed.
   - A change is journalled as a run on the host where the module runs. C(openstack resource provider batch run
     undo ID) undoes it there, with what was created and deleted.
 options:
@@ -47,8 +48,8 @@ options:
     type: list
     elements: str
   allow_overcommitted:
-    description: Whether inventories may become less than is allocated from them. A state with a section
-      C(allocations) is not checked for this, as it says itself what is allocated.
+    description: Whether inventories may become less than is allocated from them when the state is made, with
+      the allocations that it has itself.
     type: bool
     default: false
   concurrency:
@@ -160,11 +161,17 @@ def act(module: AnsibleModule, cloud: Cloud) -> dict[str, Any]:
     document = read_document(params)
     aggregates = cloud.resolve_aggregates(params["aggregates"] or [])
     selection = Selection(tuple(params["names"] or ()), frozenset(aggregates))
-    plan = states.compare(cloud, document, prune=params["prune"], selection=selection)
+    plan, run = states.compare(
+        cloud,
+        document,
+        title=f"state of {params['src']}" if params["src"] else "state",
+        prune=params["prune"],
+        selection=selection,
+        allow_overcommitted=params["allow_overcommitted"],
+    )
+    for warning in run.warnings:
+        module.warn(warning)
     guard_deletions(module, plan)
-    keeps_capacity = not (params["allow_overcommitted"] or "allocations" in document.sections)
-    if keeps_capacity:
-        states.refuse_overcommit(cloud, plan)
     results = {
         "changed": bool(plan.size),
         "changes": states.describe(plan),
@@ -172,17 +179,15 @@ def act(module: AnsibleModule, cloud: Cloud) -> dict[str, Any]:
         "diff": states.make_diff(plan),
     }
     if plan.size and not module.check_mode:
-        title = f"state of {params['src']}" if params["src"] else "state"
-        run = states.carry_out(
+        done = states.carry_out(
             cloud,
             plan,
-            title=title,
+            run,
             selection=" ".join([*(params["names"] or ()), *(params["aggregates"] or ())]),
             concurrency=params["concurrency"],
             directory=params["journal_directory"],
-            keeps_capacity=keeps_capacity,
         )
-        results.update(run)
+        results.update(done)
     return results
 
 

@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the server would refuse of the plan of an apply, found before anything is written. Pure.
+
+The plan is judged by the state that it leads to. A change that is refused is not made, so the state is
+another one without it, and the others are judged again: what depends on a refused change is refused too, and
+the rest can be made.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from osc_placement.api.consumer import Consumer
+from osc_placement.batch.advice import advise
+from osc_placement.batch.plan import Change, CustomName, Plan, read_identity
+from osc_placement.errors import PlacementError
+from osc_placement.model import Inventory, Provider
+
+#: how many names a refusal has
+_EXAMPLES: Final = 3
+
+
+class WouldFail(PlacementError):
+    """The server would refuse a change."""
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What a plan is judged by, as it is on the server.
+
+    :ivar providers: all providers, by UUID
+    :ivar inventories: by UUID, of the providers of which the plan changes allocations; of all, if it deletes
+        resource classes
+    :ivar traits: by UUID, of all providers, if the plan deletes traits
+    :ivar usages: by UUID, of the providers that the plan deletes, leaves less, or allocates from
+    """
+
+    providers: Mapping[str, Provider] = field(default_factory=dict)
+    inventories: Mapping[str, Mapping[str, Inventory]] = field(default_factory=dict)
+    traits: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    usages: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+
+
+def judge(plan: Plan, now: Surroundings, *, allow_overcommitted: bool = False) -> Plan:
+    """Return the plan with warnings, and with what the server would refuse or would be overcommitted."""
+    while True:
+        after = _After(plan, now)
+        refused = {**plan.refused, **dict(after.find_refusals())}
+        judged = advise(replace(plan, refused=refused), now.usages, allow_overcommitted=allow_overcommitted)
+        if len(judged.refused) == len(plan.refused):
+            return judged
+        # a warning may be about a change that is refused by now
+        plan = replace(judged, warnings=plan.warnings)
+
+
+class _After:
+    """The state of the server when all changes are made that are not refused."""
+
+    def __init__(self, plan: Plan, now: Surroundings) -> None:
+        self._now = now
+        self._changes = plan.changes
+        self._by_uuid = {change.uuid: change for change in self._changes}
+        #: of the providers that are not created, because that is refused
+        self._missing = {change.uuid: change.subject.name for change in plan.unreached}
+        #: name and parent of each provider that exists
+        self._identities = {
+            uuid: (provider.name, provider.parent_provider_uuid or None)
+            for uuid, provider in now.providers.items()
+        }
+        for change in self._changes_of(Provider):
+            if change.after.identity:
+                name, parent = read_identity(change.after.identity)
+                self._identities[change.uuid] = (name or "", parent)
+            else:
+                self._identities.pop(change.uuid, None)
+
+    def _changes_of(self, kind: type) -> list[Change]:
+        return [change for change in self._changes if isinstance(change.subject, kind)]
+
+    def find_refusals(self) -> Iterator[tuple[str, PlacementError]]:
+        """Yield the UUID of each change that the server would refuse, and why."""
+        changes = self._changes_of(Provider)
+        created = [change for change in changes if change.after.identity and "identity" in change.facets]
+        deleted = [change for change in changes if not change.after.identity]
+        yield from self._find_names_taken(created)
+        yield from self._find_wrong_parents(created)
+        yield from self._find_parents_deleted(deleted)
+        yield from self._find_names_in_use()
+        yield from self._find_claims_too_large()
+
+    def _find_names_taken(self, changes: Iterable[Change]) -> Iterator[tuple[str, PlacementError]]:
+        holders: dict[str, list[str]] = {}
+        for uuid, (name, _) in self._identities.items():
+            holders.setdefault(name, []).append(uuid)
+        for change in changes:
+            name, _ = self._identities[change.uuid]
+            others = [uuid for uuid in holders[name] if uuid != change.uuid]
+            if others:
+                yield change.uuid, WouldFail(f"resource provider {others[0]} keeps the name {name}")
+
+    def _find_wrong_parents(self, changes: Iterable[Change]) -> Iterator[tuple[str, PlacementError]]:
+        for change in changes:
+            _, parent = self._identities[change.uuid]
+            if parent is not None and parent not in self._identities:
+                yield change.uuid, WouldFail(f"its parent {self._missing.get(parent, parent)} is not there")
+            elif parent is not None and self._is_in_circle(change.uuid):
+                name, _ = self._identities[parent]
+                yield change.uuid, WouldFail(f"it would be below itself, as its parent {name} is below it")
+
+    def _is_in_circle(self, uuid: str) -> bool:
+        seen = set()
+        above = self._parent_of(uuid)
+        while above is not None and above not in seen:
+            if above == uuid:
+                return True
+            seen.add(above)
+            above = self._parent_of(above)
+        return False
+
+    def _parent_of(self, uuid: str) -> str | None:
+        return self._identities[uuid][1] if uuid in self._identities else None
+
+    def _find_parents_deleted(self, changes: Iterable[Change]) -> Iterator[tuple[str, PlacementError]]:
+        children: dict[str, list[str]] = {}
+        for name, parent in self._identities.values():
+            if parent is not None:
+                children.setdefault(parent, []).append(name)
+        for change in changes:
+            if below := children.get(change.uuid):
+                yield change.uuid, WouldFail(f"it has children that stay: {_list_some(below)}")
+
+    def _find_names_in_use(self) -> Iterator[tuple[str, PlacementError]]:
+        """Find resource classes and traits that are deleted while providers have them."""
+        deleted = [change for change in self._changes_of(CustomName) if not change.after.identity]
+        holders: dict[str, list[str]] = {change.uuid: [] for change in deleted}
+        if not holders:
+            return
+        for uuid, (provider, _) in self._identities.items():
+            change = self._by_uuid.get(uuid)
+            traits = change.after.traits if change else None
+            if traits is None:
+                traits = self._now.traits.get(uuid, frozenset())
+            had = {f"resource class {name}" for name in self._inventories_of(uuid)}
+            for name in holders.keys() & had.union(f"trait {name}" for name in traits):
+                holders[name].append(provider)
+        for change in deleted:
+            if providers := holders[change.uuid]:
+                yield change.uuid, WouldFail(f"resource providers have it: {_list_some(providers)}")
+
+    def _inventories_of(self, uuid: str) -> Mapping[str, Inventory]:
+        change = self._by_uuid.get(uuid)
+        if change is not None and change.after.inventories is not None:
+            return change.after.inventories
+        return self._now.inventories.get(uuid, {})
+
+    def _find_claims_too_large(self) -> Iterator[tuple[str, PlacementError]]:
+        """Find consumers whose allocations do not fit, in the order of the plan."""
+        changes = self._changes_of(Consumer)
+        used = {uuid: Counter(amounts) for uuid, amounts in self._now.usages.items()}
+        for change in changes:
+            for uuid, amounts in (change.before.allocations or {}).items():
+                used.setdefault(uuid, Counter()).subtract(amounts)
+        for change in changes:
+            reasons = [
+                reason
+                for uuid, amounts in (change.after.allocations or {}).items()
+                for name, amount in amounts.items()
+                if (reason := self._find_misfit(change, uuid, name, amount, used))
+            ]
+            if reasons:
+                yield change.uuid, WouldFail("; ".join(reasons))
+            held = change.before if reasons else change.after
+            for uuid, amounts in (held.allocations or {}).items():
+                used.setdefault(uuid, Counter()).update(amounts)
+
+    def _find_misfit(
+        self, change: Change, uuid: str, name: str, amount: int, used: Mapping[str, Mapping[str, int]]
+    ) -> str:
+        """Return why an amount cannot be allocated from a provider; nothing if it can."""
+        if uuid not in self._identities:
+            return f"{self._missing.get(uuid, uuid)} is not there"
+        provider, _ = self._identities[uuid]
+        inventory = self._inventories_of(uuid).get(name)
+        if inventory is None:
+            return f"{provider} has no inventory of {name}"
+        if not inventory.fits_unit(amount):
+            return (
+                f"{provider} gives {inventory.min_unit} to {inventory.max_unit} {name} in steps of "
+                f"{inventory.step_size}, not {amount}"
+            )
+        others = used.get(uuid, {}).get(name, 0)
+        # what is allocated already stays so, whatever the capacity
+        is_more = amount > (change.before.allocations or {}).get(uuid, {}).get(name, 0)
+        if is_more and not inventory.has_room(amount, others):
+            return f"{provider} has {inventory.capacity - others} {name} free, not {amount}"
+        return ""
+
+
+def _list_some(names: Iterable[str]) -> str:
+    ordered = sorted(names)
+    more = f" and {len(ordered) - _EXAMPLES} more" if len(ordered) > _EXAMPLES else ""
+    return f"{', '.join(ordered[:_EXAMPLES])}{more}"

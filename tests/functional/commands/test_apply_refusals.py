@@ -1,0 +1,258 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the server would refuse of an apply is known before anything is written, and the rest is done."""
+
+import uuid
+
+import pytest
+import yaml
+from keystoneauth1.session import Session
+from keystoneauth1.token_endpoint import Token
+
+from osc_placement.api.client import PlacementClient
+from osc_placement.batch.execute import execute_plan
+from osc_placement.state import read
+from osc_placement.state.document import parse_document
+from osc_placement.state.plan import plan_apply, plan_run
+from osc_placement.state.results import list_results
+from osc_placement.state.text import format_document
+from tests.functional import reference_server, servers
+from tests.functional.cleaning import clear
+from tests.functional.commands.test_batch import Terminal
+from tests.functional.commands.test_prune import Cloud
+
+APPLY = ("resource", "provider", "apply", "-f", "-")
+EXPORT = ("resource", "provider", "export")
+RUN = ("resource", "provider", "batch", "run")
+
+
+@pytest.fixture(scope="module")
+def endpoint(get_server, tmp_path_factory):
+    """A server that no other test writes to."""
+    with servers.running(tmp_path_factory.mktemp("server")) as server:
+        yield server.url
+
+
+@pytest.fixture(scope="module")
+def reference(tmp_path_factory):
+    """A client of openstack-placement."""
+    directory = tmp_path_factory.mktemp("server")
+    with reference_server.running(directory, f"sqlite:///{directory}/theirs.db", sync=True) as url:
+        yield PlacementClient(Session(auth=Token(url, "admin")))
+
+
+@pytest.fixture
+def cloud(client):
+    """Two racks, and nothing else: each has a host with 8 VCPU, 1 of them allocated, and a disk below it."""
+    clear(client)
+    return Cloud(client)
+
+
+@pytest.fixture
+def document(openstack, cloud):
+    """The state of the cloud, as a file has it."""
+    return yaml.safe_load(openstack.run(*EXPORT).out)
+
+
+def entry(document, name):
+    """The entry of a provider."""
+    return next(each for each in document["providers"] if each["name"] == name)
+
+
+def remove_inventory(document, cloud):
+    entry(document, "r1-disk")["inventories"] = {}
+    del document["allocations"]
+    return "resource provider r1-disk: in use: 2 CUSTOM_DISK allocated; move or delete the allocations first"
+
+
+def overcommit(document, cloud):
+    entry(document, "r1-disk")["inventories"]["CUSTOM_DISK"]["total"] = 1
+    return (
+        "resource provider r1-disk: CUSTOM_DISK would be over capacity by 1: 2 allocated, 1 left; "
+        "--allow-overcommitted does it all the same"
+    )
+
+
+def delete_in_use(document, cloud):
+    document["providers"].remove(entry(document, "r1-disk"))
+    del document["allocations"]
+    return "resource provider r1-disk: in use: 2 CUSTOM_DISK allocated; move or delete the allocations first"
+
+
+def delete_parent(document, cloud):
+    for name in ("r1-host", "r1-disk"):
+        document["providers"].remove(entry(document, name))
+    document["allocations"] = []
+    document["providers"].append({"name": "r1-disk", "uuid": cloud.uuids["r1-disk"]})
+    return "resource provider r1-host: it has children that stay: r1-disk"
+
+
+def delete_class(document, cloud):
+    document["resource_classes"] = []
+    for name in ("r1-disk", "r2-disk"):
+        del entry(document, name)["inventories"]
+    return "resource class CUSTOM_DISK: resource providers have it: r1-disk, r2-disk"
+
+
+def delete_trait(document, cloud):
+    document["traits"] = []
+    del entry(document, "r1-host")["traits"]
+    entry(document, "r2-host")["traits"] = []
+    return "trait CUSTOM_RACK: resource providers have it: r1-host"
+
+
+def claim(document, cloud, amounts):
+    consumer = str(uuid.uuid4())
+    document["allocations"].append(
+        {
+            "consumer": consumer,
+            "project": "p",
+            "user": "u",
+            "type": "INSTANCE",
+            "resources": {"r1-host": amounts},
+        }
+    )
+    return f"consumer {consumer}: "
+
+
+def claim_too_much(document, cloud):
+    return f"{claim(document, cloud, {'VCPU': 8})}r1-host has 7 VCPU free, not 8"
+
+
+def claim_too_large_a_unit(document, cloud):
+    entry(document, "r1-host")["inventories"]["VCPU"]["max_unit"] = 2
+    return f"{claim(document, cloud, {'VCPU': 3})}r1-host gives 1 to 2 VCPU in steps of 1, not 3"
+
+
+def claim_missing_class(document, cloud):
+    del entry(document, "r1-host")["inventories"]
+    return f"{claim(document, cloud, {'DISK_GB': 1})}r1-host has no inventory of DISK_GB"
+
+
+def make_loop(document, cloud):
+    entry(document, "r1-host")["parent"] = "r1-disk"
+    del entry(document, "r1-disk")["parent"]
+    return "resource provider r1-host: it would be below itself, as its parent r1-disk is below it"
+
+
+CASES = (
+    remove_inventory,
+    overcommit,
+    delete_in_use,
+    delete_parent,
+    delete_class,
+    delete_trait,
+    claim_too_much,
+    claim_too_large_a_unit,
+    claim_missing_class,
+    make_loop,
+)
+
+
+@pytest.mark.parametrize("break_rule", CASES, ids=lambda case: case.__name__)
+def test_a_refusal_is_told_by_a_dry_run_and_by_the_run_which_does_the_rest(
+    openstack, cloud, document, break_rule
+):
+    """The exit status is that of batch commands; nothing advises to repeat what would be refused again."""
+    refusal = break_rule(document, cloud)
+    document["providers"].append({"name": "new"})
+    text = yaml.safe_dump(document)
+    before = openstack.run(*EXPORT).out
+    shown = openstack.run(*APPLY, "--prune", "--dry-run", text=text)
+    assert (shown.status, shown.err) == (3, "")
+    assert f"! {refusal}" in shown.out.splitlines()
+    assert shown.out.splitlines()[-2].startswith("refused: 1 ")
+    assert openstack.run(*EXPORT).out == before
+    done = openstack.run(*APPLY, "--prune", "--yes", text=text)
+    assert (done.status, done.err) == (3, f"Refused: {refusal}\n")
+    assert "1 created" in done.out
+    assert "1 refused" in done.out
+    assert "failed" not in done.out
+    assert "new" in cloud.names()
+
+
+@pytest.mark.parametrize(
+    "break_rule", [case for case in CASES if case is not overcommit], ids=lambda case: case.__name__
+)
+@pytest.mark.parametrize("server", ["client", "reference"])
+def test_the_server_refuses_what_is_refused_before(request, server, break_rule):
+    """Without the judgement the server refuses the same, so nothing is refused that could be done."""
+    client = request.getfixturevalue(server)
+    clear(client)
+    cloud = Cloud(client)
+    document = yaml.safe_load("".join(format_document(read.read_document(client))))
+    kind_and_name = break_rule(document, cloud).partition(": ")[0]
+    part, current = read.read_current(client, parse_document(document), prune=True)
+    report = list_results(execute_plan(client, plan_run(plan_apply(part, current), "apply")))
+    assert [f"{each.kind} {each.name}" for each in report.failures] == [kind_and_name]
+
+
+def test_what_depends_on_a_refused_change_is_refused_too(openstack, cloud, document):
+    """The name of a provider that stays is not free, so nothing is created below the one that wants it."""
+    document["providers"] = [each for each in document["providers"] if not each["name"].startswith("r2")]
+    document["providers"] += [{"name": "r2-host", "uuid": str(uuid.uuid4())}]
+    document["providers"] += [{"name": "leaf", "parent": "r2-host", "inventories": {"VCPU": {"total": 2}}}]
+    del document["allocations"]
+    runs = openstack.run(*RUN, "list", "-f", "json").json
+    done = openstack.run(*APPLY, "--prune", "--yes", text=yaml.safe_dump(document))
+    assert (done.status, done.out.splitlines()[-1]) == (3, "resource providers: 4 refused, 2 unchanged")
+    host, in_use = cloud.uuids["r2-host"], "allocated; move or delete the allocations first"
+    assert sorted(done.err.splitlines()) == [
+        "Refused: resource provider leaf: its parent r2-host is not there",
+        f"Refused: resource provider r2-disk: in use: 2 CUSTOM_DISK {in_use}",
+        f"Refused: resource provider r2-host: in use: 1 VCPU {in_use}",
+        f"Refused: resource provider r2-host: resource provider {host} keeps the name r2-host",
+    ]
+    assert openstack.run(*RUN, "list", "-f", "json").json == runs
+
+
+def test_overcommitment_can_be_allowed_and_is_warned_of(openstack, cloud, document):
+    """As in batch commands."""
+    overcommit(document, cloud)
+    text = yaml.safe_dump(document)
+    warning = "Warning: r1-disk: CUSTOM_DISK would be over capacity by 1: 2 allocated, 1 left\n"
+    shown = openstack.run(*APPLY, "--allow-overcommitted", "--dry-run", text=text)
+    assert (shown.status, shown.err) == (0, warning)
+    done = openstack.run(*APPLY, "--allow-overcommitted", text=text)
+    assert (done.status, done.err) == (0, warning)
+    inventories = cloud.client.list_inventories(cloud.uuids["r1-disk"])["inventories"]
+    assert inventories["CUSTOM_DISK"]["total"] == 1
+
+
+def test_prune_without_a_terminal_needs_yes(openstack, cloud):
+    """It fails at once and every time, not only when there is something to delete."""
+    result = openstack.run(*APPLY, "--prune", text="providers: []\nallocations: []\n")
+    assert (result.status, result.out) == (1, "")
+    assert result.err == (
+        "Nothing was changed: without a terminal to confirm on, give --yes to change or --dry-run to see the "
+        "plan\n"
+    )
+    assert len(cloud.names()) == 4
+
+
+@pytest.mark.parametrize("answer", ["n", "y"])
+def test_a_terminal_shows_the_plan_and_asks(openstack, cloud, document, answer):
+    """Also without --prune; of many lines some are shown."""
+    document["providers"] += [{"name": f"new-{number:02}"} for number in range(30)]
+    claim_too_much(document, cloud)
+    file = openstack.home / "state.yaml"
+    file.write_text(yaml.safe_dump(document))
+    terminal = Terminal(openstack, "resource", "provider", "apply", "-f", file)
+    terminal.read_until("Create 30 resource providers? [y/N] ")
+    assert terminal.shown.count("+ resource provider new-") == 15
+    assert "... and 15 more lines; --dry-run | less shows all\r\nRefused: consumer" in terminal.shown
+    out, status = terminal.answer(answer)
+    assert ("new-29" in cloud.names(), status) == ((True, 3) if answer == "y" else (False, 1))
+    assert ("30 created" in out) is (answer == "y")
+
+
+def test_with_yes_a_terminal_is_not_asked(openstack, cloud, document):
+    """What is refused is told all the same."""
+    document["providers"].append({"name": "new"})
+    claim_too_much(document, cloud)
+    file = openstack.home / "state.yaml"
+    file.write_text(yaml.safe_dump(document))
+    terminal = Terminal(openstack, "resource", "provider", "apply", "-f", file, "--yes")
+    _, status = terminal.finish()
+    assert (status, "new" in cloud.names()) == (3, True)
+    assert "[y/N]" not in terminal.shown
+    assert terminal.shown.startswith("Refused: consumer")
