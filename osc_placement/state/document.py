@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from types import EllipsisType
-from typing import Any, Final, NoReturn, TypeVar
+from typing import Any, Final, TypeVar
 
 from osc_placement.batch.plan import ProviderState
 from osc_placement.model import CUSTOM_PREFIX, INVENTORY_FIELDS, Inventory, canonical_uuid, is_uuid
@@ -121,7 +121,11 @@ def _parse_provider(node: Node) -> ProviderEntry:
         uuid=_parse_given(fields, "uuid", Node.uuid),
         parent=parent,
         state=ProviderState(
-            inventories=_parse_given(fields, "inventories", _parse_inventories),
+            inventories=_parse_given(
+                fields,
+                "inventories",
+                lambda node: {name: _parse_inventory(each) for name, each in _by_name(node).items()},
+            ),
             traits=_parse_given(fields, "traits", lambda items: _parse_set(items, Node.name)),
             aggregates=_parse_given(fields, "aggregates", lambda items: _parse_set(items, Node.uuid)),
         ),
@@ -134,10 +138,6 @@ def _parse_given(fields: Mapping[str, Node], key: str, parse: Callable[[Node], V
 
 def _parse_set(node: Node, parse: Callable[[Node], str]) -> frozenset[str]:
     return frozenset(parse(item) for item in node.items())
-
-
-def _parse_inventories(node: Node) -> Mapping[str, Inventory]:
-    return {name: _parse_inventory(fields) for name, fields in _by_name(node).items()}
 
 
 def _by_name(node: Node) -> dict[str, Node]:
@@ -165,7 +165,9 @@ def _parse_consumer(
         provider = resolve(text, amounts.path)
         if provider in resources:
             amounts.fail(f"the provider {provider!r} is there by its name and by its UUID")
-        resources[provider] = _parse_amounts(amounts)
+        resources[provider] = {name: amount.amount(smallest=1) for name, amount in _by_name(amounts).items()}
+        if not resources[provider]:
+            amounts.fail("must name at least one resource class")
     if not (resources or may_be_empty):
         fields["resources"].fail("must name at least one provider")
     return ConsumerEntry(
@@ -193,13 +195,6 @@ def parse_consumers(data: object) -> tuple[ConsumerEntry, ...]:
         sections["allocations"].fail("must have at least one consumer")
     _check_once("allocations", "consumer", [entry.uuid for entry in consumers])
     return consumers
-
-
-def _parse_amounts(node: Node) -> Mapping[str, int]:
-    amounts = {name: amount.amount(smallest=1) for name, amount in _by_name(node).items()}
-    if not amounts:
-        node.fail("must name at least one resource class")
-    return amounts
 
 
 # references from one part to another
@@ -253,17 +248,14 @@ def _check_cycles(providers: Sequence[ProviderEntry]) -> None:
         name: str | EllipsisType | None = entry.name
         while isinstance(name, str) and name not in sound:
             if name in above:
-                _fail_circle(list(above)[list(above).index(name) :], positions)
+                circle = list(above)[list(above).index(name) :]
+                first = min(range(len(circle)), key=lambda place: positions[circle[place]])
+                told = " in ".join(map(repr, [*circle[first:], *circle[: first + 1]]))
+                path = ("providers", positions[circle[first]], "parent")
+                raise InvalidDocument(path, f"the tree goes in a circle: {told}")
             above[name] = None
             name = parents[name]
         sound.update(above)
-
-
-def _fail_circle(circle: Sequence[str], positions: Mapping[str, int]) -> NoReturn:
-    first = min(range(len(circle)), key=lambda place: positions[circle[place]])
-    told = [*circle[first:], *circle[: first + 1]]
-    path = ("providers", positions[circle[first]], "parent")
-    raise InvalidDocument(path, f"the tree goes in a circle: {' in '.join(map(repr, told))}")
 
 
 def _check_document(document: Document) -> None:
@@ -299,7 +291,11 @@ def iterate_plain(document: Document) -> tuple[dict[str, Any], dict[str, Iterato
     The first value holds the short sections, the second one yields the entries of each large section. Trees
     are sorted by the name of their root, parents before children; all else by names and UUIDs.
     """
-    references = _choose_references(document.providers)
+    # a provider is referred to by its UUID if its name could be taken for one
+    references = {
+        entry.name: entry.uuid if entry.uuid and is_uuid(entry.name) else entry.name
+        for entry in document.providers
+    }
     names = {
         "version": FORMAT,
         "resource_classes": sorted(document.resource_classes),
@@ -311,13 +307,6 @@ def iterate_plain(document: Document) -> tuple[dict[str, Any], dict[str, Iterato
         for entry in sorted(document.consumers, key=lambda entry: entry.uuid)
     )
     return names, {"providers": providers, "allocations": consumers}
-
-
-def _choose_references(providers: Iterable[ProviderEntry]) -> References:
-    """Return the reference to each provider: its name, or its UUID if its name could be taken for one."""
-    return {
-        entry.name: entry.uuid if entry.uuid and is_uuid(entry.name) else entry.name for entry in providers
-    }
 
 
 def _provider_to_plain(entry: ProviderEntry, references: References) -> dict[str, Any]:

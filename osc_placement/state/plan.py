@@ -29,7 +29,7 @@ from osc_placement.batch.plan import (
 )
 from osc_placement.batch.repeat import StateEdit, edits_of
 from osc_placement.errors import PlacementError
-from osc_placement.model import UNKNOWN_TYPE, Inventory, Provider, is_same_ratio
+from osc_placement.model import UNKNOWN_TYPE, Provider, is_same_ratio
 from osc_placement.state.document import ConsumerEntry, Document, ProviderEntry, find_places
 
 Kind = Literal["resource class", "trait", "resource provider", "consumer"]
@@ -105,18 +105,16 @@ class ProviderEdit:
         """Replace what the entry describes and keep the rest."""
         wanted = {facet: getattr(self.entry.state, facet) for facet in self.facets}
         if self.entry.state.inventories is not None:
-            wanted["inventories"] = _keep_equal(self.entry.state.inventories, state.inventories or {})
+            current = state.inventories or {}
+            # the server's ratio where both are equal in single precision
+            wanted["inventories"] = {
+                name: replace(inventory, allocation_ratio=current[name].allocation_ratio)
+                if name in current
+                and is_same_ratio(inventory.allocation_ratio, current[name].allocation_ratio)
+                else inventory
+                for name, inventory in self.entry.state.inventories.items()
+            }
         return Decision(replace(state, **wanted))
-
-
-def _keep_equal(wanted: Mapping[str, Inventory], current: Mapping[str, Inventory]) -> dict[str, Inventory]:
-    """Return the inventories wanted, with the server's ratio where both are equal in single precision."""
-    return {
-        name: replace(inventory, allocation_ratio=current[name].allocation_ratio)
-        if name in current and is_same_ratio(inventory.allocation_ratio, current[name].allocation_ratio)
-        else inventory
-        for name, inventory in wanted.items()
-    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,7 +221,18 @@ def plan_run(plan: ApplyPlan, title: str) -> Plan:
             Change(replace(gone, allocations={}), ProviderState(allocations=gone.allocations), _HOLDS_NOTHING)
             for gone in leftover.consumers
         ),
-        *(_delete_provider(gone, leftover.states) for level in leftover.levels for gone in level),
+        *(
+            Change(
+                gone,
+                replace(
+                    leftover.states.get(gone.uuid, _NOTHING),
+                    identity=describe_identity(gone.name, gone.parent_provider_uuid),
+                ),
+                replace(_NOTHING, identity=ABSENT),
+            )
+            for level in leftover.levels
+            for gone in level
+        ),
         *(_change_name("resource class", name, is_wanted=False) for name in leftover.resource_classes),
         *(_change_name("trait", name, is_wanted=False) for name in leftover.traits),
     )
@@ -256,12 +265,6 @@ def _change_provider(step: ProviderStep, uuids: Mapping[str, str]) -> Change:
         before=replace(step.change.before, identity=before),
         after=replace(step.change.after, identity=describe_identity(entry.name, parent)),
     )
-
-
-def _delete_provider(gone: Provider, states: Mapping[str, ProviderState]) -> Change:
-    identity = describe_identity(gone.name, gone.parent_provider_uuid)
-    before = replace(states.get(gone.uuid, _NOTHING), identity=identity)
-    return Change(gone, before, replace(_NOTHING, identity=ABSENT))
 
 
 def _change_consumer(step: ConsumerStep, uuids: Mapping[str, str]) -> Change:
@@ -384,18 +387,12 @@ def only(facets: Iterable[Facet], state: ProviderState) -> ProviderState:
 
 def _plan_consumer(entry: ConsumerEntry, matched: Mapping[str, Provider], current: Current) -> ConsumerStep:
     existing = current.consumers.get(entry.uuid, Consumer(entry.uuid))
-    return ConsumerStep(entry, existing, not _is_as_said(entry, existing, matched))
-
-
-def _is_as_said(entry: ConsumerEntry, existing: Consumer, matched: Mapping[str, Provider]) -> bool:
     if not all(name in matched for name in entry.resources):
-        return False
+        return ConsumerStep(entry, existing, is_needed=True)
     resources = {matched[name].uuid: amounts for name, amounts in entry.resources.items()}
-    return (existing.project_id, existing.user_id, existing.allocations) == (
-        entry.project,
-        entry.user,
-        resources,
-    ) and (entry.type in (None, existing.consumer_type))
+    found = existing.project_id, existing.user_id, existing.allocations
+    is_same = found == (entry.project, entry.user, resources) and entry.type in (None, existing.consumer_type)
+    return ConsumerStep(entry, existing, not is_same)
 
 
 def _sort_into_levels(

@@ -154,7 +154,11 @@ def read_current(
     client.allow_concurrency(reading.concurrency)
     providers = [Provider.from_json(found) for found in client.list_providers()]
     classes, traits = _list_classes(client), client.list_traits()
-    selected = select_providers(selection, providers, _list_members(client, selection))
+    members: set[str] = set()
+    if selection.aggregates:
+        condition = "in:" + ",".join(sorted(selection.aggregates))
+        members = {found["uuid"] for found in client.list_providers(member_of=[condition])}
+    selected = select_providers(selection, providers, members)
     part = select_document(selection, document, selected)
     leftover = Leftover()
     if prune:
@@ -167,11 +171,13 @@ def read_current(
                 traits=_unlisted(document, "traits", traits),
             )
     matched = match_providers(part, providers, leftover)
+    entries = [entry for entry in part.providers if entry.name in matched]
+    wanted = {matched[entry.name].uuid: ProviderEdit(entry).facets for entry in entries}
     return part, Current(
         resource_classes=frozenset(classes),
         traits=frozenset(traits),
         providers=tuple(providers),
-        states=_read_states(client, part, matched, len(providers), reading),
+        states=_read_parts(client, wanted, list(matched.values()), len(providers), reading),
         consumers={
             consumer.uuid: consumer
             for consumer in client.read_each_consumer([entry.uuid for entry in part.consumers], reading)
@@ -239,27 +245,6 @@ def _check(reading: StateReading) -> StateReading:
     if reading.error is not None:
         raise reading.error
     return reading
-
-
-def _list_members(client: PlacementClient, selection: Selection) -> set[str]:
-    if not selection.aggregates:
-        return set()
-    condition = "in:" + ",".join(sorted(selection.aggregates))
-    return {found["uuid"] for found in client.list_providers(member_of=[condition])}
-
-
-def _read_states(
-    client: PlacementClient,
-    document: Document,
-    matched: Mapping[str, Provider],
-    number: int,
-    reading: Reading,
-) -> dict[str, tuple[Provider, ProviderState]]:
-    """Read what the entries of a document describe of providers that exist, by UUID."""
-    entries = [entry for entry in document.providers if entry.name in matched]
-    wanted = {matched[entry.name].uuid: ProviderEdit(entry).facets for entry in entries}
-    providers = [matched[entry.name] for entry in entries]
-    return _read_parts(client, wanted, providers, number, reading)
 
 
 def _read_parts(

@@ -83,7 +83,9 @@ def parse_yaml(text: str, source: str, parse: Callable[[Any], Parsed]) -> Parsed
             loader = _LOADER(text)
             root = loader.get_single_node()
             _check_keys_once(root, source)
-            _check_size(root, source)
+            # aliases may multiply the values so often that they would exhaust the memory
+            if root and _count_values(root, {}) > _MOST_VALUES:
+                raise UnreadableText(source, None, f"its aliases make more than {_MOST_VALUES} values of it")
             return parse(None if root is None else loader.construct_document(root))
     except InvalidDocument as error:
         raise UnreadableText(source, _find_line(root, error.path), str(error)) from error
@@ -153,12 +155,6 @@ def _check_keys_once(root: yaml.Node | None, source: str) -> None:
                         source, key.start_mark.line + 1, f"the key {key.value!r} is there twice"
                     )
                 seen.add(key.value)
-
-
-def _check_size(root: yaml.Node | None, source: str) -> None:
-    """Raise UnreadableText if aliases multiply the values so often that they would exhaust the memory."""
-    if root and _count_values(root, {}) > _MOST_VALUES:
-        raise UnreadableText(source, None, f"its aliases make more than {_MOST_VALUES} values of it")
 
 
 def _count_values(node: yaml.Node, counts: dict[int, int]) -> int:
