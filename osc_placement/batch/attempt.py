@@ -35,13 +35,15 @@ def run_change(
     stop: threading.Event | None = None,
     on_replan: Callable[[Change], None] | None = None,
     refusal: Exception | None = None,
+    written: Collection[Facet] = (),
 ) -> Outcome:
     """Make one change, planning it again with ``edit`` when somebody else was faster; raises nothing.
 
     ``on_replan`` is called with the new change before it is written; ``refusal`` is what a first attempt was
-    answered with, if it was made already.
+    answered with, if it was made already. Facets of which the run has ``written`` a part before keep the
+    before-image of the change.
     """
-    attempt = _Attempt(change, refusal)
+    attempt = _Attempt(change, refusal, written)
     on_replan = on_replan or (lambda _change: None)
     try:
         return _run_attempts(client, attempt, edit, stop or threading.Event(), on_replan)
@@ -57,14 +59,16 @@ def run_change(
 class _Attempt:
     """The progress of one change; used by one thread."""
 
-    def __init__(self, change: Change, refusal: Exception | None = None) -> None:
+    def __init__(
+        self, change: Change, refusal: Exception | None = None, written: Collection[Facet] = ()
+    ) -> None:
         self.change = change
         self.refusal = refusal
         self.number = 0
         self.generation: int | None = None
         self.is_writing = False
         #: what it has written for certain, be it for a plan that somebody overtook since
-        self.written: set[Facet] = set()
+        self.written: set[Facet] = set(written)
 
     def write(self, client: PlacementClient) -> None:
         refusal, self.refusal = self.refusal, None

@@ -25,6 +25,7 @@ from osc_placement.batch.difference import holds
 from osc_placement.batch.gate import Gate
 from osc_placement.batch.plan import (
     Change,
+    Facet,
     Outcome,
     Plan,
     Report,
@@ -34,9 +35,10 @@ from osc_placement.batch.plan import (
     temporary_name,
 )
 from osc_placement.batch.recorder import NoRecorder, Recorder
+from osc_placement.batch.repeat import Repeat
 from osc_placement.batch.reselect import Reselection
 from osc_placement.batch.select import read_state, require_capacity
-from osc_placement.batch.stages import find_names_in_the_way, find_stages
+from osc_placement.batch.stages import find_names_in_the_way, find_stages, find_widened
 from osc_placement.batch.transaction import (
     NotKnown,
     ProvidersTransaction,
@@ -240,6 +242,8 @@ class _Run:
         self._ended: set[str] = set()
         #: by UUID, the changes of providers that were given a temporary name
         self._set_aside: dict[str, Change] = {}
+        #: of the providers that were given new inventories beside those that they lose
+        self._widened: set[str] = set()
 
     # outcomes
 
@@ -270,6 +274,8 @@ class _Run:
         `give_names_back` records it once more if that is true in the end.
         """
         uuid = outcome.change.uuid
+        if uuid in self._widened:
+            outcome = replace(outcome, untouched=False)
         self._ended.add(uuid)
         self._record(replace(outcome, untouched=False) if uuid in self._set_aside else outcome)
         if outcome.result is Result.FAILED and outcome.attempts:
@@ -309,14 +315,17 @@ class _Run:
         outcomes = self._rename(find_names_in_the_way(takers, list(waiting.values())))
         ended = {outcome.change.uuid for outcome in outcomes}
         for stage in find_stages([step for step in steps if step.uuid not in ended]):
+            if any(isinstance(step.subject, Consumer) and step.after.allocations for step in stage):
+                outcomes += self._widen(waiting)
             refused = self._plan.refused
             if any(each.result is Result.FAILED and each.change.uuid not in refused for each in outcomes):
                 self.gate.halt("stopped because what is left depends on what failed")
+            left = [step for step in stage if step.uuid not in self._ended]
             # no bulk request creates, renames or deletes
-            single = [step for step in stage if "identity" in step.facets]
+            single = [step for step in left if "identity" in step.facets]
             by_itself = ProvidersWriter(self._client, (), None)
             outcomes += self._change_groups(by_itself, [[step] for step in single])
-            others = [step for step in stage if "identity" not in step.facets]
+            others = [step for step in left if "identity" not in step.facets]
             outcomes += self.change(others)
         return outcomes
 
@@ -334,6 +343,24 @@ class _Run:
             except Exception as error:  # whatever it is, it is about this provider only
                 failed.append(self._end(Outcome(step, Result.FAILED, 1, error=error)))
         return failed
+
+    def _widen(self, steps: Mapping[str, Change]) -> list[Outcome]:
+        """Give providers inventories beside those that they lose later; return the outcomes of failures.
+
+        A provider gets its outcome when it loses the others. If the run ends before that, it has both.
+        """
+
+        def widen(change: Change) -> Iterator[Outcome]:
+            if change.uuid in self._widened or self.gate.wait():
+                return
+            outcome = run_change(self._client, change, Repeat.of(change), self.gate.stop)
+            if not outcome.untouched:
+                self._widened.add(change.uuid)
+            if outcome.result is Result.FAILED:
+                yield self._end(replace(outcome, change=steps[change.uuid]))
+
+        changes = find_widened(list(steps.values()))
+        return map_many(widen, changes, threads=self._concurrency, on_result=self._on_outcome)
 
     def give_names_back(self, outcomes: Sequence[Outcome]) -> list[Outcome]:
         """Give providers their names back that have temporary ones and were not changed.
@@ -422,7 +449,8 @@ class _Run:
 
     def _run_change(self, step: Change, refusal: Exception | None = None) -> Outcome:
         edit = self._plan.edit_of(step)
-        return run_change(self._client, step, edit, self.gate.stop, self._plan_again, refusal)
+        written: tuple[Facet, ...] = ("inventories",) if step.uuid in self._widened else ()
+        return run_change(self._client, step, edit, self.gate.stop, self._plan_again, refusal, written)
 
     def _plan_again(self, change: Change) -> None:
         """Check and record a change that replaces the one planned, unless the planned one is to be kept."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence, Set
 
 from osc_placement.api.consumer import Consumer
-from osc_placement.batch.plan import Change, CustomName, read_identity
+from osc_placement.batch.plan import Change, CustomName, ProviderState, read_identity
 
 
 def find_stages(steps: Sequence[Change]) -> list[list[Change]]:
@@ -26,10 +26,9 @@ def find_stages(steps: Sequence[Change]) -> list[list[Change]]:
     6. providers that are deleted, children before parents: a stage for each level
     7. classes and traits that are deleted
 
-    No order serves a provider that loses a class that such a consumer gives up and gets one that such a
-    consumer needs, since its inventories are written together: it is in stage 5, and the server refuses the
-    consumer. The same holds for two providers that exchange their places in a tree, of which one is in
-    stage 5: the server refuses the other.
+    A provider of stage 5 that also gets what a consumer of stage 4 needs has to be widened before that stage,
+    see `find_widened`. No order serves two providers that exchange their places in a tree, of which one is
+    in stage 5: the server refuses the other.
     """
     by_uuid = {step.uuid: step for step in steps}
     given_up = _find_given_up(steps)
@@ -47,9 +46,34 @@ def _rank(step: Change, by_uuid: Mapping[str, Change], given_up: Set[tuple[str, 
         return (7, 0) if is_deleted else (2, 0)
     if is_deleted:
         return (6, -_depth(step, by_uuid, "before"))
+    return (5 if _find_awaited(step, given_up) else 3, _depth(step, by_uuid, "after"))
+
+
+def _find_awaited(step: Change, given_up: Set[tuple[str, str]]) -> list[str]:
+    """Return the classes that a provider loses when consumers have given them up."""
     lost = (step.before.inventories or {}).keys() - (step.after.inventories or {}).keys()
-    is_awaited = any((step.uuid, name) in given_up for name in lost)
-    return (5 if is_awaited else 3, _depth(step, by_uuid, "after"))
+    return [name for name in lost if (step.uuid, name) in given_up]
+
+
+def find_widened(steps: Sequence[Change]) -> list[Change]:
+    """Return changes that give providers new inventories beside those that their consumers still hold.
+
+    They are for providers that lose a class which a consumer gives up, and from which a consumer holds
+    something afterwards. Each has the inventories before and after alone.
+    """
+    given_up = _find_given_up(steps)
+    claimed = {
+        uuid for step in steps if isinstance(step.subject, Consumer) for uuid in step.after.allocations or ()
+    }
+    widened = []
+    for step in steps:
+        if step.uuid in claimed and (awaited := _find_awaited(step, given_up)):
+            before, after = step.before.inventories or {}, step.after.inventories or {}
+            both = {**{name: before[name] for name in awaited}, **after}
+            if both.keys() != before.keys() or any(both[name] != before[name] for name in both):
+                images = ProviderState(inventories=before), ProviderState(inventories=both)
+                widened.append(Change(step.subject, *images))
+    return widened
 
 
 def _find_given_up(steps: Sequence[Change]) -> set[tuple[str, str]]:

@@ -287,3 +287,88 @@ def test_an_apply_whose_only_change_is_unknown_does_not_say_that_it_was_not_made
     assert failed.err.splitlines()[-1] == (
         "It is not known whether all changes were made; run the same command again to make what is missing."
     )
+
+
+def exchange_classes(document, cloud):
+    """Take the class away that a consumer holds, and give the provider and the consumer another one."""
+    (entry,) = (entry for entry in document["providers"] if entry["name"] == "r1-host")
+    entry["inventories"] = {"PCPU": {"total": 4}}
+    (claim,) = (claim for claim in document["allocations"] if claim["consumer"] == cloud.consumers["r1"])
+    claim["resources"]["r1-host"] = {"PCPU": 2}
+
+
+def move_off_a_class(document, cloud):
+    """Delete a class, and give its consumers something else on other providers."""
+    document["resource_classes"] = []
+    for entry in document["providers"]:
+        if entry["name"].endswith("-disk"):
+            entry["inventories"] = {}
+    for claim in document["allocations"]:
+        claim["resources"] = {"r2-host": {"VCPU": 1}}
+
+
+CHANGES = [exchange_classes, move_off_a_class]
+
+
+@pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.__name__)
+def test_a_class_goes_when_its_consumers_have_left(openstack, cloud, undo, change):
+    """What they need comes first, then they are moved; the undo does the same in the other direction."""
+    before = openstack.run(*EXPORT).out
+    document = yaml.safe_load(before)
+    change(document, cloud)
+    text = yaml.safe_dump(document)
+    done = openstack.run(*APPLY, "--prune", "--yes", text=text)
+    assert (done.status, done.err) == (0, "")
+    assert openstack.run(*APPLY, text=text).out.startswith("Nothing to do: ")
+    undone = undo()
+    assert undone.status == 0, (undone.out, undone.err)
+    assert openstack.run(*EXPORT).out == before
+
+
+@pytest.mark.parametrize("way", ["undo", "resume"])
+def test_an_apply_that_fails_when_the_new_class_is_there_is_undone_and_resumed(openstack, cloud, way):
+    """The provider has both classes in between, and the journal knows what it had."""
+    before = openstack.run(*EXPORT).out
+    document = yaml.safe_load(before)
+    exchange_classes(document, cloud)
+    failing = [True]
+
+    def interfere(method, path):
+        is_claim = path.startswith("/allocations") and method != "GET"
+        return BAD_GATEWAY if is_claim and failing else None
+
+    with proxy_to(openstack.endpoint, interfere) as proxied:
+        failed = openstack.run(*APPLY, text=yaml.safe_dump(document), endpoint=proxied)
+        assert failed.status == 3
+        host = cloud.uuids["r1-host"]
+        assert set(cloud.client.list_inventories(host)["inventories"]) == {"PCPU", "VCPU"}
+        failing.clear()
+        last = openstack.run(*RUN, "list", "-f", "json").json[-1]["id"]
+        done = openstack.run(*RUN, way, last, "--yes", "-f", "json", endpoint=proxied)
+        assert done.status == 0, (done.out, done.err)
+        if way == "resume":
+            assert set(cloud.client.list_inventories(host)["inventories"]) == {"PCPU"}
+            undone = openstack.run(*RUN, "undo", last, "--yes", "-f", "json", endpoint=proxied)
+            assert undone.status == 0, (undone.out, undone.err)
+    assert openstack.run(*EXPORT).out == before
+
+
+def test_an_apply_that_cannot_give_the_new_class_moves_no_consumer(openstack, cloud):
+    """The provider fails with the reason, and what depends on it is skipped."""
+    before = openstack.run(*EXPORT).out
+    document = yaml.safe_load(before)
+    exchange_classes(document, cloud)
+
+    def interfere(method, path):
+        is_inventory = method == "PUT" and path.endswith("/inventories")
+        return BAD_GATEWAY if is_inventory else None
+
+    with proxy_to(openstack.endpoint, interfere) as proxied:
+        failed = openstack.run(*APPLY, text=yaml.safe_dump(document), endpoint=proxied)
+    assert failed.status == 3
+    assert failed.out.splitlines()[2:] == [
+        "resource providers: 1 unknown, 3 unchanged",
+        "consumers: 1 skipped, 1 unchanged",
+    ]
+    assert failed.err.startswith("resource provider r1-host: PUT ")
+    assert openstack.run(*EXPORT).out == before

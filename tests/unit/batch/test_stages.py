@@ -13,7 +13,7 @@ from osc_placement.batch.plan import (
     settle_name,
     temporary_name,
 )
-from osc_placement.batch.stages import find_names_in_the_way, find_stages
+from osc_placement.batch.stages import find_names_in_the_way, find_stages, find_widened
 from osc_placement.model import Inventory, Provider
 
 
@@ -120,6 +120,24 @@ def test_a_class_that_is_given_up_is_removed_last_also_with_other_changes():
         holder("k", ["VCPU", "MEMORY_MB"], ["VCPU"]),
     ):
         assert uuids(find_stages([steps[0], other])) == [["p"], ["k"]]
+
+
+def test_a_provider_has_what_consumers_leave_and_what_they_get_while_they_move():
+    """Its inventories are written twice: both first, and those that stay when the consumers have left."""
+    exchange = inventories("p", ["VCPU", "DISK_GB"], ["PCPU"])
+    steps = [exchange, holder("k", ["VCPU"], ["PCPU"])]
+    (widened,) = find_widened(steps)
+    assert set(widened.after.inventories) == {"VCPU", "PCPU"}
+    assert (widened.facets, widened.before) == (("inventories",), exchange.before)
+    assert uuids(find_stages(steps)) == [["k"], ["p"]]
+
+
+def test_a_provider_is_not_written_twice_if_no_consumer_needs_it():
+    """If it only loses a class, or if its consumers get nothing from it."""
+    loses = inventories("p", ["VCPU", "DISK_GB"], ["VCPU"])
+    assert find_widened([loses, holder("k", ["VCPU", "DISK_GB"], ["VCPU"])]) == []
+    leaves = ProviderState(allocations={"p": {"VCPU": 1}}), ProviderState(allocations={"q": {"VCPU": 1}})
+    assert find_widened([inventories("p", ["VCPU"], ["PCPU"]), Change(Consumer("k"), *leaves)]) == []
 
 
 def test_parents_that_are_each_others_end_the_search():
