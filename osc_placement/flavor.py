@@ -76,26 +76,32 @@ def resources_of(
 
     ``classes`` are those that are known, besides custom ones.
     """
-    groups = _requested(flavor.extra_specs, classes)
-    groups[_UNSUFFIXED] |= _pinned(flavor, image or {})
-    named = _merge(groups)
-    groups[_UNSUFFIXED] |= _sized(flavor, named, volume_root)
-    encryption = (flavor.extra_specs.get("hw:mem_encryption"), (image or {}).get("hw_mem_encryption"))
-    if any(map(_is_true, encryption)):
-        groups[_UNSUFFIXED]["MEM_ENCRYPTION_CONTEXT"] = 1
-    groups[_UNSUFFIXED] |= _persistent_memory(flavor)
-    return {resource: amount for resource, amount in sorted(_merge(groups).items()) if amount}
-
-
-def _requested(extra_specs: Mapping[str, str], classes: Collection[str]) -> dict[str, dict[str, int]]:
-    """Return what the extra specs request, by group; like nova, ignore what cannot be read."""
+    specs, image = flavor.extra_specs, image or {}
     groups: dict[str, dict[str, int]] = defaultdict(dict)
-    for key, value in extra_specs.items():
+    for key, value in specs.items():
         match = _RESOURCES_KEY.match(key)
         amount = read_amount(value)
+        # like nova, ignore what cannot be read
         if match and amount is not None and (match[2] in classes or match[2].startswith(CUSTOM_PREFIX)):
             groups[match[1] or _UNSUFFIXED][match[2]] = amount
-    return groups
+    unsuffixed = groups[_UNSUFFIXED]
+    unsuffixed |= _pinned(flavor, image)
+    # the sizes of the flavor count for classes that are not named so far
+    named = _merge(groups)
+    if "VCPU" not in named and "PCPU" not in named:
+        unsuffixed["VCPU"] = flavor.vcpus
+    if "MEMORY_MB" not in named:
+        unsuffixed["MEMORY_MB"] = flavor.memory_mb
+    if "DISK_GB" not in named:
+        swap_gb = -(-flavor.swap_mb // _MB_PER_GB)
+        unsuffixed["DISK_GB"] = flavor.ephemeral_gb + swap_gb + (0 if volume_root else flavor.root_gb)
+    if _is_true(specs.get("hw:mem_encryption")) or _is_true(image.get("hw_mem_encryption")):
+        unsuffixed["MEM_ENCRYPTION_CONTEXT"] = 1
+    # names of persistent memory are normalized as os_resource_classes, which a client may lack, does
+    labels = [label.strip() for label in specs.get("hw:pmem", "").split(",")]
+    names = [_NOT_OF_A_NAME.sub("_", f"PMEM_NAMESPACE_{label}").upper() for label in labels if label]
+    unsuffixed |= Counter(CUSTOM_PREFIX + name for name in names)
+    return {resource: amount for resource, amount in sorted(_merge(groups).items()) if amount}
 
 
 def read_amount(text: str) -> int | None:
@@ -114,21 +120,16 @@ def _merge(groups: Mapping[str, Mapping[str, int]]) -> Counter[str]:
     return merged
 
 
-def _sized(flavor: Flavor, named: Mapping[str, int], volume_root: bool) -> dict[str, int]:
-    """Return the amounts that follow from the sizes of the flavor, of classes that no extra spec names."""
-    resources = {}
-    if "VCPU" not in named and "PCPU" not in named:
-        resources["VCPU"] = flavor.vcpus
-    if "MEMORY_MB" not in named:
-        resources["MEMORY_MB"] = flavor.memory_mb
-    if "DISK_GB" not in named:
-        swap_gb = -(-flavor.swap_mb // _MB_PER_GB)
-        resources["DISK_GB"] = flavor.ephemeral_gb + swap_gb + (0 if volume_root else flavor.root_gb)
-    return resources
-
-
 def _pinned(flavor: Flavor, image: Mapping[str, str]) -> dict[str, int]:
-    policy = _cpu_policy(flavor, image)
+    """Return the VCPU and PCPU that follow from the CPU policies of flavor and image; none if unpinned."""
+    of_flavor, of_image = flavor.extra_specs.get("hw:cpu_policy"), image.get("hw_cpu_policy")
+    for policy in (of_flavor, of_image):
+        if policy and policy not in _CPU_POLICIES:
+            raise NoClaim(f"its CPU policy {policy!r} is none of {', '.join(_CPU_POLICIES)}")
+    forbidden = {"mixed": ("dedicated",), "shared": ("mixed", "dedicated")}.get(of_flavor or "", ())
+    if of_image in forbidden:
+        raise NoClaim(f"the CPU policy of its image, {of_image}, contradicts its flavor's, {of_flavor}")
+    policy = of_flavor or of_image
     if policy not in ("dedicated", "mixed"):
         return {}
     isolated = 1 if flavor.extra_specs.get("hw:emulator_threads_policy") == "isolate" else 0
@@ -138,37 +139,20 @@ def _pinned(flavor: Flavor, image: Mapping[str, str]) -> dict[str, int]:
     return {"VCPU": flavor.vcpus - pinned, "PCPU": pinned + isolated}
 
 
-def _cpu_policy(flavor: Flavor, image: Mapping[str, str]) -> str | None:
-    of_flavor, of_image = flavor.extra_specs.get("hw:cpu_policy"), image.get("hw_cpu_policy")
-    for policy in (of_flavor, of_image):
-        if policy and policy not in _CPU_POLICIES:
-            raise NoClaim(f"its CPU policy {policy!r} is none of {', '.join(_CPU_POLICIES)}")
-    forbidden = {"mixed": ("dedicated",), "shared": ("mixed", "dedicated")}.get(of_flavor or "", ())
-    if of_image in forbidden:
-        raise NoClaim(f"the CPU policy of its image, {of_image}, contradicts its flavor's, {of_flavor}")
-    return of_flavor or of_image
-
-
 def _count_dedicated(flavor: Flavor, image: Mapping[str, str]) -> int:
     """Return how many CPUs of a mixed instance are dedicated."""
-    realtime = _count_realtime(flavor, image)
-    mask = flavor.extra_specs.get("hw:cpu_dedicated_mask")
-    if not mask:
-        return realtime
-    cpus = _parse_mask(mask, flavor.vcpus)
-    if len(cpus) == flavor.vcpus:
-        raise NoClaim(f"its hw:cpu_dedicated_mask {mask!r} leaves no shared CPU")
-    return len(cpus)
-
-
-def _count_realtime(flavor: Flavor, image: Mapping[str, str]) -> int:
     specs = flavor.extra_specs
-    if not _is_true(specs.get("hw:cpu_realtime")):
-        return 0
-    mask = image.get("hw_cpu_realtime_mask") or specs.get("hw:cpu_realtime_mask")
-    count = len(_parse_mask(mask, flavor.vcpus)) if mask else flavor.vcpus
-    if count == flavor.vcpus and not specs.get("hw:emulator_threads_policy"):
-        raise NoClaim("its real-time CPUs leave none for the emulator")
+    count = 0
+    if _is_true(specs.get("hw:cpu_realtime")):
+        mask = image.get("hw_cpu_realtime_mask") or specs.get("hw:cpu_realtime_mask")
+        count = len(_parse_mask(mask, flavor.vcpus)) if mask else flavor.vcpus
+        if count == flavor.vcpus and not specs.get("hw:emulator_threads_policy"):
+            raise NoClaim("its real-time CPUs leave none for the emulator")
+    mask = specs.get("hw:cpu_dedicated_mask")
+    if mask:
+        count = len(_parse_mask(mask, flavor.vcpus))
+        if count == flavor.vcpus:
+            raise NoClaim(f"its hw:cpu_dedicated_mask {mask!r} leaves no shared CPU")
     return count
 
 
@@ -179,30 +163,18 @@ def _parse_mask(mask: str, vcpus: int) -> frozenset[int]:
     excluded: set[int] = set()
     try:
         for part in filter(None, (part.strip() for part in text.split(","))):
-            numbers = excluded if part.startswith("^") else chosen
-            numbers.update(_parse_range(part.removeprefix("^")))
+            first, dash, last = part.removeprefix("^").partition("-")
+            cpus = range(int(first), int(last if dash else first) + 1)
+            if not cpus:
+                raise ValueError(part)
+            (excluded if part.startswith("^") else chosen).update(cpus)
     except ValueError as error:
         raise NoClaim(f"its CPU mask {mask!r} cannot be read") from error
-    cpus = frozenset(chosen - excluded)
-    if not cpus or not cpus <= set(range(vcpus)):
+    left = frozenset(chosen - excluded)
+    if not left or not left <= set(range(vcpus)):
         raise NoClaim(f"its CPU mask {mask!r} does not fit its {vcpus} CPUs")
-    return cpus
-
-
-def _parse_range(text: str) -> range:
-    first, dash, last = text.partition("-")
-    numbers = range(int(first), int(last if dash else first) + 1)
-    if not numbers:
-        raise ValueError(text)
-    return numbers
+    return left
 
 
 def _is_true(text: str | None) -> bool:
     return (text or "").strip().lower() in _TRUE
-
-
-def _persistent_memory(flavor: Flavor) -> dict[str, int]:
-    labels = [label.strip() for label in flavor.extra_specs.get("hw:pmem", "").split(",")]
-    # names are normalized as os_resource_classes, which a client may lack, does
-    names = [_NOT_OF_A_NAME.sub("_", f"PMEM_NAMESPACE_{label}").upper() for label in labels if label]
-    return dict(Counter(CUSTOM_PREFIX + name for name in names))

@@ -7,7 +7,7 @@ Shared by the commands that ask for candidates. Options that follow ``--group`` 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from osc_placement import microversion, syntax
@@ -93,14 +93,6 @@ class CandidateQuery(base.PlacementCommand):
                 since=microversion.CANDIDATES_LIMIT,
                 help="At most this many candidates.",
             )
-        self._add_trait_options(parser, read_forbidden)
-        self._add_aggregate_options(parser)
-        self._add_group_options(parser)
-        self._add_tree_options(parser)
-
-    def _add_trait_options(
-        self, parser: argparse.ArgumentParser, read_forbidden: Callable[[str], str]
-    ) -> None:
         self.add_option(
             parser,
             "--required",
@@ -119,8 +111,6 @@ class CandidateQuery(base.PlacementCommand):
             since=microversion.FORBIDDEN_TRAITS,
             help="A trait that the providers must not have. May be repeated.",
         )
-
-    def _add_aggregate_options(self, parser: argparse.ArgumentParser) -> None:
         group = parser.add_mutually_exclusive_group()
         self.add_option(
             group,
@@ -140,8 +130,6 @@ class CandidateQuery(base.PlacementCommand):
             since=microversion.CANDIDATES_BY_AGGREGATE,
             help=argparse.SUPPRESS,
         )
-
-    def _add_group_options(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument(
             "--group",
             action=StartGroup,
@@ -159,8 +147,6 @@ class CandidateQuery(base.PlacementCommand):
             metavar="<group_policy>",
             help="none (the default) lets several groups use the same provider, isolate does not",
         )
-
-    def _add_tree_options(self, parser: argparse.ArgumentParser) -> None:
         self.add_option(
             parser,
             "--not-member-of",
@@ -234,11 +220,20 @@ class CandidateQuery(base.PlacementCommand):
         groups = groups_of(parsed_args)
         if any("aggregate_uuid" in group for group in groups.values()):
             self.deprecated_option_warning("--aggregate-uuid", "--member-of")
-        params = [
-            pair
-            for suffix, group in groups.items()
-            for pair in self._group_params(suffix, group, parsed_args.amounts[suffix])
-        ]
+        params: list[tuple[str, str]] = []
+        for suffix, group in groups.items():
+            if amounts := parsed_args.amounts[suffix]:
+                wanted = ",".join(f"{name}:{amount}" for name, amount in amounts.items())
+                params.append((f"resources{suffix}", wanted))
+            traits = syntax.format_traits(group.get("required", []), group.get("forbidden", []))
+            params += [(f"required{suffix}", value) for value in traits]
+            member_of = [self.aggregates.resolve_condition(text) for text in group.get("member_of", [])]
+            conditions = syntax.format_member_of(member_of, group.get("aggregate_uuid", []))
+            for text in group.get("not_member_of", []):
+                conditions.append(f"!in:{self.aggregates.resolve_condition(text)}")
+            params += [(f"member_of{suffix}", value) for value in conditions]
+            for text in group.get("in_tree", []):
+                params.append((f"in_tree{suffix}", base.resolve_provider(self.client, text)))
         root = parsed_args.root_required + [f"!{trait}" for trait in parsed_args.root_forbidden]
         if root:
             params.append(("root_required", ",".join(root)))
@@ -248,18 +243,3 @@ class CandidateQuery(base.PlacementCommand):
         if any(groups):
             params.append(("group_policy", parsed_args.group_policy))
         return params
-
-    def _group_params(
-        self, suffix: str, group: Group, amounts: Mapping[str, int]
-    ) -> Iterator[tuple[str, str]]:
-        if amounts:
-            yield f"resources{suffix}", ",".join(f"{name}:{amount}" for name, amount in amounts.items())
-        for value in syntax.format_traits(group.get("required", []), group.get("forbidden", [])):
-            yield f"required{suffix}", value
-        member_of = [self.aggregates.resolve_condition(text) for text in group.get("member_of", [])]
-        for value in syntax.format_member_of(member_of, group.get("aggregate_uuid", [])):
-            yield f"member_of{suffix}", value
-        for text in group.get("not_member_of", []):
-            yield f"member_of{suffix}", f"!in:{self.aggregates.resolve_condition(text)}"
-        for text in group.get("in_tree", []):
-            yield f"in_tree{suffix}", base.resolve_provider(self.client, text)
