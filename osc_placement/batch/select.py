@@ -11,6 +11,13 @@ from osc_placement import microversion
 from osc_placement.api.client import Document, PlacementClient
 from osc_placement.api.concurrency import CONCURRENCY, map_in_order
 from osc_placement.api.consumer import Consumer
+from osc_placement.api.names import (
+    UnknownResourceClass,
+    UnknownTraits,
+    naming_unknown,
+    require_classes,
+    require_traits,
+)
 from osc_placement.batch.advice import advise, find_refusal, is_shrinking
 from osc_placement.batch.plan import (
     ABSENT,
@@ -27,40 +34,19 @@ from osc_placement.batch.plan import (
 )
 from osc_placement.batch.selection import NothingSelected, ProvidersMissing, Selection
 from osc_placement.errors import NotFound, PlacementError
-from osc_placement.model import CUSTOM_PREFIX, Inventory, Part, Provider, ProviderRecord
+from osc_placement.model import Inventory, Part, Provider, ProviderRecord
 
 #: up to so many providers are read one by one rather than among all there are
 _FEW: Final = 20
 
-__all__ = ["NothingSelected", "ProvidersMissing", "Selection"]
-
-
-class UnknownTraits(PlacementError):
-    """The server does not know some traits."""
-
-    def __init__(self, names: Sequence[str]) -> None:
-        self.names = names
-        custom = [name for name in names if name.startswith(CUSTOM_PREFIX)]
-        remedy = (
-            f"create it first with: openstack trait create {custom[0]}"
-            if custom
-            else f"only traits that start with {CUSTOM_PREFIX} can be created, see: openstack trait list"
-        )
-        plural = "s" if len(names) > 1 else ""
-        super().__init__(f"The server does not know the trait{plural} {', '.join(names)}; {remedy}")
-
-
-class UnknownResourceClass(PlacementError):
-    """The server does not know a resource class."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        remedy = (
-            f"create it first with: openstack resource class create {name}"
-            if name.startswith(CUSTOM_PREFIX)
-            else f"only those named {CUSTOM_PREFIX}... can be created, see: openstack resource class list"
-        )
-        super().__init__(f"The server does not know the resource class {name}; {remedy}")
+__all__ = [
+    "NothingSelected",
+    "ProvidersMissing",
+    "Selection",
+    "UnknownResourceClass",
+    "UnknownTraits",
+    "require_traits",
+]
 
 
 def select_providers(
@@ -107,9 +93,11 @@ def read_selected(
     ``with_usages`` asks for usages too where they cost no request more.
     """
     parts: tuple[Part, ...] = (*_parts_of(facets), *(("usages",) if with_usages else ()))
-    records = client.read_providers_at_once(selection.filters, want=parts)
+    with naming_unknown(client, selection.traits, selection.resources or ()):
+        records = client.read_providers_at_once(selection.filters, want=parts)
+        if records is None:
+            providers = select_providers(client, selection, allow_empty=allow_empty)
     if records is None:
-        providers = select_providers(client, selection, allow_empty=allow_empty)
         if on_selected:
             on_selected(len(providers))
         return read_states(client, providers, facets, concurrency=concurrency, on_reading=on_reading)
@@ -313,27 +301,12 @@ def _read_facet(client: PlacementClient, uuid: str, facet: Facet) -> tuple[Docum
     return document, {consumer: dict(entry["resources"]) for consumer, entry in held}
 
 
-def require_traits(client: PlacementClient, names: Iterable[str]) -> None:
-    """Raise UnknownTraits unless the server knows all of them."""
-    wanted = sorted(set(names))
-    known = set(client.list_traits(name=f"in:{','.join(wanted)}"))
-    unknown = [name for name in wanted if name not in known]
-    if unknown:
-        raise UnknownTraits(unknown)
-
-
 def require_resource_classes(
     client: PlacementClient, readings: Iterable[Reading], names: Iterable[str]
 ) -> None:
-    """Raise UnknownResourceClass unless the server knows all names; asks for those that no provider has."""
+    """Raise UnknownResourceClass unless the server knows all names; asks only if no provider has one."""
     known = {name for reading in readings if reading.state for name in reading.state.inventories or ()}
-    for name in names:
-        if name in known:
-            continue
-        try:
-            client.show_resource_class(name)
-        except NotFound:
-            raise UnknownResourceClass(name) from None
+    require_classes(client, [name for name in names if name not in known])
 
 
 def require_capacity(client: PlacementClient, change: Change) -> None:

@@ -81,6 +81,11 @@ class Selection:
         return bool(self._phrases())
 
     @property
+    def traits(self) -> list[str]:
+        """Return every trait that the conditions name."""
+        return [name for text in (*self.required, *self.forbidden) for name in text.split(",")]
+
+    @property
     def can_be_left(self) -> bool:
         """Return whether a selected provider may leave the selection; one selected by UUID cannot."""
         others = replace(self, providers=None, everything=True)

@@ -38,6 +38,11 @@ class Membership:
         """Return every aggregate that is forbidden."""
         return frozenset[str]().union(*self.forbidden)
 
+    @property
+    def names(self) -> frozenset[str]:
+        """Return every aggregate named."""
+        return self.unwanted.union(*self.required)
+
 
 @dataclass(frozen=True, slots=True)
 class Traits:

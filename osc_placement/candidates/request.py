@@ -73,6 +73,11 @@ class CandidateRequest:
         return frozenset(name for group in self.groups for name in group.resources)
 
     @property
+    def aggregates(self) -> frozenset[str]:
+        """Return every aggregate that is named."""
+        return frozenset[str]().union(*(group.membership.names for group in self.groups))
+
+    @property
     def totals(self) -> Mapping[str, int]:
         """Return the amounts that all groups together ask for, by class."""
         totals: dict[str, int] = {}

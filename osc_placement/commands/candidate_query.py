@@ -8,11 +8,15 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Final
 
 from osc_placement import microversion, syntax
 from osc_placement.commands import base
 from osc_placement.errors import PlacementError, UsageError
+
+#: the parameters whose conditions are written in one value, with commas between
+_JOINED: Final = ("resources", "required", "root_required")
 
 #: the options given for one group of a request, by option
 Group = dict[str, list[str]]
@@ -63,6 +67,42 @@ def read_amounts(groups: Mapping[str, Group], subtrees: Sequence[str]) -> dict[s
     if unknown:
         raise UsageError(f"--same-subtree names group {unknown[0]!r}, which no --group begins")
     return amounts
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """A condition of a query: the option that states it, and its part of a query parameter.
+
+    :ivar name: of the parameter, without the suffix of the group
+    """
+
+    option: str
+    name: str
+    suffix: str
+    value: str
+
+
+def join_conditions(conditions: Sequence[Condition], limit: int | None) -> list[tuple[str, str]]:
+    """Return the query parameters that state these conditions."""
+    alone: dict[str, list[str]] = {}
+    joined: dict[str, list[str]] = {}
+    for condition in conditions:
+        key = f"{condition.name}{condition.suffix}"
+        # any of several traits is a value of its own
+        is_joined = condition.name in _JOINED and not condition.value.startswith("in:")
+        alone.setdefault(key, [])
+        joined.setdefault(key, [])
+        (joined if is_joined else alone)[key].append(condition.value)
+    default = ["none"] if any(condition.suffix for condition in conditions) else []
+    policies = alone.pop("group_policy", default)
+    params = [
+        (key, value)
+        for key, values in alone.items()
+        for value in [*values, *([",".join(joined[key])] if joined[key] else [])]
+    ]
+    if limit is not None:
+        params.append(("limit", str(limit)))
+    return params + [("group_policy", policy) for policy in policies]
 
 
 class CandidateQuery(base.PlacementCommand):
@@ -215,31 +255,56 @@ class CandidateQuery(base.PlacementCommand):
             super().check_versions(group)
             base.require_any_traits(self.client, group.get("required", []))
 
-    def make_query(self, parsed_args: argparse.Namespace) -> list[tuple[str, str]]:
-        """Return the query parameters; names of providers and host aggregates are resolved by requests."""
+    def traits_of(self, parsed_args: argparse.Namespace) -> list[str]:
+        """Return every trait that the options name."""
+        texts = [*parsed_args.root_required, *parsed_args.root_forbidden]
+        for group in groups_of(parsed_args).values():
+            texts += [*group.get("required", []), *group.get("forbidden", [])]
+        return [name for text in texts for name in text.split(",")]
+
+    def classes_of(self, parsed_args: argparse.Namespace) -> list[str]:
+        """Return every resource class that the options name."""
+        return [name for amounts in parsed_args.amounts.values() for name in amounts]
+
+    def read_conditions(self, parsed_args: argparse.Namespace) -> list[Condition]:
+        """Return the conditions of the query, in its order; names are resolved by requests."""
         groups = groups_of(parsed_args)
         if any("aggregate_uuid" in group for group in groups.values()):
             self.deprecated_option_warning("--aggregate-uuid", "--member-of")
-        params: list[tuple[str, str]] = []
+        conditions = []
+
+        def add(option: str, text: str, name: str, value: str, suffix: str = "") -> None:
+            group = f"--group {suffix} " if suffix else ""
+            conditions.append(Condition(f"{group}{option} {text}", name, suffix, value))
+
         for suffix, group in groups.items():
-            if amounts := parsed_args.amounts[suffix]:
-                wanted = ",".join(f"{name}:{amount}" for name, amount in amounts.items())
-                params.append((f"resources{suffix}", wanted))
-            traits = syntax.format_traits(group.get("required", []), group.get("forbidden", []))
-            params += [(f"required{suffix}", value) for value in traits]
-            member_of = [self.aggregates.resolve_condition(text) for text in group.get("member_of", [])]
-            conditions = syntax.format_member_of(member_of, group.get("aggregate_uuid", []))
+            for name, amount in parsed_args.amounts[suffix].items():
+                add("--resource", f"{name}={amount}", "resources", f"{name}:{amount}", suffix)
+            for text in group.get("required", []):
+                add("--required", text, "required", f"in:{text}" if "," in text else text, suffix)
+            for text in group.get("forbidden", []):
+                add("--forbidden", text, "required", f"!{text}", suffix)
+            for text in group.get("member_of", []):
+                resolved = self.aggregates.resolve_condition(text)
+                add("--member-of", text, "member_of", f"in:{resolved}", suffix)
+            if "aggregate_uuid" in group:
+                text = ",".join(group["aggregate_uuid"])
+                add("--aggregate-uuid", text, "member_of", f"in:{text}", suffix)
             for text in group.get("not_member_of", []):
-                conditions.append(f"!in:{self.aggregates.resolve_condition(text)}")
-            params += [(f"member_of{suffix}", value) for value in conditions]
+                resolved = self.aggregates.resolve_condition(text)
+                add("--not-member-of", text, "member_of", f"!in:{resolved}", suffix)
             for text in group.get("in_tree", []):
-                params.append((f"in_tree{suffix}", base.resolve_provider(self.client, text)))
-        root = parsed_args.root_required + [f"!{trait}" for trait in parsed_args.root_forbidden]
-        if root:
-            params.append(("root_required", ",".join(root)))
-        params += [("same_subtree", subtree) for subtree in parsed_args.same_subtree]
-        if parsed_args.limit is not None:
-            params.append(("limit", str(parsed_args.limit)))
-        if any(groups):
-            params.append(("group_policy", parsed_args.group_policy))
-        return params
+                add("--in-tree", text, "in_tree", base.resolve_provider(self.client, text), suffix)
+        for text in parsed_args.root_required:
+            add("--root-required", text, "root_required", text)
+        for text in parsed_args.root_forbidden:
+            add("--root-forbidden", text, "root_required", f"!{text}")
+        for text in parsed_args.same_subtree:
+            add("--same-subtree", text, "same_subtree", text)
+        if parsed_args.group_policy != "none" and any(groups):
+            add("--group-policy", parsed_args.group_policy, "group_policy", parsed_args.group_policy)
+        return conditions
+
+    def make_query(self, parsed_args: argparse.Namespace) -> list[tuple[str, str]]:
+        """Return the query parameters; names of providers and host aggregates are resolved by requests."""
+        return join_conditions(self.read_conditions(parsed_args), parsed_args.limit)

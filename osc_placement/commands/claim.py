@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -11,10 +12,11 @@ from typing import Any, Final
 from osc_placement import microversion
 from osc_placement.api.client import Document, PlacementClient
 from osc_placement.api.consumer import Consumer, describe_consumers
+from osc_placement.api.names import naming_unknown
 from osc_placement.api.retry import is_conflict, retry
 from osc_placement.commands import base
 from osc_placement.commands.allocation import SHOW
-from osc_placement.commands.candidate_query import CandidateQuery
+from osc_placement.commands.candidate_query import CandidateQuery, Condition, join_conditions
 from osc_placement.commands.candidate_rows import (
     CHOICES,
     GROUP_COLUMNS,
@@ -31,15 +33,25 @@ _LIMIT: Final = 1000
 
 
 class NoCandidate(PlacementError):
-    """No provider has free capacity for the request."""
+    """There is no candidate, as ``cause`` leaves none, or others took all of them."""
 
-    def __init__(self, tried: int) -> None:
+    def __init__(self, tried: int, cause: Condition | None = None) -> None:
         self.tried = tried
-        super().__init__(
-            f"Others have taken the capacity of all {tried} candidates; try again"
-            if tried
-            else "No candidate: no resource provider has the capacity for this request"
-        )
+        self.cause = cause
+        if cause is None:
+            text = f"Others have taken the capacity of all {tried} candidates; try again"
+        elif cause.name == "resources":
+            text = (
+                "No candidate: no resource provider has the capacity for this request; "
+                f"{cause.option} leaves none"
+            )
+        else:
+            text = (
+                f"No candidate: there is capacity for this request, but {cause.option} leaves none of it; to "
+                "see what each condition rules out: openstack allocation candidate explain, with the same "
+                "options"
+            )
+        super().__init__(text)
 
 
 class ConsumerExists(PlacementError):
@@ -112,26 +124,28 @@ class ClaimAllocationCandidate(CandidateQuery, base.Lister):
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Any, Any]:
         if parsed_args.limit is None:
             parsed_args.limit = _LIMIT
-        query = self.make_query(parsed_args)
+        conditions = self.read_conditions(parsed_args)
         if parsed_args.dry_run:
-            claim = self._search(query, parsed_args.choose)
+            claim = self._search(conditions, parsed_args)
             require_nothing(self.client, parsed_args.uuid)
         else:
             with WriteWatch(self.app.stderr, f"{SHOW} {parsed_args.uuid}") as watch:
-                claim = self._claim(query, parsed_args, watch)
+                claim = self._claim(conditions, parsed_args, watch)
         names = read_names(self.client, claim.summaries) if claim.candidates else {}
         return ("candidate", *GROUP_COLUMNS), list(rows_of(claim, parsed_args, names))
 
-    def _search(self, query: Sequence[tuple[str, str]], how: str) -> Claim:
-        document = self.client.allocation_candidates(query)
+    def _search(self, conditions: Sequence[Condition], parsed_args: argparse.Namespace) -> Claim:
+        """Return the candidates, at least one; raise NoCandidate if there are none."""
+        with naming_unknown(self.client, self.traits_of(parsed_args), self.classes_of(parsed_args)):
+            document = self.client.allocation_candidates(join_conditions(conditions, parsed_args.limit))
         summaries = document["provider_summaries"]
-        candidates = order_candidates(how, document["allocation_requests"], summaries)
+        candidates = order_candidates(parsed_args.choose, document["allocation_requests"], summaries)
         if not candidates:
-            raise NoCandidate(0)
+            raise NoCandidate(0, find_cause(self.client, conditions))
         return Claim(candidates, summaries)
 
     def _claim(
-        self, query: Sequence[tuple[str, str]], parsed_args: argparse.Namespace, watch: WriteWatch
+        self, conditions: Sequence[Condition], parsed_args: argparse.Namespace, watch: WriteWatch
     ) -> Claim:
         """Claim a candidate; return it and the later ones, without those that turned out to be taken."""
         owner = {"project_id": parsed_args.project_id, "user_id": parsed_args.user_id}
@@ -139,7 +153,7 @@ class ClaimAllocationCandidate(CandidateQuery, base.Lister):
             owner["consumer_type"] = parsed_args.consumer_type
 
         def claim(_attempt: int) -> Claim:
-            found = self._search(query, parsed_args.choose)
+            found = self._search(conditions, parsed_args)
             watch.begin()
             for number, candidate in enumerate(found.candidates):
                 if claim_candidate(self.client, parsed_args.uuid, candidate, owner):
@@ -147,6 +161,33 @@ class ClaimAllocationCandidate(CandidateQuery, base.Lister):
             raise NoCandidate(len(found.candidates))
 
         return retry(claim, after=lambda error: isinstance(error, NoCandidate) and error.tried > 0)
+
+
+def find_cause(client: PlacementClient, conditions: Sequence[Condition]) -> Condition:
+    """Return the condition that leaves no candidate, of conditions that together leave none.
+
+    Resources are tried first, and subtrees last. The server is asked for a candidate that meets the first of
+    the conditions; a binary search needs few requests, however many conditions there are.
+    """
+    with_resources = {condition.suffix for condition in conditions if condition.name == "resources"}
+
+    def rank(condition: Condition) -> int:
+        if condition.name == "resources":
+            return 0
+        # a group without resources is only allowed in a subtree
+        is_tied = condition.name == "same_subtree" or condition.suffix not in {"", *with_resources}
+        return 2 if is_tied else 1
+
+    ordered = sorted(conditions, key=rank)
+    single = sum(rank(condition) < 2 for condition in ordered)
+
+    def is_empty(number: int) -> bool:
+        query = join_conditions(ordered[: number + 1], 1)
+        return not client.allocation_candidates(query)["allocation_requests"]
+
+    # all conditions together are known to leave none
+    first = bisect_left(range(min(single, len(ordered) - 1)), True, key=is_empty)
+    return ordered[first] if first < single else ordered[-1]
 
 
 def claim_candidate(client: PlacementClient, consumer: str, candidate: Document, owner: Document) -> bool:

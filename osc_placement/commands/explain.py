@@ -4,9 +4,11 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from typing import Any, Final
 
 from osc_placement import microversion
+from osc_placement.api.names import require_classes, require_traits
 from osc_placement.candidates.cloud import CloudView
 from osc_placement.candidates.node import SHARING_TRAIT
 from osc_placement.candidates.query import BadQuery
@@ -59,37 +61,48 @@ class ExplainAllocationCandidate(CandidateQuery, base.Lister):
             request = parse(params, self.client.version)
         except BadQuery as error:
             raise PlacementError(str(error)) from error
-        if parsed_args.host:
-            uuid = base.resolve_provider(self.client, parsed_args.host)
-            sharing = self.client.list_providers(required=[SHARING_TRAIT])
-            trees = [document.get("root_provider_uuid") or document["uuid"] for document in sharing]
-            cloud = self._read(parsed_args.concurrency, list(dict.fromkeys([uuid, *trees])))
-            return HOST_COLUMNS, self._explain_host(cloud, request, params, uuid)
-        cloud = self._read(parsed_args.concurrency)
-        steps, left = explain_cloud(cloud, request)
-        rows = [(step.group, step.text, step.removed, step.left) for step in steps]
-        if left:
-            number = len(self._ask(cloud, params))
-            rows.append(("", _TOGETHER, len(left) - number, number))
-        return COLUMNS, rows
-
-    def _read(self, concurrency: int, trees: list[str] | None = None) -> CloudView:
-        with show_reading(self.app.stderr, concurrency) as reading:
-            return read_cloud(self.client, trees=trees or (), reading=reading)
-
-    def _explain_host(
-        self, cloud: CloudView, request: CandidateRequest, params: Params, uuid: str
-    ) -> list[tuple[Any, ...]]:
+        require_traits(self.client, self.traits_of(parsed_args), in_query=True)
+        require_classes(self.client, self.classes_of(parsed_args), in_query=True)
+        if not parsed_args.host:
+            cloud = self._read(parsed_args.concurrency)
+            self._warn_of_empty(request, lambda aggregate: cloud.snapshot.in_any_aggregate([aggregate]) > 0)
+            steps, left = explain_cloud(cloud, request)
+            rows: list[tuple[Any, ...]] = [(step.group, step.text, step.removed, step.left) for step in steps]
+            if left:
+                number = len(self._ask(cloud, params))
+                rows.append(("", _TOGETHER, len(left) - number, number))
+            return COLUMNS, rows
+        uuid = base.resolve_provider(self.client, parsed_args.host)
+        sharing = self.client.list_providers(required=[SHARING_TRAIT])
+        trees = [document.get("root_provider_uuid") or document["uuid"] for document in sharing]
+        cloud = self._read(parsed_args.concurrency, list(dict.fromkeys([uuid, *trees])))
         if uuid not in cloud.records:
             # raises the server's error for an unknown provider
             self.client.show_provider(uuid)
+        self._warn_of_empty(
+            request, lambda aggregate: bool(self.client.list_providers(member_of=[f"in:{aggregate}"]))
+        )
         root = cloud.root_of(uuid)
         verdicts = explain_tree(cloud, request, root)
         rows = [(one.group, one.text, _yes_or_no(one.met), one.detail) for one in verdicts]
         if all(one.met for one in verdicts):
             answered = self._ask(cloud, params)
             rows.append(("", _TOGETHER, _yes_or_no(root.uuid in answered), ""))
-        return rows
+        return HOST_COLUMNS, rows
+
+    def _read(self, concurrency: int, trees: list[str] | None = None) -> CloudView:
+        with show_reading(self.app.stderr, concurrency) as reading:
+            return read_cloud(self.client, trees=trees or (), reading=reading)
+
+    def _warn_of_empty(self, request: CandidateRequest, has_members: Callable[[str], bool]) -> None:
+        """Warn of aggregates without members, which placement cannot tell from mistyped ones."""
+        for aggregate in sorted(request.aggregates):
+            if not has_members(aggregate):
+                self.log.warning(
+                    "No resource provider is in aggregate %s; check the UUID with: openstack aggregate list "
+                    "--long",
+                    aggregate,
+                )
 
     def _ask(self, cloud: CloudView, params: Params) -> frozenset[str]:
         """Return the trees for which the server has candidates."""

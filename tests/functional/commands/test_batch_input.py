@@ -42,7 +42,7 @@ def test_invalid_count_names_the_valid_values(openstack, option, number):
         (("set",), "DISK", "only those named CUSTOM_... can be created, see: openstack resource class list"),
         (
             ("delete",),
-            "CPU",
+            "NO_CLASS",
             "only those named CUSTOM_... can be created, see: openstack resource class list",
         ),
     ],
@@ -132,3 +132,24 @@ def test_full_stdout_leaves_the_result_on_stderr(openstack, rack):
     assert summary == "ratio set VCPU=4.0: 4 resource providers, 4 applied"
     assert "; to undo it: openstack resource provider batch run undo " in how
     assert "No space left on device" in reason
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            ("--required", "HW_NUMA_ROT"),
+            "The server does not know the trait HW_NUMA_ROT (is it HW_NUMA_ROOT?)",
+        ),
+        (
+            ("--forbidden", "NO_SUCH"),
+            "The server does not know the trait NO_SUCH; see: openstack trait list",
+        ),
+        (("--resource", "VCPV=1"), "The server does not know the resource class VCPV (is it VCPU?)"),
+    ],
+)
+def test_unknown_name_in_a_selection_is_told_with_similar_names(openstack, rack, options, message):
+    """One line, and nothing is changed."""
+    result = openstack.run(*RATIO, *options, "--yes")
+    assert (result.status, result.out, result.err.count("\n"), rack.ratios()) == (1, "", 1, {16.0})
+    assert result.err.startswith(message)

@@ -4,14 +4,24 @@
 import json
 import subprocess
 import uuid
+from types import SimpleNamespace
 
 import pytest
+from keystoneauth1.session import Session
+from keystoneauth1.token_endpoint import Token
 
+from osc_placement.api.client import PlacementClient
+from tests.functional import servers
 from tests.functional.commands.proxy import proxy_to
 
 CANDIDATE = ("allocation", "candidate")
 OWNER = ("--project-id", "p", "--user-id", "u")
 JSON = ("-f", "json")
+
+
+#: has no member
+AGGREGATE = "aaaaaaaa-0000-4000-8000-00000000ffff"
+EXPLAIN = (*CANDIDATE, "explain")
 
 
 def new_uuid():
@@ -49,6 +59,21 @@ class Cloud:
 def cloud(client):
     """Three empty hosts."""
     return Cloud(client)
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory):
+    """A server with one host and nothing else, with the words for it in options."""
+    with servers.running(tmp_path_factory.mktemp("alone")) as server:
+        client = PlacementClient(Session(auth=Token(server.url, "admin")))
+        words = {"trait": "CUSTOM_OF_THE_HOST", "aggregate": new_uuid(), "other": "empty"}
+        client.create_trait(words["trait"])
+        host = client.create_provider("host")["uuid"]
+        client.set_inventories(host, {"VCPU": {"total": 4}}, 0)
+        client.set_provider_traits(host, [words["trait"]], 1)
+        client.set_provider_aggregates(host, [words["aggregate"]], 2)
+        client.create_provider("empty")
+        yield SimpleNamespace(url=server.url, words=words)
 
 
 def claim(openstack, cloud, *options, **settings):
@@ -165,7 +190,57 @@ def test_claim_without_free_capacity_fails_with_status_1(openstack, cloud):
         cloud.use(host, 4)
     _, result = claim(openstack, cloud)
     assert (result.status, result.out) == (1, "")
-    assert result.err == "No candidate: no resource provider has the capacity for this request\n"
+    told, _, remedy = result.err.partition("; ")
+    assert told == (
+        f"No candidate: there is capacity for this request, but --required {cloud.trait} leaves none of it"
+    )
+    assert remedy.startswith("to see what each condition rules out: openstack allocation candidate explain")
+    assert openstack.run(*EXPLAIN, "--resource", "VCPU=1", *cloud.select).status == 0
+
+
+@pytest.mark.parametrize("dry_run", [(), ("--dry-run",)])
+@pytest.mark.parametrize(
+    ("options", "cause"),
+    [
+        (("--resource", "VCPU=1", "--resource", "MEMORY_MB=1"), "--resource MEMORY_MB=1"),
+        (("--resource", "VCPU=5"), "--resource VCPU=5"),
+        (("--required", "HW_NUMA_ROOT", "--required", "HW_CPU_X86_AVX"), "--required HW_NUMA_ROOT"),
+        (("--required", "HW_NUMA_ROOT,HW_CPU_X86_AVX"), "--required HW_NUMA_ROOT,HW_CPU_X86_AVX"),
+        (("--forbidden", "{trait}"), "--forbidden {trait}"),
+        (("--member-of", AGGREGATE), f"--member-of {AGGREGATE}"),
+        (("--not-member-of", "{aggregate}"), "--not-member-of {aggregate}"),
+        (("--required", "{trait}", "--in-tree", "{other}"), "--in-tree {other}"),
+        (("--root-required", "HW_NUMA_ROOT"), "--root-required HW_NUMA_ROOT"),
+        (("--root-forbidden", "{trait}"), "--root-forbidden {trait}"),
+        (
+            ("--group", "_A", "--resource", "VCPU=1", "--group", "_B", "--resource", "VCPU=1"),
+            "--group-policy isolate",
+        ),
+        (
+            (
+                *("--group", "_A", "--resource", "VCPU=1", "--group", "_B", "--required", "HW_NUMA_ROOT"),
+                *("--same-subtree", "_A,_B"),
+            ),
+            "--same-subtree _A,_B",
+        ),
+    ],
+    ids=str,
+)
+def test_claim_without_a_candidate_names_the_condition_that_leaves_none(
+    openstack, client, alone, options, cause, dry_run
+):
+    """As the operator gave it; for all kinds of conditions."""
+    given = [option.format_map(alone.words) for option in options]
+    if "--group" in given:
+        given = [*given, "--group-policy", "isolate"]
+    elif "--resource" not in given:
+        given = ["--resource", "VCPU=1", *given]
+    consumer = new_uuid()
+    result = openstack.run(*CANDIDATE, "claim", consumer, *OWNER, *given, *dry_run, endpoint=alone.url)
+    assert (result.status, result.out, result.err.count("\n")) == (1, "", 1)
+    words = "no resource provider has the capacity for this request; " if "resource " in cause else ""
+    told = f"{words}{cause.format_map(alone.words)} leaves none"
+    assert told in result.err
 
 
 @pytest.mark.parametrize("options", [(), ("--dry-run",)])
@@ -220,7 +295,9 @@ def test_concurrent_claims_fill_the_hosts_exactly(openstack, cloud, how):
         (["--choose", "best"], 2, "invalid choice: 'best'"),
         (["--alternates", "-1"], 2, "must be a whole number"),
         (["--consumer-type", "INSTANCE", "--os-placement-api-version", "1.37"], 1, "at least version 1.38"),
-        (["--required", "NO_SUCH"], 1, "No such trait(s): NO_SUCH"),
+        (["--required", "NO_SUCH"], 1, "The server does not know the trait NO_SUCH; see"),
+        (["--root-forbidden", "HW_NUMA_ROT"], 1, "the trait HW_NUMA_ROT (is it HW_NUMA_ROOT?)"),
+        (["--resource", "VCPV=1"], 1, "the resource class VCPV (is it VCPU?)"),
         (["--in-tree", "nobody"], 1, "No resource provider named 'nobody' was found"),
     ],
 )

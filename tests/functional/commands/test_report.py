@@ -555,6 +555,18 @@ def test_explain_of_one_host_shows_what_it_lacks(openstack, cloud):
     )
 
 
+@pytest.mark.parametrize("option", ["--member-of", "--not-member-of"])
+@pytest.mark.parametrize("host", [(), ("--host", "host-n")])
+def test_explain_warns_of_an_aggregate_without_members(openstack, cloud, option, host):
+    """Placement cannot tell a mistyped UUID from an empty aggregate, so the explanation is given too."""
+    empty = str(uuid.UUID(int=9))
+    line = (*EXPLAIN, "--resource", "VCPU=1", option, f"{empty},{cloud['rack']}", *host)
+    result = openstack.run(*line)
+    assert (result.status, result.err.count("\n")) == (0, 1)
+    assert result.err.startswith(f"No resource provider is in aggregate {empty}; check the UUID")
+    assert "aggregate" in result.out
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -562,6 +574,11 @@ def test_explain_of_one_host_shows_what_it_lacks(openstack, cloud):
         (("--resource", "VCPU=1", "--host", "nobody"), "No resource provider named 'nobody'"),
         (("--resource", "VCPU=1", "--host", str(uuid.UUID(int=1))), "HTTP 404"),
         (("--resource", "VCPU"), "must be of form"),
+        (("--resource", "VCPU=1", "--required", "HW_NUMA_ROT"), "HW_NUMA_ROT (is it HW_NUMA_ROOT?)"),
+        (("--resource", "VCPU=1", "--forbidden", "NO_SUCH"), "not know the trait NO_SUCH; see"),
+        (("--resource", "VCPU=1", "--root-required", "NO_SUCH"), "not know the trait NO_SUCH; see"),
+        (("--resource", "VCPU=1", "--required", "NO_SUCH", "--host", "host-n"), "the trait NO_SUCH; see"),
+        (("--resource", "VCPU=1", "--resource", "MEMORY=1"), "not know the resource class MEMORY"),
     ],
 )
 def test_explain_refuses_invalid_queries(openstack, cloud, arguments, message):

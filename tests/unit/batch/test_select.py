@@ -90,9 +90,9 @@ def test_facet_without_generation_is_ignored_for_the_generation():
 def test_an_unknown_custom_trait_is_named_with_its_remedy():
     """The error says which trait, and how to create it."""
     fake = FakePlacement().on("GET", "/traits", {"traits": ["CUSTOM_A"]})
-    with pytest.raises(UnknownTraits, match=r"trait CUSTOM_B; .*openstack trait create CUSTOM_B$"):
-        require_traits(fake.client(), ["CUSTOM_B", "CUSTOM_A"])
-    assert fake.asked[-1].query == [("name", "in:CUSTOM_A,CUSTOM_B")]
+    with pytest.raises(UnknownTraits, match=r"trait CUSTOM_GOLD; .*openstack trait create CUSTOM_GOLD$"):
+        require_traits(fake.client(), ["CUSTOM_GOLD", "CUSTOM_A"])
+    assert fake.asked[-2].query == [("name", "in:CUSTOM_A,CUSTOM_GOLD")]
 
 
 def test_an_unknown_standard_trait_cannot_be_created():

@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """osc_placement.commands.claim: what is said where nothing could be claimed."""
 
+from types import SimpleNamespace
+
 import pytest
 
 from osc_placement.api import retry
 from osc_placement.commands import claim
+from osc_placement.commands.candidate_query import Condition
 from tests.unit.commands.shell import run
 from tests.unit.fake_placement import FakePlacement, error
 
@@ -29,3 +32,23 @@ def test_a_candidate_that_is_tried_repeatedly_counts_once(monkeypatch):
             f"{CONSUMER} --resource VCPU=1 --project-id p --user-id u",
         )
     assert fake.lines.count(f"PUT /allocations/{CONSUMER}") == len(HOSTS) * retry.MAX_ATTEMPTS
+
+
+def test_the_condition_that_leaves_none_is_found_in_few_requests():
+    """Of thirty conditions each is found with a logarithmic number of requests for one candidate."""
+    conditions = [Condition("--resource VCPU=1", "resources", "", "VCPU:1")]
+    conditions += [
+        Condition(f"--required CUSTOM_{number}", "required", "", f"CUSTOM_{number}") for number in range(29)
+    ]
+    for cause in conditions:
+        asked = []
+
+        def answer(query, cause=cause, asked=asked):
+            asked.append(dict(query))
+            met = cause.value not in ",".join(value for _, value in query).split(",")
+            return {"allocation_requests": [{}] if met else []}
+
+        client = SimpleNamespace(allocation_candidates=answer)
+        assert claim.find_cause(client, conditions) == cause
+        assert len(asked) <= 5
+        assert all(query["limit"] == "1" for query in asked)

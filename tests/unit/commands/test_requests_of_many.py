@@ -123,7 +123,12 @@ TABLE = [
     (
         "allocation candidate explain",
         "--resource VCPU=1",
-        [LIST, *each("inventories", "usages", "traits", "aggregates"), "GET /allocation_candidates"],
+        [
+            "GET /resource_classes",
+            LIST,
+            *each("inventories", "usages", "traits", "aggregates"),
+            "GET /allocation_candidates",
+        ],
     ),
     (
         "resource provider apply",
@@ -256,4 +261,4 @@ def test_explaining_one_host_reads_its_tree_and_sharing_trees(fake):
     assert status == 0
     lines = sorted(line for line in fake.lines if line not in ("GET /", BULK))
     parts = each("inventories", "usages", "traits", "aggregates")
-    assert lines == sorted([LIST, LIST, *parts, "GET /allocation_candidates"])
+    assert lines == sorted(["GET /resource_classes", LIST, LIST, *parts, "GET /allocation_candidates"])

@@ -29,6 +29,7 @@ with importing():
     from openstack import exceptions as sdk
 
     from osc_placement import errors
+    from osc_placement.api.names import suggest
     from osc_placement.batch import advice, select
     from osc_placement.client import PlacementClient
     from osc_placement.model import CUSTOM_PREFIX, canonical_uuid, is_uuid
@@ -202,9 +203,9 @@ def explain(error: Exception) -> str:
     if isinstance(error, select.NothingSelected):
         return f"No resource provider is {error.selection}; correct the selection, or give allow_empty: true"
     if isinstance(error, select.UnknownTraits):
-        return explain_unknown("trait", error.names)
+        return explain_unknown("trait", error.names, error.known)
     if isinstance(error, select.UnknownResourceClass):
-        return explain_unknown("resource class", [error.name])
+        return explain_unknown("resource class", [error.name], error.known)
     if isinstance(error, errors.EndpointMissing):
         told = one_line(error).partition("; register one")[0]
         return f"{told}; register one, or choose another with region_name and interface"
@@ -221,11 +222,7 @@ def explain(error: Exception) -> str:
 
 def explain_unknown(kind: str, names: Any, known: Any = ()) -> str:
     """Return that the server does not know some traits or resource classes, and what to do."""
-    import difflib
-
     names = sorted(names)
-    likely = {near for name in names for near in difflib.get_close_matches(name, known, 1, 0.8)}
-    guess = f" (is it {' or '.join(sorted(likely))}?)" if likely else ""
     custom = any(name.startswith(CUSTOM_PREFIX) for name in names)
     remedy = (
         "create_missing: true creates it"
@@ -233,8 +230,8 @@ def explain_unknown(kind: str, names: Any, known: Any = ()) -> str:
         else f"only names that begin with {CUSTOM_PREFIX} can be created"
     )
     return (
-        f"The server does not know the {kind} {', '.join(names)}{guess}; nothing was changed. "
-        f"Correct the name; {remedy}"
+        f"The server does not know the {kind} {', '.join(names)}{suggest(names, known)}; nothing was "
+        f"changed. Correct the name; {remedy}"
     )
 
 
