@@ -119,6 +119,13 @@ def parse_aggregates(texts: Iterable[str]) -> frozenset[str]:
     return frozenset(canonical_uuid(text) for text in texts)
 
 
+def check_consumers(*texts: str) -> None:
+    """Raise UsageError unless each of the texts is a UUID."""
+    for text in texts:
+        if not is_uuid(text):
+            raise UsageError(f"A consumer must be given by its UUID, not {text!r}")
+
+
 def check_inventories(inventories: Inventories) -> Inventories:
     """Return the inventories; raise UsageError if a value is one that no server accepts for any provider."""
     for resource_class, fields in inventories.items():

@@ -12,7 +12,7 @@ from osc_placement.api.consumer import Consumer
 from osc_placement.batch.inventory import InventoryEdit, RatioEdit
 from osc_placement.batch.plan import Change, Plan, count_providers
 from osc_placement.errors import PlacementError
-from osc_placement.model import Provider, is_same_ratio
+from osc_placement.model import Inventory, Provider, is_same_ratio
 
 #: the classes whose ratio nova-compute reports itself, and the options that make it do so
 _NOVA_OPTIONS: Final = {
@@ -61,6 +61,17 @@ class InUse(PlacementError):
         super().__init__(f"in use: {told} allocated; move or delete the allocations first")
 
 
+class ReservedAboveTotal(PlacementError):
+    """A change would reserve more than the total, which no server accepts."""
+
+    def __init__(self, inventories: Mapping[str, Inventory]) -> None:
+        told = [
+            f"{name} would have {inventory.reserved} reserved of a total of {inventory.total}"
+            for name, inventory in inventories.items()
+        ]
+        super().__init__(f"{'; '.join(told)}; reserve at most the total")
+
+
 def is_shrinking(change: Change) -> bool:
     """Return whether a change leaves less of some class than there was."""
     return any(True for _ in _shrunk(change))
@@ -77,7 +88,8 @@ def _shrunk(change: Change) -> Iterable[tuple[str, int]]:
 def find_excesses(change: Change, usages: Mapping[str, int]) -> list[Excess]:
     """The classes of which more is allocated than the change leaves."""
     return [
-        Excess(name, usages[name], capacity)
+        # more may be reserved than the total, in data of old servers
+        Excess(name, usages[name], max(0, capacity))
         for name, capacity in _shrunk(change)
         if usages.get(name, 0) > capacity
     ]
@@ -111,7 +123,14 @@ def advise(
         usages = _usages_after(plan, usages)
     found = {step.uuid: find_refusal(step, usages.get(step.uuid, {})) for step in plan.changes}
     allowed = [each for each in found.values() if allow_overcommitted and isinstance(each, Overcommitted)]
-    refused = {uuid: each for uuid, each in found.items() if each is not None and each not in allowed}
+    refused: dict[str, PlacementError] = {
+        uuid: each for uuid, each in found.items() if each is not None and each not in allowed
+    }
+    for step in plan.changes:
+        inventories = (step.after.inventories or {}).items()
+        impossible = {name: each for name, each in inventories if each.reserved > each.total}
+        if impossible:
+            refused[step.uuid] = ReservedAboveTotal(impossible)
     # those about single providers last: a terminal shows the first
     warnings = [
         *_overwritten(plan),

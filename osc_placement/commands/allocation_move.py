@@ -88,6 +88,7 @@ class MoveAllocation(base.Lister):
 
     def read_arguments(self, parsed_args: argparse.Namespace) -> None:
         parsed_args.allocation = syntax.parse_allocations(parsed_args.allocation)
+        syntax.check_consumers(parsed_args.source, parsed_args.target)
         if canonical_uuid(parsed_args.source) == canonical_uuid(parsed_args.target):
             raise UsageError("The two consumers are the same")
 

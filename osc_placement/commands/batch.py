@@ -23,6 +23,7 @@ from osc_placement.commands.batch_options import (
     add_overcommit,
     add_selectors,
     read_selection,
+    select_aggregates,
 )
 from osc_placement.commands.host_aggregate import AGGREGATE_HELP
 from osc_placement.errors import UsageError
@@ -62,7 +63,7 @@ class BatchCommand(PlanCommand):
         raise NotImplementedError
 
     def check_names(self, parsed_args: argparse.Namespace) -> None:
-        """Raise an error if the server does not know a name in the arguments."""
+        """Resolve names in the arguments of the edit; raise an error if the cloud does not know one."""
 
     def name_classes(self, parsed_args: argparse.Namespace) -> Iterable[str]:
         """Return the resource classes that the arguments name."""
@@ -73,7 +74,6 @@ class BatchCommand(PlanCommand):
 
     def read_arguments(self, parsed_args: argparse.Namespace) -> None:
         parsed_args.edit = self.read_edit(parsed_args)
-        super().read_arguments(parsed_args)
         if parsed_args.plan_out:
             refuse_steering(
                 parsed_args,
@@ -85,8 +85,8 @@ class BatchCommand(PlanCommand):
                 "Nothing was changed: with --providers-file - the plan cannot be confirmed on standard "
                 "input; give --yes"
             )
-        aggregates = self.aggregates.resolve(parsed_args.aggregate)
-        parsed_args.selection = read_selection(parsed_args, self.app.stdin, aggregates)
+        parsed_args.selection = read_selection(parsed_args, self.app.stdin, None)
+        super().read_arguments(parsed_args)
 
     def check_versions(self, given: Mapping[str, Any]) -> None:
         super().check_versions(given)
@@ -98,6 +98,8 @@ class BatchCommand(PlanCommand):
 
     def _make_plan(self, parsed_args: argparse.Namespace) -> Plan:
         self.check_names(parsed_args)
+        aggregates = self.aggregates.resolve(parsed_args.aggregate)
+        parsed_args.selection = select_aggregates(parsed_args.selection, parsed_args, aggregates)
         edit: Edit = parsed_args.edit
         readings = self._read(parsed_args, edit)
         plan = make_plan(edit, readings, parsed_args.selection)
@@ -138,6 +140,8 @@ class BatchCommand(PlanCommand):
                 on_selected=progress.expect,
                 on_reading=progress.advance,
             )
+        # rows, canaries and journals are in this order
+        readings.sort(key=lambda reading: (reading.subject.name, reading.subject.uuid))
         if parsed_args.plan_out:
             return select.read_usages(self.client, readings, concurrency=parsed_args.concurrency)
         return readings
@@ -196,9 +200,11 @@ class BatchAggregate(BatchCommand):
         parser.add_argument("member_of", metavar="<aggregate>", nargs="+", help=AGGREGATE_HELP)
 
     def read_edit(self, parsed_args: argparse.Namespace) -> Edit:
-        return AggregateEdit(
-            self.verb, syntax.parse_aggregates(self.aggregates.resolve(parsed_args.member_of))
-        )
+        return AggregateEdit(self.verb, frozenset(parsed_args.member_of))
+
+    def check_names(self, parsed_args: argparse.Namespace) -> None:
+        uuids = syntax.parse_aggregates(self.aggregates.resolve(parsed_args.member_of))
+        parsed_args.edit = AggregateEdit(self.verb, uuids)
 
 
 class AddAggregate(BatchAggregate):

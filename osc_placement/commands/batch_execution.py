@@ -146,9 +146,9 @@ class PlanCommand(ConfirmedCommand, ChangesLister):
         return bool(getattr(parsed_args, "atomic", False))
 
     def read_arguments(self, parsed_args: argparse.Namespace) -> None:
-        self.require_somebody(parsed_args)
         if self.is_atomic(parsed_args):
             refuse_steering(parsed_args, "changes that are made in one transaction")
+        self.require_somebody(parsed_args)
 
     def run(self, parsed_args: argparse.Namespace) -> int:
         """Print the rows, then the summary: on stdout in a table, on stderr after a failure."""

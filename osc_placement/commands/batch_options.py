@@ -6,6 +6,7 @@ from __future__ import annotations
 import argparse
 import pathlib
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import TextIO
 
 from osc_placement import microversion, syntax
@@ -104,11 +105,15 @@ def _add_capabilities(command: base.PlacementCommand, group: argparse._ArgumentG
 
 
 def read_selection(
-    parsed_args: argparse.Namespace, stdin: TextIO | None, aggregates: Iterable[str]
+    parsed_args: argparse.Namespace, stdin: TextIO | None, aggregates: Iterable[str] | None
 ) -> Selection:
-    """Make the selection of the arguments; ``aggregates`` are the UUIDs of the given aggregates."""
+    """Make the selection of the arguments; raise UsageError if it is none.
+
+    :param aggregates: the UUIDs of the given aggregates, or None to leave these out until their names are
+        resolved, see `select_aggregates`
+    """
     return Selection(
-        aggregates=tuple(aggregates),
+        aggregates=tuple(aggregates or ()),
         in_tree=parsed_args.in_tree,
         required=tuple(parsed_args.required),
         forbidden=tuple(parsed_args.forbidden),
@@ -116,8 +121,15 @@ def read_selection(
         name=parsed_args.name,
         root_only=parsed_args.root_only,
         providers=_read_providers_file(parsed_args.providers_file, stdin),
-        everything=parsed_args.all,
+        everything=parsed_args.all or (aggregates is None and bool(parsed_args.aggregate)),
     )
+
+
+def select_aggregates(
+    selection: Selection, parsed_args: argparse.Namespace, aggregates: Iterable[str]
+) -> Selection:
+    """Return a selection that was made without the aggregates with them."""
+    return replace(selection, aggregates=tuple(aggregates), everything=parsed_args.all)
 
 
 def _read_providers_file(name: str | None, stdin: TextIO | None) -> tuple[str, ...] | None:

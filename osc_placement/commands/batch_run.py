@@ -312,9 +312,9 @@ class UndoRun(_RunCommand):
 
     def read_arguments(self, parsed_args: argparse.Namespace) -> None:
         self._read_run(parsed_args)
-        super().read_arguments(parsed_args)
         if parsed_args.force and parsed_args.header.kind == KIND:
             raise UsageError("--force cannot be used with a reshape, which is undone in one transaction")
+        super().read_arguments(parsed_args)
 
     def is_atomic(self, parsed_args: argparse.Namespace) -> bool:
         return bool(parsed_args.atomic or parsed_args.header.kind == KIND)

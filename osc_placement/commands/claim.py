@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from osc_placement import microversion
+from osc_placement import microversion, syntax
 from osc_placement.api.client import Document, PlacementClient
 from osc_placement.api.consumer import Consumer, describe_consumers
 from osc_placement.api.names import naming_unknown
@@ -120,6 +120,10 @@ class ClaimAllocationCandidate(CandidateQuery, base.Lister):
         )
         self.add_query_options(parser)
         return parser
+
+    def read_arguments(self, parsed_args: argparse.Namespace) -> None:
+        syntax.check_consumers(parsed_args.uuid)
+        super().read_arguments(parsed_args)
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Any, Any]:
         if parsed_args.limit is None:

@@ -66,11 +66,14 @@ class CheckMigration(base.Lister):
         add_concurrency_option(parser)
         return parser
 
+    def read_arguments(self, parsed_args: argparse.Namespace) -> None:
+        parsed_args.migrations = _choose(parsed_args.name)
+
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Any, Any]:
         from osc_placement.migrate.exit_statuses import exit_status
 
         rows = []
-        for migration in _choose(parsed_args.name):
+        for migration in parsed_args.migrations:
             assessment = _assess(self, migration, parsed_args.concurrency)
             _tell_problems(self, assessment.problems)
             status = exit_status(assessment.problems, None)
@@ -106,9 +109,12 @@ class RunMigration(PlanCommand):
         add_execution(parser, with_atomic=False)
         return parser
 
+    def read_arguments(self, parsed_args: argparse.Namespace) -> None:
+        (parsed_args.migration,) = _choose([parsed_args.name])
+        super().read_arguments(parsed_args)
+
     def prepare(self, parsed_args: argparse.Namespace) -> Job:
-        (migration,) = _choose([parsed_args.name])
-        assessment = _assess(self, migration, parsed_args.concurrency)
+        assessment = _assess(self, parsed_args.migration, parsed_args.concurrency)
         self._problems = assessment.problems
         _tell_problems(self, assessment.problems)
         if assessment.refusal and not self.is_harmless(parsed_args):

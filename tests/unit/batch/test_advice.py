@@ -69,3 +69,17 @@ def test_what_is_in_use_is_not_removed_even_if_overcommitment_is_allowed(change,
         "p": "in use: 2 VCPU allocated; move or delete the allocations first"
     }
     assert not advised.warnings
+
+
+@pytest.mark.parametrize("allow_overcommitted", [False, True])
+def test_reserving_more_than_the_total_is_refused(allow_overcommitted):
+    """No option makes a server accept it, and no negative capacity is told."""
+    change = Change(
+        Provider("p", "p", 1),
+        ProviderState({"VCPU": Inventory(8)}),
+        ProviderState({"VCPU": Inventory(8, reserved=148)}),
+    )
+    plan = Plan(Recorded("edit", ()), (change,))
+    refused = advise(plan, {"p": {"VCPU": 2}}, allow_overcommitted=allow_overcommitted).refused
+    told = "VCPU would have 148 reserved of a total of 8; reserve at most the total"
+    assert {uuid: str(error) for uuid, error in refused.items()} == {"p": told}
