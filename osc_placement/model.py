@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal, get_args
 
@@ -63,6 +64,31 @@ def check_text(text: str) -> None:
 
 #: MariaDB keeps six digits of a ratio, so a ratio that was set may be read back this much off
 _RATIO_PRECISION: Final = 5e-6
+
+
+@dataclass(frozen=True, slots=True)
+class Percent:
+    """A share of the total of an inventory; ``number`` is a decimal number, such as ``12.5``."""
+
+    number: str
+
+    def __str__(self) -> str:
+        return f"{self.number}%"
+
+    def of(self, total: int) -> int:
+        """Return this share of a total, rounded up to a whole number."""
+        whole, _, decimals = self.number.partition(".")
+        parts: int = 100 * 10 ** len(decimals)
+        return -(-total * int(whole + decimals) // parts)
+
+
+def settle_shares(fields: Mapping[str, Any], total: int = 0) -> dict[str, Any]:
+    """Return fields of an inventory with the amount in place of each `Percent`.
+
+    :param total: the one that counts if the fields have none
+    """
+    total = fields.get("total", total)
+    return {name: value.of(total) if isinstance(value, Percent) else value for name, value in fields.items()}
 
 
 @dataclass(frozen=True, slots=True)

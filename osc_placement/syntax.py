@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from osc_placement.errors import PlacementError, UsageError
-from osc_placement.model import MAX_AMOUNT, MAX_RATIO, canonical_uuid, is_uuid
+from osc_placement.model import MAX_AMOUNT, MAX_RATIO, Percent, canonical_uuid, is_uuid
 
 #: the fields of an inventory in the order in which commands show them, and the type of each
 INVENTORY_FIELDS: Mapping[str, type[int] | type[float]] = {
@@ -25,13 +25,19 @@ INVENTORY_FIELDS: Mapping[str, type[int] | type[float]] = {
 }
 
 #: inventory fields by resource class, then by field name
-Inventories = dict[str, dict[str, int | float]]
+Inventories = dict[str, dict[str, int | float | Percent]]
 #: amounts by provider, then by resource class
 Allocations = dict[str, dict[str, int]]
 
 #: the names of traits and resource classes
 NAME = re.compile(r"[A-Z0-9_]{1,255}", re.ASCII)
 _WHOLE_NUMBER = re.compile(r"\s*[+-]?[0-9]+\s*", re.ASCII)
+#: a number with a unit or a per cent sign
+_QUANTITY = re.compile(r"\s*([0-9]{1,19})(?:\.([0-9]{1,19}))?\s*(%|[A-Za-z]+)\s*", re.ASCII)
+#: the units of memory and disk as powers of 1024: nova and placement call a mebibyte MB and a gibibyte GB
+_POWERS: Mapping[str, int] = {
+    f"{prefix}{ending}": power for power, prefix in enumerate("MGTP", 2) for ending in ("B", "iB")
+}
 
 
 def names_provider(text: str, uuid: str, name: str) -> bool:
@@ -58,9 +64,41 @@ def parse_inventories(texts: Iterable[str]) -> Inventories:
             raise UsageError("Name, field and value must be not empty")
         if field not in INVENTORY_FIELDS:
             raise UsageError(f"Unknown inventory field {field}")
-        parse = parse_ratio if INVENTORY_FIELDS[field] is float else parse_whole_number
-        inventories.setdefault(resource_class, {})[field] = parse(parts[1], f"{field} of {resource_class}")
+        value = parse_inventory_value(resource_class, field, parts[1])
+        inventories.setdefault(resource_class, {})[field] = value
     return inventories
+
+
+def parse_inventory_value(resource_class: str, field: str, text: str) -> int | float | Percent:
+    """Read the value of a field of an inventory: a number, ``16GB`` of memory or disk, ``10%`` reserved.
+
+    A class whose name ends in ``_MB`` or ``_GB`` is counted in mebibytes or gibibytes.
+    """
+    what = f"{field} of {resource_class}"
+    if INVENTORY_FIELDS[field] is float:
+        return parse_ratio(text, what)
+    quantity = _QUANTITY.fullmatch(text)
+    if quantity is None:
+        return parse_whole_number(text, what)
+    whole, decimals, unit = quantity[1], quantity[2] or "", quantity[3]
+    if unit == "%":
+        if field != "reserved":
+            raise UsageError(f"{what} must be a number, not {text!r}: only reserved is a share of the total")
+        share = Percent(f"{whole}.{decimals}" if decimals else whole)
+        if share.of(MAX_AMOUNT) > MAX_AMOUNT:
+            raise UsageError(f"{what} must be from 0% to 100%, not {text!r}")
+        return share
+    own_unit = resource_class.rpartition("_")[2]
+    if own_unit not in ("MB", "GB"):
+        raise UsageError(f"{what} must be a number without a unit, not {text!r}")
+    if unit not in _POWERS:
+        raise UsageError(f"{what} must have the unit MB, GB, TB, PB or none, not {text!r}")
+    denominator: int = 10 ** len(decimals) * 1024 ** _POWERS[own_unit]
+    numerator: int = int(whole + decimals) * 1024 ** _POWERS[unit]
+    amount, rest = divmod(numerator, denominator)
+    if rest:
+        raise UsageError(f"{what} must be a whole number of {own_unit}, unlike {text!r}")
+    return amount
 
 
 def parse_whole_number(text: str, what: str) -> int:
@@ -135,6 +173,8 @@ def check_inventories(inventories: Inventories) -> Inventories:
                 f"unlike {resource_class!r}"
             )
         for field, value in fields.items():
+            if isinstance(value, Percent):
+                continue
             least = _LEAST.get(field, 1)
             if field == "allocation_ratio" and not 0 < value <= MAX_RATIO:
                 raise UsageError(

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from osc_placement.batch.plan import Decision, EditRefused, Facet, ProviderState
 from osc_placement.errors import UsageError
-from osc_placement.model import Inventory, is_same_ratio
+from osc_placement.model import Inventory, Percent, is_same_ratio, settle_shares
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +53,11 @@ class RatioEdit:
 class InventoryEdit:
     """Set fields of inventories; the other fields and classes stay, or go if ``replace_all``.
 
-    A class that a provider lacks is added where its total is given.
+    A class that a provider lacks is added where its total is given. A share is one of each provider's own
+    total, or of the total that is given.
     """
 
-    fields: Mapping[str, Mapping[str, int | float]]
+    fields: Mapping[str, Mapping[str, int | float | Percent]]
     replace_all: bool = False
 
     def __post_init__(self) -> None:
@@ -91,9 +91,11 @@ class InventoryEdit:
         after = {} if self.replace_all else dict(current)
         for name, fields in self.fields.items():
             if name in current and not self.replace_all:
-                after[name] = _keep_ratio(replace(current[name], **dict[str, Any](fields)), current[name])
+                wanted = replace(current[name], **settle_shares(fields, current[name].total))
+                after[name] = _keep_ratio(wanted, current[name])
             elif "total" in fields:
-                after[name] = _keep_ratio(Inventory.from_json(dict(fields)), current.get(name))
+                wanted = Inventory.from_json(settle_shares(fields))
+                after[name] = _keep_ratio(wanted, current.get(name))
         return Decision(replace(state, inventories=after), self._reason(current, changed=after != current))
 
     def _reason(self, current: Mapping[str, object], *, changed: bool) -> str:

@@ -249,6 +249,10 @@ class SetInventory(BatchCommand):
 
     A resource provider that has no inventory of a class gets one if the total is given; otherwise it is not
     changed for that class.
+
+    Amounts of memory and disk may have a unit, as in MEMORY_MB:reserved=16GB or DISK_GB:total=2TB; as in
+    nova, a GB has 1024 MB. What is reserved may be a share of the total of each resource provider, as in
+    VCPU:reserved=10%; it is rounded up.
     """
 
     def add_edit_arguments(self, parser: argparse.ArgumentParser) -> None:

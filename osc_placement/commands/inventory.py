@@ -17,7 +17,8 @@ from osc_placement.batch.inventory import InventoryEdit
 from osc_placement.batch.plan import Plan, Reading, Report, Result, make_plan
 from osc_placement.commands import base
 from osc_placement.commands.batch_execution import carry_out
-from osc_placement.errors import OutcomeUnknown, PlacementError, is_outcome_unknown
+from osc_placement.errors import OutcomeUnknown, PlacementError, UsageError, is_outcome_unknown
+from osc_placement.model import Percent, settle_shares
 from osc_placement.terminal.escape import printable
 from osc_placement.terminal.progress import nothing_changed_on_interrupt
 
@@ -51,10 +52,21 @@ class Outcome:
 
 
 def merge_inventories(current: Mapping[str, Document], wanted: syntax.Inventories) -> dict[str, Document]:
-    """Return the current inventories with the wanted fields changed."""
+    """Return the current inventories with the wanted fields changed.
+
+    :raises UsageError: there is no total of which something is reserved as a share
+    """
     merged = {resource_class: dict(fields) for resource_class, fields in current.items()}
     for resource_class, fields in wanted.items():
-        merged.setdefault(resource_class, {}).update(fields)
+        known = merged.setdefault(resource_class, {})
+        known.update(fields)
+        if any(isinstance(value, Percent) for value in fields.values()):
+            if "total" not in known:
+                raise UsageError(
+                    f"reserved of {resource_class} is a share of its total, so give the total too: "
+                    f"{resource_class}:total=<number>"
+                )
+            merged[resource_class] = settle_shares(known)
     return merged
 
 
@@ -71,6 +83,8 @@ class SetInventory(base.Lister):
 
     An inventory that is not named is removed, unless ``--amend`` is given.
     ``--resource VCPU=16`` is short for ``--resource VCPU:total=16``.
+    Amounts of memory and disk may have a unit, as in MEMORY_MB:reserved=16GB, where a GB has 1024 MB; what is
+    reserved may be a share of the total, as in VCPU:reserved=10%, which is rounded up.
 
     For example: openstack resource provider inventory set <uuid> --resource VCPU=16
     --resource MEMORY_MB=2048 --resource MEMORY_MB:step_size=128
@@ -109,6 +123,8 @@ class SetInventory(base.Lister):
 
     def read_arguments(self, parsed_args: argparse.Namespace) -> None:
         parsed_args.resource = syntax.parse_inventories(parsed_args.resource)
+        if not parsed_args.amend:
+            merge_inventories({}, parsed_args.resource)
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Any, Any]:
         if parsed_args.aggregate:
@@ -235,7 +251,11 @@ def change_many(
             outcomes[uuid] = Outcome(uuid, error=reading.error)
             continue
         current = {name: each.to_json() for name, each in (reading.state.inventories or {}).items()}
-        merged = merge_inventories(current if amend else {}, wanted)
+        try:
+            merged = merge_inventories(current if amend else {}, wanted)
+        except UsageError as error:
+            outcomes[uuid] = Outcome(uuid, error=error)
+            continue
         if dry_run:
             outcomes[uuid] = Outcome(uuid, merged)
         elif all("total" in fields for fields in merged.values()):

@@ -3,7 +3,7 @@
 
 import pytest
 
-from osc_placement import errors, syntax
+from osc_placement import errors, model, syntax
 
 PROVIDER = "c0ffee00-0000-4000-8000-000000000001"
 
@@ -34,6 +34,23 @@ def test_inventories_are_read_in_order_and_a_later_value_wins():
         ("VCPU=abc", "total of VCPU must be a whole number, not 'abc'"),
         ("VCPU=1.5", "total of VCPU must be a whole number, not '1.5'"),
         ("VCPU=1_000", "total of VCPU must be a whole number, not '1_000'"),
+        ("VCPU=16GB", "total of VCPU must be a number without a unit, not '16GB'"),
+        ("CUSTOM_LICENSE=2TB", "total of CUSTOM_LICENSE must be a number without a unit, not '2TB'"),
+        (
+            "MEMORY_MB:reserved=16G",
+            "reserved of MEMORY_MB must have the unit MB, GB, TB, PB or none, not '16G'",
+        ),
+        ("DISK_GB:total=500MB", "total of DISK_GB must be a whole number of GB, unlike '500MB'"),
+        ("MEMORY_MB=0.3MB", "total of MEMORY_MB must be a whole number of MB, unlike '0.3MB'"),
+        ("MEMORY_MB=-1GB", "total of MEMORY_MB must be a whole number, not '-1GB'"),
+        (
+            "VCPU:max_unit=50%",
+            "max_unit of VCPU must be a number, not '50%': only reserved is a share of the total",
+        ),
+        ("VCPU:reserved=101%", "reserved of VCPU must be from 0% to 100%, not '101%'"),
+        ("VCPU:reserved=100.001%", "reserved of VCPU must be from 0% to 100%, not '100.001%'"),
+        ("VCPU:reserved=-1%", "reserved of VCPU must be a whole number, not '-1%'"),
+        ("VCPU:allocation_ratio=10%", "allocation_ratio of VCPU must be a number, not '10%'"),
         ("VCPU:allocation_ratio=abc", "allocation_ratio of VCPU must be a number, not 'abc'"),
         ("VCPU:allocation_ratio=nan", "allocation_ratio of VCPU must be a number, not 'nan'"),
         ("VCPU:allocation_ratio=inf", "allocation_ratio of VCPU must be a number, not 'inf'"),
@@ -44,6 +61,46 @@ def test_invalid_inventory_is_reported(text, message):
     with pytest.raises(errors.UsageError) as caught:
         syntax.parse_inventories(["DISK_GB=1", text])
     assert str(caught.value) == message
+
+
+@pytest.mark.parametrize(
+    ("text", "amount"),
+    [
+        ("MEMORY_MB:reserved=16GB", 16384),
+        ("MEMORY_MB:reserved=16GiB", 16384),
+        ("MEMORY_MB=1.5TB", 1572864),
+        ("MEMORY_MB=512MB", 512),
+        ("NUMA_MEMORY_MB:max_unit=1PiB", 2**30),
+        ("DISK_GB:total=2TB", 2048),
+        ("DISK_GB:total=2 TiB", 2048),
+        ("DISK_GB:step_size=2048MB", 2),
+        ("CUSTOM_SSD_GB=1.5TB", 1536),
+    ],
+)
+def test_sizes_of_memory_and_disk_may_have_units(text, amount):
+    """As in nova, a GB has 1024 MB; a class that counts in either may have the unit of the other."""
+    ((_, fields),) = syntax.parse_inventories([text]).items()
+    assert list(fields.values()) == [amount]
+
+
+@pytest.mark.parametrize(
+    ("share", "total", "amount"),
+    [
+        ("10%", 64, 7),
+        ("10%", 60, 6),
+        ("0.1%", 3000, 3),
+        ("12.5%", 8, 1),
+        ("33.333333333333333333%", 3, 1),
+        ("0%", 64, 0),
+        ("100%", 64, 64),
+        ("100.000%", model.MAX_AMOUNT, model.MAX_AMOUNT),
+    ],
+)
+def test_share_of_the_total_is_rounded_up(share, total, amount):
+    """Exactly: no binary fraction makes one more of it."""
+    value = syntax.parse_inventories([f"VCPU:reserved={share}"])["VCPU"]["reserved"]
+    assert isinstance(value, model.Percent)
+    assert (str(value), value.of(total)) == (share, amount)
 
 
 def test_amounts_are_read_in_order():

@@ -23,7 +23,8 @@ from osc_placement.batch.plan import (
 from osc_placement.batch.repeat import Recorded, StateEdit
 from osc_placement.batch.selection import Selection
 from osc_placement.batch.undo import UndoEdit
-from osc_placement.model import INVENTORY_FIELDS, Inventory, Provider
+from osc_placement.model import INVENTORY_FIELDS, Inventory, Percent, Provider
+from osc_placement.syntax import parse_inventory_value
 
 Document = dict[str, Any]
 _SELECTION_TYPES: Final = {"in_tree": str, "name": str, "root_only": bool, "everything": bool}
@@ -206,9 +207,18 @@ def _check_edit(document: Document) -> None:
     if unknown:
         raise ValueError(f"there are no {min(unknown)} to change")
     for name, amounts in (document.get("fields") or {}).items():
-        _check_amounts(amounts, name, (int, float))
+        check_types({name: amounts}, {name: dict})
+        # what is reserved may be a share of the total
+        numbers = {field: value for field, value in amounts.items() if not _is_share(field, value)}
+        _check_amounts(numbers, name, (int, float))
     if "ratios" in document:
         _check_amounts(document["ratios"], "ratios", (int, float))
+
+
+def _is_share(field: str, value: object) -> bool:
+    if field != "reserved" or not isinstance(value, str):
+        return False
+    return isinstance(parse_inventory_value("inventory", field, value), Percent)
 
 
 def edit_from_json(document: Document) -> Edit:
@@ -229,10 +239,25 @@ _EDITS: Final[Mapping[str, tuple[type, Callable[[Any], Document], Callable[[Docu
     "inventory": (
         InventoryEdit,
         lambda edit: {
-            "fields": {name: dict(fields) for name, fields in edit.fields.items()},
+            "fields": {
+                name: {
+                    field: str(value) if isinstance(value, Percent) else value
+                    for field, value in fields.items()
+                }
+                for name, fields in edit.fields.items()
+            },
             "replace": edit.replace_all,
         },
-        lambda document: InventoryEdit(document["fields"], document["replace"]),
+        lambda document: InventoryEdit(
+            {
+                name: {
+                    field: parse_inventory_value(name, field, value) if isinstance(value, str) else value
+                    for field, value in fields.items()
+                }
+                for name, fields in document["fields"].items()
+            },
+            document["replace"],
+        ),
     ),
     "inventory deletion": (
         InventoryDeletion,

@@ -107,6 +107,18 @@ def test_inventories_and_aggregates_are_changed(modules, client, rack):
     assert client.list_provider_aggregates(rack["compute-1"])["aggregates"] == []
 
 
+def test_amounts_have_units_and_shares_of_each_total(modules, client, rack):
+    """What is reserved is a share of what each provider has."""
+    uuid = rack["compute-2"]
+    client.set_inventories(uuid, {"VCPU": {"total": 16}, "MEMORY_MB": {"total": 4096}}, 2)
+    inventories = {"MEMORY_MB": {"reserved": "1GB"}, "VCPU": {"reserved": "10%"}}
+    select = {"providers": ["compute-1", "compute-2"]}
+    modules.succeed("resource_provider_batch", select=select, inventories=inventories)
+    found = [client.list_inventories(rack[name])["inventories"] for name in select["providers"]]
+    assert [each["VCPU"]["reserved"] for each in found] == [1, 2]
+    assert [each["MEMORY_MB"]["reserved"] for each in found] == [1024, 1024]
+
+
 def test_aggregates_have_names(collections, clouds, client, rack, server_url):
     """Those of the compute service."""
     with compute_with({"rack-1": RACK}) as (url, _asked):

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from osc_placement.batch.inventory import RatioEdit
+from osc_placement.batch.inventory import InventoryEdit, RatioEdit
 from osc_placement.batch.plan import EditRefused, ProviderState
-from osc_placement.model import MAX_RATIO, Inventory, is_same_ratio
+from osc_placement.model import MAX_RATIO, Inventory, Percent, is_same_ratio
 
 classes = st.sampled_from(("VCPU", "MEMORY_MB", "DISK_GB", "CUSTOM_A"))
 ratio = st.floats(min_value=1e-6, max_value=MAX_RATIO)
@@ -76,3 +76,22 @@ def test_a_class_that_one_provider_has_is_enough():
     """Providers may differ; only a class that none of them has is a mistake."""
     states = [ProviderState(inventories={"VCPU": Inventory(8)}), ProviderState(inventories={})]
     RatioEdit({"VCPU": 2.0}).check(states)
+
+
+@pytest.mark.parametrize(
+    ("fields", "replace_all", "reserved"),
+    [
+        ({"reserved": Percent("10")}, False, 7),
+        ({"total": 128, "reserved": Percent("10")}, False, 13),
+        ({"total": 128, "reserved": Percent("10")}, True, 13),
+    ],
+)
+def test_a_share_is_one_of_the_total_that_a_provider_will_have(fields, replace_all, reserved):
+    """The one that is given with it, else its own."""
+    edit = InventoryEdit({"VCPU": fields}, replace_all)
+    after = edit.decide(ProviderState(inventories={"VCPU": Inventory(64)})).after
+    assert after.inventories["VCPU"].reserved == reserved
+    assert edit.decide(after).after == after
+    assert "VCPU:reserved=10%" in edit.title
+    lacking = edit.decide(ProviderState(inventories={}))
+    assert lacking.after.inventories == ({"VCPU": Inventory(128, 13)} if "total" in fields else {})

@@ -14,6 +14,7 @@ from osc_placement.api import retry
 from osc_placement.api.client import PlacementClient
 from osc_placement.batch import journal
 from osc_placement.commands import inventory
+from osc_placement.model import Percent
 from tests.unit.commands.shell import make, run
 from tests.unit.fake_placement import FakePlacement, error
 
@@ -57,6 +58,41 @@ def test_merging_changes_the_wanted_fields_only():
     assert list(merged) == ["VCPU", "DISK_GB", "MEMORY_MB"]
     assert merged["VCPU"] == {"total": 8, "reserved": 2}
     assert current["VCPU"] == {"total": 8, "reserved": 1}
+
+
+def test_merging_makes_amounts_of_shares():
+    """Of the total that is given, else of the one there is; without any there is no amount."""
+    share = {"VCPU": {"reserved": Percent("10")}}
+    assert inventory.merge_inventories({"VCPU": {"total": 64}}, share) == {
+        "VCPU": {"total": 64, "reserved": 7}
+    }
+    given = {"VCPU": {"total": 8, **share["VCPU"]}}
+    assert inventory.merge_inventories({"VCPU": {"total": 64}}, given) == {
+        "VCPU": {"total": 8, "reserved": 1}
+    }
+    with pytest.raises(
+        errors.UsageError, match="VCPU is a share of its total, so give the total too: VCPU:total="
+    ):
+        inventory.merge_inventories({}, share)
+
+
+def test_a_share_without_a_total_is_refused_before_the_first_request():
+    """Without --amend there is no total but the one that is given."""
+    fake = FakePlacement()
+    with pytest.raises(errors.UsageError, match="give the total too"):
+        run(inventory.SetInventory, fake.client(), f"{UUIDS[0]} --resource VCPU:reserved=10%")
+    assert fake.asked == []
+
+
+@pytest.mark.parametrize("options", ["", "--dry-run"])
+def test_a_share_of_nothing_fails_for_its_provider_alone(fake, options):
+    """A provider of the aggregate without the class has no total of it."""
+    fake.on("GET", path(UUIDS[3]), {"inventories": {}, "resource_provider_generation": 9})
+    line = f"{AGGREGATE} --aggregate --amend --resource VCPU:reserved=10% {options}"
+    with pytest.raises(errors.PlacementError, match="Failed to set inventory for 1 of 12 resource providers"):
+        run(inventory.SetInventory, fake.client(), line)
+    bodies = [request.body for request in fake.asked if request.method == "PUT"]
+    assert [body["reserved"] for body in bodies] == ([] if options else [1] * 11)
 
 
 def test_an_aggregate_is_changed_by_a_run_that_can_be_undone(fake):

@@ -40,6 +40,8 @@ options:
     description:
       - Inventories by resource class, with C(total), C(reserved), C(min_unit), C(max_unit), C(step_size) and
         C(allocation_ratio). Only C(total) is required; a number alone is the total.
+      - Amounts of classes whose names end in C(_MB) or C(_GB) may have a unit, as C(16GB), and C(reserved)
+        may be a share of the total, as C(10%), which is rounded up. 1 GB is 1024 MB.
       - Classes that are not given are removed.
     type: dict
   traits:
@@ -80,7 +82,7 @@ EXAMPLES = r"""
     name: compute-1
     inventories:
       VCPU: {total: 64, reserved: 2, allocation_ratio: 4.0}
-      MEMORY_MB: {total: 262144, reserved: 4096}
+      MEMORY_MB: {total: 256GB, reserved: 5%}
     traits: [COMPUTE_NODE, CUSTOM_GOLD]
     aggregates: [rack-1]
     create_missing: true
@@ -140,7 +142,6 @@ failures:
   sample: []
 """
 
-from contextlib import suppress
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
@@ -154,7 +155,8 @@ from ansible_collections.osc_placement.placement.plugins.module_utils.session im
 )
 
 with importing():
-    from osc_placement.model import CUSTOM_PREFIX, canonical_uuid, is_uuid
+    from osc_placement import syntax
+    from osc_placement.model import CUSTOM_PREFIX, canonical_uuid, is_uuid, settle_shares
     from osc_placement.state.document import Document, parse_document
     from osc_placement.state.node import InvalidDocument
 
@@ -271,21 +273,21 @@ def require_known(cloud: Cloud, custom: dict[str, list[str]]) -> None:
 
 
 def read_inventories(given: dict[str, Any]) -> dict[str, Any]:
-    """Return inventories with numbers in place of text, which templates make, and of a total alone."""
-    return {
-        name: {field: read_number(value) for field, value in fields.items()}
-        if isinstance(fields, dict)
-        else {"total": read_number(fields)}
-        for name, fields in given.items()
-    }
+    """Return inventories with all amounts as numbers, and with the field of a total that is given alone.
 
-
-def read_number(value: Any) -> Any:
-    """Return the number that a text is, or the value itself."""
-    for kind in (int, float) if isinstance(value, str) else ():
-        with suppress(ValueError):
-            return kind(value)
-    return value
+    :raises UsageError: a text is no value of its field
+    """
+    read = {}
+    for name, fields in given.items():
+        values = {
+            # an unknown field is refused with the document
+            field: syntax.parse_inventory_value(name, field, value)
+            if isinstance(value, str) and field in syntax.INVENTORY_FIELDS
+            else value
+            for field, value in (fields if isinstance(fields, dict) else {"total": fields}).items()
+        }
+        read[name] = settle_shares(values) if isinstance(values.get("total"), int) else values
+    return read
 
 
 def delete(module: AnsibleModule, cloud: Cloud, existing: dict[str, Any] | None) -> dict[str, Any]:

@@ -33,6 +33,9 @@ options:
     description:
       - Fields of inventories by resource class, which are C(total), C(reserved), C(min_unit), C(max_unit),
         C(step_size) and C(allocation_ratio). A number alone is the total.
+      - Amounts of classes whose names end in C(_MB) or C(_GB) may have a unit, as C(16GB), and C(reserved)
+        may be a share of the total of each resource provider, as C(10%), which is rounded up. 1 GB is 1024
+        MB.
       - A resource provider without an inventory of a class gets one if the total is given.
       - With O(state=absent) the fields are ignored and may be empty.
     type: dict
@@ -101,14 +104,15 @@ EXAMPLES = r"""
       VCPU: 8.0
     canary: 4
 
-- name: Reserve memory on all hosts with this trait
+- name: Reserve memory and processors on all hosts with this trait
   osc_placement.placement.resource_provider_batch:
     cloud: prod
     select:
       required: [CUSTOM_GOLD]
       root_only: true
     inventories:
-      MEMORY_MB: {reserved: 8192}
+      MEMORY_MB: {reserved: 8GB}
+      VCPU: {reserved: 10%}
 
 - name: Take a trait from some hosts
   osc_placement.placement.resource_provider_batch:

@@ -8,10 +8,12 @@ import pytest
 
 from osc_placement.batch import inventory, membership
 from osc_placement.batch.journal.record import edit_from_json, edit_to_json
+from osc_placement.model import Percent
 
 EDITS = (
     inventory.RatioEdit({"VCPU": 4.0}),
     inventory.InventoryEdit({"VCPU": {"total": 8}}, replace_all=False),
+    inventory.InventoryEdit({"VCPU": {"reserved": Percent("12.5")}}, replace_all=False),
     inventory.InventoryDeletion(("VCPU",)),
     *(membership.TraitEdit(verb, frozenset(("CUSTOM_A",))) for verb in get_args(membership.Verb)),
     *(membership.AggregateEdit(verb, frozenset(("a",))) for verb in get_args(membership.Verb)),
@@ -33,3 +35,13 @@ def test_every_edit_class_is_tested_here():
         if kind.__module__ == module.__name__ and hasattr(kind, "decide")
     }
     assert classes == {type(edit) for edit in EDITS}
+
+
+@pytest.mark.parametrize(
+    "fields", [{"total": "10%"}, {"reserved": "1x"}, {"reserved": "101%"}, {"other": "1%"}, 1]
+)
+def test_a_share_is_only_read_of_what_is_reserved(fields):
+    """A journal that was edited is refused, and not taken for something else."""
+    document = edit_to_json(inventory.InventoryEdit({"VCPU": {"total": 8}})) | {"fields": {"VCPU": fields}}
+    with pytest.raises(ValueError, match=r"VCPU|reserved|other|total"):
+        edit_from_json(document)
