@@ -32,6 +32,14 @@ _VERSION_NAME = re.compile(r"\{([A-Z_]+)\}")
 PROVIDER_HELP = "Name or UUID of the resource provider"
 
 
+class Paragraphs(argparse.HelpFormatter):
+    """Mixin of formatters of help texts that keeps the paragraphs of descriptions, which argparse joins."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        filled = [super(Paragraphs, self)._fill_text(part, width, indent) for part in text.split("\n\n")]
+        return "\n\n".join(filled)
+
+
 class PlacementCommand(command.Command):
     """A command that talks to placement."""
 
@@ -56,6 +64,14 @@ class PlacementCommand(command.Command):
     def aggregates(self) -> AggregateNames:
         """Return the resolver for names of host aggregates; it asks the compute service if it has to."""
         return AggregateNames(self.app.client_manager)
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Return a parser whose help text has paragraphs."""
+        parser = super().get_parser(prog_name)
+        known: Any = parser.formatter_class
+        formatter: Any = type("HelpFormatter", (Paragraphs, known), {})
+        parser.formatter_class = formatter
+        return parser
 
     def get_description(self) -> str:
         """Return the docstring with its versions filled in, and with the minimum version."""

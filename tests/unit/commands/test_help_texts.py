@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Help texts at 80 columns, of every command and of both programs."""
+
+import argparse
+import re
+from importlib.metadata import distribution
+
+import pytest
+
+from osc_placement.migrate.main import make_parser as make_migrate_parser
+from osc_placement.server.main import _make_parser as make_server_parser
+from tests.unit.commands.shell import make
+from tests.unit.commands.test_requests import load
+
+COMMANDS = [
+    point.name.replace("_", " ")
+    for point in distribution("osc-placement").entry_points.select(group="openstack.placement.v1")
+]
+#: a word that begins a sentence of a help text, after something that ends none
+RUN_TOGETHER = re.compile(
+    r"\S*[^\s.:;?!-] (?:This|These|That|The|May|With|Without|For|By|It|Exit|Requires|If|An?|All|Each|What|"
+    r"Where|Only|Not|One|Of|In|To|Default) [^.]*"
+)
+
+
+def parsers_below(parser):
+    """The parser of a program and those of all its commands, by their names."""
+    yield parser.prog, parser
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for inner in action.choices.values():
+                yield from parsers_below(inner)
+
+
+PARSERS = {
+    **{name: make(load(name)).get_parser(f"openstack {name}") for name in COMMANDS},
+    **dict(parsers_below(make_migrate_parser())),
+    **dict(parsers_below(make_server_parser())),
+}
+
+
+def paragraphs_of(parser, text):
+    """A description as it is shown."""
+    formatter = parser._get_formatter()
+    formatter.add_text(text)
+    return formatter.format_help().split("\n\n")
+
+
+@pytest.mark.parametrize("name", PARSERS)
+def test_help_text_does_not_run_sentences_together(name, monkeypatch):
+    """Neither two paragraphs of a description, nor two parts of the help for an option."""
+    monkeypatch.setenv("COLUMNS", "80")
+    parser = PARSERS[name]
+    groups = [group.description for group in parser._action_groups]
+    texts = [
+        text
+        for whole in (parser.description, parser.epilog, *groups)
+        for text in paragraphs_of(parser, whole)
+    ]
+    texts += [action.help or "" for action in parser._actions]
+    flat = [" ".join(text.split()) for text in texts]
+    assert [found[0] for text in flat if (found := RUN_TOGETHER.search(text))] == []
