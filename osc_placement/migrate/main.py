@@ -23,6 +23,7 @@ from osc_placement.migrate.nova.settings import USUAL_TOKEN, Settings
 from osc_placement.migrate.nova.shard import WHOLE, read_shard
 from osc_placement.migrate.output import explain
 from osc_placement.migrate.runner import Execution
+from osc_placement.package import ShowVersion
 from osc_placement.terminal.escape import printable
 from osc_placement.terminal.screen import discard
 from osc_placement.terminal.values import add_concurrency_option, read_positive, read_rate, read_seconds
@@ -133,6 +134,7 @@ def make_parser() -> argparse.ArgumentParser:
         "what would change.",
         epilog=EXIT_STATUSES,
     )
+    parser.add_argument("--version", action=ShowVersion, help="print the version of osc-placement and exit")
     _add_access(parser)
     subparsers = parser.add_subparsers(metavar="COMMAND", required=True)
     subparsers.choices = subparsers._name_parser_map = _Commands()

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from osc_placement.package import ShowVersion
 from osc_placement.server.process import limits
 
 if TYPE_CHECKING:
@@ -58,6 +59,7 @@ def make_parser() -> argparse.ArgumentParser:
         "line that cannot be read; 'db online_data_migrations' and 'status upgrade check' say more in their "
         "--help.",
     )
+    parser.add_argument("--version", action=ShowVersion, help="print the version of osc-placement and exit")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     _add_serve(commands)
     actions = _add_group(commands, "db", "look after the database")

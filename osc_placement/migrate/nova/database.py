@@ -14,6 +14,7 @@ from sqlalchemy.engine import Connection, Engine, RowMapping, make_url
 
 from osc_placement.errors import one_line
 from osc_placement.migrate.nova.source import Unreadable
+from osc_placement.package import how_to_install_driver
 
 #: rows of one page
 PAGE: Final = 1000
@@ -117,7 +118,10 @@ def _connect(url: str, label: str) -> Engine:
     except (sa.exc.SQLAlchemyError, ValueError) as error:
         raise Unreadable(label, f"its connection is not a database URL: {_reason(error)}") from error
     except ImportError as error:
-        raise Unreadable(label, f"the driver of {parsed.drivername} is not installed: {error}") from error
+        remedy = how_to_install_driver(dialect, parsed.get_driver_name())
+        raise Unreadable(
+            label, f"the driver of {parsed.drivername} is not installed: {error}; {remedy}"
+        ) from error
     if statement := _READ_ONLY.get(dialect):
 
         @sa.event.listens_for(engine, "connect")

@@ -12,6 +12,7 @@ import sqlalchemy as sa
 from oslo_config import cfg
 from oslo_db import exception as db_exc
 
+from osc_placement.package import how_to_install_driver
 from osc_placement.server import conf as configuration
 from osc_placement.server.db.engine import Database
 from osc_placement.server.db.upgrade import SchemaError
@@ -105,10 +106,9 @@ def open_database(conf: cfg.ConfigOpts, *, create: bool = True) -> Database:
     except sa.exc.ArgumentError as error:
         raise CannotRun(f"The database URL cannot be read; {_URLS}") from error
     except ImportError as error:
-        raise CannotRun(
-            f"The driver for the database is not installed: {error}; install osc-placement[mysql] or "
-            f"osc-placement[postgresql]; {_URLS}"
-        ) from error
+        url = sa.make_url(conf.placement_database.connection)
+        remedy = how_to_install_driver(url.get_backend_name(), url.get_driver_name())
+        raise CannotRun(f"The driver for the database is not installed: {error}; {remedy}") from error
     path = database.dialect.find_file(database.url)
     if path is not None and not create and not path.exists():
         raise CannotRun(f"There is no database {describe(database.url)}: no such file")

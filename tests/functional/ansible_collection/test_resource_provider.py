@@ -131,7 +131,8 @@ def test_amounts_have_units_and_shares(modules, client):
     inventories = {"MEMORY_MB": {"total": "16GB", "reserved": "10%"}, "CUSTOM_SSD_GB": "1.5TB"}
     task = {"name": "compute-1", "inventories": inventories, "create_missing": True}
     assert modules.succeed("resource_provider", **task)["changed"]
-    found = read(client, "compute-1")["inventories"]
+    uuid = read(client, "compute-1")["uuid"]
+    found = client.list_inventories(uuid)["inventories"]
     numbers = {name: (fields["total"], fields["reserved"]) for name, fields in found.items()}
     assert numbers == {"MEMORY_MB": (16384, 1639), "CUSTOM_SSD_GB": (1536, 0)}
     assert not modules.succeed("resource_provider", **task)["changed"]
@@ -145,7 +146,7 @@ def test_a_wrong_value_is_told_with_its_place(modules, client):
         ({"inventories": {"VCPU": {"total": -1}}}, "inventories.VCPU.total: must be from 1 to"),
         ({"inventories": {"VCPU": {"total": "many"}}}, "must be a whole number, not 'many'"),
         ({"inventories": {"VCPU": {"total": "16GB"}}}, "must be a number without a unit, not '16GB'"),
-        ({"inventories": {"VCPU": {"reserved": "10%"}}}, "inventories.VCPU: total is missing"),
+        ({"inventories": {"VCPU": {"reserved": "10%"}}}, "inventories.VCPU: the key 'total' is missing"),
         (
             {"inventories": {"VCPU": {"totl": 8}}},
             "inventories.VCPU.totl: unknown key; the keys here are total",

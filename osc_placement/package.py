@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: Apache-2.0
+"""This package as it is installed: its version, and the extras that bring the drivers of databases."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+from typing import Any, Final
+
+#: the extra with a driver for each kind of database, and the name of that driver
+_EXTRAS: Final[Mapping[str, tuple[str, str]]] = {
+    "mysql": ("mysql", "pymysql"),
+    "mariadb": ("mysql", "pymysql"),
+    "postgresql": ("postgresql", "psycopg2"),
+}
+
+
+class ShowVersion(argparse.Action):
+    """The action of ``--version``, which reads the version only when it is asked for."""
+
+    def __init__(self, option_strings: Any, dest: str, **settings: Any) -> None:
+        super().__init__(option_strings, argparse.SUPPRESS, nargs=0, **settings)
+
+    def __call__(self, parser: argparse.ArgumentParser, *arguments: Any) -> None:
+        from importlib.metadata import version
+
+        print(parser.prog, version("osc-placement"))
+        parser.exit()
+
+
+def how_to_install_driver(database: str, driver: str) -> str:
+    """Return how to install a driver for a kind of database, and how to name it if another one is named."""
+    if database not in _EXTRAS:
+        return f"install {driver}"
+    extra, brought = _EXTRAS[database]
+    name = "" if driver == brought else f" and name its driver in the URL: {database}+{brought}://"
+    return f"run pip install 'osc-placement[{extra}]'{name}"
