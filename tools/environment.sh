@@ -69,7 +69,7 @@ make_environment() {
     "$python" -m venv --clear "$venv" >"$venv_log" 2>&1 ||
         fail "$python cannot make a virtual environment (on Debian: install python3-venv); see $venv_log"
     # most of what is installed is never imported, and what is imported is compiled then
-    "$venv/bin/python" -m pip install --quiet --no-compile --constraint "$root/$venv_constraints" \
+    "$venv/bin/python" -m pip install --no-compile --constraint "$root/$venv_constraints" \
         --editable "${root}[$venv_extras]" >>"$venv_log" 2>&1 ||
         fail "could not install the project from $root; see $venv_log"
     say "$venv_content" >"$venv/complete"
