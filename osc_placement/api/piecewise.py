@@ -47,7 +47,21 @@ def read_pieces(
     read = _read_round(client, documents, [part for part in parts if part not in late], reading)
     if not late:
         return read
-    return _complete(client, read, _read_summaries(client, read), late, reading)
+    known: dict[str, Document] = {}
+    asked: set[str] = set()
+    while True:
+        # the class that most providers without a summary have, unless these are few
+        unknown = [document["inventories"] for document in read if document["uuid"] not in known]
+        numbers = Counter(name for inventories in unknown for name in inventories if name not in asked)
+        name, number = max(numbers.items(), key=lambda pair: (pair[1], pair[0]), default=("", 0))
+        if not _are_many(number, len(read)):
+            break
+        asked.add(name)
+        try:
+            known |= _read_class(client, name)
+        except _REFUSALS:
+            break
+    return _complete(client, read, known, late, reading)
 
 
 def read_capacities(
@@ -58,7 +72,17 @@ def read_capacities(
         return read_pieces(client, documents, parts, reading)
     late = [part for part in parts if part == "inventories" or part in SUMMARIZED]
     read = _read_round(client, documents, [part for part in parts if part not in late], reading)
-    known = _read_summaries_of_free(client, {document["uuid"] for document in read})
+    uuids = {document["uuid"] for document in read}
+    known: dict[str, Document] = {}
+    with suppress(*_REFUSALS):
+        for name in (document["name"] for document in client.list_resource_classes()):
+            unknown = uuids - known.keys()
+            if not _are_many(len(unknown), len(uuids)):
+                break
+            # inventories are not known, but which providers have some of the class free
+            having = {document["uuid"] for document in client.list_providers(resources={name: 1})}
+            if _are_many(len(unknown & having), len(uuids)):
+                known |= _read_class(client, name)
     return _complete(client, read, known, late, reading)
 
 
@@ -140,39 +164,6 @@ def _read_round(
 
     complete = map_in_order(read, documents, threads=reading.concurrency, on_result=reading.on_item)
     return [document for document in complete if document is not None]
-
-
-def _read_summaries(client: Operations, documents: Sequence[Document]) -> dict[str, Document]:
-    """Read usages and traits by provider from the candidates of one class after the other."""
-    known: dict[str, Document] = {}
-    asked: set[str] = set()
-    while True:
-        # the class that most providers without a summary have, unless these are few
-        unknown = [document["inventories"] for document in documents if document["uuid"] not in known]
-        numbers = Counter(name for inventories in unknown for name in inventories if name not in asked)
-        name, number = max(numbers.items(), key=lambda pair: (pair[1], pair[0]), default=("", 0))
-        if not _are_many(number, len(documents)):
-            break
-        asked.add(name)
-        try:
-            known |= _read_class(client, name)
-        except _REFUSALS:
-            break
-    return known
-
-
-def _read_summaries_of_free(client: Operations, uuids: set[str]) -> dict[str, Document]:
-    """Do the same where inventories are not known: list the providers that have some of a class free."""
-    known: dict[str, Document] = {}
-    with suppress(*_REFUSALS):
-        for name in (document["name"] for document in client.list_resource_classes()):
-            unknown = uuids - known.keys()
-            if not _are_many(len(unknown), len(uuids)):
-                break
-            having = {document["uuid"] for document in client.list_providers(resources={name: 1})}
-            if _are_many(len(unknown & having), len(uuids)):
-                known |= _read_class(client, name)
-    return known
 
 
 def _read_class(client: Operations, name: str) -> dict[str, Document]:

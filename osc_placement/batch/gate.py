@@ -130,30 +130,25 @@ class Gate:
         if self._control is None and not self._given_rate:
             return most, self._refusal()
         while not self.stopped:
-            number, pause = self._take_turns(most)
-            if number:
-                return number, ""
+            with self._lock:
+                now = time.monotonic()
+                self._look(now)
+                rate = self._given_rate if self._order.rate is None else self._order.rate
+                if self._order.is_paused or self._order.is_stopped:
+                    pause = _LOOK
+                elif not rate:
+                    return most, ""
+                elif now < self._next_pass:
+                    pause = min(self._next_pass - now, _LOOK)
+                else:
+                    number = max(1, min(most, int(rate * _BURST)))
+                    self._next_pass = now + number / rate
+                    return number, ""
             self.stop.wait(pause)
         return most, self._refusal()
 
     def _refusal(self) -> str:
         return (self.halted or "stopped") if self.stopped else ""
-
-    def _take_turns(self, most: int) -> tuple[int, float]:
-        """Take the next turns; none, and the seconds until it makes sense to ask again, if they are later."""
-        with self._lock:
-            now = time.monotonic()
-            self._look(now)
-            if self._order.is_paused or self._order.is_stopped:
-                return 0, _LOOK
-            rate = self._given_rate if self._order.rate is None else self._order.rate
-            if not rate:
-                return most, 0.0
-            if now < self._next_pass:
-                return 0, min(self._next_pass - now, _LOOK)
-            number = max(1, min(most, int(rate * _BURST)))
-            self._next_pass = now + number / rate
-            return number, 0.0
 
     def _look(self, now: float) -> None:
         if self._control is None or now < self._next_look:

@@ -102,8 +102,14 @@ def parse(items: Sequence[tuple[str, str]], version: Version) -> CandidateReques
         raise BadQuery(
             "Empty string (unsuffixed group) can not be specified in `same_subtree` ", codes.QUERY_BAD_VALUE
         )
+    pattern = _NAMED_KEY if version >= microversion.NAMED_GROUPS else _KEY
+    # of each group, the values of each parameter
+    by_suffix: dict[str, dict[str, list[str]]] = {}
+    for key, value in items:
+        if match := pattern.match(key):
+            by_suffix.setdefault(match[2] or UNNAMED, {}).setdefault(match[1], []).append(value)
     groups = []
-    for suffix, values in _split_by_suffix(items, version).items():
+    for suffix, values in by_suffix.items():
         # each of several values is validated, and the last is used
         resources = [parse_resources(value) for value in values.get("resources", ())]
         trees = [_parse_in_tree(value) for value in values.get("in_tree", ())]
@@ -167,17 +173,6 @@ def _parse_root_required(values: Sequence[str]) -> Traits:
             codes.QUERY_BAD_VALUE,
         )
     return traits
-
-
-def _split_by_suffix(items: Sequence[tuple[str, str]], version: Version) -> dict[str, dict[str, list[str]]]:
-    """Return the values of each parameter of each group."""
-    pattern = _NAMED_KEY if version >= microversion.NAMED_GROUPS else _KEY
-    keys: dict[str, dict[str, list[str]]] = {}
-    for key, value in items:
-        match = pattern.match(key)
-        if match is not None:
-            keys.setdefault(match[2] or UNNAMED, {}).setdefault(match[1], []).append(value)
-    return keys
 
 
 def _parse_in_tree(value: str) -> str:

@@ -209,8 +209,17 @@ def create(conn: Connection, *, uuid: str, name: str, parent_uuid: str | None = 
             "parent provider UUID cannot be same as UUID. Please set parent provider UUID to None if there "
             "is no parent.",
         )
-    parent = None if parent_uuid is None else _lock_parent(conn, parent_uuid)
     columns = resource_providers.c
+    parent = None
+    if parent_uuid is not None:
+        # the root of the tree is locked as well
+        query = sa.select(columns.id, _root_id)
+        ids = conn.execute(query.where(columns.uuid == parent_uuid)).one_or_none()
+        if ids is None:
+            raise errors.TreeRefused("create", "parent provider UUID does not exist.")
+        parent = lock_ids(conn, ids).get(parent_uuid)
+        if parent is None or parent.root_id != ids[1]:
+            raise errors.Retry
     taken = conn.scalars(sa.select(columns.uuid).where((columns.uuid == uuid) | (columns.name == name))).all()
     if taken:
         raise errors.DuplicateProvider(f"uuid: {uuid}" if uuid in taken else f"name: {name}")
@@ -240,19 +249,6 @@ def _record_shape(conn: Connection, ids: Collection[int]) -> None:
     so that the second to commit loses and is repeated: no two moves can create a loop.
     """
     revision.record(conn, touched=ids)
-
-
-def _lock_parent(conn: Connection, uuid: str) -> Locked:
-    """Lock a provider that gets a child, and the root of its tree."""
-    columns = resource_providers.c
-    query = sa.select(columns.id, _root_id)
-    ids = conn.execute(query.where(columns.uuid == uuid)).one_or_none()
-    if ids is None:
-        raise errors.TreeRefused("create", "parent provider UUID does not exist.")
-    parent = lock_ids(conn, ids).get(uuid)
-    if parent is None or parent.root_id != ids[1]:
-        raise errors.Retry
-    return parent
 
 
 def _set_root(conn: Connection, ids: Collection[int], root_id: int, **more: object) -> None:
