@@ -90,9 +90,8 @@ def merge(text: str, url: str) -> str:
             is_known = (old["auth_type"], old["auth"]["token"]) == (AUTH_TYPE, TOKEN)
         except (AttributeError, KeyError, TypeError, ValueError):
             host, is_known = "", False
-        is_ours = is_known and (is_loopback(host) or host == urlsplit(url).hostname)
-    if old is not None and not is_ours:
-        raise CannotMerge(f"it has a cloud '{CLOUD_NAME}' already, which is not a server of this kind")
+        if not is_known or not (is_loopback(host) or host == urlsplit(url).hostname):
+            raise CannotMerge(f"it has a cloud '{CLOUD_NAME}' already, which is not a server of this kind")
     merged = _insert(text, url)
     if _read_clouds(merged) != {**clouds, CLOUD_NAME: ours}:
         raise CannotMerge("it is written in a way that leaves no place for another cloud")

@@ -101,10 +101,9 @@ def serve(options: Options) -> None:
                 _try_to_load(conf, directory)
         if cloud is not None:
             cloud.write()
-        announcement = Announcement(conf, options.workers, address, url)
         # gunicorn closes the descriptor, so it is detached: the socket object would close a later one with
         # its number
-        _run(_Gunicorn(conf, options, listener.detach(), directory, announcement))
+        _run(_Gunicorn(conf, options, listener.detach(), directory, address, url))
 
 
 def _read(options: Options) -> ConfigOpts:
@@ -213,34 +212,6 @@ def _run(server: _Gunicorn) -> None:
             raise CannotRun("The workers do not start; --verbose says why") from end
 
 
-@dataclass(frozen=True, slots=True)
-class Announcement:
-    """The line that says, to people and to scripts that wait for it, that a server is ready."""
-
-    conf: ConfigOpts
-    workers: int
-    address: tuple[str, int]
-    url: str
-
-    def make(self) -> None:
-        """Print the line, once the server has answered a request."""
-        host, port = self.address
-        connection = http.client.HTTPConnection(find_own(host), port)
-        try:
-            with contextlib.closing(connection):
-                connection.request("GET", "/")
-                connection.getresponse().read()
-        except (OSError, http.client.HTTPException) as error:
-            LOG.error("the server does not answer: %s", error)
-            return
-        database = describe(self.conf.placement_database.connection)
-        workers = "1 worker" if self.workers == 1 else f"{self.workers} workers"
-        facts = f"database {database}, {self.conf.api.auth_strategy}, {workers}"
-        # the reader of stdout may have ended
-        with contextlib.suppress(BrokenPipeError):
-            print(f"placement-server: ready at {self.url} ({facts})", flush=True)
-
-
 def _forget_log_levels(conf: ConfigOpts) -> None:
     """Reset the levels of single loggers, which the next configuration may not mention."""
     for pair in conf.default_log_levels:
@@ -281,13 +252,15 @@ class _Gunicorn(BaseApplication):  # type: ignore[misc]  # it has no annotations
         options: Options,
         descriptor: int,
         directory: Path,
-        announcement: Announcement,
+        address: tuple[str, int],
+        url: str,
     ) -> None:
         self.conf = conf
         self._options = options
         self._directory = directory
         self._descriptor = descriptor
-        self._announcement = announcement
+        self._address = address
+        self._url = url
         super().__init__()
 
     def run(self) -> None:
@@ -371,4 +344,22 @@ class _Gunicorn(BaseApplication):  # type: ignore[misc]  # it has no annotations
     def _announce(self, worker: Any) -> None:
         if worker.age == 1 and worker.alive:
             # the worker starts answering when this function has returned
-            threading.Thread(target=self._announcement.make, daemon=True).start()
+            threading.Thread(target=self._print_readiness, daemon=True).start()
+
+    def _print_readiness(self) -> None:
+        """Print, for people and scripts that wait for it, that the server is ready, once it has answered."""
+        host, port = self._address
+        connection = http.client.HTTPConnection(find_own(host), port)
+        try:
+            with contextlib.closing(connection):
+                connection.request("GET", "/")
+                connection.getresponse().read()
+        except (OSError, http.client.HTTPException) as error:
+            LOG.error("the server does not answer: %s", error)
+            return
+        database = describe(self.conf.placement_database.connection)
+        workers = "1 worker" if self._options.workers == 1 else f"{self._options.workers} workers"
+        facts = f"database {database}, {self.conf.api.auth_strategy}, {workers}"
+        # the reader of stdout may have ended
+        with contextlib.suppress(BrokenPipeError):
+            print(f"placement-server: ready at {self._url} ({facts})", flush=True)
