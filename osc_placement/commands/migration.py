@@ -119,7 +119,9 @@ class RunMigration(PlanCommand):
         _tell_problems(self, assessment.problems)
         if assessment.refusal and not self.is_harmless(parsed_args):
             raise PlacementError(f"Nothing was done: {assessment.refusal}")
-        return Job(assessment.plan, f"migration {migration.name}", classes=frozenset(assessment.classes))
+        return Job(
+            assessment.plan, f"migration {parsed_args.migration.name}", classes=frozenset(assessment.classes)
+        )
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Any, Any]:
         from osc_placement.migrate.exit_statuses import exit_status
