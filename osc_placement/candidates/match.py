@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import product
 
 from osc_placement.candidates.combine import PAUSED, Line, Match, Work
-from osc_placement.candidates.query import Traits
+from osc_placement.candidates.query import Membership, Traits
 from osc_placement.candidates.request import Group
 from osc_placement.candidates.sets import Mask, slots_in
 from osc_placement.candidates.snapshot import Snapshot
@@ -89,6 +89,33 @@ def having(snapshot: Snapshot, traits: Traits) -> Mask:
     for any_of in traits.required:
         mask &= snapshot.with_any_trait(any_of)
     return mask
+
+
+def select(
+    snapshot: Snapshot, *, membership: Membership, traits: Traits, resources: Mapping[str, int]
+) -> Sequence[int]:
+    """Return the slots of providers with the traits and aggregates, and free capacity for all resources.
+
+    These are the filters of ``GET /resource_providers``, which judge each provider by itself.
+    Sets are intersected first; then amounts are compared for the remaining providers, at O(1) each.
+    """
+    found = having(snapshot, traits) & ~snapshot.in_any_aggregate(membership.unwanted)
+    for name in resources:
+        found &= snapshot.with_free_capacity(name)
+    for any_of in membership.required:
+        found &= snapshot.in_any_aggregate(any_of)
+    if not resources:
+        return range(len(snapshot.nodes)) if found == snapshot.everything else list(slots_in(found))
+    needs = [(name, snapshot.free_capacity(name), amount) for name, amount in resources.items()]
+    nodes = snapshot.nodes
+    return [
+        slot
+        for slot in slots_in(found)
+        if all(
+            amount <= free[slot] and nodes[slot].stocks[name].inventory.fits_unit(amount)
+            for name, free, amount in needs
+        )
+    ]
 
 
 class _Choice:

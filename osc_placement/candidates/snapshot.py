@@ -54,6 +54,10 @@ class Snapshot:
         self.uuids: Sequence[str] = topology.uuids
         self.everything, self.roots = topology.everything, topology.roots
         self.sharing, self.closed, self.lone = sharing.providers, sharing.closed, sharing.lone
+        self.with_free_capacity = contents.with_free_capacity
+        self.with_any_trait = contents.with_any_trait
+        self.in_any_aggregate = contents.in_any_aggregate
+        self.roots_of = topology.roots_of
 
     def node(self, id_: int) -> Node:
         """Return the provider with this database id."""
@@ -109,25 +113,9 @@ class Snapshot:
             return self._derived.last_modified(self.nodes)
         return find_last_modified(self.nodes[slot] for slot in slots)
 
-    def with_free_capacity(self, resource_class: str) -> Mask:
-        """Return the providers with free capacity of a class."""
-        return self._contents.with_free_capacity(resource_class)
-
-    def with_any_trait(self, traits: Iterable[str]) -> Mask:
-        """Return the providers that have at least one of the traits."""
-        return self._contents.with_any_trait(traits)
-
-    def in_any_aggregate(self, aggregates: Iterable[str]) -> Mask:
-        """Return the providers that are in at least one of the aggregates."""
-        return self._contents.in_any_aggregate(aggregates)
-
     def sharing_in(self, aggregates: Iterable[str]) -> Mask:
         """Return the providers that share with the trees that have a member of these aggregates."""
         return self.sharing & self.in_any_aggregate(aggregates)
-
-    def roots_of(self, mask: Mask) -> Mask:
-        """Return the roots of the trees that these providers are in."""
-        return self._topology.roots_of(mask)
 
     def slots_of_tree(self, root: int) -> Sequence[int]:
         """Return the providers of the tree with this root, ascending."""

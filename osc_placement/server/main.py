@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 import ipaddress
+import logging
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,6 +28,17 @@ if TYPE_CHECKING:
 
 #: requests that a worker serves at once: enough to continue while some wait for the database
 THREADS = 8
+#: the entry points of our options and rules, for oslo-config-generator and oslopolicy-sample-generator too
+NAMESPACE = "osc_placement.server"
+#: the entry points of all options of placement.conf
+CONFIG_NAMESPACES = (
+    NAMESPACE,
+    "keystonemiddleware.auth_token",
+    "oslo.log",
+    "oslo.middleware.cors",
+    "oslo.middleware.http_proxy_to_wsgi",
+    "oslo.policy",
+)
 #: the exit status if an upgrade check fails to run; 1 and 2 are results of a check
 CHECK_FAILED = 255
 
@@ -283,7 +295,16 @@ def _check_upgrade(options: argparse.Namespace) -> int:
 
 
 def _print_sample(options: argparse.Namespace) -> int:
-    from osc_placement.server.process import samples
+    """Print a sample ``config`` or ``policy`` file, made by oslo's own generators from our entry points."""
+    if options.kind == "config":
+        from oslo_config import generator as config_generator
 
-    samples.print_sample(options.kind)
+        config_generator.main([f"--namespace={namespace}" for namespace in CONFIG_NAMESPACES])
+        return 0
+    from oslo_config import cfg
+    from oslo_policy import generator as policy_generator
+
+    # the generator sets up logging, at this level
+    logging.disable(logging.WARNING)
+    policy_generator.generate_sample(["--namespace", NAMESPACE], conf=cfg.ConfigOpts())
     return 0

@@ -240,7 +240,13 @@ def read(run_id: str, directory: pathlib.Path | None = None) -> Run:
     with _as_journal_error(path):
         # the mark first: whoever writes at the moment is ahead of it
         mark, content = _read_mark(path), path.read_bytes()
-        return replace(_parse_whole(path, content, mark), is_running=_is_locked(path))
+        run = _parse_whole(path, content, mark)
+        with path.open("rb") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return replace(run, is_running=True)
+        return run
 
 
 def read_header(run_id: str, directory: pathlib.Path | None = None) -> Header:
@@ -377,15 +383,6 @@ def _find(run_id: str, directory: pathlib.Path | None) -> pathlib.Path:
             f"There is no run {run_id!r} in {directory} (see: batch run list, placement-migrate runs list)"
         )
     return path
-
-
-def _is_locked(path: pathlib.Path) -> bool:
-    with path.open("rb") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-    return False
 
 
 @contextlib.contextmanager

@@ -198,17 +198,26 @@ class _Reader:
         check_types(record, {"record": str})
         if (self.header is None) is not (record["record"] == "run"):
             raise ValueError("the first line, and no other, must say which run it is")
-        take = {
-            "run": self._take_header,
-            "intent": self._take_intent,
-            "planned": self._take_planned,
-            "outcome": self._take_outcome,
-            "end": self._take_end,
-        }.get(record["record"])
-        if take:
-            take(record)
-        if record["record"] != "intent":
-            self._intents_in_a_row = 0
+        match record["record"]:
+            case "run":
+                self._take_header(record)
+            case "intent":
+                self._take_intent(record)
+                return
+            case "planned":
+                check_types(record, {"changes": int})
+                number = self._intents_in_a_row
+                if number < record["changes"]:
+                    raise ValueError(f"{record['changes']} changes were planned, {number} are there")
+                self.is_planned = True
+                self._tried, self._announced = self._announced, set()
+            case "outcome":
+                self._take_outcome(record)
+            case "end":
+                check_types(record, {"status": int})
+                check_types(record, {"time": str}, optional=True)
+                self.status, self.ended = record["status"], record.get("time") or ""
+        self._intents_in_a_row = 0
 
     def _take_header(self, record: Mapping[str, Any]) -> None:
         check_types(record, {"version": int, "id": str, "server": str, "edit": dict})
@@ -244,13 +253,6 @@ class _Reader:
         self._announced.add(change.uuid)
         self._intents_in_a_row += 1
 
-    def _take_planned(self, record: Mapping[str, Any]) -> None:
-        check_types(record, {"changes": int})
-        if self._intents_in_a_row < record["changes"]:
-            raise ValueError(f"{record['changes']} changes were planned, {self._intents_in_a_row} are there")
-        self.is_planned = True
-        self._tried, self._announced = self._announced, set()
-
     def _take_outcome(self, record: Mapping[str, Any]) -> None:
         check_types(record, {"uuid": str, "result": str})
         optional = {"generation": int, "error": str, "note": str, "untouched": bool}
@@ -271,8 +273,3 @@ class _Reader:
             return bool(record.get("untouched")) and uuid not in self._doubtful
         # this attempt has sent nothing for it: what was true before is true
         return uuid in self.endings and self.endings[uuid].untouched
-
-    def _take_end(self, record: Mapping[str, Any]) -> None:
-        check_types(record, {"status": int})
-        check_types(record, {"time": str}, optional=True)
-        self.status, self.ended = record["status"], record.get("time") or ""

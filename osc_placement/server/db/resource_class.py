@@ -41,9 +41,10 @@ def load_all(conn: Connection) -> list[ResourceClass]:
     return [ResourceClass(*row) for row in conn.execute(_select.order_by(_columns.id))]
 
 
-def load(conn: Connection, name: str) -> ResourceClass:
+def load(conn: Connection, name: str, *, lock: bool = False) -> ResourceClass:
     """Return the class of this name; :raises errors.ResourceClassNotFound: there is none."""
-    row = conn.execute(_select.where(_columns.name == name)).one_or_none()
+    query = _select.where(_columns.name == name)
+    row = conn.execute(query.with_for_update() if lock else query).one_or_none()
     if row is None:
         raise errors.ResourceClassNotFound(name)
     return ResourceClass(*row)
@@ -84,7 +85,7 @@ def rename(conn: Connection, name: str, new_name: str) -> None:
     :raises errors.StandardIsFixed: it is not a custom one
     :raises errors.ResourceClassExists: the new name is taken
     """
-    found = _lock(conn, name)
+    found = load(conn, name, lock=True)
     if found.id < FIRST_CUSTOM_CLASS_ID:
         raise errors.StandardIsFixed(f"Cannot update standard resource class {name}")
     try:
@@ -100,17 +101,10 @@ def delete(conn: Connection, name: str) -> None:
     :raises errors.StandardIsFixed: it is not a custom one
     :raises errors.ResourceClassInUse: some provider has inventory of it
     """
-    found = _lock(conn, name)
+    found = load(conn, name, lock=True)
     if found.id < FIRST_CUSTOM_CLASS_ID:
         raise errors.StandardIsFixed(f"Cannot delete standard resource class {name}.")
     stocked = sa.select(inventories.c.id).where(inventories.c.resource_class_id == found.id)
     if conn.execute(stocked.limit(1)).first():
         raise errors.ResourceClassInUse(name)
     conn.execute(sa.delete(resource_classes).where(_columns.id == found.id))
-
-
-def _lock(conn: Connection, name: str) -> ResourceClass:
-    row = conn.execute(_select.where(_columns.name == name).with_for_update()).one_or_none()
-    if row is None:
-        raise errors.ResourceClassNotFound(name)
-    return ResourceClass(*row)

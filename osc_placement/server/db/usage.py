@@ -79,8 +79,7 @@ def _held_by(project_id: str, user_id: str | None) -> sa.FromClause:
 
 def by_class(conn: Connection, project_id: str, user_id: str | None) -> dict[str, int]:
     """Return the usage of a project, or of one of its users, by resource class."""
-    held = _held_by(project_id, user_id)
-    return _sum_by_class(conn, held, sa.true())
+    return _sum_by_class(conn, _held_by(project_id, user_id), sa.true())
 
 
 def _sum_by_class(conn: Connection, held: sa.FromClause, condition: sa.ColumnElement[bool]) -> dict[str, int]:

@@ -160,6 +160,8 @@ class _Sums(NamedTuple):
         )
 
 
+#: the characters that are escaped in a label
+_ESCAPES: Final = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
 _DATABASE_UP: Final = "Whether the database answers."
 _TEXTS: Final[Mapping[str, str]] = {
     # this is the total; names that end with _total are reserved for counters
@@ -218,20 +220,7 @@ def _family(name: str, text: str, samples: Iterable[tuple[Mapping[str, str], int
     """Yield the lines of a gauge; without samples, its help text still shows that it exists."""
     yield f"# HELP placement_{name} {text}\n# TYPE placement_{name} gauge\n"
     for labels, value in samples:
-        inner = ",".join([f'{key}="{_escape(label)}"' for key, label in labels.items()])
-        yield (
-            f"placement_{name}{{{inner}}} {_format(value)}\n"
-            if inner
-            else f"placement_{name} {_format(value)}\n"
-        )
-
-
-def _escape(label: str) -> str:
-    return label.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
-
-
-def _format(value: int) -> str:
-    """Format a number, as infinite if a large ratio makes a capacity exceed the range of Prometheus."""
-    if abs(value) > sys.float_info.max:
-        return "+Inf" if value > 0 else "-Inf"
-    return str(value)
+        inner = ",".join([f'{key}="{label.translate(_ESCAPES)}"' for key, label in labels.items()])
+        # a large ratio makes a capacity exceed the range of Prometheus
+        number = str(value) if abs(value) <= sys.float_info.max else "+Inf" if value > 0 else "-Inf"
+        yield f"placement_{name}{{{inner}}} {number}\n" if inner else f"placement_{name} {number}\n"

@@ -187,7 +187,10 @@ class Connection:
         self.requests += 1
         source = _Arrived(bytes(memoryview(incoming)[:head_end]))
         del incoming[:head_end]
-        request = self.request = _parse(cfg, source, self.client, self.requests)
+        try:
+            request = self.request = Request(cfg, source, self.client, self.requests)
+        except (StopIteration, NoMoreData) as error:
+            raise InvalidRequestLine("incomplete") from error
         reader = request.body.reader
         if isinstance(reader, ChunkedReader):
             self._body = _Chunks()
@@ -203,7 +206,7 @@ class Connection:
             request.version >= _HTTP_1_1
             and not self._incoming
             and not self._body.is_cut
-            and _expects(request)
+            and any(name == "EXPECT" and value.lower() == "100-continue" for name, value in request.headers)
         ):
             self.put(_CONTINUE)
             self.send()
@@ -271,17 +274,6 @@ def split_address(client: Any) -> tuple[str, str]:
     if address.ipv4_mapped:
         return str(address.ipv4_mapped), str(address.ipv4_mapped)
     return str(address), str(ipaddress.IPv6Network((address, 64), strict=False))
-
-
-def _parse(cfg: Any, source: Unreader, client: Any, number: int) -> Any:
-    try:
-        return Request(cfg, source, client, number)
-    except (StopIteration, NoMoreData) as error:
-        raise InvalidRequestLine("incomplete") from error
-
-
-def _expects(request: Any) -> bool:
-    return any(name == "EXPECT" and value.lower() == "100-continue" for name, value in request.headers)
 
 
 class _Arrived(Unreader):  # type: ignore[misc]  # it has no annotations
@@ -369,9 +361,8 @@ class _Chunks:
             self._position = end + 2 + (size + 2 if size else 0)
         if len(data) > _LARGEST_CHUNKED:
             raise ValueError("the chunks are too long")
-        return self._find_trailer_end(data) if self._in_trailer else None
-
-    def _find_trailer_end(self, data: bytearray) -> int | None:
+        if not self._in_trailer:
+            return None
         start = self._position
         if data.startswith(b"\r\n", start):
             return start + 2

@@ -93,32 +93,26 @@ class Metrics(Observer):
         return child
 
     def answered(self, method: str, route: str, status: str, version: str, seconds: float) -> None:
-        """Count a request."""
         if method not in METHODS:
             method = OTHER
         self._child(self._requests, method, route, status, version).inc()
         self._child(self._latencies, method, route).observe(seconds)
 
     def conflicted(self, code: str) -> None:
-        """Count a refused write."""
         self._child(self._conflicts, code).inc()
 
     def searched(self, found: int, *, whole: bool) -> None:
-        """Count the candidates of a search."""
         self._candidates.observe(found)
         if not whole:
             self._bounded.inc()
 
     def lost_race(self) -> None:
-        """Count a transaction that was rolled back."""
         self._races.inc()
 
     def gave_up(self) -> None:
-        """Count a transaction that is not retried."""
         self._given_up.inc()
 
     def looked(self) -> None:
-        """Count a check for changes and record its time."""
         self._looks.inc()
         if self._true_at is None:
             # not defined before the first check, because an idle worker would report a snapshot of 1970
@@ -126,11 +120,9 @@ class Metrics(Observer):
         self._true_at.set(time.time())
 
     def refreshed(self, seconds: float, *, whole: bool) -> None:
-        """Count a refresh."""
         self._child(self._refreshes, "whole" if whole else "changes").observe(seconds)
 
     def pool_changed(self, pool: str, *, opened: int = 0, taken: int = 0) -> None:
-        """Update the numbers of connections."""
         if opened:
             self._child(self._pools, pool, "open").inc(opened)
         if taken:

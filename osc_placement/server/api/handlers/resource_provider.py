@@ -10,7 +10,7 @@ from typing import Any
 
 from osc_placement import codes, microversion
 from osc_placement.candidates import query
-from osc_placement.candidates.listing import select
+from osc_placement.candidates.match import select
 from osc_placement.candidates.snapshot import Snapshot
 from osc_placement.model import PARTS, Part, canonical_uuid
 from osc_placement.server import errors, policies
