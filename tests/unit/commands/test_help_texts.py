@@ -8,7 +8,7 @@ from importlib.metadata import distribution
 import pytest
 
 from osc_placement.migrate.main import make_parser as make_migrate_parser
-from osc_placement.server.main import _make_parser as make_server_parser
+from osc_placement.server.main import make_parser as make_server_parser
 from tests.unit.commands.shell import make
 from tests.unit.commands.test_requests import load
 
