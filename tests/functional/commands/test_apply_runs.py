@@ -260,7 +260,7 @@ def test_a_deleted_provider_whose_name_is_taken_is_undone_and_resumed(openstack,
     with proxy_to(openstack.endpoint, interfere) as proxied:
         failed = openstack.run(*APPLY, "--prune", "--yes", text=yaml.safe_dump(document), endpoint=proxied)
         failing.clear()
-        last = openstack.run(*RUN, "list", "--all-clouds", "-f", "json").json[-1]["id"]
+        last = openstack.run(*RUN, "list", "--all-clouds", "-f", "json", endpoint=proxied).json[-1]["id"]
         done = openstack.run(*RUN, way, last, "--yes", "-f", "json", endpoint=proxied)
     old = cloud.uuids["r2-host"]
     assert failed.status == 3
@@ -343,7 +343,7 @@ def test_an_apply_that_fails_when_the_new_class_is_there_is_undone_and_resumed(o
         host = cloud.uuids["r1-host"]
         assert set(cloud.client.list_inventories(host)["inventories"]) == {"PCPU", "VCPU"}
         failing.clear()
-        last = openstack.run(*RUN, "list", "-f", "json").json[-1]["id"]
+        last = openstack.run(*RUN, "list", "-f", "json", endpoint=proxied).json[-1]["id"]
         done = openstack.run(*RUN, way, last, "--yes", "-f", "json", endpoint=proxied)
         assert done.status == 0, (done.out, done.err)
         if way == "resume":
