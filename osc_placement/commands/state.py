@@ -7,7 +7,7 @@ import argparse
 import pathlib
 import sys
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -17,7 +17,7 @@ from osc_placement.batch.execute import execute_plan
 from osc_placement.batch.plan import APPLY, EXIT_DONE, EXIT_PARTIAL, Plan
 from osc_placement.batch.service import Job
 from osc_placement.commands import base
-from osc_placement.commands.batch_execution import name_next_commands
+from osc_placement.commands.batch_execution import carry_out
 from osc_placement.commands.batch_options import add_overcommit
 from osc_placement.commands.host_aggregate import AGGREGATE_HELP
 from osc_placement.commands.reading import show_reading
@@ -30,7 +30,9 @@ from osc_placement.state.selection import NoTreeSelected, Selection
 from osc_placement.state.text import format_document, parse_text
 from osc_placement.terminal.confirmation import ConfirmedCommand
 from osc_placement.terminal.escape import printable
-from osc_placement.terminal.progress import ProgressBar, nothing_changed_on_interrupt, stop_on_interrupt
+from osc_placement.terminal.lines import fit
+from osc_placement.terminal.progress import nothing_changed_on_interrupt
+from osc_placement.terminal.screen import screen_of
 from osc_placement.terminal.values import add_concurrency_option
 from osc_placement.whole_file import replace_file
 
@@ -230,9 +232,10 @@ class ApplyState(ConfirmedCommand, _StateCommand):
         """Return a line for each change, each refusal and the number of refusals; on a terminal, not all."""
         refusals = [f"! {text}" for text in describe_refusals(run)]
         lines = list(describe_plan(plan))
-        if self.app.stdout is not None and self.app.stdout.isatty():
-            lines = bound(lines, _LINES_TO_SHOW, "more lines; --dry-run | less shows all")
-            refusals = bound(refusals, _LINES_TO_TELL, "more refused; --dry-run | less shows all")
+        width = screen_of(self.app.stdout).width if self.app.stdout is not None else None
+        if width is not None:
+            lines = fit(lines, _LINES_TO_SHOW, width, "more lines; --dry-run | less shows all")
+            refusals = fit(refusals, _LINES_TO_TELL, width, "more refused; --dry-run | less shows all")
         numbers = Counter(result.kind for result in list_refusals(run))
         return [*lines, *refusals, *([f"refused: {count_things(numbers)}"] if numbers else ())]
 
@@ -241,7 +244,8 @@ class ApplyState(ConfirmedCommand, _StateCommand):
         stream = self.app.stderr
         if stream is None:
             return
-        for line in bound(list(lines), most, more) if stream.isatty() else lines:
+        width = screen_of(stream).width
+        for line in lines if width is None else fit(list(lines), most, width, more):
             print(printable(line), file=stream)
 
     def _execute(self, plan: Plan, parsed_args: argparse.Namespace) -> ApplyReport:
@@ -250,24 +254,16 @@ class ApplyState(ConfirmedCommand, _StateCommand):
         job = Job(plan, " ".join(words), APPLY)
         if not job.is_needed:
             return list_results(execute_plan(self.client, plan))
-        recorder = service.start(self.client, job)
+        report, commands = carry_out(
+            self.client,
+            job,
+            self.app.stderr,
+            service.Pace(parsed_args.concurrency),
+            title="Writing",
+            is_told=self.is_attended(),
+        )
         if self.is_attended():
-            print(f"Run {recorder.id}; control file: {recorder.control}", file=self.app.stderr)
-        with (
-            ProgressBar("Writing", len(plan.steps), self.app.stderr) as progress,
-            stop_on_interrupt(self.app.stderr, progress.say) as stop,
-        ):
-            report = service.carry_out(
-                self.client,
-                job,
-                recorder,
-                service.Pace(parsed_args.concurrency),
-                stop=stop,
-                on_outcome=progress.advance,
-                on_event=progress.say,
-            ).report
-        if self.is_attended():
-            print(name_next_commands(job, recorder.id, report), file=self.app.stderr)
+            print(commands, file=self.app.stderr)
         return list_results(report)
 
     def _complain(self, report: ApplyReport) -> None:
@@ -291,14 +287,6 @@ class ApplyState(ConfirmedCommand, _StateCommand):
 def describe_refusals(run: Plan) -> Iterable[str]:
     """Yield a line for each thing that is refused, with the reason."""
     return (f"{result.kind} {result.name}: {result.error}" for result in list_refusals(run))
-
-
-def bound(lines: Sequence[str], most: int, more: str) -> list[str]:
-    """Return so many lines at most; the last says how many are left out, and ``more`` says of what."""
-    if len(lines) <= most:
-        return list(lines)
-    shown = lines[: most - 1]
-    return [*shown, f"... and {len(lines) - len(shown):,} {more}"]
 
 
 def count_changes(plan: ApplyPlan) -> str:
