@@ -94,9 +94,14 @@ class ChangesLister(TextLister):
 
     def run(self, parsed_args: argparse.Namespace) -> int:
         """Find out how wide the terminal is, and run the command."""
+        self.begin_page()
+        return super().run(parsed_args)
+
+    def begin_page(self) -> None:
+        """Forget what was printed, and find out how wide the terminal is."""
         stream = next(filter(is_terminal, (self.app.stdout, self.app.stderr)), None)
         self.page = Page(screen_of(stream).width if stream else None)
-        return super().run(parsed_args)
+        self.text = None
 
     def list_changes(
         self,

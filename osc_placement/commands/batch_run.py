@@ -28,6 +28,7 @@ from osc_placement.commands.batch_execution import (
 )
 from osc_placement.commands.batch_options import add_execution, add_overcommit
 from osc_placement.commands.change_rows import rows_of_run
+from osc_placement.commands.watching import WatchedCommand
 from osc_placement.errors import UsageError
 from osc_placement.terminal.escape import printable
 from osc_placement.terminal.lines import align, cut
@@ -161,7 +162,7 @@ def _parse_time(text: str) -> datetime.datetime | None:
         return None
 
 
-class ShowRun(_JournalCommand, ChangesLister):
+class ShowRun(WatchedCommand, _JournalCommand, ChangesLister):
     """Show a run: what it is about, its state, and the result for each resource provider.
 
     A table begins with what the run is about. A resource provider without a result was in progress when the
@@ -178,6 +179,8 @@ class ShowRun(_JournalCommand, ChangesLister):
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Any, Any]:
         run = journal.read(parsed_args.run)
+        if parsed_args.watch is not None:
+            self.begin_page()
         if parsed_args.formatter == self.formatter_default:
             self._show_header(run)
         rows = [row for row in rows_of_run(run) if row.is_failed or not parsed_args.failed_only]

@@ -15,6 +15,7 @@ from tests.functional.commands.pty_run import WholeTerminal, run_on_terminal
 TREE = ("resource", "provider", "tree")
 CAPACITY = ("resource", "provider", "capacity")
 TOP = ("resource", "usage", "top")
+RUN = ("resource", "provider", "batch", "run")
 ENTER, LEAVE = "\x1b[?1049h\x1b[?25l\x1b[?7l", "\x1b[?7h\x1b[?25h\x1b[?1049l"
 HOME = "\x1b[H"
 FAST = ("--watch", "0.1")
@@ -61,6 +62,21 @@ def test_watch_shows_command_time_and_interval_and_ends_at_ctrl_c(openstack, rac
     assert re.fullmatch(rf"Every 1000 s: {name} +\d{{4}}-\d\d-\d\d \d\d:\d\d:\d\d", header)
     assert len(header) == 100
     assert (error, empty) == ("", "")
+
+
+def test_watch_of_a_run_shows_its_header_and_its_changes_once_a_screen(openstack, rack, select):
+    """A run that has ended, or one that is under way in another terminal."""
+    ratio = ("resource", "provider", "batch", "ratio", "set", "VCPU=7", *select, "--yes", "-f", "json")
+    assert openstack.run(*ratio).status == 0
+    run = openstack.run(*RUN, "list", "--last", "1", "-f", "json").json[0]["id"]
+    terminal = WholeTerminal(openstack, *RUN, "show", run, *FAST, columns=100)
+    shown = terminal.read_until("ratio set VCPU=7.0")
+    terminal.read_until(HOME, terminal.read_until("ratio set VCPU=7.0", shown + 1))
+    text, status = end(terminal)
+    assert status == 0
+    for screen in screens(text)[:2]:
+        facts = [line for line in screen if line.startswith(("run:", "state:", "changes:"))]
+        assert facts == [f"run:       {run}", "state:     done", "changes:   4: 4 applied"]
 
 
 def test_watch_shows_a_change_in_place(openstack, rack, select):
