@@ -19,6 +19,7 @@ from osc_placement import microversion
 from osc_placement.api.client import PlacementClient
 from osc_placement.api.concurrency import CONCURRENCY
 from osc_placement.api.retry import is_conflict, retry
+from osc_placement.batch.advice import InUse, Overcommitted
 from osc_placement.batch.difference import holds
 from osc_placement.batch.plan import FACETS, Change, Plan, ProviderState, Subject, plan_change
 from osc_placement.batch.recorder import Recorder
@@ -181,7 +182,11 @@ class ProvidersTransaction:
         selected = [change for change in self.changes if change.uuid not in self.left]
         if self._plan.keeps_capacity:
             for change in selected:
-                require_capacity(self._client, change)
+                try:
+                    require_capacity(self._client, change)
+                except (InUse, Overcommitted) as error:
+                    # the row of each provider has this reason
+                    raise PlacementError(f"{change.subject.name}: {error}") from error
         return [
             change
             for change in selected
