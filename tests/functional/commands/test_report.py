@@ -153,7 +153,7 @@ def test_tree_is_drawn_in_ascii_without_unicode(openstack, cloud):
         ((*CAPACITY, str(uuid.UUID(int=1))), "HTTP 404"),
         ((*CAPACITY, "--name", "x*"), "No resource provider is named like x*; see what there is with: "),
         ((*CAPACITY, "host-a", "--name", "host-b"), "No resource provider meets all conditions; "),
-        ((*CAPACITY, "--aggregate", "nowhere"), "'nowhere' is not the UUID of an aggregate"),
+        ((*CAPACITY, "--aggregate", "nowhere"), "'nowhere' is not a 'uuid'"),
         ((*CAPACITY, "--providers-file", "/no/such"), "The file /no/such cannot be read"),
         ((*TOP, "--in-tree", "nobody"), "No resource provider named 'nobody' was found"),
         ((*CAPACITY, "--total", "--by", "class"), "--total cannot be used with --by class"),
