@@ -138,7 +138,8 @@ def test_atomic_batch_fails_on_a_claim_made_since_planning(openstack, rack, clai
     with proxy_to(openstack.endpoint, claimer) as endpoint:
         result = openstack.run(*RATIO, "VCPU=1", *rack.select, "--yes", "--atomic", endpoint=endpoint)
     assert (result.status, rack.ratios()) == (3, {16.0})
-    assert f"nothing was changed: {OVER}" in result.err
+    name = rack.client.show_provider(rack.hosts[2])["name"]
+    assert f"nothing was changed: {name}: {OVER}" in result.err
 
 
 def test_resume_checks_capacity_against_current_allocations(openstack, rack, claimer):
