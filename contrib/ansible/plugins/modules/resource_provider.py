@@ -61,17 +61,8 @@ options:
     description: Whether inventories may become less than is allocated from them.
     type: bool
     default: false
-  journal_directory:
-    description: Directory of the journal. The default is the one in which the C(openstack) command looks.
-    type: path
-attributes:
-  check_mode:
-    support: full
-    description: Nothing is written, and C(changed) says whether something would be.
-  diff_mode:
-    support: full
-    description: Shows what changes as YAML.
 extends_documentation_fragment:
+  - osc_placement.placement.run
   - osc_placement.placement.cloud
 """
 

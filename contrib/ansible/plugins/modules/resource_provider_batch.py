@@ -79,17 +79,8 @@ options:
   throttle:
     description: Change at most so many resource providers a second.
     type: float
-  journal_directory:
-    description: Directory of the journal. The default is the one in which the C(openstack) command looks.
-    type: path
-attributes:
-  check_mode:
-    support: full
-    description: Nothing is written, and C(changed) says whether something would be.
-  diff_mode:
-    support: full
-    description: Shows what changes as YAML.
 extends_documentation_fragment:
+  - osc_placement.placement.run
   - osc_placement.placement.selection
   - osc_placement.placement.cloud
 """

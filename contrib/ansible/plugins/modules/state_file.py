@@ -56,17 +56,8 @@ options:
     description: How many requests are under way at once.
     type: int
     default: 8
-  journal_directory:
-    description: Directory of the journal. The default is the one in which the C(openstack) command looks.
-    type: path
-attributes:
-  check_mode:
-    support: full
-    description: Nothing is written, and C(changed) says whether something would be.
-  diff_mode:
-    support: full
-    description: Shows what changes as YAML.
 extends_documentation_fragment:
+  - osc_placement.placement.run
   - osc_placement.placement.cloud
 """
 
