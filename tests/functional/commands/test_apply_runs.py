@@ -260,7 +260,7 @@ def test_a_deleted_provider_whose_name_is_taken_is_undone_and_resumed(openstack,
     with proxy_to(openstack.endpoint, interfere) as proxied:
         failed = openstack.run(*APPLY, "--prune", "--yes", text=yaml.safe_dump(document), endpoint=proxied)
         failing.clear()
-        last = openstack.run(*RUN, "list", "--all-clouds", "-f", "json", endpoint=proxied).json[-1]["id"]
+        last = openstack.run(*RUN, "list", "--all-clouds", "-f", "json").json[-1]["id"]
         done = openstack.run(*RUN, way, last, "--yes", "-f", "json", endpoint=proxied)
     old = cloud.uuids["r2-host"]
     assert failed.status == 3
