@@ -105,6 +105,14 @@ DATABASE_OPTS = [
         default=False,
         help="Create the tables, or bring them to the newest version, when the service starts.",
     ),
+    cfg.BoolOpt(
+        "other_programs_write",
+        default=False,
+        help="Compare the whole database at each check for changes, because other programs than this server "
+        "write to it, such as openstack-placement. If false, the first change of another program may be seen "
+        "some seconds late; then each check compares, until nothing has come from others for ten minutes. "
+        "openstack-placement has no such option.",
+    ),
 ]
 
 PLACEMENT_OPTS = [

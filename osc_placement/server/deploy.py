@@ -70,7 +70,7 @@ def make_application(conf: ConfigOpts, database: Database) -> WSGIApplication:
     """
     metrics = Metrics()
     database.tell(metrics)
-    current = Current(database)
+    current = Current(database, compare=conf.placement_database.other_programs_write)
     current.observer = metrics
     health = Health(database, current)
 

@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writers commit at any moment of a worker's looks, and each asks the worker for what it has just committed.
+"""Writers commit at any moment of a worker's checks, and each asks the worker for what it has just committed.
 
-What `staleness` cannot show, where one request is made after the other: that no look takes the mark of a
-commit that it does not see. Writers pause now and then, as a mark is kept only where nobody is busy; where
-others keep the database busy, it goes on until a mark was kept, for a minute at most. Run as a program for as
-long as one likes; exit status 1 if a commit that was acknowledged is not in an answer, if a thread failed, or
-if no mark was ever kept.
+What `staleness` cannot show, where one request is made after the other: that no check takes the count of a
+commit that it does not see. Writers pause now and then, so that some checks find nothing changed. With
+``--others``, the writers are another program, and the workers expect that. Run as a program for as long as
+one likes; exit status 1 if a commit that was acknowledged is not in an answer, if a thread failed, or if no
+check ever found that nothing had changed.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import logging
 import multiprocessing
 import pathlib
@@ -25,7 +26,7 @@ from collections.abc import Callable
 
 import sqlalchemy as sa
 
-from osc_placement.server.db import provider, upgrade
+from osc_placement.server.db import aggregate, provider, upgrade
 from osc_placement.server.db.engine import Database
 from osc_placement.server.db.tables import resource_providers
 from osc_placement.server.snapshot.current import Current
@@ -35,18 +36,20 @@ PROCESSES = 2
 WRITERS = 2
 #: seconds that a writer waits at most before it writes again
 PAUSES = (0.0, 0.0, 0.001, 0.01)
-#: seconds that a worker goes on at most beyond what it was asked for, until it has kept a mark
+#: seconds that a worker goes on at most beyond what it was asked for, until a check found nothing changed
 PATIENCE = 60
 
 
 class Worker:
     """A worker that looks all the time, and writers that ask it."""
 
-    def __init__(self, url: str, seconds: float) -> None:
+    def __init__(self, url: str, seconds: float, *, others: bool) -> None:
         self._database = Database(url)
-        self._current = Current(self._database)
+        upgrade.upgrade(self._database)
+        self._current = Current(self._database, compare=others)
+        self._others = others
         self._end = time.monotonic() + seconds
-        self.counts = {"commits": 0, "missing": 0, "failed": 0, "looks": 0, "marks kept": 0}
+        self.counts = {"commits": 0, "missing": 0, "failed": 0, "checks": 0, "unchanged": 0}
         self._counting = threading.Lock()
 
     def run(self) -> dict[str, int]:
@@ -66,7 +69,7 @@ class Worker:
 
     def _goes_on(self) -> bool:
         beyond = time.monotonic() - self._end
-        return beyond < (0 if self.counts["marks kept"] or self.counts["failed"] else PATIENCE)
+        return beyond < (0 if self.counts["unchanged"] or self.counts["failed"] else PATIENCE)
 
     def _count_failure(self, work: Callable[[], None]) -> None:
         try:
@@ -78,19 +81,31 @@ class Worker:
     def _write(self) -> None:
         name = str(uuid.uuid4())
         made = self._database.write(provider.create, uuid=name, name=name, parent_uuid=None)
-        columns = resource_providers.c
-        move = sa.update(resource_providers).where(columns.id == made.id)
-        engine = sa.create_engine(self._database.url)
         generation = made.generation
-        with engine.connect() as connection:
+        with contextlib.ExitStack() as opened:
+            advance = self._advance_elsewhere(opened) if self._others else self._advance
             while self._goes_on():
+                advance(made, generation)
                 generation += 1
-                connection.execute(move.values(generation=generation))
-                connection.commit()
                 self._count("commits")
                 self._count("missing", not self._shows(made.id, generation))
                 time.sleep(random.choice(PAUSES))
-        engine.dispose()
+
+    def _advance(self, made: provider.Provider, generation: int) -> None:
+        self._database.write(aggregate.replace, made.uuid, [str(uuid.uuid4())], generation=generation)
+
+    def _advance_elsewhere(self, opened: contextlib.ExitStack) -> Callable[[provider.Provider, int], None]:
+        engine = sa.create_engine(self._database.url)
+        opened.callback(engine.dispose)
+        connection = opened.enter_context(engine.connect())
+        columns = resource_providers.c
+
+        def advance(made: provider.Provider, generation: int) -> None:
+            move = sa.update(resource_providers).where(columns.id == made.id)
+            connection.execute(move.values(generation=generation + 1))
+            connection.commit()
+
+        return advance
 
     def _shows(self, id_: int, generation: int) -> bool:
         view = self._current.get().snapshot
@@ -102,17 +117,16 @@ class Worker:
     def _look(self) -> None:
         last: object = None
         while self._goes_on():
-            self._current.get()
-            mark = self._current._marker
-            self._count("looks")
-            self._count("marks kept", mark is not None and mark == last)
-            last = mark
+            loaded = self._current.get()
+            self._count("checks")
+            self._count("unchanged", loaded is last)
+            last = loaded
 
 
-def _work(url: str, seconds: float, outcomes: multiprocessing.Queue[dict[str, int]]) -> None:
+def _work(url: str, seconds: float, others: bool, outcomes: multiprocessing.Queue[dict[str, int]]) -> None:
     warnings.simplefilter("ignore")
     logging.disable()
-    outcomes.put(Worker(url, seconds).run())
+    outcomes.put(Worker(url, seconds, others=others).run())
 
 
 def main() -> int:
@@ -120,6 +134,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--backend", choices=databases.BACKENDS, default="mariadb")
     parser.add_argument("--seconds", type=float, default=10)
+    parser.add_argument("--others", action="store_true")
     options = parser.parse_args()
     logging.disable()
     spawn = multiprocessing.get_context("spawn")
@@ -131,7 +146,7 @@ def main() -> int:
         upgrade.upgrade(database)
         database.dispose()
         outcomes = spawn.Queue()
-        arguments = (url, options.seconds, outcomes)
+        arguments = (url, options.seconds, options.others, outcomes)
         # daemons: they end with this process, whatever comes
         workers = [spawn.Process(target=_work, args=arguments, daemon=True) for _ in range(PROCESSES)]
         for worker in workers:
@@ -141,7 +156,7 @@ def main() -> int:
             worker.join()
     total = {name: sum(counts[name] for counts in counted) for name in counted[0]}
     print(options.backend, ", ".join(f"{number} {name}" for name, number in total.items()))
-    return int(bool(total["missing"] or total["failed"]) or not (total["commits"] and total["marks kept"]))
+    return int(bool(total["missing"] or total["failed"]) or not (total["commits"] and total["unchanged"]))
 
 
 if __name__ == "__main__":

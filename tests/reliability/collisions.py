@@ -141,8 +141,8 @@ class Cloud:
     def __init__(self, url: str, random: Random) -> None:
         self._url, self._random = url, random
         self._engine = sa.create_engine(url)
-        self._ours, self._reference = Ours(url), Reference(url)
-        self._watcher = Ours(url)
+        self._ours, self._reference = Ours(url, others_write=True), Reference(url)
+        self._watcher = Ours(url, others_write=True)
         self._number = 0
         self.kinds: dict[str, Callable[[], None]] = {
             "memberships": self._exchange_memberships,
@@ -178,7 +178,7 @@ class Cloud:
         if stale:
             # it would be found once more each time
             self._watcher.close()
-            self._watcher = Ours(self._url)
+            self._watcher = Ours(self._url, others_write=True)
         return is_same, stale
 
     # what is exchanged

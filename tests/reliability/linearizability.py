@@ -53,7 +53,9 @@ def arranged(arrangement, backend, directory):
             place = directory / f"server{number}"
             place.mkdir()
             arguments = ("--database", url, "--workers", 2, "--threads", 8)
-            server = servers.launched(place, *arguments)
+            others = str(arrangement == "reference")
+            environment = servers.make_environment(OS_PLACEMENT_DATABASE__OTHER_PROGRAMS_WRITE=others)
+            server = servers.launched(place, *arguments, environment=environment)
             addresses.append((started.enter_context(server).url, True))
         if arrangement == "reference":
             addresses.append((started.enter_context(reference_server.running(directory, urls[0])), False))

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Three servers write to one database, two of ours and the reference, and nobody may see anything old.
 
+With ``--alone``, two servers of ours write, and the workers do not expect others.
+
 Random requests go to one of the servers at a time. After each, a worker's snapshot is compared with what is
 read from the database anew; a second worker looks now and then only, and has more to catch up with. Now and
 then the connections of the first are cut. Run as a program for as long as one likes; exit status 1 and the
@@ -29,7 +31,7 @@ from osc_placement.server.snapshot.current import Current
 from osc_placement.server.snapshot.load import Loaded, load
 from tests import databases
 from tests.reliability.differential import generate
-from tests.reliability.differential.sides import Ours, Reference, look
+from tests.reliability.differential.sides import Ours, Reference, Side, look
 
 #: requests until the database is emptied, by statements that no server knows of
 LENGTH = 300
@@ -49,15 +51,15 @@ _CUT = {
 class Worker:
     """What a worker keeps, beside what a new one would read."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, *, compare: bool) -> None:
         self._database = Database(url)
         upgrade.upgrade(self._database)
-        self._current = Current(self._database)
+        self._current = Current(self._database, compare=compare)
 
     def find_stale(self) -> list[Any]:
         """The providers and names of which the worker knows something else than the database."""
         kept = describe(self._current.get())
-        true = describe(self._database.read(load, revisions_kept=True))
+        true = describe(self._database.read(load, own_tables=True))
         return [(key, kept.get(key), true.get(key)) for key in kept | true if kept.get(key) != true.get(key)]
 
     def close(self) -> None:
@@ -89,15 +91,25 @@ def describe(loaded: Loaded) -> dict[object, object]:
 class Cloud:
     """One database, the servers that write to it, and the workers that watch it."""
 
-    def __init__(self, url: str, backend: str) -> None:
-        self._url, self._backend = url, backend
-        self.writers = [Reference(url), Ours(url), Ours(url)]
-        self.often, self.seldom = Worker(url), Worker(url)
+    def __init__(self, url: str, backend: str, *, alone: bool) -> None:
+        self._url, self._backend, self._alone = url, backend, alone
+        ours: list[Side] = [Ours(url, others_write=not alone) for _ in range(2)]
+        self.writers = ours if alone else [Reference(url), *ours]
+        self.often, self.seldom = self._make_workers()
         self.checks = 0
+
+    def _make_workers(self) -> tuple[Worker, Worker]:
+        return Worker(self._url, compare=not self._alone), Worker(self._url, compare=not self._alone)
 
     def run(self, random: Random, steps: int) -> list[Any]:
         """So many requests; what was stale, if anything."""
         self.writers[0].empty()
+        if self._alone:
+            # that was another program
+            self.close()
+            self.often, self.seldom = self._make_workers()
+            for writer in self.writers:
+                writer.application = writer._make()
         # SQLite gives the ids of deleted rows to others; of aggregates no server deletes any
         self.seldom.find_stale()
         for step in range(steps):
@@ -139,6 +151,7 @@ def main() -> int:
     parser.add_argument("--backend", choices=databases.BACKENDS, default="sqlite")
     parser.add_argument("--seconds", type=float, default=10)
     parser.add_argument("--seed", type=int, default=secrets.randbelow(10**9))
+    parser.add_argument("--alone", action="store_true")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     logging.disable()
@@ -147,7 +160,7 @@ def main() -> int:
     with (
         tempfile.TemporaryDirectory() as directory,
         databases.make_database(options.backend, pathlib.Path(directory)) as url,
-        contextlib.closing(Cloud(url, options.backend)) as cloud,
+        contextlib.closing(Cloud(url, options.backend, alone=options.alone)) as cloud,
     ):
         stale: list[Any] = []
         while not stale and time.monotonic() < end:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
-from osc_placement.server.db import association, names, provider, revision
+from osc_placement.server.db import association, names, provider, writers
 from osc_placement.server.db.tables import placement_aggregates, resource_provider_aggregates
 
 if TYPE_CHECKING:
@@ -44,7 +44,8 @@ def replace(conn: Connection, uuid: str, aggregates: Collection[str], *, generat
     wanted = set(known.ensure(conn, placement_aggregates, "uuid", aggregates).values())
     association.AGGREGATES.replace(conn, {locked.id: wanted})
     if generation is None:
-        revision.record(conn, touched=[locked.id])
+        writers.collide(conn, [locked.id])
+        writers.record(conn, touched=[locked.id])
         return locked.generation
     provider.advance_generations(conn, [locked])
     return locked.generation + 1

@@ -20,7 +20,7 @@ import sqlalchemy as sa
 
 from osc_placement.model import Inventory, canonical_uuid
 from osc_placement.server import errors
-from osc_placement.server.db import consumer, dialects, inventory_rows, names, provider, revision
+from osc_placement.server.db import consumer, dialects, inventory_rows, names, provider, writers
 from osc_placement.server.db.tables import (
     allocations,
     consumer_types,
@@ -144,7 +144,7 @@ def delete(conn: Connection, consumer_uuid: str) -> None:
         raise errors.AllocationsNotFound(consumer_uuid)
     consumer.delete(conn, list(locked.values()))
     changes = consumer.weigh_changes(locked, kept=())
-    revision.record(conn, touched=_providers_of(held), consumers=changes, of_use_only=True)
+    writers.record(conn, touched=_providers_of(held), consumers=changes, of_use_only=True)
 
 
 def _providers_of(held: Mapping[str, Counter[Key]]) -> set[int]:

@@ -15,8 +15,8 @@ from oslo_db import exception as db_exc
 from osc_placement.model import canonical_uuid
 from osc_placement.server import errors
 from osc_placement.server.db import dialects, names
-from osc_placement.server.db.revision import weigh_consumer
 from osc_placement.server.db.tables import consumer_types, consumers, projects, users
+from osc_placement.server.db.writers import weigh_consumer
 
 if TYPE_CHECKING:
     from sqlalchemy.engine import Connection

@@ -9,6 +9,10 @@ from typing import Final
 _NO_TABLE: Final = ("no such table", "(1146,")
 _PG_NO_TABLE: Final = "42P01"
 
+#: MariaDB's codes for a missing privilege on a table and on a column, and PostgreSQL's for both
+_DENIED: Final = ("(1142,", "(1143,")
+_PG_DENIED: Final = "42501"
+
 #: the messages for a disk, quota or maximum size that leaves no space
 _FULL: Final = (
     "database or disk is full",
@@ -49,6 +53,11 @@ def is_read_only(error: BaseException) -> bool:
     """Return whether an error of a driver says that the database refused a change because it is read-only."""
     # only the beginning of the message counts, as the rest may quote a value of a client
     return _has_state(error, _PG_READ_ONLY) or str(error).startswith(_READ_ONLY)
+
+
+def is_denied(error: BaseException) -> bool:
+    """Return whether an error of a driver says that the account has no such privilege on a table."""
+    return _has_state(error, _PG_DENIED) or str(error).startswith(_DENIED)
 
 
 def _has_state(error: BaseException, state: str) -> bool:

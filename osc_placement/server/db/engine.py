@@ -24,7 +24,8 @@ from sqlalchemy.pool import QueuePool
 
 from osc_placement.server import errors
 from osc_placement.server.db import dialects, driver_errors, tables
-from osc_placement.server.db.revision import KEPT
+from osc_placement.server.db.own_tables import PREFIX
+from osc_placement.server.db.writers import CHANGES, Changes, Slot, Slots
 from osc_placement.server.observer import Observer
 
 if TYPE_CHECKING:
@@ -81,6 +82,14 @@ def _translating() -> Iterator[None]:
 
 class _LostBeforeCommit(db_exc.DBConnectionError):  # type: ignore[misc]  # it has no annotations
     """The connection of a transaction broke before the commit, so nothing was changed."""
+
+
+def _is_about_own_tables(error: Exception) -> bool:
+    """Return whether an error of the database says that a table of our own is missing or must not be used."""
+    inner = getattr(error, "inner_exception", None) or error
+    driver_error = getattr(inner, "orig", None) or inner
+    unusable = driver_errors.is_table_missing(driver_error) or driver_errors.is_denied(driver_error)
+    return unusable and PREFIX in str(driver_error)
 
 
 def _refuse_if_read_only(context: sa.engine.ExceptionContext) -> None:
@@ -146,6 +155,10 @@ class Database:
     """A database with one pool of connections for reading and one for writing.
 
     Threads may share it; after a fork, the child drops the connections of its parent.
+
+    :ivar records_changes: whether writes record their changes in the tables of our own (see `writers`), and
+        reads may rely on those of other processes
+    :ivar is_in_memory: whether it is a database of SQLite that only this object has
     """
 
     def __init__(
@@ -166,6 +179,8 @@ class Database:
         self.url = self.dialect.with_driver(given)
         self._attempts = max(1, attempts)
         self.observer = Observer()
+        self.records_changes = False
+        self._slots = Slots()
         self._kept: _Kept | None = None
         self._recycle_seconds = cast(int, pool.get("pool_recycle", -1))
         self._inherited: list[object] = []
@@ -174,9 +189,9 @@ class Database:
         self._replacing = threading.Lock()
         options = options or dialects.EngineOptions()
         self._reader = self._make_engine("read", options, pool)
-        in_memory = self.dialect.is_memory(self.url)
+        self.is_in_memory = self.dialect.is_memory(self.url)
         # a database in memory exists in one connection, which readers and writers use in turns
-        self._writer = self._reader if in_memory else self._make_engine("write", options, pool)
+        self._writer = self._reader if self.is_in_memory else self._make_engine("write", options, pool)
         # SQLite has no server that could hang, and the BEGIN of the writer keeps other writers out
         self._schema_changer = (
             self._writer
@@ -225,14 +240,11 @@ class Database:
         if self._writer is not self._reader:
             _watch_pool(self._writer, "write", observer)
 
-    def keep_revisions(self, kept: bool = True) -> None:
-        """Set whether writes count their changes (see `revision`), which needs the table."""
-        self._writer.update_execution_options(**{KEPT: kept})
-
-    @property
-    def revisions_kept(self) -> bool:
-        """Return whether writes count their changes."""
-        return bool(self._writer.get_execution_options().get(KEPT))
+    def stop_recording(self) -> None:
+        """Do without the tables of our own, because one of them is missing or cannot be written to."""
+        if self.records_changes:
+            self.records_changes = False
+            LOG.warning("a table of ours (%s...) cannot be used any more; changes are not recorded", PREFIX)
 
     @property
     def engine(self) -> Engine:
@@ -294,7 +306,7 @@ class Database:
                 kept = None
             if kept is None:
                 connection = self._reader.connect()
-                if not self.dialect.is_memory(self.url):
+                if not self.is_in_memory:
                     # the connection is never returned to the pool, so it must not count as one of the pool's
                     connection.detach()
                 kept = _Kept(connection, time.monotonic())
@@ -332,21 +344,44 @@ class Database:
 
         def attempt() -> T:
             with self._turns.get(self._writer, nullcontext()), self._writer.connect() as connection:
+                changes = Changes() if self.records_changes else None
+                connection = connection.execution_options(**{CHANGES: changes})
                 connection.begin()
+                slot: Slot | None = None
+                stored: Slot | None = None
                 try:
                     with _leaving_if_read_only(connection):
                         found = operation(connection, *args, **kwargs)
+                        if changes:
+                            slot = self._slots.take()
+                            stored = slot.store(connection, changes)
                 except db_exc.DBConnectionError as error:
                     raise _LostBeforeCommit(error.inner_exception) from error
+                except db_exc.DBDeadlock:
+                    self._give_back(slot)
+                    raise
                 try:
                     connection.commit()
-                except BaseException:
+                except BaseException as error:
                     # the state of the transaction is unknown, and the pool does not reset connections to
                     # servers
                     if self.dialect.is_server:
                         connection.invalidate()
+                    if isinstance(error, db_exc.DBDeadlock):
+                        # except here: the transaction lost its certification and was rolled back
+                        self._give_back(slot)
                     raise
+                self._give_back(stored)
                 return found
+
+        def attempt_with_own_tables() -> T:
+            try:
+                return _once_more(_LostBeforeCommit, attempt)
+            except (db_exc.DBError, sa.exc.OperationalError, sa.exc.ProgrammingError) as error:
+                if not (self.records_changes and _is_about_own_tables(error)):
+                    raise
+                self.stop_recording()
+            return _once_more(_LostBeforeCommit, attempt)
 
         self._forget_old_connections()
         longest = FIRST_PAUSE
@@ -355,7 +390,7 @@ class Database:
             for _ in range(self._attempts):
                 pause = random.uniform(0, longest)
                 try:
-                    return _once_more(_LostBeforeCommit, attempt)
+                    return attempt_with_own_tables()
                 except (db_exc.DBDeadlock, errors.Retry) as error:
                     LOG.debug("transaction lost a race, trying again in %.3f s: %s", pause, error)
                     self.observer.lost_race()
@@ -365,6 +400,11 @@ class Database:
                 longest = min(longest * 2, LONGEST_PAUSE)
         self.observer.gave_up()
         raise errors.TooMuchContention
+
+    def _give_back(self, slot: Slot | None) -> None:
+        """Let the next write use a slot, if there is one."""
+        if slot is not None:
+            self._slots.give_back(slot)
 
     def _forget_old_connections(self) -> None:
         """Drop connections that a parent process opened, and those to a SQLite file that was replaced.

@@ -19,7 +19,7 @@ import sqlalchemy as sa
 from oslo_db import exception as db_exc
 
 from osc_placement.server import errors
-from osc_placement.server.db import dialects, tables
+from osc_placement.server.db import dialects, tables, writers
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -62,6 +62,7 @@ def _add_standard_names(conn: Connection) -> None:
             dialects.of(conn).accept_id_zero(conn)
             rows = [{"id": id_, "name": name} for id_, name in missing_classes]
             conn.execute(sa.insert(tables.resource_classes), rows)
+        writers.record(conn, names=True)
     except db_exc.DBDuplicateEntry as error:
         raise errors.Retry from error
 

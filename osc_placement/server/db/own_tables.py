@@ -7,7 +7,23 @@ import sqlalchemy as sa
 
 metadata = sa.MetaData()
 
-#: see `revision`; rows outlive their providers, so that their sums never decrease
+#: the beginning of the names of all tables here
+PREFIX = "oscp_"
+
+#: see `writers`: the slots of the processes that write, and the row of other programs
+writers = sa.Table(
+    "oscp_writers",
+    metadata,
+    sa.Column("id", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("count", sa.BigInteger, nullable=False),
+    sa.Column("token", sa.BigInteger, nullable=False),
+    sa.Column("changed_at", sa.BigInteger, nullable=False),
+    sa.Column("recent", sa.Text, nullable=False),
+)
+
+#: a row per provider that two nodes of a Galera cluster both write if they change its tree, or its aggregates
+#: without its generation, at the same time; see `writers.collide`. Servers of releases without `writers`
+#: count all their changes here, with the time of each in ``changed_at``, which this release does not write.
 provider_revisions = sa.Table(
     "oscp_provider_revisions",
     metadata,

@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from oslo_db import exception as db_exc
 
 from osc_placement.server import errors
-from osc_placement.server.db import dialects, revision
+from osc_placement.server.db import dialects, writers
 from osc_placement.server.db.tables import (
     allocations,
     inventories,
@@ -172,7 +172,7 @@ def advance_generations(
     providers: Collection[Locked],
     *,
     touched: Collection[int] = (),
-    consumers: Mapping[str, int] = revision.NO_CONSUMERS,
+    consumers: Mapping[str, int] = writers.NO_CONSUMERS,
     of_use_only: bool = False,
 ) -> None:
     """Increment the generation of each provider by one, which tells clients that their data are old.
@@ -181,7 +181,7 @@ def advance_generations(
     separate, write the same row, so that the second to commit loses.
 
     :param touched: ids of further providers whose usage changes
-    :param consumers: as for `revision.record`
+    :param consumers: as for `writers.record`
     :param of_use_only: whether nothing but the usage of the providers changes
     :raises errors.Retry: a generation changed in spite of the lock
     :raises errors.GenerationExhausted: a generation is the largest that the database stores
@@ -194,7 +194,7 @@ def advance_generations(
         if conn.execute(_advance, {"ids": ids, "seen": portion}).rowcount != len(portion):
             raise errors.Retry
     moved = [id_ for id_, _ in seen]
-    revision.record(conn, moved=moved, touched=touched, consumers=consumers, of_use_only=of_use_only)
+    writers.record(conn, moved=moved, touched=touched, consumers=consumers, of_use_only=of_use_only)
 
 
 def create(conn: Connection, *, uuid: str, name: str, parent_uuid: str | None = None) -> Provider:
@@ -232,23 +232,13 @@ def create(conn: Connection, *, uuid: str, name: str, parent_uuid: str | None = 
         # another transaction took the UUID or name after the check; the retry finds out which
         raise errors.Retry from error
     id_ = int(result.inserted_primary_key[0])  # type: ignore[index]  # an INSERT of one row has it
+    writers.record(conn, touched=[id_], of_rows=True)
     if parent is not None:
-        _record_shape(conn, [parent.root_id, id_])
+        writers.collide(conn, [parent.root_id])
     else:
-        # SQLite may use the id of a deleted provider again
-        revision.record(conn, touched=[id_])
         # the root belongs to the creation of the provider and is not a modification that clients should see
         _set_root(conn, [id_], id_, updated_at=None)
     return load(conn, uuid)
-
-
-def _record_shape(conn: Connection, ids: Collection[int]) -> None:
-    """Count a change of the tree structure for the roots of the trees and for the providers that move.
-
-    On Galera, whose nodes have separate locks, two changes of one tree then write the row of the same root,
-    so that the second to commit loses and is repeated: no two moves can create a loop.
-    """
-    revision.record(conn, touched=ids)
 
 
 def _set_root(conn: Connection, ids: Collection[int], root_id: int, **more: object) -> None:
@@ -275,7 +265,7 @@ def update(conn: Connection, uuid: str, changes: Mapping[str, Any], *, reparenti
                 raise errors.Retry
         except db_exc.DBDuplicateEntry as error:
             raise errors.DuplicateProvider(changes["name"]) from error
-        revision.record(conn, touched=[provider.id])
+        writers.record(conn, touched=[provider.id], of_rows=True)
     return load(conn, uuid)
 
 
@@ -304,7 +294,9 @@ def _move(conn: Connection, uuid: str, parent_uuid: str | None, *, reparenting_a
         .values(parent_provider_id=None if parent is None else parent.id)
     )
     _set_root(conn, moved, provider.id if parent is None else parent.root_id)
-    _record_shape(conn, moved | {other.root_id for other in tree.values()})
+    writers.record(conn, touched=moved, of_rows=True)
+    # two moves on two nodes of a cluster must not make a loop
+    writers.collide(conn, {other.root_id for other in tree.values()})
 
 
 def _lock_trees(conn: Connection, uuid: str, parent_uuid: str | None) -> dict[str, Locked]:
@@ -355,4 +347,6 @@ def delete(conn: Connection, uuid: str) -> None:
         conn.execute(sa.delete(resource_providers).where(itself))
     except db_exc.DBReferenceError as error:
         raise errors.ProviderHasChildren from error
-    revision.record(conn, touched=[provider.id])
+    writers.record(conn, touched=[provider.id], of_rows=True)
+    if provider.root_id != provider.id:
+        writers.collide(conn, [provider.root_id])

@@ -13,6 +13,7 @@ import sqlalchemy as sa
 from oslo_db import exception as db_exc
 
 from osc_placement.server import errors
+from osc_placement.server.db import writers
 from osc_placement.server.db.tables import allocations, consumers, resource_providers
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ def set_roots(conn: Connection, limit: int) -> int:
     if ids:
         statement = sa.update(resource_providers).where(columns.id.in_(ids))
         conn.execute(statement.values(root_provider_id=columns.id))
+        writers.record(conn, everything=True)
     return len(ids)
 
 
@@ -54,6 +56,7 @@ def create_consumers(conn: Connection, project_id: int, user_id: int, limit: int
     try:
         if rows:
             conn.execute(sa.insert(consumers), rows)
+            writers.record(conn, everything=True)
     except db_exc.DBDuplicateEntry as error:
         raise errors.Retry from error
     return len(rows)

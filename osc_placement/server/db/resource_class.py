@@ -10,6 +10,7 @@ import sqlalchemy as sa
 from oslo_db import exception as db_exc
 
 from osc_placement.server import errors
+from osc_placement.server.db import writers
 from osc_placement.server.db.names import FIRST_CUSTOM_CLASS_ID
 from osc_placement.server.db.tables import inventories, resource_classes
 
@@ -67,6 +68,7 @@ def create(conn: Connection, name: str) -> None:
         conn.execute(sa.insert(resource_classes).values(id=id_, name=name))
     except db_exc.DBDuplicateEntry as error:
         raise errors.Retry from error
+    writers.record(conn, names=True)
 
 
 def ensure(conn: Connection, name: str) -> bool:
@@ -92,6 +94,7 @@ def rename(conn: Connection, name: str, new_name: str) -> None:
         conn.execute(sa.update(resource_classes).where(_columns.id == found.id).values(name=new_name))
     except db_exc.DBDuplicateEntry as error:
         raise errors.ResourceClassExists(new_name) from error
+    writers.record(conn, names=True)
 
 
 def delete(conn: Connection, name: str) -> None:
@@ -108,3 +111,4 @@ def delete(conn: Connection, name: str) -> None:
     if conn.execute(stocked.limit(1)).first():
         raise errors.ResourceClassInUse(name)
     conn.execute(sa.delete(resource_classes).where(_columns.id == found.id))
+    writers.record(conn, names=True)

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from oslo_db import exception as db_exc
 
 from osc_placement.server import errors
-from osc_placement.server.db import association, dialects, provider
+from osc_placement.server.db import association, dialects, provider, writers
 from osc_placement.server.db.tables import resource_provider_traits, traits
 
 if TYPE_CHECKING:
@@ -73,6 +73,7 @@ def ensure(conn: Connection, name: str) -> tuple[Trait, bool]:
         conn.execute(sa.insert(traits).values(name=name))
     except db_exc.DBDuplicateEntry as error:
         raise errors.Retry from error
+    writers.record(conn, names=True)
     return load(conn, name), True
 
 
@@ -95,6 +96,7 @@ def delete(conn: Connection, name: str) -> None:
         conn.execute(sa.delete(traits).where(traits.c.id == id_))
     except db_exc.DBReferenceError as error:
         raise errors.TraitInUse(name) from error
+    writers.record(conn, names=True)
 
 
 _is_of_provider = resource_provider_traits.c.resource_provider_id == sa.bindparam("provider_id")

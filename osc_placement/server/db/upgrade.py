@@ -19,9 +19,10 @@ import sqlalchemy as sa
 from oslo_db import exception as db_exc
 
 from osc_placement.server import errors
-from osc_placement.server.db import dialects, own_tables, tables
+from osc_placement.server.db import dialects, driver_errors, own_tables, tables
 from osc_placement.server.db.names import FIRST_CUSTOM_CLASS_ID
-from osc_placement.server.db.own_tables import database_identity
+from osc_placement.server.db.own_tables import database_identity, provider_revisions, writers
+from osc_placement.server.db.writers import STRANGERS, strangers_found
 
 if TYPE_CHECKING:
     from sqlalchemy.engine import Connection
@@ -69,7 +70,7 @@ HEAD: Final = PLACEMENT.head
 #: tables of our own, which openstack-placement does not see
 OWN: Final = History(
     directory="own_migrations",
-    revisions=("a1c0f4d2e6b8", "c7d2e9a4b015", "e3f8b1c7d926"),
+    revisions=("a1c0f4d2e6b8", "c7d2e9a4b015", "e3f8b1c7d926", "f4c9d2a7e018"),
     metadata=own_tables.metadata,
     versions=_describe_version_table("oscp_alembic_version"),
 )
@@ -153,29 +154,88 @@ def upgrade(database: Database, revision: str = "head") -> None:
 
 
 def upgrade_own(database: Database) -> None:
-    """Upgrade the tables of our own, and let writes use them.
+    """Upgrade the tables of our own, create those that were dropped by hand, and let writes record changes.
 
     :raises SchemaError: the present tables prevent it, or the account has no privilege
     :raises errors.DatabaseUnavailable: the connection was lost
     """
-    if database.read(_read_version, OWN) != OWN.head:
-        identity = database_identity
-        try:
+    try:
+        if not database.read(_is_complete):
             with database.engine.begin() as connection, dialects.of(connection).schema_lock(connection):
-                current = _read_version(connection, OWN)
-                if current is None:
-                    _create(connection, OWN)
-                elif current in OWN.revisions[:-1]:
-                    _run(connection, "upgrade", "head", OWN)
-                if connection.scalar(sa.select(sa.func.count()).select_from(identity)) == 0:
-                    connection.execute(sa.insert(identity).values(identity=secrets.randbits(62)))
-        except (db_exc.DBConnectionError, db_exc.DBDeadlock) as error:
-            raise errors.DatabaseUnavailable from error
-        except (db_exc.DBError, sa.exc.OperationalError, errors.DatabaseReadOnly) as error:
-            # the driver of MariaDB raises the same class for a missing privilege as for a failing server
-            reason = getattr(error, "inner_exception", None) or getattr(error, "orig", None) or error
-            raise SchemaError(" ".join(str(reason).split())) from error
-    database.keep_revisions()
+                _complete(connection)
+        if database.dialect.is_server:
+            # others have no accounts
+            database.read(_check_rights)
+    except (db_exc.DBConnectionError, db_exc.DBDeadlock) as error:
+        raise errors.DatabaseUnavailable from error
+    except (db_exc.DBError, sa.exc.DatabaseError, errors.DatabaseReadOnly) as error:
+        # the driver of MariaDB raises the same class for a missing privilege as for a failing server
+        reason = getattr(error, "inner_exception", None) or getattr(error, "orig", None) or error
+        raise SchemaError(" ".join(str(reason).split())) from error
+    database.records_changes = True
+
+
+def use_own(database: Database) -> None:
+    """Let writes record changes if the tables of our own are complete, without creating any."""
+    database.records_changes = database.read(_is_complete)
+
+
+def _is_complete(connection: Connection) -> bool:
+    """Return whether all tables of our own are there, at the newest revision, with the rows they begin with.
+
+    :raises SchemaError: they belong to another release
+    """
+    current = _read_version(connection, OWN)
+    if current not in (None, *OWN.revisions):
+        raise SchemaError(f"the tables of our own are at version {current}, which is newer than {OWN.head}")
+    if current != OWN.head or not _own_names() <= set(sa.inspect(connection).get_table_names()):
+        return False
+    first = sa.exists().where(writers.c.id == STRANGERS)
+    return bool(connection.scalar(sa.select(first & sa.exists(sa.select(database_identity.c.identity)))))
+
+
+def _own_names() -> set[str]:
+    return set(OWN.metadata.tables)
+
+
+def _complete(connection: Connection) -> None:
+    """Create or upgrade the tables of our own as far as that is not done."""
+    if _is_complete(connection):
+        # another process did it meanwhile
+        return
+    current = _read_version(connection, OWN)
+    if current in OWN.revisions[:-1] and sa.inspect(connection).has_table(provider_revisions.name):
+        _run(connection, "upgrade", "head", OWN)
+    elif current is not None:
+        # they were dropped by hand, but not the record of their version
+        connection.execute(sa.delete(OWN.versions))
+        current = None
+    if current is None:
+        _create(connection, OWN)
+    else:
+        OWN.metadata.create_all(connection)
+    if connection.scalar(sa.select(sa.func.count()).select_from(database_identity)) == 0:
+        connection.execute(sa.insert(database_identity).values(identity=secrets.randbits(62)))
+    # while these tables were not there, servers wrote without them, and some may do so for a while
+    is_used = connection.execute(sa.select(tables.resource_providers.c.id).limit(1)).first() is not None
+    strangers_found(connection, at=None if is_used else 0)
+
+
+def _check_rights(connection: Connection) -> None:
+    """Execute statements that change no row; :raises SchemaError: the account may not write to `writers`."""
+    try:
+        nobody = writers.c.id < 0
+        connection.execute(sa.update(writers).where(nobody).values(count=0))
+        connection.execute(sa.insert(writers).from_select(writers.c.keys(), sa.select(writers).where(nobody)))
+        connection.execute(sa.delete(writers).where(nobody))
+    except errors.DatabaseReadOnly:
+        # changes that come from where it can be written are recorded there
+        return
+    except sa.exc.OperationalError as error:
+        if error.orig is not None and driver_errors.is_denied(error.orig):
+            # the driver of MariaDB raises the same class as for a failing server
+            raise SchemaError(" ".join(str(error.orig).split())) from error
+        raise
 
 
 def stamp(database: Database, revision: str) -> None:

@@ -28,8 +28,15 @@ T = TypeVar("T")
 PATIENCE: Final = 2
 #: seconds for which the result of a probe of the database is kept
 KEPT: Final = 1
+#: seconds after which a service without our own tables tries again to make them
+MAKE_AGAIN: Final = 60
 
 READ_ONLY: Final = "The database is read-only: changes are answered with 503, reads go on."
+OWN_TABLES_UNFIT: Final = (
+    "cannot make the tables of its own, so each check for changes reads the whole database, and nodes of a "
+    "cluster do not notice each other's moves of providers; 'placement-server db sync' makes them, with an "
+    "account that may"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +59,8 @@ class Health:
         self._starting = threading.Lock()
         self._ready = False
         self._state: upgrade.State | None = None
-        self._checked_at = 0.0
+        self._checked_at = self._made_at = 0.0
+        self._own_tables_fault: str | None = None
         self._probing = threading.Lock()
         self._probe_begun = self._probe_ended = -math.inf
         self._probe_result: Future[Fault | None] | None = None
@@ -96,13 +104,34 @@ class Health:
                 self._ready = False
                 if fault := upgrade.find_fault(self._database):
                     raise errors.SchemaUnfit(fault)
+                # before, so that the names are recorded
+                self._make_own_tables()
                 names.synchronize(self._database)
-                _keep_revisions(self._database)
                 self._state = self._read_state()
                 self._ready = True
+            elif not self._database.records_changes and time.monotonic() > self._made_at + MAKE_AGAIN:
+                self._make_own_tables()
+                self._state = self._read_state()
             self._checked_at = time.monotonic()
         finally:
             self._starting.release()
+
+    def _make_own_tables(self) -> None:
+        """Create our own tables if they do not exist and the account may create them.
+
+        Without them, each check for changes compares the whole database and, on a cluster, moves of providers
+        on two nodes can create loops. The reason is logged once.
+        """
+        self._made_at = time.monotonic()
+        try:
+            upgrade.upgrade_own(self._database)
+        except upgrade.SchemaError as error:
+            self._database.records_changes = False
+            if self._own_tables_fault is None:
+                LOG.warning("%s: %s", OWN_TABLES_UNFIT, error)
+            self._own_tables_fault = str(error)
+        else:
+            self._own_tables_fault = None
 
     def _is_as_it_was(self) -> bool:
         """Return whether this is still the database that was made ready."""
@@ -113,7 +142,7 @@ class Health:
             return False
 
     def _read_state(self) -> upgrade.State:
-        return self._database.read(upgrade.read_state, own_tables=self._database.revisions_kept)
+        return self._database.read(upgrade.read_state, own_tables=self._database.records_changes)
 
     def find_fault(self) -> Fault | None:
         """Return the fault that prevents answering, at most a second old, or None.
@@ -164,20 +193,3 @@ def _complete(done: Future[T], operation: Callable[[], T]) -> None:
         done.set_exception(error)
     else:
         done.set_result(result)
-
-
-def _keep_revisions(database: Database) -> None:
-    """Create our own tables if they do not exist and the account may create them.
-
-    Speed depends on them and, on a cluster, the protection against loops by moves of providers on two nodes.
-    """
-    try:
-        upgrade.upgrade_own(database)
-    except upgrade.SchemaError as error:
-        database.keep_revisions(False)
-        LOG.warning(
-            "cannot make the tables of its own, so what others change is read more slowly, and nodes of a "
-            "cluster do not notice each other's moves of providers; "
-            "'placement-server db sync' makes them, with an account that may: %s",
-            error,
-        )

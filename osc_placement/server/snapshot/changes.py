@@ -1,12 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The search for providers whose rows changed since the last snapshot, reading as little as possible.
+"""The rows of all providers, and the search for those that another program changed.
 
-1. Read the rows that this server changed last. If they account for the whole difference between the sums of
-   the fingerprints, nothing else changed, and it does not matter if the order by time is wrong: each host
-   uses its own clock, and a transaction may be committed long after the time it records.
-2. Otherwise compare providers in blocks of ids, by the same sums, and row by row in the blocks that differ.
-
-PERF: with eight clients that claim, the first step took 0.6 ms of processor time, and the second 2.2.
+Providers are compared in blocks of ids, by the sums of the fingerprint, and row by row in the blocks that
+differ.
 """
 
 from __future__ import annotations
@@ -18,39 +14,74 @@ from typing import TYPE_CHECKING, Any, Final
 import sqlalchemy as sa
 
 from osc_placement.server.db import dialects
-from osc_placement.server.db.own_tables import provider_revisions
 from osc_placement.server.db.tables import resource_providers
 from osc_placement.server.snapshot import fingerprint
-from osc_placement.server.snapshot.rows import Row, read_last_changed, read_rows
+from osc_placement.server.snapshot.rows import Row, read_rows
 
 if TYPE_CHECKING:
     from sqlalchemy.engine import Connection
 
-    from osc_placement.server.db.dialects import Dialect
-    from osc_placement.server.snapshot.fingerprint import Fingerprint, Numbers
+    from osc_placement.server.snapshot.fingerprint import Numbers
 
 #: the number of low bits of an id that distinguish the providers of a block, whose sums are compared together
 BLOCK_BITS: Final = 5
 #: with more ids than this, reading everything costs as much, and databases limit the number of parameters
 MANY: Final = 4000
-#: the number of rows to read, those that were changed last
-_RECENT: Final = 8
 
 
-@dataclass(frozen=True, slots=True)
 class Rows:
-    """The rows of all providers, by id, and their sums by block."""
+    """The rows of all providers, by id; immutable."""
 
-    by_id: Mapping[int, Row]
-    blocks: Mapping[int, Numbers]
+    def __init__(self, by_id: Mapping[int, Row], blocks: Mapping[int, Numbers] | None = None) -> None:
+        """Take the rows and, if they are known, the sums of each block."""
+        self.by_id = by_id
+        self._blocks = blocks
 
-    @classmethod
-    def of(cls, by_id: Mapping[int, Row]) -> Rows:
-        """Return the rows with their sums."""
-        blocks: dict[int, list[Numbers]] = {}
-        for row in by_id.values():
-            blocks.setdefault(row.id >> BLOCK_BITS, []).append(_numbers(row))
-        return cls(by_id, {block: _sum(numbers) for block, numbers in blocks.items()})
+    @property
+    def blocks(self) -> Mapping[int, Numbers]:
+        """Return the sums of the rows of each block, which are kept."""
+        if self._blocks is None:
+            blocks: dict[int, list[Numbers]] = {}
+            for row in self.by_id.values():
+                blocks.setdefault(row.id >> BLOCK_BITS, []).append(_numbers(row))
+            self._blocks = {block: _sum(numbers) for block, numbers in blocks.items()}
+        return self._blocks
+
+    def replace(self, present: Mapping[int, Row], removed: Collection[int] = ()) -> Rows:
+        """Return rows of which these are added or changed, and those with the ids ``removed`` are gone."""
+        rows = {**self.by_id, **present}
+        for id_ in removed:
+            rows.pop(id_, None)
+        if self._blocks is None:
+            return Rows(rows)
+        blocks = dict(self._blocks)
+        for id_ in {*present, *removed}:
+            block = id_ >> BLOCK_BITS
+            difference = self.difference({id_: present[id_]} if id_ in present else {}, (id_,))
+            sums = _sum((blocks.get(block, _NOTHING), difference))
+            if sums[0]:
+                blocks[block] = sums
+            else:
+                del blocks[block]
+        return Rows(rows, blocks)
+
+    def difference(self, present: Mapping[int, Row], removed: Collection[int] = ()) -> Numbers:
+        """Return the numbers that `replace` adds to the sums of the fingerprint over providers."""
+        before = [_numbers(self.by_id[id_]) for id_ in {*present, *removed} if id_ in self.by_id]
+        after = _sum((_NOTHING, *map(_numbers, present.values())))
+        return tuple(b - a for a, b in zip(_sum((_NOTHING, *before)), after, strict=True))
+
+
+def _numbers(row: Row) -> Numbers:
+    """Return the values that a row adds to the sums of the fingerprint."""
+    return 1, *fingerprint.provider_numbers(row.id, row.generation, row.hash)
+
+
+_NOTHING: Final[Numbers] = (0,) * 5
+
+
+def _sum(numbers: Iterable[Numbers]) -> Numbers:
+    return tuple(map(sum, zip(*numbers, strict=True)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,55 +93,12 @@ class RowChanges:
     removed: frozenset[int] = frozenset()
 
 
-def find_changed_rows(
-    conn: Connection, old: Rows, before: Fingerprint, taken: Fingerprint, *, revisions_kept: bool
-) -> RowChanges:
-    """Find what changed since the rows ``old`` were read together with the fingerprint ``before``."""
-    if (taken.providers, taken.revisions) == (before.providers, before.revisions):
-        return RowChanges(old)
-    recent = _find_recent(conn, old, before, taken) if revisions_kept else None
-    return recent or _compare_blocks(conn, old, revisions_kept)
-
-
-def _numbers(row: Row) -> Numbers:
-    """Return the values that a row adds to the sums of the fingerprint."""
-    of_row = fingerprint.provider_numbers(row.id, row.generation, row.hash)
-    return 1, *of_row, *fingerprint.revision_numbers(row.revision, row.changed_at)
-
-
-def _sum(numbers: Iterable[Numbers]) -> Numbers:
-    return tuple(map(sum, zip(*numbers, strict=True)))
-
-
-def _find_recent(conn: Connection, old: Rows, before: Fingerprint, taken: Fingerprint) -> RowChanges | None:
-    """Return the changes if this server made all of them, recently and to known providers; otherwise None."""
-    last = read_last_changed(conn, _RECENT)
-    read = {id_: row for id_, row in last.items() if id_ in old.by_id and old.by_id[id_] != row}
-    differences = {id_: _difference(old.by_id[id_], row) for id_, row in read.items()}
-    if _sum(differences.values()) != _between(before, taken):
-        return None
-    blocks = dict(old.blocks)
-    for id_, difference in differences.items():
-        block = id_ >> BLOCK_BITS
-        blocks[block] = _sum((blocks[block], difference))
-    return RowChanges(Rows({**old.by_id, **read}, blocks), frozenset(read))
-
-
-def _difference(old: Row, new: Row) -> Numbers:
-    return tuple(b - a for a, b in zip(_numbers(old), _numbers(new), strict=True))
-
-
-def _between(before: Fingerprint, taken: Fingerprint) -> Numbers:
-    """Return the increase of the sums of all rows, in the order of `_numbers`."""
-    old, new = ((*taken_.providers, *taken_.revisions[:2]) for taken_ in (before, taken))
-    return tuple(b - a for a, b in zip(old, new, strict=True))
-
-
-def _compare_blocks(conn: Connection, old: Rows, revisions_kept: bool) -> RowChanges:
-    known, present = old.blocks, _sum_blocks(conn, revisions_kept)
+def find_changed_rows(conn: Connection, old: Rows) -> RowChanges:
+    """Find what changed since the rows ``old`` were read."""
+    known, present = old.blocks, _sum_blocks(conn)
     differing = {block for block in present.keys() | known.keys() if present.get(block) != known.get(block)}
     ids = _ids_in(differing) if len(differing) << BLOCK_BITS <= MANY else None
-    read = read_rows(conn, ids, revisions_kept)
+    read = read_rows(conn, ids)
     looked_at: Collection[int] = old.by_id.keys() if ids is None else [id_ for id_ in ids if id_ in old.by_id]
     removed = frozenset(id_ for id_ in looked_at if id_ not in read)
     changed = frozenset(id_ for id_, row in read.items() if old.by_id.get(id_) != row)
@@ -124,32 +112,16 @@ def _ids_in(blocks: Iterable[int]) -> list[int]:
     return [id_ for block in sorted(blocks) for id_ in range(block << BLOCK_BITS, (block + 1) << BLOCK_BITS)]
 
 
-def _sum_blocks(conn: Connection, revisions_kept: bool) -> dict[int, Numbers]:
+def _sum_blocks(conn: Connection) -> dict[int, Numbers]:
     """Return the sums of each block of providers."""
     key = conn.dialect.name
     if key not in _block_texts:
-        queries = _provider_blocks(dialects.of(conn)), _revision_blocks()
-        _block_texts[key] = [fingerprint.to_text(query, conn.dialect) for query in queries]
-    of_providers, of_revisions = _block_texts[key]
-    sums = {row[0]: [int(number or 0) for number in row[1:]] for row in conn.exec_driver_sql(of_providers)}
-    revisions: dict[int, tuple[int, int]] = {}
-    if revisions_kept:
-        revisions = {row[0]: (int(row[1]), int(row[2])) for row in conn.exec_driver_sql(of_revisions)}
-    return {block: (*numbers, *revisions.get(block, (0, 0))) for block, numbers in sums.items()}
+        block = resource_providers.c.id.op(">>")(sa.literal_column(str(BLOCK_BITS)))
+        query: sa.Select[Any] = sa.select(block, *fingerprint.provider_sums(dialects.of(conn)))
+        _block_texts[key] = fingerprint.to_text(query.group_by(block), conn.dialect)
+    rows = conn.exec_driver_sql(_block_texts[key])
+    return {row[0]: tuple([int(number or 0) for number in row[1:]]) for row in rows}
 
 
 # PERF: building these texts took a millisecond and a half of each refresh
-_block_texts: dict[str, list[str]] = {}
-
-
-def _provider_blocks(dialect: Dialect) -> sa.Select[Any]:
-    block = resource_providers.c.id.op(">>")(sa.literal_column(str(BLOCK_BITS)))
-    return sa.select(block, *fingerprint.provider_sums(dialect)).group_by(block)
-
-
-def _revision_blocks() -> sa.Select[Any]:
-    own = provider_revisions.c
-    block = own.provider_id.op(">>")(sa.literal_column(str(BLOCK_BITS)))
-    # revisions of deleted providers do not count
-    present = provider_revisions.join(resource_providers, resource_providers.c.id == own.provider_id)
-    return sa.select(block, *fingerprint.revision_sums()).select_from(present).group_by(block)
+_block_texts: dict[str, str] = {}

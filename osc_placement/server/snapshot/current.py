@@ -4,12 +4,15 @@
 from __future__ import annotations
 
 import logging
+import os
 import threading
 import time
-from typing import TYPE_CHECKING
+import weakref
+from typing import TYPE_CHECKING, Final
 
+from osc_placement.server import errors
+from osc_placement.server.db import writers
 from osc_placement.server.observer import Observer
-from osc_placement.server.snapshot.detector import ChangeDetector
 from osc_placement.server.snapshot.load import Loaded, load, refresh
 
 if TYPE_CHECKING:
@@ -19,6 +22,20 @@ if TYPE_CHECKING:
 
 LOG = logging.getLogger(__name__)
 
+#: the shortest and the longest pause between two comparisons in the background, in seconds, and the part of
+#: the time of one processor that those of all processes may take together
+SHORTEST_PAUSE = 1.0
+LONGEST_PAUSE = 6.0
+SHARE: Final = 0.03
+#: seconds without a comparison after which the next check compares
+OVERDUE = 15.0
+#: seconds for which each check compares after another program was found to have written
+WARY = 600.0
+#: seconds after which other workers are told again that another program writes
+_TELL_AGAIN: Final = 60.0
+#: seconds without a check after which the comparisons in the background end
+_IDLE: Final = 60.0
+
 
 class Current:
     """The snapshot of a database as it is now, for any number of threads.
@@ -26,12 +43,19 @@ class Current:
     Threads share a check: a thread that arrives during a check waits for the next one, because the check
     under way may have read the database before the change that the thread's request has to see. All threads
     that wait share that next check.
+
+    A check finds the changes that this server's processes recorded (see `vector`). Those of other programs
+    are found by comparing fingerprints, which takes time that grows with the cloud: in the background while
+    no other program writes, and at each check after one was found to have written.
     """
 
-    def __init__(self, database: Database) -> None:
-        """Create it without a snapshot; the first `get` loads one."""
+    def __init__(self, database: Database, *, compare: bool = False) -> None:
+        """Create it without a snapshot; the first `get` loads one.
+
+        :param compare: whether each check finds the changes of other programs, from the beginning
+        """
         self._database = database
-        self._detector = ChangeDetector(database)
+        self._compare = compare
         self.observer = Observer()
         self._change = threading.Condition()
         self._running = False
@@ -39,10 +63,17 @@ class Current:
         self._started = 0
         self._done = 0
         self._loaded: Loaded | None = None
-        self._marker: object = None
+        # times of the monotonic clock
+        self._used_at = self._compared_at = -OVERDUE
+        self._wary_until = -WARY
+        self._has_to_tell = False
+        self._watcher: threading.Thread | None = None
+        self._watcher_pid = 0
 
     def get(self) -> Loaded:
         """Return the content of the database at some moment after the start of this call.
+
+        Changes of other programs may be missing, as `snapshot` says.
 
         :raises errors.DatabaseUnavailable: the database cannot be reached
         """
@@ -59,12 +90,18 @@ class Current:
 
     def _check(self, number: int) -> Loaded:
         try:
-            old = self._loaded
-            marker, read = self._detector.check(self._marker, self._read, old)
-            loaded = read or old
-            assert loaded is not None, "the first check has no marker to compare with"
+            try:
+                loaded = self._database.read_on_kept_connection(self._read)
+            except errors.SchemaUnfit:
+                if not self._database.records_changes:
+                    raise
+                self._database.stop_recording()
+                loaded = self._database.read_on_kept_connection(self._read)
             with self._change:
-                self._loaded, self._marker, self._done = loaded, marker, number
+                self._loaded, self._done = loaded, number
+            self._used_at = time.monotonic()
+            if loaded.vector is not None and not self._compare:
+                self._ensure_watcher()
             self.observer.looked()
             return loaded
         finally:
@@ -72,12 +109,99 @@ class Current:
                 self._running = False
                 self._change.notify_all()
 
-    def _read(self, conn: Connection, old: Loaded | None) -> Loaded:
-        kept = self._database.revisions_kept
-        started = time.perf_counter()
+    def _read(self, conn: Connection) -> Loaded:
+        own_tables = self._database.records_changes
+        started = time.monotonic()
+        old, found = self._loaded, False
+        compare = self._compare or started < self._wary_until or started > self._compared_at + OVERDUE
         if old is None:
-            loaded = load(conn, revisions_kept=kept)
+            loaded = load(conn, own_tables=own_tables)
         else:
-            loaded = refresh(conn, old, revisions_kept=kept)
-        self.observer.refreshed(time.perf_counter() - started, whole=old is None)
+            loaded, found = refresh(conn, old, own_tables=own_tables, compare=compare)
+        if compare or old is None:
+            self._compared_at = started
+        if loaded is not old:
+            self.observer.refreshed(time.monotonic() - started, whole=old is None)
+        self._regard_strangers(old, loaded, found=found)
         return loaded
+
+    def _regard_strangers(self, old: Loaded | None, loaded: Loaded, *, found: bool) -> None:
+        """Decide for how long each check compares, after a check or a comparison in the background."""
+        if loaded.vector is None or self._compare:
+            return
+        told_at, present = loaded.vector.strangers_at, time.monotonic()
+        age = (writers.now() - told_at) / 1_000_000
+        if found:
+            if present > self._wary_until:
+                LOG.warning(
+                    "another program writes to the database; each check for changes reads the whole database "
+                    "until it has not done so for %d seconds. If it is meant to, set other_programs_write in "
+                    "[placement_database]",
+                    WARY,
+                )
+            self._wary_until = present + WARY
+            self._has_to_tell = self._has_to_tell or not 0 <= age < _TELL_AGAIN
+        elif old is not None and old.vector is not None and told_at != old.vector.strangers_at:
+            # another worker found it, just now, whatever its clock says
+            self._wary_until = present + WARY
+        elif old is None and age < WARY:
+            self._wary_until = present + min(WARY, WARY - age)
+
+    def _ensure_watcher(self) -> None:
+        """Start the thread that compares in the background, unless it runs."""
+        if self._database.is_in_memory:
+            # it has one connection, which no other program can have
+            return
+        if self._watcher is None or self._watcher_pid != os.getpid() or not self._watcher.is_alive():
+            self._watcher_pid = os.getpid()
+            self._watcher = threading.Thread(target=_watch, args=(weakref.ref(self),), daemon=True)
+            self._watcher.start()
+
+    def watch(self) -> float | None:
+        """Compare once, if checks do not do so; return the seconds to wait, or None if nobody needs it.
+
+        :raises errors.Unavailable: the database cannot be read
+        """
+        if time.monotonic() > self._used_at + _IDLE:
+            return None
+        if self._has_to_tell:
+            self._tell()
+        started, old = time.monotonic(), self._loaded
+        if started < self._wary_until or old is None or old.vector is None:
+            return SHORTEST_PAUSE
+        loaded, found = self._database.read(refresh, old, own_tables=True, compare=True)
+        self._compared_at = started
+        self._regard_strangers(old, loaded, found=found)
+        if found:
+            # the next check reads it
+            return 0
+        with self._change:
+            if self._loaded is old:
+                self._loaded = loaded
+        processes = 1 if loaded.vector is None else loaded.vector.processes
+        return min(max((time.monotonic() - started) * processes / SHARE, SHORTEST_PAUSE), LONGEST_PAUSE)
+
+    def _tell(self) -> None:
+        self._has_to_tell = False
+        if not self._database.is_read_only():
+            self._database.write(writers.strangers_found)
+
+
+def _watch(reference: weakref.ref[Current]) -> None:
+    """Compare in the background for as long as the snapshot is used."""
+    pause: float | None = SHORTEST_PAUSE
+    while pause is not None:
+        time.sleep(pause)
+        current = reference()
+        if current is None:
+            return
+        try:
+            pause = current.watch()
+        except errors.PlacementError as error:
+            # requests notice it themselves
+            LOG.debug("cannot compare the snapshot with the database: %s", error)
+            pause = LONGEST_PAUSE
+        except Exception:
+            LOG.exception("cannot compare the snapshot with the database")
+            pause = LONGEST_PAUSE
+        del current

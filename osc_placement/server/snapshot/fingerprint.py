@@ -2,11 +2,9 @@
 """The fingerprint: sums that change with everything a snapshot shows, whichever program changed it.
 
 One statement reads them, so they belong to one moment. Its cost grows with the tables, at about a third of a
-microsecond per row.
-
-Changes by this server are counted per provider (see `revision`): no two changes cancel out, and after a
-restore from a backup the times of the last changes differ. For changes by other programs the fingerprint
-relies on what every placement does, openstack-placement included:
+microsecond per row. It is taken to find the changes of programs that do not record them as this server does
+(see `writers`), and relies on what every placement does, openstack-placement and earlier releases of this
+server included:
 
 * A change of inventory, traits, or allocations *on* a provider increments its generation. Renaming and moving
   a provider change the hash of its row.
@@ -20,7 +18,9 @@ relies on what every placement does, openstack-placement included:
   again between two checks.
 
 Hashes are summed over rows, so neither the order of commits nor the gaps in the ids of a Galera cluster
-matter. Two changes by other programs that increment no generation cancel out with probability 2^-32.
+matter. A sum is no proof: two changes by other programs that increment no generation cancel out with
+probability 2^-32. No hash is linear (see `Dialect.hash_of`), so exchanges of values between rows do not
+cancel out more often than others.
 """
 
 from __future__ import annotations
@@ -31,8 +31,7 @@ import sqlalchemy as sa
 
 from osc_placement.server.db import dialects
 from osc_placement.server.db.dialects.base import mask_product, masked_product
-from osc_placement.server.db.own_tables import database_identity, provider_revisions
-from osc_placement.server.db.revision import weigh_consumer
+from osc_placement.server.db.own_tables import database_identity
 from osc_placement.server.db.tables import (
     consumers,
     resource_classes,
@@ -40,6 +39,7 @@ from osc_placement.server.db.tables import (
     resource_providers,
     traits,
 )
+from osc_placement.server.db.writers import weigh_consumer
 
 if TYPE_CHECKING:
     from sqlalchemy.engine import Connection
@@ -50,43 +50,28 @@ Numbers = tuple[int, ...]
 
 
 class Fingerprint(NamedTuple):
-    """The sums, by the table that they are about.
+    """The sums, by the table that they are about, None for those that are not known.
 
+    :ivar providers: the number of providers, and the sums of `provider_numbers` over them
     :ivar consumers: the sum of the weighted hashes of consumers
-    :ivar revisions: the sums over `revision`'s table: of ``revision``, of ``changed_at``, and of
-        ``consumers``; zeroes where there is no table
     :ivar identity: the random number that was stored when our own tables were created; zero without them
     """
 
     providers: Numbers
-    memberships: Numbers
-    traits: Numbers
-    classes: Numbers
+    memberships: Numbers | None
+    traits: Numbers | None
+    classes: Numbers | None
     consumers: int
-    revisions: Numbers
     identity: int
 
-    @property
-    def consumers_of_others(self) -> int:
-        """Return the part of the sum over consumers that this server's writes do not account for."""
-        return self.consumers - self.revisions[-1]
 
-
-def take(conn: Connection, *, revisions_kept: bool) -> Fingerprint:
+def take(conn: Connection, *, own_tables: bool) -> Fingerprint:
     """Return the fingerprint of the data that this connection sees."""
-    key = conn.dialect.name, revisions_kept
+    key = conn.dialect.name, own_tables
     if key not in _texts:
-        _texts[key] = to_text(_statement(dialects.of(conn), revisions_kept), conn.dialect)
+        _texts[key] = to_text(_statement(dialects.of(conn), own_tables), conn.dialect)
     row = [int(number) for number in conn.exec_driver_sql(_texts[key]).scalar_one().split()]
-    return Fingerprint(
-        tuple(row[0:5]),
-        tuple(row[5:7]),
-        tuple(row[7:9]),
-        tuple(row[9:12]),
-        row[12],
-        tuple(row[13:16]),
-        row[16],
-    )
+    return Fingerprint(tuple(row[0:5]), tuple(row[5:7]), tuple(row[7:9]), tuple(row[9:12]), row[12], row[13])
 
 
 # PERF: building and compiling takes five milliseconds, and the statement never changes
@@ -98,15 +83,12 @@ def to_text(statement: sa.Select[Any], dialect: sa.Dialect) -> str:
     return str(statement.compile(dialect=dialect, compile_kwargs={"literal_binds": True}))
 
 
-def _statement(dialect: Dialect, revisions_kept: bool) -> sa.Select[Any]:
+def _statement(dialect: Dialect, own_tables: bool) -> sa.Select[Any]:
     count: sa.ColumnElement[int] = sa.func.count()
     member = resource_provider_aggregates.c
     names = resource_classes.c
-    revisions: Any = sa.select(sa.literal(0), sa.literal(0), sa.literal(0))
     identity: Any = sa.select(sa.literal(0))
-    if revisions_kept:
-        counted = provider_revisions.c
-        revisions = sa.select(*revision_sums(), sa.func.sum(counted.consumers))
+    if own_tables:
         identity = sa.select(sa.func.max(database_identity.c.identity))
     membership_hash = dialect.hash_of(member.resource_provider_id, member.aggregate_id)
     # SQLite uses the ids of deleted rows again
@@ -118,7 +100,6 @@ def _statement(dialect: Dialect, revisions_kept: bool) -> sa.Select[Any]:
         sa.select(count, sa.func.sum(trait_hash)).select_from(traits),
         sa.select(count, sa.func.sum(names.id), sa.func.sum(class_hash)).select_from(resource_classes),
         sa.select(sa.func.sum(_consumer_hash(dialect))),
-        revisions,
         identity,
     )
     tables = []
@@ -148,21 +129,6 @@ def provider_sums(dialect: Dialect) -> list[sa.ColumnElement[Any]]:
         sa.func.sum(hash_),
         sa.func.sum(masked_product(generation, hash_)),
     ]
-
-
-#: times count modulo twelve days, in microseconds, so that the sum of a million overflows nowhere
-_TIME_MASK = (1 << 40) - 1
-
-
-def revision_sums() -> list[sa.ColumnElement[int]]:
-    """Return columns with the sums of `revision_numbers` over the rows of the revisions."""
-    columns = provider_revisions.c
-    return [sa.func.sum(columns.revision), sa.func.sum(columns.changed_at.bitwise_and(_TIME_MASK))]
-
-
-def revision_numbers(revision: int, changed_at: int) -> Numbers:
-    """Return the values that a row of the revisions adds to `revision_sums`."""
-    return revision, changed_at & _TIME_MASK
 
 
 def provider_numbers(id_: int, generation: int, hash_: int) -> Numbers:

@@ -1,18 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
 """The functions that read the snapshot from the database, completely or as far as it changed.
 
-`load` and `refresh` run in one read transaction, whose first statement takes the fingerprint, so the
-fingerprint and the snapshot kept with it belong to one moment. A refresh reads only what can have changed:
+`load` and `refresh` run in one read transaction, whose first statement reads the mark of the vector (see
+`vector`), so the vector and the snapshot kept with it belong to one moment.
 
-1. Inventories, traits, memberships and usage are read for providers whose row or revision differs
-   (`changes`), regardless of the sums; only usage, if the revision shows that this server changed nothing
-   else, and the generation shows that no other program did.
-2. Usage is read for all if another program changed usage: a generation was incremented more often than this
-   server did, or the sum of consumers changed by more than this server's changes (see `db.revision`). This
-   takes a scan of the allocations' index.
-3. Memberships are read for all providers if their sums differ, because other programs change them without
-   changing the provider's row. Such a change is rare, and reading is cheap.
-4. Everything is read again if a class was renamed, or if the database was replaced.
+A refresh follows the changes that this server's processes recorded: it reads the rows and the usage of the
+providers concerned, and the inventories, traits and memberships of those of which more changed than the
+usage. The cost is proportional to the changes and does not depend on the size of the cloud.
+
+It compares everything instead
+
+* if the slots do not describe all changes, because there were too many at once,
+* if the caller asks for it, to find the changes of other programs, and
+* if a provider changed in another way than was recorded, which only another program can have done.
+
+Then the fingerprint is taken. What differs from it is read again: providers whose rows differ, memberships if
+their sum differs, and the usage of all providers if a row or the sum of consumers differs. What is known to
+have changed is read again whatever a sum says. A fingerprint that was carried forward by the recorded changes
+and differs nevertheless tells that another program wrote.
+
+Everything is read again if a class was renamed, or if the database was replaced or restored from a backup.
 """
 
 from __future__ import annotations
@@ -29,6 +36,7 @@ from osc_placement.server.snapshot.changes import MANY, RowChanges, Rows, find_c
 from osc_placement.server.snapshot.rows import (
     Row,
     Usage,
+    find_stocked,
     read_class_names,
     read_memberships,
     read_rows,
@@ -37,10 +45,12 @@ from osc_placement.server.snapshot.rows import (
     read_traits,
     read_usage,
 )
+from osc_placement.server.snapshot.vector import Vector, WentBack, find_changes, read_mark, read_vector
 
 if TYPE_CHECKING:
     from sqlalchemy.engine import Connection
 
+    from osc_placement.server.db.writers import Changes
     from osc_placement.server.snapshot.fingerprint import Fingerprint
 
 
@@ -48,11 +58,14 @@ if TYPE_CHECKING:
 class Loaded:
     """A snapshot with the data that a refresh needs; it is immutable.
 
+    :ivar vector: None without the tables of our own
+    :ivar fingerprint: as it is if nobody but this server's processes wrote since it was taken
     :ivar class_names: the existing resource classes, by id
     :ivar trait_names: the existing traits
     :ivar memberships: the aggregates of each provider, by provider's id
     """
 
+    vector: Vector | None
     fingerprint: Fingerprint
     snapshot: Snapshot
     rows: Rows
@@ -74,14 +87,18 @@ class Loaded:
                 raise errors.ResourceClassNotFound(name)
 
 
-def load(conn: Connection, *, revisions_kept: bool) -> Loaded:
+class _Unrecorded(Exception):
+    """A provider changed in another way than was recorded."""
+
+
+def load(conn: Connection, *, own_tables: bool) -> Loaded:
     """Return all providers, with their inventories, traits and aggregates."""
-    taken = fingerprint.take(conn, revisions_kept=revisions_kept)
-    return _load(conn, taken, revisions_kept)
+    return _load(conn, read_vector(conn, read_mark(conn))[0] if own_tables else None)
 
 
-def _load(conn: Connection, taken: Fingerprint, revisions_kept: bool) -> Loaded:
-    rows = read_rows(conn, None, revisions_kept)
+def _load(conn: Connection, vector: Vector | None) -> Loaded:
+    taken = fingerprint.take(conn, own_tables=vector is not None)
+    rows = read_rows(conn, None)
     class_names = read_class_names(conn)
     memberships = read_memberships(conn, None)
     stocks = read_stocks(conn, None, class_names)
@@ -90,66 +107,155 @@ def _load(conn: Connection, taken: Fingerprint, revisions_kept: bool) -> Loaded:
         _make_node(row, stocks.get(id_, {}), trait_names.get(id_, ()), memberships.get(id_, ()))
         for id_, row in rows.items()
     )
-    return Loaded(taken, snapshot, Rows.of(rows), class_names, read_trait_names(conn), memberships)
+    names = read_trait_names(conn)
+    return Loaded(vector, taken, snapshot, Rows(rows), class_names, names, memberships)
 
 
-def refresh(conn: Connection, old: Loaded, *, revisions_kept: bool) -> Loaded:
-    """Return the same as `load`, reading only the data that can have changed since."""
-    taken = fingerprint.take(conn, revisions_kept=revisions_kept)
-    if taken == old.fingerprint:
-        return old
-    if taken.identity != old.fingerprint.identity:
-        return _load(conn, taken, revisions_kept)
-    class_names = old.class_names
-    if taken.classes != old.fingerprint.classes:
+def refresh(conn: Connection, old: Loaded, *, own_tables: bool, compare: bool = False) -> tuple[Loaded, bool]:
+    """Return the same as `load`, reading only the data that can have changed since.
+
+    :param compare: whether to find the changes of other programs, too; without the tables of our own this is
+        always done
+    :return: the snapshot, and whether another program was found to have written
+    """
+    if not own_tables:
+        return _compare(conn, old, None)[0], False
+    mark = read_mark(conn)
+    if old.vector is None:
+        return _load(conn, read_vector(conn, mark)[0]), False
+    if mark == old.vector.mark:
+        return _compare(conn, old, old.vector) if compare else (old, False)
+    vector, recent = read_vector(conn, mark, old.vector)
+    # a server of an earlier release wrote
+    found = mark.counted_at > old.vector.mark.counted_at
+    # another worker found that another program writes
+    compare = compare or found or vector.strangers_at != old.vector.strangers_at
+    try:
+        changes = find_changes(old.vector, vector, recent)
+    except WentBack:
+        return _load(conn, vector), found
+    if changes is None or changes.everything or len(changes.used) > MANY:
+        touched = changes.used if changes is not None else ()
+        return _compare(conn, old, vector, touched)[0], found
+    try:
+        followed = _follow(conn, old, vector, changes)
+    except _Unrecorded:
+        return _compare(conn, old, vector, changes.used)[0], True
+    if not compare:
+        return followed, False
+    compared, differs = _compare(conn, followed, vector)
+    return compared, found or differs
+
+
+def _follow(conn: Connection, old: Loaded, vector: Vector, changes: Changes) -> Loaded:
+    """Return the snapshot with the recorded changes.
+
+    :raises _Unrecorded: another program changed one of the providers
+    """
+    before, sums = old.rows.by_id, old.fingerprint
+    class_names, trait_names = old.class_names, old.trait_names
+    if changes.names:
+        class_names, trait_names = read_class_names(conn), read_trait_names(conn)
+        if class_names != old.class_names:
+            if any(class_names.get(id_, name) != name for id_, name in old.class_names.items()):
+                return _load(conn, vector)
+            # inventory of a class that was deleted stays if it was created meanwhile, and a new class may
+            # have the id of a deleted one
+            changes.contents |= find_stocked(conn, class_names.keys() - old.class_names.keys())
+            changes.used |= changes.contents
+        sums = sums._replace(traits=None, classes=None)
+    sums = sums._replace(consumers=sums.consumers + changes.consumers)
+    if not changes.used:
+        return replace(old, vector=vector, fingerprint=sums, class_names=class_names, trait_names=trait_names)
+    present = read_rows(conn, sorted(changes.used))
+    _check_moves(before, present, changes)
+    removed = (changes.used - present.keys()) & before.keys()
+    contents = changes.contents & present.keys()
+    used = present.keys() - contents
+    memberships = old.memberships
+    if changes.contents:
+        memberships = {**memberships, **_read_memberships(conn, contents)}
+        for id_ in removed:
+            memberships.pop(id_, None)
+        sums = sums._replace(memberships=None)
+    difference = old.rows.difference(present, removed)
+    sums = sums._replace(providers=tuple(map(sum, zip(sums.providers, difference, strict=True))))
+    rows = old.rows.replace(present, removed)
+    unknown: set[int] = set()
+    nodes = _read_nodes(conn, rows, contents, class_names, memberships, unknown)
+    if unknown and not unknown.isdisjoint(read_class_names(conn)):
+        # another program created the class
+        raise _Unrecorded
+    if any(not trait_names.issuperset(node.traits) for node in nodes.values()):
+        raise _Unrecorded
+    usage = _by_provider(read_usage(conn, sorted(used)), class_names) if used else {}
+    for id_ in used:
+        node = old.snapshot.node(id_)
+        nodes[id_] = _make_node(
+            rows.by_id[id_], _with_use(node.stocks, usage.get(id_, {})), node.traits, node.aggregates
+        )
+    snapshot = old.snapshot.replace(list(nodes.values()), removed=removed)
+    return Loaded(vector, sums, snapshot, rows, class_names, trait_names, memberships)
+
+
+def _check_moves(before: Mapping[int, Row], present: Mapping[int, Row], changes: Changes) -> None:
+    """Raise _Unrecorded if a row is not as the recorded changes leave it."""
+    for id_ in changes.used - changes.rows:
+        old, new = before.get(id_), present.get(id_)
+        if old is None or new is None:
+            raise _Unrecorded
+        if new.generation != old.generation + changes.moves[id_] or new.place != old.place:
+            raise _Unrecorded
+
+
+def _compare(
+    conn: Connection, old: Loaded, vector: Vector | None, touched: Collection[int] = ()
+) -> tuple[Loaded, bool]:
+    """Return the snapshot after a comparison with all that there is, and whether it differs from ``old``.
+
+    :param touched: the ids of providers that have to be read again in any case
+    """
+    taken = fingerprint.take(conn, own_tables=vector is not None)
+    before = old.fingerprint
+    if taken == before and not touched:
+        return (old if vector == old.vector else replace(old, vector=vector)), False
+    if taken.identity != before.identity:
+        return _load(conn, vector), True
+    class_names, trait_names, stocked = old.class_names, old.trait_names, frozenset[int]()
+    if taken.traits != before.traits:
+        trait_names = read_trait_names(conn)
+    if taken.classes != before.classes:
         class_names = read_class_names(conn)
         if any(class_names.get(id_, name) != name for id_, name in old.class_names.items()):
-            return _load(conn, taken, revisions_kept)
-    changes = _Changes.find(conn, old, taken, revisions_kept)
-    trait_names = old.trait_names
-    if taken.traits != old.fingerprint.traits:
-        trait_names = read_trait_names(conn)
-    nodes = _changed_nodes(conn, old, changes, class_names)
-    snapshot = old.snapshot.replace(nodes, removed=changes.found.removed)
-    return Loaded(taken, snapshot, changes.found.rows, class_names, trait_names, changes.memberships)
-
-
-@dataclass(frozen=True, slots=True)
-class _Changes:
-    """The differences from the loaded snapshot.
-
-    :ivar found: the changes of the rows of providers
-    :ivar used: ids of providers of which only the usage differs
-    :ivar moved: ids of providers whose memberships differ
-    :ivar all_usage: whether usage may have changed anywhere
-    """
-
-    found: RowChanges
-    used: frozenset[int]
-    memberships: Mapping[int, tuple[str, ...]]
-    moved: frozenset[int]
-    all_usage: bool
-
-    @classmethod
-    def find(cls, conn: Connection, old: Loaded, taken: Fingerprint, revisions_kept: bool) -> _Changes:
-        before = old.fingerprint
-        found = find_changed_rows(conn, old.rows, before, taken, revisions_kept=revisions_kept)
-        rows, old_rows = found.rows.by_id, old.rows.by_id
-        used = frozenset(
-            id_ for id_ in found.changed if id_ in old_rows and rows[id_].differs_in_use_only(old_rows[id_])
-        )
-        memberships, moved = old.memberships, frozenset[int]()
-        if taken.memberships != before.memberships:
-            memberships = read_memberships(conn, None)
-            moved = frozenset(id_ for id_ in rows if memberships.get(id_, ()) != old.memberships.get(id_, ()))
-        elif anew := found.changed - used:
-            present = read_memberships(conn, _unless_many(anew))
-            memberships = {**old.memberships, **{id_: present.get(id_, ()) for id_ in anew}}
-        all_usage = taken.consumers_of_others != before.consumers_of_others or any(
-            rows[id_].moves_of_others != (old_rows[id_].moves_of_others if id_ in old_rows else 0)
-            for id_ in found.changed
-        )
-        return cls(found, used, memberships, moved, all_usage)
+            return _load(conn, vector), True
+        stocked = frozenset(find_stocked(conn, class_names.keys() - old.class_names.keys()))
+    found = RowChanges(old.rows)
+    if taken.providers != before.providers:
+        found = find_changed_rows(conn, old.rows)
+    rows = found.rows.by_id
+    contents = (found.changed | stocked | frozenset(touched)) & rows.keys()
+    memberships = old.memberships
+    if taken.memberships != before.memberships:
+        memberships = read_memberships(conn, None)
+    elif contents:
+        memberships = {**memberships, **_read_memberships(conn, contents)}
+    nodes = _read_nodes(conn, found.rows, contents, class_names, memberships)
+    if memberships is not old.memberships:
+        for id_ in rows.keys() - contents:
+            if memberships.get(id_, ()) != old.memberships.get(id_, ()):
+                nodes[id_] = replace(old.snapshot.node(id_), aggregates=memberships.get(id_, ()))
+    if found.changed or found.removed or touched or taken.consumers != before.consumers:
+        _apply_usage(old, rows, nodes, _by_provider(read_usage(conn), class_names))
+    snapshot = old.snapshot
+    if nodes or found.removed:
+        snapshot = snapshot.replace(list(nodes.values()), removed=found.removed)
+    loaded = Loaded(vector, taken, snapshot, found.rows, class_names, trait_names, memberships)
+    differs = (
+        bool(nodes or found.removed)
+        or taken.consumers != before.consumers
+        or (trait_names, class_names) != (old.trait_names, old.class_names)
+    )
+    return loaded, differs
 
 
 def _unless_many(ids: Collection[int]) -> list[int] | None:
@@ -157,45 +263,31 @@ def _unless_many(ids: Collection[int]) -> list[int] | None:
     return None if len(ids) > MANY else sorted(ids)
 
 
-def _changed_nodes(
-    conn: Connection, old: Loaded, changes: _Changes, class_names: Mapping[int, str]
-) -> list[Node]:
-    """Return the nodes that changed, reading only the parts that may differ."""
-    rows, used = changes.found.rows.by_id, changes.used
-    nodes = _reread(conn, changes, changes.found.changed - used, class_names)
-    usage: dict[int, dict[str, int]] = {}
-    if used or changes.all_usage:
-        ids = None if changes.all_usage else _unless_many(used)
-        usage = _by_provider(read_usage(conn, ids), class_names)
-    for id_ in used:
-        present = old.snapshot.node(id_)
-        stocks = _with_use(present.stocks, usage.get(id_, {}))
-        nodes[id_] = _make_node(rows[id_], stocks, present.traits, present.aggregates)
-    for id_ in changes.moved:
-        present = nodes.get(id_) or old.snapshot.node(id_)
-        nodes[id_] = replace(present, aggregates=changes.memberships.get(id_, ()))
-    if changes.all_usage:
-        _apply_usage(old, changes, nodes, usage)
-    return list(nodes.values())
+def _read_memberships(conn: Connection, ids: Collection[int]) -> dict[int, tuple[str, ...]]:
+    """Return the memberships of these providers, also of those without any."""
+    present = read_memberships(conn, _unless_many(ids)) if ids else {}
+    return {id_: present.get(id_, ()) for id_ in ids}
 
 
-def _reread(
-    conn: Connection, changes: _Changes, changed: Collection[int], class_names: Mapping[int, str]
+def _read_nodes(
+    conn: Connection,
+    rows: Rows,
+    ids: Collection[int],
+    class_names: Mapping[int, str],
+    memberships: Mapping[int, tuple[str, ...]],
+    unknown: set[int] | None = None,
 ) -> dict[int, Node]:
-    """Read the nodes with these ids again; an id may belong to a new provider, if one was deleted."""
-    if not changed:
+    """Read the inventories, usage and traits of these providers; ``unknown`` as for `read_stocks`."""
+    if not ids:
         return {}
-    ids = _unless_many(changed)
-    stocks = read_stocks(conn, ids, class_names)
-    trait_names = read_traits(conn, ids)
+    wanted = _unless_many(ids)
+    stocks = read_stocks(conn, wanted, class_names, unknown)
+    trait_names = read_traits(conn, wanted)
     return {
         id_: _make_node(
-            changes.found.rows.by_id[id_],
-            stocks.get(id_, {}),
-            trait_names.get(id_, ()),
-            changes.memberships.get(id_, ()),
+            rows.by_id[id_], stocks.get(id_, {}), trait_names.get(id_, ()), memberships.get(id_, ())
         )
-        for id_ in changed
+        for id_ in ids
     }
 
 
@@ -213,10 +305,13 @@ def _with_use(stocks: Mapping[str, Stock], used: Mapping[str, int]) -> dict[str,
 
 
 def _apply_usage(
-    old: Loaded, changes: _Changes, nodes: dict[int, Node], usage: Mapping[int, Mapping[str, int]]
+    old: Loaded,
+    rows: Collection[int],
+    nodes: dict[int, Node],
+    usage: Mapping[int, Mapping[str, int]],
 ) -> None:
     """Add the nodes whose usage changed to ``nodes``."""
-    for id_ in changes.found.rows.by_id:
+    for id_ in rows:
         node = nodes.get(id_) or old.snapshot.node(id_)
         used = usage.get(id_, {})
         if any(stock.used != used.get(name, 0) for name, stock in node.stocks.items()):

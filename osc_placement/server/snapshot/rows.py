@@ -11,8 +11,6 @@ import sqlalchemy as sa
 from osc_placement.candidates.node import Stock
 from osc_placement.model import INVENTORY_FIELDS, Inventory
 from osc_placement.server.db import dialects, inventory_rows
-from osc_placement.server.db.own_tables import provider_revisions
-from osc_placement.server.db.revision import OF_USE
 from osc_placement.server.db.tables import (
     allocations,
     inventories,
@@ -37,7 +35,7 @@ Usage = dict[tuple[int, int], int]
 
 
 class Row(NamedTuple):
-    """A provider's row together with its row of `db.revision`."""
+    """A provider's row; the hash is that of `fingerprint.provider_hash`."""
 
     id: int
     uuid: str
@@ -47,28 +45,11 @@ class Row(NamedTuple):
     root_id: int
     modified: datetime | None
     hash: int
-    revision: int
-    generation_moves: int
-    changed_at: int
-    contents_at: int
 
     @property
-    def moves_of_others(self) -> int:
-        """Return how often other programs incremented the generation."""
-        return self.generation - self.generation_moves
-
-    def differs_in_use_only(self, old: Row) -> bool:
-        """Return whether only the usage of the provider changed since (see `db.revision`).
-
-        On SQLite, which may use an id again, and on PostgreSQL the hash includes the time of the change, so
-        that only a change that increments no generation counts as one of usage.
-        """
-        return old._beside_use == self._beside_use
-
-    @property
-    def _beside_use(self) -> tuple[Any, ...]:
-        # servers of earlier releases do not write the time
-        return self.uuid, self.hash, self.moves_of_others, self.contents_at, self.revision % OF_USE
+    def place(self) -> tuple[Any, ...]:
+        """Return what changes only if the provider is renamed, moved, deleted or created."""
+        return self.uuid, self.name, self.parent_id, self.root_id
 
 
 class _Read:
@@ -83,69 +64,36 @@ class _Read:
         return conn.execute(self._all) if ids is None else conn.execute(self._some, {"ids": list(ids)})
 
 
-def read_rows(conn: Connection, ids: Collection[int] | None, revisions_kept: bool) -> dict[int, Row]:
-    """Return the row of each provider by id."""
-    key = conn.dialect.name, revisions_kept
+def read_rows(conn: Connection, ids: Collection[int] | None) -> dict[int, Row]:
+    """Return the row of each of these providers, or of all, by id."""
+    key = conn.dialect.name
     if key not in _rows:
-        _rows[key] = _Read(_select_rows(dialects.of(conn), revisions_kept), resource_providers.c.id)
+        _rows[key] = _Read(_select_rows(dialects.of(conn)), resource_providers.c.id)
     return dict(_row(*fields) for fields in _rows[key].run(conn, ids))
 
 
-_rows: dict[tuple[str, bool], _Read] = {}
-#: the columns of `revision` that are the last fields of a `Row`
-_COUNTED: Final = "revision", "generation_moves", "changed_at", "contents_at"
+_rows: dict[str, _Read] = {}
 
 
-def _select_rows(dialect: Dialect, revisions_kept: bool) -> sa.Select[Any]:
+def _select_rows(dialect: Dialect) -> sa.Select[Any]:
     columns = resource_providers.c
-    counted: list[Any] = [sa.literal(0) for _ in _COUNTED]
-    source: sa.FromClause = resource_providers
-    if revisions_kept:
-        own = provider_revisions.c
-        counted = [sa.func.coalesce(own[name], 0) for name in _COUNTED]
-        source = resource_providers.outerjoin(provider_revisions, own.provider_id == columns.id)
-    return sa.select(*_row_columns(dialect, *counted)).select_from(source)
-
-
-def _row_columns(dialect: Dialect, *counted: Any) -> tuple[Any, Any]:
-    """Return the columns that `_row` reads; ``counted`` are those of `_COUNTED`."""
-    columns = resource_providers.c
-    fields = dialects.packed(
+    fields: Any = dialects.packed(
         columns.id,
         sa.func.coalesce(columns.generation, 0),
         sa.func.coalesce(columns.parent_provider_id, 0),
         sa.func.coalesce(columns.root_provider_id, columns.id),
         fingerprint.provider_hash(dialect),
-        *counted,
         columns.uuid,
         # the name is the last field, as it may contain blanks
         sa.func.coalesce(columns.name, ""),
     )
-    return fields, sa.func.coalesce(columns.updated_at, columns.created_at)
+    return sa.select(fields, sa.func.coalesce(columns.updated_at, columns.created_at))
 
 
 def _row(fields: str, modified: datetime | None) -> tuple[int, Row]:
-    *numbers, uuid, name = fields.split(" ", 10)
-    id_, generation, parent_id, root_id, hash_, *counted = map(int, numbers)
-    return id_, Row(id_, uuid, name, generation, parent_id or None, root_id, modified, hash_, *counted)
-
-
-def read_last_changed(conn: Connection, most: int) -> dict[int, Row]:
-    """Return the rows of the providers that this server changed last, by the clocks of its hosts."""
-    key = conn.dialect.name, most
-    if key not in _last_changed:
-        _last_changed[key] = _select_last_changed(dialects.of(conn), most)
-    return dict(_row(*fields) for fields in conn.execute(_last_changed[key]))
-
-
-_last_changed: dict[tuple[str, int], sa.Select[Any]] = {}
-
-
-def _select_last_changed(dialect: Dialect, most: int) -> sa.Select[Any]:
-    own = provider_revisions.c
-    last = sa.select(provider_revisions).order_by(own.changed_at.desc()).limit(most).subquery()
-    columns = _row_columns(dialect, *(last.c[name] for name in _COUNTED))
-    return sa.select(*columns).join(last, last.c.provider_id == resource_providers.c.id)
+    *numbers, uuid, name = fields.split(" ", 6)
+    id_, generation, parent_id, root_id, hash_ = map(int, numbers)
+    return id_, Row(id_, uuid, name, generation, parent_id or None, root_id, modified, hash_)
 
 
 def read_class_names(conn: Connection) -> dict[int, str]:
@@ -170,6 +118,16 @@ def _with_ids(provider_id: sa.ColumnElement[int], *values: sa.ColumnElement[Any]
     return sa.select(ids, *values).group_by(*values, provider_id.op(">>")(sa.literal_column("6")))
 
 
+_stocking = sa.select(inventories.c.resource_provider_id, inventories.c.resource_class_id).where(
+    inventories.c.resource_class_id.in_(sa.bindparam("class_ids", expanding=True))
+)
+
+
+def find_stocked(conn: Connection, class_ids: Collection[int]) -> set[int]:
+    """Return the ids of the providers with inventory of one of these classes."""
+    return set(conn.scalars(_stocking, {"class_ids": sorted(class_ids)}))
+
+
 _USAGE_KEY: Final = allocations.c.resource_provider_id, allocations.c.resource_class_id
 _USAGE: Final = _Read(
     sa.select(dialects.packed(*_USAGE_KEY, sa.func.sum(allocations.c.used))).group_by(*_USAGE_KEY),
@@ -189,15 +147,23 @@ _STOCKS: Final = _with_ids(_STOCK_KEY[0], *_STOCK_VALUES).order_by(_STOCK_KEY[1]
 
 
 def read_stocks(
-    conn: Connection, ids: Collection[int] | None, class_names: Mapping[int, str]
+    conn: Connection,
+    ids: Collection[int] | None,
+    class_names: Mapping[int, str],
+    unknown: set[int] | None = None,
 ) -> dict[int, dict[str, Stock]]:
-    """Return each provider's inventories with their usage, by name of class."""
+    """Return each provider's inventories with their usage, by name of class.
+
+    :param unknown: a set to which the ids of other classes are added
+    """
     # PERF: thousands of hosts have the same inventory, and sharing one object saves memory
     known: dict[tuple[Any, ...], Inventory] = {}
     stocks: dict[int, dict[str, Stock]] = {}
     for (id_, class_id), values, used in _read_stocks(conn, ids):
         if class_id not in class_names:
             # no foreign key prevents the deletion of a class; a deleted class cannot be requested any more
+            if unknown is not None:
+                unknown.add(class_id)
             continue
         inventory = known.get(values) or known.setdefault(values, Inventory(*values))
         stocks.setdefault(id_, {})[class_names[class_id]] = Stock(inventory, used)

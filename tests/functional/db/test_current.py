@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The snapshot that a worker keeps: what it shows while others write, and what it costs to look."""
 
+import concurrent.futures
 import datetime
 import itertools
 import threading
-import time
 import uuid
 import zlib
 
@@ -26,7 +26,8 @@ from osc_placement.server.db import (
 from osc_placement.server.db.allocation import Claim
 from osc_placement.server.db.consumer import Owner
 from osc_placement.server.db.engine import Database
-from osc_placement.server.db.own_tables import provider_revisions
+from osc_placement.server.db.own_tables import writers
+from osc_placement.server.db.writers import STRANGERS
 from osc_placement.server.snapshot.current import Current
 from osc_placement.server.snapshot.load import load
 from tests.functional.db.test_statement_counts import counting
@@ -40,6 +41,15 @@ def current(database):
     other = Database(database.url)
     upgrade.upgrade(other)
     yield Current(other)
+    other.dispose()
+
+
+@pytest.fixture
+def comparing(database):
+    """A worker that expects other programs to write."""
+    other = Database(database.url)
+    upgrade.upgrade(other)
+    yield Current(other, compare=True)
     other.dispose()
 
 
@@ -58,10 +68,10 @@ def used(current, item):
 
 # the others never give an id again
 @pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
-def test_provider_that_reuses_an_id_is_noticed(database, current, make_provider):
+def test_provider_that_reuses_an_id_is_noticed(database, comparing, make_provider):
     """SQLite uses ids again, and openstack-placement may create a deleted provider again."""
     item = make_provider(VCPU=4)
-    assert current.get().snapshot.node(item.id).stocks["VCPU"].inventory.total == 4
+    assert comparing.get().snapshot.node(item.id).stocks["VCPU"].inventory.total == 4
 
     def make_anew(conn):
         providers, inventories = tables.resource_providers, tables.inventories
@@ -75,13 +85,13 @@ def test_provider_that_reuses_an_id_is_noticed(database, current, make_provider)
         conn.execute(sa.update(inventories).where(of_it).values(total=7))
 
     database.write(make_anew)
-    assert current.get().snapshot.node(item.id).stocks["VCPU"].inventory.total == 7
+    assert comparing.get().snapshot.node(item.id).stocks["VCPU"].inventory.total == 7
 
 
-def test_swapped_provider_names_are_noticed(database, current, make_provider):
+def test_swapped_provider_names_are_noticed(database, comparing, make_provider):
     """Another program does not move their generations then."""
     first, second = make_provider(), make_provider()
-    current.get()
+    comparing.get()
     columns = tables.resource_providers.c
 
     def swap(conn):
@@ -90,11 +100,11 @@ def test_swapped_provider_names_are_noticed(database, current, make_provider):
             conn.execute(rename.values(name=name, updated_at=columns.updated_at))
 
     database.write(swap)
-    nodes = current.get().snapshot
+    nodes = comparing.get().snapshot
     assert (nodes.node(first.id).name, nodes.node(second.id).name) == (second.name, first.name)
 
 
-def test_swapped_aggregates_are_noticed(database, current):
+def test_swapped_aggregates_are_noticed(database, comparing):
     """The sum of the CRC32 of these memberships is the same before and after."""
     first, second, one, other = 502789, 508066, 500010, 500012
     members, providers = tables.resource_provider_aggregates, tables.resource_providers
@@ -116,9 +126,9 @@ def test_swapped_aggregates_are_noticed(database, current):
             conn.execute(sa.update(members).where(of_it).values(aggregate_id=to))
 
     database.write(store)
-    assert current.get().snapshot.node(first).aggregates == (uuids[one],)
+    assert comparing.get().snapshot.node(first).aggregates == (uuids[one],)
     database.write(swap)
-    assert current.get().snapshot.node(first).aggregates == (uuids[other],)
+    assert comparing.get().snapshot.node(first).aggregates == (uuids[other],)
 
 
 def collide(first, second):
@@ -178,7 +188,7 @@ def test_aggregate_exchange_with_equal_checksums_is_noticed(make_database, excha
     """The sums of ids, of products of ids and of CRC32 are the same before and after."""
     database = Database(make_database())
     upgrade.upgrade(database)
-    kept = Current(database)
+    kept = Current(database, compare=exchange is exchange_elsewhere)
     numbers = range(40000, 42000)
     aggregates = next(pair for pair in itertools.combinations(numbers, 2) if collide(*pair))
     ids = [int(f"{EXCHANGED}{digit}") for digit in (2, 7, 3, 6)]
@@ -221,8 +231,8 @@ def test_sums_of_the_largest_ids_do_not_overflow(make_database):
         providers = [{"id": id_, "uuid": str(uuid.uuid4()), "root_provider_id": id_} for id_ in ids]
         rows = [{**row, "name": row["uuid"], "generation": largest} for row in providers]
         conn.execute(sa.insert(tables.resource_providers), rows)
-        counted = {"revision": 2**50, "generation_moves": largest, "consumers": 2**40, "changed_at": 2**53}
-        conn.execute(sa.insert(provider_revisions), [{"provider_id": id_, **counted} for id_ in ids])
+        slot = {"count": 2**62, "token": 2**62, "changed_at": 2**62, "recent": ""}
+        conn.execute(sa.insert(writers), [{"id": 2**62 + number, **slot} for number in range(10)])
 
     database.write(store)
     kept = Current(database)
@@ -297,23 +307,23 @@ def move_a_consumer(conn, uuid_, target):
     )
 
 
-def test_changes_by_other_programs_are_noticed(database, current, make_provider):
+def test_changes_by_other_programs_are_noticed(database, comparing, make_provider):
     """Usage removed from a provider whose generation stays is noticed, also between our own writes."""
     one, two = make_provider(VCPU=10), make_provider(VCPU=10)
     consumers = [claim(database, one) for _ in range(3)]
-    assert used(current, one) == 3
+    assert used(comparing, one) == 3
     database.write(take_from_a_consumer, consumers[0])
-    assert used(current, one) == 2
+    assert used(comparing, one) == 2
     database.write(move_a_consumer, consumers[1], two)
-    assert (used(current, one), used(current, two)) == (1, 1)
+    assert (used(comparing, one), used(comparing, two)) == (1, 1)
     # as many come as go
     database.write(take_from_a_consumer, consumers[2])
     claim(database, two)
-    assert (used(current, one), used(current, two)) == (0, 2)
+    assert (used(comparing, one), used(comparing, two)) == (0, 2)
 
 
 @pytest.mark.parametrize("same", [False, True])
-def test_consumer_that_replaces_another_is_noticed(database, current, make_provider, same):
+def test_consumer_that_replaces_another_is_noticed(database, comparing, make_provider, same):
     """openstack-placement deletes one and makes one, whose allocations follow in another transaction.
 
     As many consumers as before, and no generation of a provider moves; on SQLite the id may be the same, and
@@ -321,7 +331,7 @@ def test_consumer_that_replaces_another_is_noticed(database, current, make_provi
     """
     item = make_provider(VCPU=10)
     consumer = claim(database, item)
-    assert used(current, item) == 1
+    assert used(comparing, item) == 1
     rows = tables.consumers
 
     def exchange(conn):
@@ -331,12 +341,12 @@ def test_consumer_that_replaces_another_is_noticed(database, current, make_provi
         conn.execute(sa.insert(rows).values(project_id=owner["project_id"], user_id=owner["user_id"], **row))
 
     database.write(exchange)
-    assert used(current, item) == 0
+    assert used(comparing, item) == 0
 
 
-def test_own_claim_does_not_look_like_a_foreign_change(database, current, make_provider):
-    """After it, nothing looks like a change by another program, for which all usage would be read."""
-    item = make_provider(VCPU=10)
+def test_own_changes_do_not_look_like_foreign_changes(database, current, make_provider, caplog):
+    """The fingerprint that is carried forward by what was recorded is the one of the database."""
+    item, child = make_provider(VCPU=10), make_provider()
     consumer = claim(database, item)
     rows = tables.consumers
 
@@ -345,11 +355,19 @@ def test_own_claim_does_not_look_like_a_foreign_change(database, current, make_p
         conn.execute(sa.update(rows).where(rows.c.uuid == consumer).values(generation=0))
 
     database.write(empty)
-    others = current.get().fingerprint.consumers_of_others
+    current.get()
     database.write(allocation.replace, [Claim(consumer, OWNER, {item.uuid: {"VCPU": 2}})])
     claim(database, item)
     database.write(allocation.delete, consumer)
-    assert current.get().fingerprint.consumers_of_others == others
+    database.write(trait.replace, item.uuid, ["HW_CPU_X86_VMX"])
+    changes = {"name": child.name, "parent_provider_uuid": item.uuid}
+    database.write(provider.update, child.uuid, changes, reparenting_allowed=True)
+    database.write(provider.delete, make_provider(VCPU=1).uuid)
+    carried, true = current.get().fingerprint, database.read(load, own_tables=True).fingerprint
+    assert (carried.providers, carried.consumers) == (true.providers, true.consumers)
+    assert current.watch() is not None
+    assert current.get().fingerprint == true
+    assert "another program writes" not in caplog.text
     assert used(current, item) == 1
 
 
@@ -373,27 +391,26 @@ def give_trait_elsewhere(database, item, name):
 
 
 @pytest.mark.parametrize("give", [give_trait, give_trait_elsewhere])
-def test_foreign_changes_between_own_claims_are_noticed(database, current, make_provider, give):
+def test_foreign_changes_between_own_claims_are_noticed(database, comparing, make_provider, give):
     """Our own claims do not hide the changes of other programs."""
     item = make_provider(VCPU=4)
-    current.get()
+    comparing.get()
     claim(database, item)
     give(database, item, "HW_CPU_X86_VMX")
     claim(database, item)
-    node = current.get().snapshot.node(item.id)
+    node = comparing.get().snapshot.node(item.id)
     assert (node.stocks["VCPU"].used, node.traits) == (2, ("HW_CPU_X86_VMX",))
 
 
-def test_refresh_after_a_claim_reads_only_usage(backend, database, current, make_provider):
-    """Where the row of a provider tells nothing of when it was changed."""
-    if backend != "mariadb":
-        pytest.skip("The row tells of the time of the change")
+def test_refresh_after_a_claim_reads_only_usage(database, current, make_provider):
+    """The mark, the slots, the row of the provider and its usage."""
     item = make_provider(VCPU=4)
     current.get()
     claim(database, item)
     with counting() as statements:
         assert used(current, item) == 1
-    assert "FROM allocations" in statements[-1]
+    assert [each for each in statements if "FROM allocations" in each] == statements[-1:]
+    assert len(statements) == 4
     assert not [each for each in statements if "inventories" in each or "resource_provider_traits" in each]
 
 
@@ -423,7 +440,7 @@ def test_changes_are_noticed_without_our_own_tables(database, make_provider):
     other = Database(database.url)
     bare = Current(other)
     item = make_provider(VCPU=10)
-    assert not other.revisions_kept
+    assert not other.records_changes
     consumer = claim(other, item)
     assert used(bare, item) == 1
     other.write(allocation.delete, consumer)
@@ -435,35 +452,26 @@ def test_a_check_without_writes_returns_the_same_snapshot(backend, database, cur
     """A second check reads no data and returns the same object."""
     make_provider(VCPU=1)
     first = current.get()
-    assert current.get() is first
-    if backend == "sqlite":
-        # other databases have other users, whose commits count
-        assert database_is_left_alone(current)
+    with counting() as statements:
+        assert current.get() is first
+    assert len(statements) == 1
 
 
-def database_is_left_alone(current: Current) -> bool:
-    """Return whether the next check finds the marker of the last."""
-    marker = current._marker
-    current.get()
-    return current._marker is marker
-
-
-def test_reading_keeps_the_change_marker(database, current, make_provider):
-    """Tests on other databases of the server may change it, so this may take a moment."""
-    make_provider(VCPU=1)
-    deadline = time.monotonic() + 30
-    while not database_is_left_alone(current):
-        assert time.monotonic() < deadline
-        database.read(lambda conn: conn.execute(sa.select(tables.resource_providers)).all())
-
-
-def test_change_counters_have_one_row_for_each_provider(database, make_provider):
-    """However often a provider is claimed and given back."""
-    item = make_provider(VCPU=10)
-    for _ in range(3):
-        database.write(allocation.delete, claim(database, item))
-    count = sa.select(provider_revisions.c.consumers).where(provider_revisions.c.provider_id == item.id)
-    assert database.read(lambda conn: conn.scalars(count).all()) == [0]
+def test_slots_are_as_many_as_simultaneous_writes(make_database):
+    """One after the other needs one; four at the same time, and many of them, need no more than four."""
+    database = Database(make_database())
+    upgrade.upgrade(database)
+    names.synchronize(database)
+    item = str(uuid.uuid4())
+    database.write(provider.create, uuid=item, name=item)
+    database.write(inventory.replace, item, {"VCPU": inventory.Inventory(1000)})
+    slots = sa.select(sa.func.count()).where(writers.c.id != STRANGERS)
+    assert database.read(lambda conn: conn.scalar(slots)) == 1
+    claims = [Claim(str(uuid.uuid4()), OWNER, {item: {"VCPU": 1}}) for _ in range(32)]
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda each: database.write(allocation.replace, [each]), claims))
+    assert 1 <= database.read(lambda conn: conn.scalar(slots)) <= 4
+    database.dispose()
 
 
 def test_a_snapshot_does_not_change_later(database, current, make_provider):
@@ -473,4 +481,5 @@ def test_a_snapshot_does_not_change_later(database, current, make_provider):
     claim(database, item)
     assert used(current, item) == 1
     assert before.node(item.id).stocks["VCPU"].used == 0
-    assert current.get().fingerprint == database.read(load, revisions_kept=True).fingerprint
+    true = database.read(load, own_tables=True).snapshot.nodes
+    assert list(current.get().snapshot.nodes) == list(true)

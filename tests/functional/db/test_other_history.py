@@ -147,7 +147,7 @@ def test_refresh_after_any_restore_equals_a_new_snapshot(database, worker):
         for _ in range(length):
             change_something(database, chosen, uuids, consumers)
         kept = consumers
-        loaded = database.read(load, revisions_kept=True)
+        loaded = database.read(load, own_tables=True)
         key = lambda node: node.id  # noqa: E731
         refreshed = sorted(worker.get().snapshot.nodes, key=key)
         assert refreshed == sorted(loaded.snapshot.nodes, key=key), (seed, round_)

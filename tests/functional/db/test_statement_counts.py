@@ -147,12 +147,12 @@ class TestOfAnySize:
         assert count(provider_changes.apply, changes, may_reserve_all=True) == 10
 
     def test_statements_of_a_move(self, count, make_provider, size):
-        """Load; find roots, find both trees, lock them, look again; move all of it; note both trees; load."""
+        """Load; find roots and both trees, lock them, look again; move all; note both trees; load; count."""
         subject = make_provider()
         for _ in range(size):
             make_provider(subject.uuid)
         changes = {"name": subject.name, "parent_provider_uuid": make_provider().uuid}
-        assert count(provider.update, subject.uuid, changes, reparenting_allowed=True) == 9
+        assert count(provider.update, subject.uuid, changes, reparenting_allowed=True) == 10
 
     def test_statements_of_usages_by_type(self, count, make_provider, owner, size):
         """Count, and sum of all."""
@@ -196,18 +196,18 @@ def test_statements_of_operations_on_one_object(count, make_provider):
         "list aggregates": count(aggregate.load, subject.uuid),
     } == {
         "create a root": 5,
-        "create a child": 6,
-        "delete a provider": 9,
+        "create a child": 7,
+        "delete a provider": 10,
         "rename a provider": 4,
         "add an inventory": 6,
         "change an inventory": 6,
         "delete an inventory": 6,
-        "create a class": 4,
-        "rename a class": 2,
-        "delete a class": 3,
-        "create a trait": 3,
+        "create a class": 5,
+        "rename a class": 3,
+        "delete a class": 4,
+        "create a trait": 4,
         "find a trait": 1,
-        "delete a trait": 3,
+        "delete a trait": 4,
         "list inventories": 2,
         "list usages": 2,
         "list allocations": 2,

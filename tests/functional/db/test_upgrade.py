@@ -170,7 +170,7 @@ def test_account_without_ddl_rights_can_serve(caplog, tmp_path):
         with limited_account(database) as limited:
             other = Database(limited)
             health.Health(other, Current(other)).get_ready()
-            assert not other.revisions_kept
+            assert not other.records_changes
             other.dispose()
         database.dispose()
     assert "cannot make the tables of its own" in caplog.text

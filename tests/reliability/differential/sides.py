@@ -95,12 +95,17 @@ class Side:
 
 
 class Ours(Side):
-    """The server of this project."""
+    """The server of this project; ``others_write`` if other programs write to its database."""
+
+    def __init__(self, url: str, *, others_write: bool = False) -> None:
+        self._others_write = others_write
+        super().__init__(url)
 
     def _make(self) -> Any:
         conf = cfg.ConfigOpts()
         server_conf.register_opts(conf)
         _configure(conf, self._url)
+        conf.set_override("other_programs_write", self._others_write, "placement_database")
         return deploy.loadapp(conf)
 
     def empty(self) -> None:

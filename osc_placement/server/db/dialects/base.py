@@ -153,18 +153,6 @@ class Dialect:
         """Return a new statement for `adding_up`."""
         raise NotImplementedError
 
-    def has_change_markers(self, connection: Connection) -> bool:
-        """Return whether the database has change markers (see `ChangeDetector`)."""
-        return False
-
-    def read_change_marker(self, connection: Connection) -> object:
-        """Return the change marker of a database that has them."""
-        raise NotImplementedError
-
-    def is_change_marker_stable(self, connection: Connection) -> bool:
-        """Return whether data read from now on show all commits that the marker just read counts."""
-        return True
-
     def hash_of(self, *columns: sa.ColumnElement[Any]) -> sa.ColumnElement[int]:
         """Return a hash of numbers or UUIDs, from 0 to 2^32 - 1.
 

@@ -31,16 +31,6 @@ if TYPE_CHECKING:
 SCHEMA_LOCK_SECONDS = 600
 #: the drivers with read and write timeouts of their own
 _LIMITING_DRIVERS: Final = ("pymysql", "mysqldb")
-#: the first release of MariaDB whose InnoDB assigns an id to every commit
-_OLDEST_WITH_MARKERS: Final = (10, 3)
-_FOREIGN_TABLES: Final = (
-    "SELECT COUNT(*) FROM information_schema.tables"
-    " WHERE table_schema = DATABASE() AND table_type = 'BASE TABLE' AND engine <> 'InnoDB'"
-)
-_HIGHEST_ID: Final = "SHOW GLOBAL STATUS LIKE 'Innodb_max_trx_id'"
-_WHO_IS_BUSY: Final = (
-    "SHOW GLOBAL STATUS WHERE Variable_name IN ('Threads_running', 'Slaves_running', 'wsrep_connected')"
-)
 
 
 class MySQL(Dialect):
@@ -90,38 +80,6 @@ class MySQL(Dialect):
 
         statement = insert(table)
         return statement.on_duplicate_key_update(new_values(table, statement.inserted, added, replaced))
-
-    def has_change_markers(self, connection: Connection) -> bool:
-        """Return whether it is MariaDB 10.3 or newer, with tables of InnoDB only.
-
-        In older releases, a transaction that only inserts is assigned no second id (see
-        `read_change_marker`). MySQL does not show its ids in this way.
-        """
-        dialect: Any = connection.dialect
-        if not dialect.is_mariadb or dialect.server_version_info < _OLDEST_WITH_MARKERS:
-            return False
-        return connection.exec_driver_sql(_FOREIGN_TABLES).scalar() == 0
-
-    def read_change_marker(self, connection: Connection) -> object:
-        """Return the highest transaction id, also of other databases of the server.
-
-        InnoDB assigns one when a transaction first writes and one more when it commits; reading assigns none.
-        """
-        return int(connection.exec_driver_sql(_HIGHEST_ID).one()[1])
-
-    def is_change_marker_stable(self, connection: Connection) -> bool:
-        """Return whether no other connection executes a statement.
-
-        The second id of a transaction is assigned a moment before others see the commit, so a marker may
-        already count a transaction that the data do not show. A connection that commits is executing a
-        statement. If this connection is the only one that executes something, after the marker is read and
-        before the data are, there is no such transaction. The threads of replication and of Galera do not
-        show what they do, so with them no marker is stable.
-        """
-        status = {row[0]: row[1] for row in connection.exec_driver_sql(_WHO_IS_BUSY)}
-        # the one running thread is this connection's
-        alone = status.get("Threads_running") == "1"
-        return alone and status.get("Slaves_running") == "0" and status.get("wsrep_connected", "OFF") == "OFF"
 
     def hash_of(self, *columns: sa.ColumnElement[Any]) -> sa.ColumnElement[int]:
         # PERF: concat_ws casts by itself and leaves NULL out; replacing NULL with '' takes three milliseconds

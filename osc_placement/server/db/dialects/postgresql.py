@@ -77,13 +77,6 @@ class PostgreSQL(Dialect):
 
         return update_on_conflict(insert(table), table, added, replaced)
 
-    def has_change_markers(self, connection: Connection) -> bool:
-        return True
-
-    def read_change_marker(self, connection: Connection) -> object:
-        """Return the snapshot ID; equal ones see the same transactions, also those of other databases."""
-        return connection.exec_driver_sql("SELECT pg_current_snapshot()::text").scalar()
-
     def hash_of(self, *columns: sa.ColumnElement[Any]) -> sa.ColumnElement[int]:
         text = sa.func.concat_ws(":", *map(to_text, columns))
         return sa.func.hashtextextended(text, 0).bitwise_and(HASH_MASK)

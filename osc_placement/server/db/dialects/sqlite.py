@@ -104,18 +104,6 @@ class SQLite(Dialect):
 
         return update_on_conflict(insert(table), table, added, replaced)
 
-    def has_change_markers(self, connection: Connection) -> bool:
-        return True
-
-    def read_change_marker(self, connection: Connection) -> object:
-        """Return ``data_version``, which SQLite has for this purpose.
-
-        A database in memory has one connection, which counts its changes.
-        """
-        if self.is_memory(connection.engine.url):
-            return connection.exec_driver_sql("SELECT total_changes()").scalar()
-        return connection.exec_driver_sql("PRAGMA data_version").scalar()
-
     def hash_of(self, *columns: sa.ColumnElement[Any]) -> sa.ColumnElement[int]:
         return sa.func.crc32(_to_bytes(sa.func.crc32(_to_bytes(_join(columns)))))
 
