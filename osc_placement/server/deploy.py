@@ -23,6 +23,7 @@ from osc_placement.model import check_text
 from osc_placement.server import errors
 from osc_placement.server.api import auth, http, routes
 from osc_placement.server.db import upgrade
+from osc_placement.server.db.claim_queue import ClaimQueue
 from osc_placement.server.db.engine import Database
 from osc_placement.server.policy import Policy
 from osc_placement.server.process.cloud_metrics import CloudMetrics
@@ -79,7 +80,9 @@ def make_application(conf: ConfigOpts, database: Database) -> WSGIApplication:
         return current.get().snapshot.nodes
 
     cloud = CloudMetrics(read_nodes, metrics.directory, by_provider=conf.metrics.by_provider)
-    service = http.Service(conf, database, Policy(conf), current, health, metrics, cloud)
+    service = http.Service(
+        conf, database, Policy(conf), current, ClaimQueue(database), health, metrics, cloud
+    )
     # the paths that need no token; the root may be written without its slash
     public = {"", *(path for path, methods in routes.ROUTES.items() if routes.is_public(methods))}
     if conf.metrics.public:

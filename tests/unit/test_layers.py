@@ -77,6 +77,7 @@ ARROWS = {
         "server.api.schemas",
         "server.process.cloud_metrics",
         "server.snapshot.current",
+        "server.db.claim_queue",
         "server.db.engine",
         "server.errors",
         "server.process.health",

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from oslo_config.cfg import ConfigOpts
     from oslo_context.context import RequestContext
 
+    from osc_placement.server.db.claim_queue import ClaimQueue
     from osc_placement.server.db.engine import Database
     from osc_placement.server.policy import Policy
     from osc_placement.server.process.cloud_metrics import CloudMetrics
@@ -63,6 +64,7 @@ class Service:
     database: Database
     policy: Policy
     current: Current
+    claims: ClaimQueue
     health: Health
     metrics: Metrics
     cloud: CloudMetrics

@@ -170,9 +170,23 @@ def replace(conn: Connection, claims: Sequence[Claim]) -> None:
     :raises errors.ResourceClassNotFound: a class does not exist
     :raises errors.InventoryUnfit: a provider lacks the inventory, or an amount is not allowed, or too much
     """
+    (error,) = replace_each(conn, [claims])
+    if error is not None:
+        raise error
+
+
+def replace_each(conn: Connection, requests: Sequence[Sequence[Claim]]) -> list[errors.PlacementError | None]:
+    """Carry out several requests as `replace` does, in order, and return the error of each that is refused.
+
+    Each request is judged as if the ones granted before it were committed already. All consumers and
+    providers that any request names are locked before the first is judged, and everything is written after
+    the last, so a refused request writes nothing and changes no verdict on the others. No two requests may
+    have a consumer in common.
+    """
     # names are looked up before anything is locked; a name deleted meanwhile is noticed later. PERF: a single
     # provider is found by its lock, and the owner of a single consumer by its insertion, so that most claims
     # look up nothing, which took a tenth of their time
+    claims = [claim for request in requests for claim in request]
     named = list(dict.fromkeys(uuid for claim in claims for uuid in claim.resources))
     is_only = len(named) == 1 and all(claim.resources for claim in claims)
     classes = {name for claim in claims for amounts in claim.resources.values() for name in amounts}
@@ -184,39 +198,59 @@ def replace(conn: Connection, claims: Sequence[Claim]) -> None:
         mentioned[resource_providers, "uuid"] = named
     known = names.find_known(conn, mentioned)
     by_consumer = consumer.lock(conn, [claim.consumer_uuid for claim in claims])
-    for claim in claims:
-        present = by_consumer.get(claim.consumer_uuid)
-        generation = None if present is None else present.generation
-        if claim.checked and generation != claim.generation:
-            raise errors.ConsumerChanged(generation, claim.generation)
     before = _held_by(conn, by_consumer)
     if is_only:
-        locked = {named[0]: provider.lock(conn, named[0])}
+        locked = provider.lock_named(conn, named[0])
     else:
-        ids = known.of(resource_providers)
-        for uuid in named:
-            if uuid not in ids:
-                raise errors.ProviderNotFound(uuid)
-        locked = provider.lock_ids(conn, {*ids.values(), *_released(claims, before)})
-    wanted = _Wanted.resolve(conn, claims, known, {uuid: locked_.id for uuid, locked_ in locked.items()})
-    _judge(conn, wanted, {locked_.id: uuid for uuid, locked_ in locked.items()}, before)
+        locked = provider.lock_ids(conn, {*known.of(resource_providers).values(), *_released(claims, before)})
+    class_ids = {**names.STANDARD_CLASSES, **known.of(resource_classes)}
+    class_ids = names.keep_classes(conn, classes & class_ids.keys(), class_ids)
+    judge = _Judge.read(conn, by_consumer, before, locked, class_ids)
+    verdicts: list[errors.PlacementError | None] = []
+    granted: list[Sequence[Claim]] = []
+    for request in requests:
+        try:
+            judge.grant(request)
+        except errors.PlacementError as error:
+            verdicts.append(error)
+        else:
+            verdicts.append(None)
+            granted.append(request)
+    if granted:
+        _write(conn, granted, judge, known)
+    return verdicts
+
+
+def _write(conn: Connection, granted: Sequence[Sequence[Claim]], judge: _Judge, known: names.Known) -> None:
+    """Store the granted requests and increment the generation of each provider once for each request."""
+    claims = [claim for request in granted for claim in request]
+    consumer_uuids = {claim.consumer_uuid for claim in claims}
+    present = {uuid: locked for uuid, locked in judge.consumers.items() if uuid in consumer_uuids}
+    before = {uuid: amounts for uuid, amounts in judge.before.items() if uuid in consumer_uuids}
     if before:
         _delete_of(conn, before)
-    wanted.insert(conn)
+    rows = [
+        {"consumer_id": uuid, "resource_provider_id": key[0], "resource_class_id": key[1], "used": amount}
+        for claim in claims
+        for uuid, key, amount in judge.resolve(claim)
+    ]
+    if rows:
+        conn.execute(_insert, rows)
     owners = {claim.consumer_uuid: claim.owner for claim in claims if claim.resources}
+    by_id = {locked.id: locked for locked in judge.providers.values()}
     provider.advance_generations(
         conn,
-        list(locked.values()),
+        [by_id[id_] for request in granted for id_ in sorted(judge.concerned(request))],
         touched=_providers_of(before),
-        consumers=consumer.weigh_changes(by_consumer, kept=owners.keys()),
+        consumers=consumer.weigh_changes(present, kept=owners.keys()),
         of_use_only=True,
     )
     if len(claims) > 1:
-        consumer.save(conn, consumer.number(conn, owners, known), by_consumer)
+        consumer.save(conn, consumer.number(conn, owners, known), present)
     else:
         for uuid, owner in owners.items():
-            consumer.save_one(conn, uuid, owner, by_consumer.get(uuid))
-    consumer.delete(conn, [present for uuid, present in by_consumer.items() if uuid not in owners])
+            consumer.save_one(conn, uuid, owner, present.get(uuid))
+    consumer.delete(conn, [locked for uuid, locked in present.items() if uuid not in owners])
 
 
 def find_released(conn: Connection, claims: Sequence[Claim]) -> set[int]:
@@ -250,76 +284,100 @@ def _held_by(conn: Connection, consumer_uuids: Collection[str]) -> dict[str, Cou
 _insert = sa.insert(allocations)
 
 
-@dataclass(frozen=True, slots=True)
-class _Wanted:
-    """Claims with ids in place of names: (consumer's UUID, (provider's id, class's id), amount)."""
+@dataclass(slots=True)
+class _Judge:
+    """The state that claims are judged by, as read under the locks; grants so far are added to it.
 
-    amounts: Sequence[tuple[str, Key, int]]
-    class_names: Mapping[int, str]
+    :ivar consumers: the locked consumers, by UUID
+    :ivar before: the allocations of these consumers when they were locked
+    :ivar providers: the locked providers, by UUID
+    :ivar class_ids: the ids of the classes that exist, by name
+    :ivar stock: the inventories that a claim may be allocated from
+    :ivar used: the usage of each of them
+    """
+
+    consumers: Mapping[str, consumer.Locked]
+    before: Mapping[str, Counter[Key]]
+    providers: Mapping[str, provider.Locked]
+    class_ids: Mapping[str, int]
+    stock: dict[Key, Inventory]
+    used: dict[Key, int]
 
     @classmethod
-    def resolve(
+    def read(
         cls,
         conn: Connection,
-        claims: Sequence[Claim],
-        known: names.Known,
-        provider_ids: Mapping[str, int],
-    ) -> _Wanted:
-        """Return the claims with the ids of providers and classes; raise as `replace` does."""
-        lines = [
-            (claim.consumer_uuid, provider_uuid, resource_class, amount)
-            for claim in claims
-            for provider_uuid, resources in claim.resources.items()
-            for resource_class, amount in resources.items()
+        consumers: Mapping[str, consumer.Locked],
+        before: Mapping[str, Counter[Key]],
+        providers: Mapping[str, provider.Locked],
+        class_ids: Mapping[str, int],
+    ) -> _Judge:
+        """Read the inventories of these classes on the locked providers, with their usage."""
+        stock: dict[Key, Inventory] = {}
+        used: dict[Key, int] = {}
+        if class_ids:
+            for ids in dialects.split(sorted(locked.id for locked in providers.values())):
+                for key, fields, amount in inventory_rows.read_stocks(conn, ids, sorted(class_ids.values())):
+                    stock[key], used[key] = Inventory(*fields), amount
+        return cls(consumers, before, providers, class_ids, stock, used)
+
+    def resolve(self, claim: Claim) -> list[tuple[str, Key, int]]:
+        """Return the lines of a claim, with ids in place of names: (consumer's UUID, key, amount)."""
+        return [
+            (claim.consumer_uuid, (self.providers[uuid].id, self.class_ids[name]), amount)
+            for uuid, resources in claim.resources.items()
+            for name, amount in resources.items()
         ]
-        if not lines:
-            return cls((), {})
-        classes = dict.fromkeys(line[2] for line in lines)
-        found = {**names.STANDARD_CLASSES, **known.of(resource_classes)}
-        class_ids = names.keep_classes(conn, classes, found)
-        amounts = [(uuid, (provider_ids[of], class_ids[name]), amount) for uuid, of, name, amount in lines]
-        return cls(amounts, {id_: name for name, id_ in class_ids.items()})
 
-    def insert(self, conn: Connection) -> None:
-        """Store the allocations."""
-        rows = [
-            {"consumer_id": uuid, "resource_provider_id": key[0], "resource_class_id": key[1], "used": amount}
-            for uuid, key, amount in self.amounts
-        ]
-        if rows:
-            conn.execute(_insert, rows)
+    def concerned(self, request: Sequence[Claim]) -> set[int]:
+        """Return the ids of the providers whose generation a request increments."""
+        named = {self.providers[uuid].id for claim in request for uuid in claim.resources}
+        return named | _released(request, self.before)
 
+    def grant(self, request: Sequence[Claim]) -> None:
+        """Add the claims of a request to the usage; :raises errors.PlacementError: as `replace` does."""
+        for claim in request:
+            present = self.consumers.get(claim.consumer_uuid)
+            generation = None if present is None else present.generation
+            if claim.checked and generation != claim.generation:
+                raise errors.ConsumerChanged(generation, claim.generation)
+        for claim in request:
+            for uuid in claim.resources:
+                if uuid not in self.providers:
+                    raise errors.ProviderNotFound(uuid)
+        names.check_classes(
+            (name for claim in request for amounts in claim.resources.values() for name in amounts),
+            self.class_ids,
+        )
+        lines = [line for claim in request for line in self.resolve(claim)]
+        given_back: Counter[Key] = sum(
+            (self.before[claim.consumer_uuid] for claim in request if claim.consumer_uuid in self.before),
+            Counter(),
+        )
+        wanted = self._check(lines, given_back)
+        for key in self.used.keys() & (wanted.keys() | given_back.keys()):
+            self.used[key] += wanted[key] - given_back[key]
 
-def _judge(
-    conn: Connection,
-    wanted: _Wanted,
-    provider_uuids: Mapping[int, str],
-    before: Mapping[str, Counter[Key]],
-) -> None:
-    """Raise InventoryUnfit if a provider cannot have the wanted allocations in place of the present ones."""
-    if not wanted.amounts:
-        return
-    stock: dict[Key, Inventory] = {}
-    used: dict[Key, int] = {}
-    class_ids = sorted(wanted.class_names)
-    for ids in dialects.split(sorted({provider_id for _, (provider_id, _), _ in wanted.amounts})):
-        for key, fields, amount in inventory_rows.read_stocks(conn, ids, class_ids):
-            stock[key], used[key] = Inventory(*fields), amount
-    # one error names every provider without inventory of any of the classes
-    stocked = {provider_id for provider_id, _ in stock}
-    if bare := {provider_id for _, (provider_id, _), _ in wanted.amounts} - stocked:
-        classes = ", ".join(wanted.class_names[id_] for id_ in class_ids)
-        raise errors.InventoryUnfit(classes, ", ".join(provider_uuids[id_] for id_ in sorted(bare)))
-    given_back: Counter[Key] = sum(before.values(), Counter())
-    so_far: Counter[Key] = Counter()
-    for _, key, amount in wanted.amounts:
-        so_far[key] += amount
-        inventory = stock.get(key)
-        names_of = (wanted.class_names[key[1]], provider_uuids[key[0]])
-        if inventory is None:
-            raise errors.InventoryUnfit(*names_of)
-        if not inventory.fits_unit(amount):
-            raise errors.ConstraintsViolated(*names_of)
-        others = used[key] - given_back[key]
-        if not inventory.has_room(so_far[key], used=others) and so_far[key] > given_back[key]:
-            raise errors.CapacityExceeded(*names_of)
+    def _check(self, lines: Sequence[tuple[str, Key, int]], given_back: Counter[Key]) -> Counter[Key]:
+        """Return the sum of the lines by key; :raises errors.InventoryUnfit: a provider cannot have them."""
+        provider_names = {locked.id: uuid for uuid, locked in self.providers.items()}
+        class_names = {id_: name for name, id_ in self.class_ids.items()}
+        # one error names every provider without inventory of any of the classes
+        wanted_classes = {key[1] for _, key, _ in lines}
+        stocked = {provider_id for provider_id, class_id in self.stock if class_id in wanted_classes}
+        if bare := {key[0] for _, key, _ in lines} - stocked:
+            classes = ", ".join(class_names[id_] for id_ in sorted(wanted_classes))
+            raise errors.InventoryUnfit(classes, ", ".join(provider_names[id_] for id_ in sorted(bare)))
+        so_far: Counter[Key] = Counter()
+        for _, key, amount in lines:
+            so_far[key] += amount
+            inventory = self.stock.get(key)
+            names_of = (class_names[key[1]], provider_names[key[0]])
+            if inventory is None:
+                raise errors.InventoryUnfit(*names_of)
+            if not inventory.fits_unit(amount):
+                raise errors.ConstraintsViolated(*names_of)
+            others = self.used[key] - given_back[key]
+            if not inventory.has_room(so_far[key], used=others) and so_far[key] > given_back[key]:
+                raise errors.CapacityExceeded(*names_of)
+        return so_far

@@ -8,6 +8,7 @@ wait for each other.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -126,12 +127,17 @@ def lock(conn: Connection, uuid: str, *, generation: int | None = None) -> Locke
     :raises errors.ProviderNotFound: there is none
     :raises errors.ProviderChanged: its generation is another
     """
-    provider = _locked(conn.execute(_lock_by_uuid, {"uuid": uuid})).get(uuid)
+    provider = lock_named(conn, uuid).get(uuid)
     if provider is None:
         raise errors.ProviderNotFound(uuid)
     if generation is not None and provider.generation != generation:
         raise errors.ProviderChanged
     return provider
+
+
+def lock_named(conn: Connection, uuid: str) -> dict[str, Locked]:
+    """Lock the provider with this UUID, if there is one, and return it by UUID."""
+    return _locked(conn.execute(_lock_by_uuid, {"uuid": uuid}))
 
 
 def lock_ids(conn: Connection, ids: Collection[int]) -> dict[str, Locked]:
@@ -163,37 +169,42 @@ _advance = (
             sa.bindparam("seen", expanding=True)
         ),
     )
-    .values(generation=resource_providers.c.generation + 1)
+    .values(generation=resource_providers.c.generation + sa.bindparam("increments"))
 )
 
 
 def advance_generations(
     conn: Connection,
-    providers: Collection[Locked],
+    providers: Iterable[Locked],
     *,
     touched: Collection[int] = (),
     consumers: Mapping[str, int] = writers.NO_CONSUMERS,
     of_use_only: bool = False,
 ) -> None:
-    """Increment the generation of each provider by one, which tells clients that their data are old.
+    """Increment the generation of each provider, which tells clients that their data are old.
 
     The lock keeps other transactions out already. The comparison makes two Galera nodes, whose locks are
     separate, write the same row, so that the second to commit loses.
 
+    :param providers: each as often as its generation is to be incremented by one
     :param touched: ids of further providers whose usage changes
     :param consumers: as for `writers.record`
     :param of_use_only: whether nothing but the usage of the providers changes
     :raises errors.Retry: a generation changed in spite of the lock
     :raises errors.GenerationExhausted: a generation is the largest that the database stores
     """
-    for provider in providers:
-        dialects.of(conn).check_generation(resource_providers, provider.uuid, provider.generation)
-    seen = sorted((provider.id, provider.generation) for provider in providers)
-    for portion in dialects.split(seen):
-        ids = [id_ for id_, _ in portion]
-        if conn.execute(_advance, {"ids": ids, "seen": portion}).rowcount != len(portion):
-            raise errors.Retry
-    moved = [id_ for id_, _ in seen]
+    increments = Counter(providers)
+    by_increment: dict[int, list[tuple[int, int]]] = {}
+    for provider, increment in increments.items():
+        last = provider.generation + increment - 1
+        dialects.of(conn).check_generation(resource_providers, provider.uuid, last)
+        by_increment.setdefault(increment, []).append((provider.id, provider.generation))
+    for increment, seen in sorted(by_increment.items()):
+        for portion in dialects.split(sorted(seen)):
+            parameters = {"ids": [id_ for id_, _ in portion], "seen": portion, "increments": increment}
+            if conn.execute(_advance, parameters).rowcount != len(portion):
+                raise errors.Retry
+    moved = [provider.id for provider in increments.elements()]
     writers.record(conn, moved=moved, touched=touched, consumers=consumers, of_use_only=of_use_only)
 
 

@@ -168,7 +168,7 @@ def record(
 ) -> None:
     """Note a change that this transaction makes; `Slot.store` writes it.
 
-    :param moved: the ids of the providers whose generation is incremented by one
+    :param moved: the ids of the providers whose generation is incremented, each as often as by one
     :param touched: the ids of other providers that change
     :param consumers: by UUID, the change of the weight of a consumer in the fingerprint
     :param of_use_only: whether nothing but the usage of the providers changes

@@ -88,6 +88,13 @@ class TestOfAnySize:
         claims = make_claims(owner, make_uuids(size), providers, size)
         assert count(allocation.replace, claims) == (7 if size == 1 else 8) + (backend == "postgresql")
 
+    def test_statements_of_requests_that_wait_together(self, count, make_provider, owner, size, backend):
+        """Names, consumers, providers, stock; write; generations, consumers, count."""
+        providers = [make_provider(VCPU=100) for _ in range(size)]
+        uuids = make_uuids(2 * size)
+        requests = [make_claims(owner, [uuid_], providers[:1]) for uuid_ in uuids]
+        assert count(allocation.replace_each, requests) == 8 + (backend == "postgresql")
+
     def test_statements_of_changed_claims(self, count, make_provider, owner, size):
         """As before; besides, what was held is read and deleted."""
         providers = [make_provider(**dict.fromkeys(CLASSES, 100)) for _ in range(size)]

@@ -127,7 +127,7 @@ def set_allocations(request: Request) -> Any:
     missing = Answer(errors.NotFound, 400, "Unable to allocate inventory for consumer {consumer}: {error}")
     answers = (PROVIDER_MISSING, missing, UNFIT, CONSUMER_CHANGED, _CHANGED)
     with answering(*answers, consumer=consumer_uuid):
-        request.database.write(db.replace, read_claims(request, {consumer_uuid: data}))
+        request.service.claims.replace(read_claims(request, {consumer_uuid: data}))
     return no_content(request)
 
 
@@ -137,7 +137,7 @@ def set_many_allocations(request: Request) -> Any:
     data = request.json(request.pick(_POST_SCHEMAS))
     missing = Answer(errors.NotFound, 400, "Unable to allocate inventory {error}")
     with answering(PROVIDER_MISSING, missing, UNFIT, CONSUMER_CHANGED, _CHANGED):
-        request.database.write(db.replace, read_claims(request, data))
+        request.service.claims.replace(read_claims(request, data))
     return no_content(request)
 
 

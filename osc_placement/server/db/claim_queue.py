@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The transactions that claims of one process share when they arrive together.
+
+A claim that arrives while no other is being carried out gets a transaction of its own at once. Claims that
+arrive meanwhile wait, in order of arrival, and the thread that ends a transaction hands the next group of
+them to the thread of the first, which carries out all of the group in one transaction
+(`allocation.replace_each`): one commit to disk and one set of round trips for all of them.
+
+*What is locked:* nothing beyond what `allocation.replace_each` locks in the database: the consumers, then the
+providers of the whole group, each by ascending id, so that groups of several processes and other transactions
+wait for each other in one order.
+
+*What is compared:* each request of a group is judged by itself, in order of arrival, as if those before it
+were committed already. A group never has two requests for one consumer: the second begins the next group.
+
+*What is retried as a whole:* a group that loses a race (`engine.Database.write`). If its transaction fails
+because of one of its requests, such as a value that the database cannot store, nothing was committed, and
+each request is carried out again in a transaction of its own, by its own thread. If the database cannot be
+reached or does not accept changes, all requests of the group receive that error, as the outcome of a commit
+may be unknown.
+
+*Bounds:* a group has `MOST_CLAIMS` claims at most, unless one request has more. A request that has waited for
+`LONGEST_WAIT` without being taken into a group begins a transaction beside the others, so that claims do not
+wait for a transaction that waits for a lock.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Sequence
+from concurrent import futures
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from osc_placement.server import errors
+from osc_placement.server.db import allocation
+
+if TYPE_CHECKING:
+    from osc_placement.server.db.engine import Database
+
+#: the largest number of claims in one group; a larger request is a group by itself
+MOST_CLAIMS: Final = 32
+#: seconds that a request waits for the transactions under way
+LONGEST_WAIT: Final = 0.01
+
+
+@dataclass(eq=False, slots=True)
+class _Request:
+    """A request that waits or is being carried out.
+
+    :ivar turn: resolves to the group that the thread of this request has to carry out, or to None when
+        another thread has carried it out
+    :ivar is_done: whether it was carried out
+    :ivar error: the reason for which it was refused, if it was
+    """
+
+    claims: Sequence[allocation.Claim]
+    turn: futures.Future[list[_Request] | None] = field(default_factory=futures.Future)
+    is_done: bool = False
+    error: BaseException | None = None
+
+    def finish(self, error: BaseException | None) -> None:
+        """Record the outcome and wake the thread of this request if it waits."""
+        self.error, self.is_done = error, True
+        if not self.turn.done():
+            self.turn.set_result(None)
+
+
+class ClaimQueue:
+    """The claims that the threads of one process carry out on one database."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._lock = threading.Lock()
+        self._waiting: deque[_Request] = deque()
+        # the number of transactions under way
+        self._running = 0
+
+    def replace(self, claims: Sequence[allocation.Claim]) -> None:
+        """Carry out a request as `allocation.replace` does, with others in one transaction if there are any.
+
+        :raises errors.PlacementError: as `allocation.replace` and `Database.write` do
+        """
+        request = _Request(claims)
+        with self._lock:
+            self._waiting.append(request)
+            group = None if self._running else self._take()
+        while not request.is_done:
+            group = group or self._await_turn(request)
+            if group is not None:
+                try:
+                    self._carry_out(group)
+                finally:
+                    self._end_transaction()
+                group = None
+        if request.error is not None:
+            raise request.error
+
+    def _await_turn(self, request: _Request) -> list[_Request] | None:
+        """Return the group that the thread of this request has to carry out; None if another thread did."""
+        try:
+            return request.turn.result(timeout=LONGEST_WAIT)
+        except futures.TimeoutError:
+            with self._lock:
+                if request in self._waiting:
+                    return self._take()
+        return request.turn.result()
+
+    def _take(self) -> list[_Request]:
+        """Remove the next group from the queue; the caller holds the lock, and the group is carried out."""
+        self._running += 1
+        group = [self._waiting.popleft()]
+        consumers = {claim.consumer_uuid for claim in group[0].claims}
+        while self._waiting:
+            more = {claim.consumer_uuid for claim in self._waiting[0].claims}
+            if len(consumers) + len(more) > MOST_CLAIMS or not consumers.isdisjoint(more):
+                break
+            consumers |= more
+            group.append(self._waiting.popleft())
+        return group
+
+    def _end_transaction(self) -> None:
+        """Let the thread of the first request that waits carry out the next group."""
+        with self._lock:
+            self._running -= 1
+            group = [] if self._running or not self._waiting else self._take()
+        if group:
+            group[0].turn.set_result(group)
+
+    def _carry_out(self, group: Sequence[_Request]) -> None:
+        """Carry out the requests of a group and record the outcome of each."""
+        outcomes: Sequence[BaseException | None]
+        try:
+            if len(group) == 1:
+                self._database.write(allocation.replace, group[0].claims)
+                outcomes = [None]
+            else:
+                outcomes = self._database.write(allocation.replace_each, [each.claims for each in group])
+        except BaseException as error:
+            if len(group) > 1 and _may_be_of_one_request(error):
+                self._separate(group)
+                return
+            outcomes = [error] * len(group)
+        for each, outcome in zip(group, outcomes, strict=True):
+            each.finish(outcome)
+
+    def _separate(self, group: Sequence[_Request]) -> None:
+        """Let each request be carried out alone, by its own thread."""
+        own = [each for each in group if each.turn.done()]
+        others = [each for each in group if not each.turn.done()]
+        with self._lock:
+            self._running += len(others)
+        for each in others:
+            each.turn.set_result([each])
+        for each in own:
+            self._carry_out([each])
+
+
+def _may_be_of_one_request(error: BaseException) -> bool:
+    """Return whether nothing was committed, and the requests of the group may be tried one by one."""
+    if isinstance(error, errors.TooMuchContention):
+        return True
+    return isinstance(error, Exception) and not isinstance(error, errors.Unavailable)
