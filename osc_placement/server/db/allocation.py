@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import sqlalchemy as sa
 
@@ -58,53 +58,83 @@ class Claim:
     checked: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Held:
-    """One allocation as it is stored, with the data that answers show about it; ``modified`` is UTC."""
+class OnProvider(NamedTuple):
+    """An allocation on a known provider; ``modified`` is UTC."""
 
-    provider_uuid: str
-    provider_generation: int
     consumer_uuid: str
     consumer_generation: int
     resource_class: str
     used: int
     modified: datetime
+
+
+class OfConsumer(NamedTuple):
+    """An allocation of a known consumer, with the consumer's owner; ``modified`` is UTC."""
+
+    provider_uuid: str
+    provider_generation: int
+    resource_class: str
+    used: int
+    modified: datetime
+    consumer_generation: int
     project_id: str
     user_id: str
     consumer_type: str | None
 
 
-_held: sa.Select[Any] = (
-    sa.select(
-        resource_providers.c.uuid,
-        resource_providers.c.generation,
-        consumers.c.uuid,
-        consumers.c.generation,
-        resource_classes.c.name,
-        allocations.c.used,
-        sa.func.coalesce(allocations.c.updated_at, allocations.c.created_at),
-        projects.c.external_id,
-        users.c.external_id,
-        consumer_types.c.name,
-    )
+_joined: sa.Select[Any] = (
+    sa.select(allocations.c.id)
     .select_from(allocations)
     .join(resource_providers, allocations.c.resource_provider_id == resource_providers.c.id)
     .join(resource_classes, allocations.c.resource_class_id == resource_classes.c.id)
     .join(consumers, allocations.c.consumer_id == consumers.c.uuid)
     .join(projects, consumers.c.project_id == projects.c.id)
     .join(users, consumers.c.user_id == users.c.id)
+)
+_held = _joined.with_only_columns(
+    # the fields that contain no blanks in one text, because each column of a row costs
+    dialects.packed(
+        resource_providers.c.uuid,
+        resource_providers.c.generation,
+        consumers.c.uuid,
+        consumers.c.generation,
+        resource_classes.c.name,
+        allocations.c.used,
+    ),
+    sa.func.coalesce(allocations.c.updated_at, allocations.c.created_at),
+).order_by(allocations.c.id)
+_held_of_provider = _held.where(resource_providers.c.uuid == sa.bindparam("uuid"))
+_held_by_consumer = (
+    _held.add_columns(projects.c.external_id, users.c.external_id, consumer_types.c.name)
     .outerjoin(consumer_types, consumers.c.consumer_type_id == consumer_types.c.id)
-    .order_by(allocations.c.id)
+    .where(allocations.c.consumer_id == sa.bindparam("uuid"))
 )
 
 
-_held_by_consumer = _held.where(allocations.c.consumer_id == sa.bindparam("uuid"))
-_held_of_provider = _held.where(allocations.c.resource_provider_id == sa.bindparam("id"))
-
-
-def load_of_consumer(conn: Connection, consumer_uuid: str) -> list[Held]:
+def load_of_consumer(conn: Connection, consumer_uuid: str) -> list[OfConsumer]:
     """Return the allocations of a consumer; none if there is no such consumer."""
-    return [Held(*row) for row in conn.execute(_held_by_consumer, {"uuid": consumer_uuid})]
+    held = []
+    for packed, modified, *owner in conn.execute(_held_by_consumer, {"uuid": consumer_uuid}):
+        uuid, generation, _, consumer_generation, resource_class, used = packed.split()
+        held.append(
+            OfConsumer(
+                uuid, int(generation), resource_class, int(used), modified, int(consumer_generation), *owner
+            )
+        )
+    return held
+
+
+def load_of_provider(conn: Connection, uuid: str) -> tuple[int, list[OnProvider]]:
+    """Return a provider's generation and the allocations on it.
+
+    :raises errors.ProviderNotFound: there is no such provider
+    """
+    held = []
+    generation = None
+    for packed, modified in conn.execute(_held_of_provider, {"uuid": uuid}):
+        _, generation, consumer_uuid, consumer_generation, resource_class, used = packed.split()
+        held.append(OnProvider(consumer_uuid, int(consumer_generation), resource_class, int(used), modified))
+    return provider.load(conn, uuid).generation if generation is None else int(generation), held
 
 
 def load_all(conn: Connection) -> Sequence[Any]:
@@ -123,13 +153,9 @@ def load_all(conn: Connection) -> Sequence[Any]:
         resource_classes.c.name,
         allocations.c.used,
     )
-    return conn.execute(_held.with_only_columns(*columns).order_by(None).order_by(consumers.c.id)).all()
-
-
-def load_of_provider(conn: Connection, uuid: str) -> tuple[provider.Provider, list[Held]]:
-    """Return a provider and the allocations on it; :raises errors.ProviderNotFound: there is none."""
-    found = provider.load(conn, uuid)
-    return found, [Held(*row) for row in conn.execute(_held_of_provider, {"id": found.id})]
+    query = _joined.with_only_columns(*columns)
+    query = query.outerjoin(consumer_types, consumers.c.consumer_type_id == consumer_types.c.id)
+    return conn.execute(query.order_by(consumers.c.id)).all()
 
 
 def delete(conn: Connection, consumer_uuid: str) -> None:

@@ -72,14 +72,14 @@ def list_provider_allocations(request: Request) -> Any:
     subject = request.path["uuid"]
     missing = Answer(errors.ProviderNotFound, 404, "Resource provider '{uuid}' not found: {error}")
     with answering(missing, uuid=subject):
-        provider, held = request.database.read(db.load_of_provider, subject)
+        generation, held = request.database.read(db.load_of_provider, subject)
     by_consumer: dict[str, Any] = {}
     for item in held:
         of_consumer = by_consumer.setdefault(item.consumer_uuid, {"resources": {}})
         of_consumer["resources"][item.resource_class] = item.used
         if request.version >= microversion.CONSUMER_GENERATIONS:
             of_consumer["consumer_generation"] = item.consumer_generation
-    body = {"allocations": by_consumer, "resource_provider_generation": provider.generation}
+    body = {"allocations": by_consumer, "resource_provider_generation": generation}
     return reply(request, body, modified=max((item.modified for item in held), default=None))
 
 
