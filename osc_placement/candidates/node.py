@@ -50,7 +50,11 @@ class Stock:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A provider in the snapshot; ids are the database's, or numbers given to what a client has read."""
+    """A provider in the snapshot; ids are the database's, or numbers given to what a client has read.
+
+    :ivar modified: the time of the last modification of the provider, in UTC
+    :ivar stocked: the time of the last modification of any of its inventories, in UTC
+    """
 
     id: int
     uuid: str
@@ -62,6 +66,7 @@ class Node:
     name: str = ""
     generation: int = 0
     modified: datetime | None = None
+    stocked: datetime | None = None
 
     @property
     def shares(self) -> bool:

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from oslo_config.cfg import ConfigOpts
     from oslo_context.context import RequestContext
 
+    from osc_placement.candidates.node import Node
     from osc_placement.server.db.claim_queue import ClaimQueue
     from osc_placement.server.db.engine import Database
     from osc_placement.server.policy import Policy
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from osc_placement.server.process.health import Health
     from osc_placement.server.process.metrics import Metrics
     from osc_placement.server.snapshot.current import Current
+    from osc_placement.server.snapshot.load import Loaded
 
 SERVICE_TYPE = "placement"
 ENV_MICROVERSION = "placement.microversion"
@@ -89,6 +91,16 @@ class Request:
     def current(self) -> Current:
         """Return the holder of the snapshot, which handlers search in place of the database."""
         return self.service.current
+
+    def find_known(self) -> tuple[Loaded, Node] | None:
+        """Return the provider in the path with the snapshot it is in.
+
+        None means that the database has to be asked: the snapshot has no such provider, or reading it costs
+        more than that (see `Current.get_if_cheap`).
+        """
+        loaded = self.current.get_if_cheap()
+        slot = None if loaded is None else loaded.snapshot.slot_by_uuid.get(self.path["uuid"])
+        return None if loaded is None or slot is None else (loaded, loaded.snapshot.nodes[slot])
 
     def authorize(self, rule: str, target: Mapping[str, object] | None = None) -> None:
         """Check the policy; :raises errors.Forbidden: the caller may not do this."""

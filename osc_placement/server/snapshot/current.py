@@ -33,6 +33,8 @@ OVERDUE = 15.0
 WARY = 600.0
 #: seconds after which other workers are told again that another program writes
 _TELL_AGAIN: Final = 60.0
+#: seconds after which the snapshot is loaded once more if that failed
+_LOAD_AGAIN: Final = 5.0
 #: seconds without a check after which the comparisons in the background end
 _IDLE: Final = 60.0
 
@@ -66,6 +68,7 @@ class Current:
         # times of the monotonic clock
         self._used_at = self._compared_at = -OVERDUE
         self._wary_until = -WARY
+        self._load_again_at = 0.0
         self._has_to_tell = False
         self._watcher: threading.Thread | None = None
         self._watcher_pid = 0
@@ -87,6 +90,33 @@ class Current:
             self._started += 1
             number = self._started
         return self._check(number)
+
+    def get_if_cheap(self) -> Loaded | None:
+        """Return what `get` does, or None if a request about one provider should rather read the database.
+
+        That is while each check for changes compares everything, and until a snapshot is loaded. It is loaded
+        in the background, so that a worker that has just started answers at once.
+
+        :raises errors.DatabaseUnavailable: the database cannot be reached
+        """
+        loaded = self._loaded
+        if loaded is None:
+            self._load_in_background()
+        if loaded is None or loaded.vector is None or self._compare or time.monotonic() < self._wary_until:
+            return None
+        return self.get()
+
+    def _load_in_background(self) -> None:
+        """Start a thread that loads the snapshot, unless one did so in the last seconds.
+
+        A database in memory has one connection, which would be busy meanwhile.
+        """
+        present = time.monotonic()
+        if self._database.is_in_memory or present < self._load_again_at:
+            return
+        # two threads that pass here at once share a check
+        self._load_again_at = present + _LOAD_AGAIN
+        threading.Thread(target=_load, args=(self,), daemon=True).start()
 
     def _check(self, number: int) -> Loaded:
         try:
@@ -185,6 +215,14 @@ class Current:
         self._has_to_tell = False
         if not self._database.is_read_only():
             self._database.write(writers.strangers_found)
+
+
+def _load(current: Current) -> None:
+    """Load the snapshot; of an error, only the log tells."""
+    try:
+        current.get()
+    except errors.PlacementError as error:
+        LOG.debug("cannot load the snapshot: %s", error)
 
 
 def _watch(reference: weakref.ref[Current]) -> None:

@@ -40,14 +40,17 @@ from osc_placement.server.snapshot.rows import (
     read_class_names,
     read_memberships,
     read_rows,
+    read_stock_times,
     read_stocks,
-    read_trait_names,
+    read_trait_times,
     read_traits,
     read_usage,
 )
 from osc_placement.server.snapshot.vector import Vector, WentBack, find_changes, read_mark, read_vector
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from sqlalchemy.engine import Connection
 
     from osc_placement.server.db.writers import Changes
@@ -61,7 +64,7 @@ class Loaded:
     :ivar vector: None without the tables of our own
     :ivar fingerprint: as it is if nobody but this server's processes wrote since it was taken
     :ivar class_names: the existing resource classes, by id
-    :ivar trait_names: the existing traits
+    :ivar trait_times: the time of the last modification of each of the existing traits, by name
     :ivar memberships: the aggregates of each provider, by provider's id
     """
 
@@ -70,7 +73,7 @@ class Loaded:
     snapshot: Snapshot
     rows: Rows
     class_names: Mapping[int, str]
-    trait_names: frozenset[str]
+    trait_times: Mapping[str, datetime | None]
     memberships: Mapping[int, tuple[str, ...]]
 
     def check_names(self, trait_names: Collection[str], classes: Collection[str]) -> None:
@@ -79,7 +82,7 @@ class Loaded:
         :raises errors.TraitNotFound: a trait does not exist
         :raises errors.ResourceClassNotFound: a class does not exist
         """
-        for name in sorted(set(trait_names) - self.trait_names):
+        for name in sorted(set(trait_names) - self.trait_times.keys()):
             raise errors.TraitNotFound(name)
         known = set(self.class_names.values())
         for name in classes:
@@ -102,13 +105,16 @@ def _load(conn: Connection, vector: Vector | None) -> Loaded:
     class_names = read_class_names(conn)
     memberships = read_memberships(conn, None)
     stocks = read_stocks(conn, None, class_names)
+    stocked = read_stock_times(conn, None)
     trait_names = read_traits(conn, None)
     snapshot = Snapshot(
-        _make_node(row, stocks.get(id_, {}), trait_names.get(id_, ()), memberships.get(id_, ()))
+        _make_node(
+            row, stocks.get(id_, {}), stocked.get(id_), trait_names.get(id_, ()), memberships.get(id_, ())
+        )
         for id_, row in rows.items()
     )
-    names = read_trait_names(conn)
-    return Loaded(vector, taken, snapshot, Rows(rows), class_names, names, memberships)
+    times = read_trait_times(conn)
+    return Loaded(vector, taken, snapshot, Rows(rows), class_names, times, memberships)
 
 
 def refresh(conn: Connection, old: Loaded, *, own_tables: bool, compare: bool = False) -> tuple[Loaded, bool]:
@@ -153,9 +159,9 @@ def _follow(conn: Connection, old: Loaded, vector: Vector, changes: Changes) -> 
     :raises _Unrecorded: another program changed one of the providers
     """
     before, sums = old.rows.by_id, old.fingerprint
-    class_names, trait_names = old.class_names, old.trait_names
+    class_names, trait_times = old.class_names, old.trait_times
     if changes.names:
-        class_names, trait_names = read_class_names(conn), read_trait_names(conn)
+        class_names, trait_times = read_class_names(conn), read_trait_times(conn)
         if class_names != old.class_names:
             if any(class_names.get(id_, name) != name for id_, name in old.class_names.items()):
                 return _load(conn, vector)
@@ -166,7 +172,7 @@ def _follow(conn: Connection, old: Loaded, vector: Vector, changes: Changes) -> 
         sums = sums._replace(traits=None, classes=None)
     sums = sums._replace(consumers=sums.consumers + changes.consumers)
     if not changes.used:
-        return replace(old, vector=vector, fingerprint=sums, class_names=class_names, trait_names=trait_names)
+        return replace(old, vector=vector, fingerprint=sums, class_names=class_names, trait_times=trait_times)
     present = read_rows(conn, sorted(changes.used))
     _check_moves(before, present, changes)
     removed = (changes.used - present.keys()) & before.keys()
@@ -186,16 +192,20 @@ def _follow(conn: Connection, old: Loaded, vector: Vector, changes: Changes) -> 
     if unknown and not unknown.isdisjoint(read_class_names(conn)):
         # another program created the class
         raise _Unrecorded
-    if any(not trait_names.issuperset(node.traits) for node in nodes.values()):
+    if any(not trait_times.keys() >= set(node.traits) for node in nodes.values()):
         raise _Unrecorded
     usage = _by_provider(read_usage(conn, sorted(used)), class_names) if used else {}
     for id_ in used:
         node = old.snapshot.node(id_)
         nodes[id_] = _make_node(
-            rows.by_id[id_], _with_use(node.stocks, usage.get(id_, {})), node.traits, node.aggregates
+            rows.by_id[id_],
+            _with_use(node.stocks, usage.get(id_, {})),
+            node.stocked,
+            node.traits,
+            node.aggregates,
         )
     snapshot = old.snapshot.replace(list(nodes.values()), removed=removed)
-    return Loaded(vector, sums, snapshot, rows, class_names, trait_names, memberships)
+    return Loaded(vector, sums, snapshot, rows, class_names, trait_times, memberships)
 
 
 def _check_moves(before: Mapping[int, Row], present: Mapping[int, Row], changes: Changes) -> None:
@@ -221,9 +231,9 @@ def _compare(
         return (old if vector == old.vector else replace(old, vector=vector)), False
     if taken.identity != before.identity:
         return _load(conn, vector), True
-    class_names, trait_names, stocked = old.class_names, old.trait_names, frozenset[int]()
+    class_names, trait_times, stocked = old.class_names, old.trait_times, frozenset[int]()
     if taken.traits != before.traits:
-        trait_names = read_trait_names(conn)
+        trait_times = read_trait_times(conn)
     if taken.classes != before.classes:
         class_names = read_class_names(conn)
         if any(class_names.get(id_, name) != name for id_, name in old.class_names.items()):
@@ -249,11 +259,11 @@ def _compare(
     snapshot = old.snapshot
     if nodes or found.removed:
         snapshot = snapshot.replace(list(nodes.values()), removed=found.removed)
-    loaded = Loaded(vector, taken, snapshot, found.rows, class_names, trait_names, memberships)
+    loaded = Loaded(vector, taken, snapshot, found.rows, class_names, trait_times, memberships)
     differs = (
         bool(nodes or found.removed)
         or taken.consumers != before.consumers
-        or (trait_names, class_names) != (old.trait_names, old.class_names)
+        or (trait_times, class_names) != (old.trait_times, old.class_names)
     )
     return loaded, differs
 
@@ -282,10 +292,15 @@ def _read_nodes(
         return {}
     wanted = _unless_many(ids)
     stocks = read_stocks(conn, wanted, class_names, unknown)
+    stocked = read_stock_times(conn, wanted)
     trait_names = read_traits(conn, wanted)
     return {
         id_: _make_node(
-            rows.by_id[id_], stocks.get(id_, {}), trait_names.get(id_, ()), memberships.get(id_, ())
+            rows.by_id[id_],
+            stocks.get(id_, {}),
+            stocked.get(id_),
+            trait_names.get(id_, ()),
+            memberships.get(id_, ()),
         )
         for id_ in ids
     }
@@ -319,7 +334,11 @@ def _apply_usage(
 
 
 def _make_node(
-    row: Row, stocks: Mapping[str, Stock], trait_names: tuple[str, ...], aggregates: tuple[str, ...]
+    row: Row,
+    stocks: Mapping[str, Stock],
+    stocked: datetime | None,
+    trait_names: tuple[str, ...],
+    aggregates: tuple[str, ...],
 ) -> Node:
     return Node(
         row.id,
@@ -332,4 +351,5 @@ def _make_node(
         row.name,
         row.generation,
         row.modified,
+        stocked,
     )

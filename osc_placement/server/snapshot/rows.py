@@ -102,9 +102,10 @@ def read_class_names(conn: Connection) -> dict[int, str]:
     return dict(conn.execute(query).all())
 
 
-def read_trait_names(conn: Connection) -> frozenset[str]:
-    """Return every trait."""
-    return frozenset(conn.scalars(sa.select(traits.c.name)))
+def read_trait_times(conn: Connection) -> dict[str, datetime | None]:
+    """Return the time of the last modification of every trait, by name."""
+    query = sa.select(traits.c.name, sa.func.coalesce(traits.c.updated_at, traits.c.created_at))
+    return dict(conn.execute(query).all())
 
 
 def _with_ids(provider_id: sa.ColumnElement[int], *values: sa.ColumnElement[Any]) -> sa.Select[Any]:
@@ -182,6 +183,19 @@ def _read_stocks(
         values = tuple(fields)
         for id_ in map(int, listed.split(",")):
             yield (id_, class_id), values, usage.get((id_, class_id), 0)
+
+
+_STOCKED: Final = sa.func.coalesce(inventories.c.updated_at, inventories.c.created_at)
+_STOCK_TIMES: Final = _Read(
+    sa.select(_STOCK_KEY[0], sa.func.max(_STOCKED)).group_by(_STOCK_KEY[0]), _STOCK_KEY[0]
+)
+
+
+def read_stock_times(conn: Connection, ids: Collection[int] | None) -> dict[int, datetime]:
+    """Return the time of the last modification of any inventory of each provider."""
+    # PERF: hosts that were added together have the same time, and sharing one object saves memory
+    known: dict[datetime, datetime] = {}
+    return {id_: known.setdefault(time, time) for id_, time in _STOCK_TIMES.run(conn, ids)}
 
 
 _OF: Final = resource_provider_traits.c

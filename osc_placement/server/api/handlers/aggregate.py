@@ -24,6 +24,9 @@ def _reply(request: Request, aggregates: list[str], generation: int) -> Any:
 def list_aggregates(request: Request) -> Any:
     """GET /resource_providers/{uuid}/aggregates."""
     request.authorize(policies.AGGREGATE_LIST)
+    if (known := request.find_known()) is not None:
+        _, node = known
+        return _reply(request, list(node.aggregates), node.generation)
     provider, aggregates = request.database.read(db.load, request.path["uuid"])
     return _reply(request, aggregates, provider.generation)
 

@@ -70,6 +70,10 @@ def _reply_with_all(
 def list_inventories(request: Request) -> Any:
     """GET /resource_providers/{uuid}/inventories."""
     request.authorize(policies.INVENTORY_LIST)
+    if (known := request.find_known()) is not None:
+        _, node = known
+        by_class = {name: stock.inventory for name, stock in node.stocks.items()}
+        return _reply_with_all(request, by_class, node.generation, modified=node.stocked)
     with answering(_PROVIDER_MISSING, uuid=request.path["uuid"]):
         provider, stored = request.database.read(db.load_of, request.path["uuid"])
     by_class = {item.resource_class: item.inventory for item in stored}

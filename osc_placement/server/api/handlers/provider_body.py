@@ -56,13 +56,18 @@ def render_list(
 
 
 def _remember_listed(memo: list[Any], view: Snapshot, slot: int, version: Version, base: str) -> bytes:
+    memo[slot] = text = render_one(view, slot, version, base)
+    return text
+
+
+def render_one(view: Snapshot, slot: int, version: Version, base: str) -> bytes:
+    """Return the body of the answer about one provider."""
     node = view.nodes[slot]
     data: dict[str, Any] = {"uuid": node.uuid, "name": node.name, "generation": node.generation}
     data["links"] = link(base, node.uuid, version)
     if version >= microversion.NESTED_PROVIDERS:
         data |= _place(view, slot)
-    memo[slot] = text = json.dumps(data).encode()
-    return text
+    return json.dumps(data).encode()
 
 
 def _place(view: Snapshot, slot: int) -> dict[str, str | None]:

@@ -16,7 +16,7 @@ from osc_placement.model import PARTS, Part, canonical_uuid
 from osc_placement.server import errors, policies
 from osc_placement.server.api import schemas
 from osc_placement.server.api.handlers import provider_body
-from osc_placement.server.api.http import Request, no_content, reply, stream
+from osc_placement.server.api.http import Request, no_content, reply, reply_bytes, stream
 from osc_placement.server.db import provider as db
 from osc_placement.server.errors import Answer, answering
 
@@ -91,23 +91,44 @@ def _find(request: Request, filters: _Filters) -> tuple[Snapshot, Sequence[int]]
         Answer(errors.ResourceClassNotFound, 400, "Invalid resource class in resources parameter: {error}"),
         Answer(errors.TraitNotFound, 400, 'Invalid trait(s) in "required" parameter: {error}'),
     )
+    loaded = None if filters.name else request.current.get_if_cheap()
+    named = None if loaded is None else _find_slots(loaded.snapshot, filters)
     ids = None
-    if filters.name or filters.uuid or filters.in_tree:
-        # the database decides which names or UUIDs are equal; in MariaDB, "Blue" equals "blue"
-        ids = request.database.read(
-            db.find_ids, name=filters.name, uuid=filters.uuid, in_tree=filters.in_tree
-        )
-        if not ids and not filters.traits.names and not filters.resources:
-            # PERF: a worker that has just started need not load the snapshot for this
-            return Snapshot(()), ()
-    loaded = request.current.get()
+    if named is None:
+        if filters.name or filters.uuid or filters.in_tree:
+            # the database decides which names or UUIDs are equal; in MariaDB, "Blue" equals "blue"
+            ids = request.database.read(
+                db.find_ids, name=filters.name, uuid=filters.uuid, in_tree=filters.in_tree
+            )
+            if not ids and not filters.traits.names and not filters.resources:
+                # PERF: a worker that has just started need not load the snapshot for this
+                return Snapshot(()), ()
+        loaded = request.current.get()
+    assert loaded is not None, "slots are those of a snapshot"
     with answering(*unknown):
         loaded.check_names(filters.traits.names, filters.resources)
     view = loaded.snapshot
     slots = select(view, membership=filters.membership, traits=filters.traits, resources=filters.resources)
-    if ids is None:
-        return view, slots
-    return view, [slot for slot in slots if view.nodes[slot].id in ids]
+    if named is not None:
+        return view, sorted(named if len(slots) == len(view.nodes) else named.intersection(slots))
+    if ids is not None:
+        slots = [slot for slot in slots if view.nodes[slot].id in ids]
+    return view, slots
+
+
+def _find_slots(view: Snapshot, filters: _Filters) -> set[int] | None:
+    """Return the slots of the provider with the UUID, or in the tree, that is asked for.
+
+    None means that nothing like that is asked for, or that the snapshot has no provider with the UUID.
+    """
+    found: list[set[int]] = []
+    for wanted, is_tree in ((filters.uuid, False), (filters.in_tree, True)):
+        if wanted:
+            slot = view.slot_by_uuid.get(wanted)
+            if slot is None:
+                return None
+            found.append(set(view.slots_of_tree(view.root_of[slot])) if is_tree else {slot})
+    return set.intersection(*found) if found else None
 
 
 def _parse_filters(request: Request, schema: schemas.Schema) -> _Filters:
@@ -156,6 +177,11 @@ def _with_canonical_parent(data: dict[str, Any]) -> dict[str, Any]:
 def show_provider(request: Request) -> Any:
     """GET /resource_providers/{uuid}."""
     request.authorize(policies.PROVIDER_SHOW)
+    if (known := request.find_known()) is not None:
+        loaded, node = known
+        view, base = loaded.snapshot, request.link("resource_providers")
+        body = provider_body.render_one(view, view.slot_by_uuid[node.uuid], request.version, base)
+        return reply_bytes(request, body, modified=node.modified)
     provider = request.database.read(db.load, request.path["uuid"])
     return reply(request, _serialize(request, provider), modified=provider.modified)
 

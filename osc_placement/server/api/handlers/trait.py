@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from osc_placement import codes
 from osc_placement.server import errors, policies
@@ -13,10 +13,18 @@ from osc_placement.server.api.http import Request, check, no_content, reply
 from osc_placement.server.db import trait as db
 from osc_placement.server.errors import Answer, answering
 
+if TYPE_CHECKING:
+    from datetime import datetime
+
 
 def _reply(request: Request, traits: Sequence[db.Trait], **more: Any) -> Any:
-    known = [trait.modified for trait in traits if trait.modified is not None]
-    body = {"traits": [trait.name for trait in traits], **more}
+    return _reply_with(request, {trait.name: trait.modified for trait in traits}, **more)
+
+
+def _reply_with(request: Request, times: Mapping[str, datetime | None], **more: Any) -> Any:
+    """Answer with traits, which are given by the times of their last modification."""
+    known = [time for time in times.values() if time is not None]
+    body = {"traits": list(times), **more}
     return reply(request, body, modified=max(known, default=None))
 
 
@@ -84,6 +92,10 @@ def delete_trait(request: Request) -> Any:
 def list_provider_traits(request: Request) -> Any:
     """GET /resource_providers/{uuid}/traits."""
     request.authorize(policies.PROVIDER_TRAIT_LIST)
+    if (known := request.find_known()) is not None:
+        loaded, node = known
+        times = {name: loaded.trait_times[name] for name in node.traits}
+        return _reply_with(request, times, resource_provider_generation=node.generation)
     uuid = request.path["uuid"]
     missing = Answer(errors.ProviderNotFound, 404, "No resource provider with uuid {uuid} found: {error}")
     with answering(missing, uuid=uuid):

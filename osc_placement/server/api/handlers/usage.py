@@ -16,6 +16,10 @@ from osc_placement.server.errors import Answer, answering
 def show_provider_usages(request: Request) -> Any:
     """GET /resource_providers/{uuid}/usages."""
     request.authorize(policies.PROVIDER_USAGES)
+    if (known := request.find_known()) is not None:
+        _, node = known
+        used = {name: stock.used for name, stock in node.stocks.items()}
+        return reply(request, {"resource_provider_generation": node.generation, "usages": used})
     uuid = request.path["uuid"]
     missing = Answer(errors.ProviderNotFound, 404, "No resource provider with uuid {uuid} found: {error}")
     with answering(missing, uuid=uuid):
