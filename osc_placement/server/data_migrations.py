@@ -6,6 +6,7 @@ The output and the exit statuses are those of ``placement-manage``, because depl
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Callable
 from functools import partial
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 import prettytable
 
-from osc_placement.server.db import names, repair
+from osc_placement.server.db import names, repair, upgrade
 from osc_placement.server.db.tables import projects, users
 
 if TYPE_CHECKING:
@@ -45,6 +46,9 @@ def run(conf: ConfigOpts, database: Database, *, max_count: str | None) -> int:
         return 127
     if max_count is None:
         print(f"Running batches of {limit} until complete")
+    # without them, servers that run would find the repairs later
+    with contextlib.suppress(upgrade.SchemaError):
+        upgrade.use_own(database)
     migrations: dict[str, Migration] = {
         # in order, by the names that placement-manage prints
         "set_root_provider_ids": lambda limit: database.write(repair.set_roots, limit),

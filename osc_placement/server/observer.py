@@ -28,5 +28,8 @@ class Observer:
     def refreshed(self, seconds: float, *, whole: bool) -> None:
         """Note that the snapshot was read from the database: all of it, or the changes."""
 
+    def compared(self, *, differs: bool) -> None:
+        """Note a comparison of the snapshot with the whole database, and whether another program wrote."""
+
     def pool_changed(self, pool: str, *, opened: int = 0, taken: int = 0) -> None:
         """Note connections of a pool that were opened or taken; if negative, closed or returned."""

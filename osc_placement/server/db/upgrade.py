@@ -160,12 +160,9 @@ def upgrade_own(database: Database) -> None:
     :raises errors.DatabaseUnavailable: the connection was lost
     """
     try:
-        if not database.read(_is_complete):
+        if not database.read(_can_use_own):
             with database.engine.begin() as connection, dialects.of(connection).schema_lock(connection):
                 _complete(connection)
-        if database.dialect.is_server:
-            # others have no accounts
-            database.read(_check_rights)
     except (db_exc.DBConnectionError, db_exc.DBDeadlock) as error:
         raise errors.DatabaseUnavailable from error
     except (db_exc.DBError, sa.exc.DatabaseError, errors.DatabaseReadOnly) as error:
@@ -177,7 +174,7 @@ def upgrade_own(database: Database) -> None:
 
 def use_own(database: Database) -> None:
     """Let writes record changes if the tables of our own are complete, without creating any."""
-    database.records_changes = database.read(_is_complete)
+    database.records_changes = database.read(_can_use_own)
 
 
 def _is_complete(connection: Connection) -> bool:
@@ -222,7 +219,7 @@ def _complete(connection: Connection) -> None:
 
 
 def _check_rights(connection: Connection) -> None:
-    """Execute statements that change no row; :raises SchemaError: the account may not write to `writers`."""
+    """Execute statements that change no row; they fail if the account may not write to `writers`."""
     try:
         nobody = writers.c.id < 0
         connection.execute(sa.update(writers).where(nobody).values(count=0))
@@ -231,11 +228,25 @@ def _check_rights(connection: Connection) -> None:
     except errors.DatabaseReadOnly:
         # changes that come from where it can be written are recorded there
         return
+
+
+def _can_use_own(connection: Connection) -> bool:
+    """Return whether the tables of our own are complete.
+
+    :raises SchemaError: they belong to another release, or the account may not use them
+    """
+    try:
+        if not _is_complete(connection):
+            return False
+        if dialects.of(connection).is_server:
+            # others have no accounts
+            _check_rights(connection)
     except sa.exc.OperationalError as error:
         if error.orig is not None and driver_errors.is_denied(error.orig):
             # the driver of MariaDB raises the same class as for a failing server
             raise SchemaError(" ".join(str(error.orig).split())) from error
         raise
+    return True
 
 
 def stamp(database: Database, revision: str) -> None:

@@ -15,7 +15,7 @@ from osc_placement.server import errors
 from osc_placement.server.db import names, upgrade
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from osc_placement.server.db.engine import Database
     from osc_placement.server.snapshot.current import Current
@@ -33,20 +33,23 @@ MAKE_AGAIN: Final = 60
 
 READ_ONLY: Final = "The database is read-only: changes are answered with 503, reads go on."
 OWN_TABLES_UNFIT: Final = (
-    "cannot make the tables of its own, so each check for changes reads the whole database, and nodes of a "
-    "cluster do not notice each other's moves of providers; 'placement-server db sync' makes them, with an "
-    "account that may"
+    "The service cannot make the tables of its own, so each check for changes reads the whole database, and "
+    "nodes of a cluster do not notice each other's moves of providers; 'placement-server db sync' makes "
+    "them, with an account that may"
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A condition that does not hold, ``database``, ``schema`` or ``snapshot``, with the reason."""
+    """A condition that does not hold, with the reason.
+
+    :ivar check: ``database``, ``schema``, ``snapshot`` or ``own tables``
+    :ivar status: what the service is nevertheless: ``not ready``, ``read-only`` or ``ready``
+    """
 
     check: str
     reason: str
-    #: whether requests that only read are answered nevertheless
-    reads_go_on: bool = False
+    status: str = "not ready"
 
 
 class Health:
@@ -63,7 +66,7 @@ class Health:
         self._own_tables_fault: str | None = None
         self._probing = threading.Lock()
         self._probe_begun = self._probe_ended = -math.inf
-        self._probe_result: Future[Fault | None] | None = None
+        self._probe_result: Future[Sequence[Fault]] | None = None
 
     def start(self) -> None:
         """Get ready, in the background if the database does not answer in time."""
@@ -144,8 +147,8 @@ class Health:
     def _read_state(self) -> upgrade.State:
         return self._database.read(upgrade.read_state, own_tables=self._database.records_changes)
 
-    def find_fault(self) -> Fault | None:
-        """Return the fault that prevents answering, at most a second old, or None.
+    def find_faults(self) -> Sequence[Fault]:
+        """Return the conditions that do not hold, the worst first; the result is at most a second old.
 
         There is one probe at a time, in a separate thread, and all callers wait for it meanwhile, so that
         neither many callers nor a database that hangs use up threads and connections. The lock is held only
@@ -161,28 +164,31 @@ class Health:
             begun = self._probe_begun
         if not wait([result], max(0, begun + PATIENCE - now)).done:
             waiting = time.monotonic() - begun
-            return Fault("database", f"The database has not answered for {waiting:.0f} seconds.")
+            return [Fault("database", f"The database has not answered for {waiting:.0f} seconds.")]
         return result.result()
 
-    def _probe(self) -> Fault | None:
-        """Return the fault that prevents answering now, or None."""
+    def _probe(self) -> Sequence[Fault]:
+        """Return the conditions that do not hold now."""
         check = "database"
+        faults = []
         try:
             if fault := upgrade.find_fault(self._database):
-                return Fault("schema", fault)
+                return [Fault("schema", fault)]
             check = "snapshot"
             self.get_ready()
             self._current.get()
             if self._database.is_read_only():
-                return Fault("database", READ_ONLY, reads_go_on=True)
+                faults.append(Fault("database", READ_ONLY, "read-only"))
+            if self._own_tables_fault is not None:
+                faults.append(Fault("own tables", f"{OWN_TABLES_UNFIT}: {self._own_tables_fault}", "ready"))
         except errors.Unavailable as error:
-            return Fault(check, str(error))
+            return [Fault(check, str(error))]
         except Exception:
             LOG.exception("cannot tell whether the service is ready")
-            return Fault(check, "An unexpected error; the log has it.")
+            return [Fault(check, "An unexpected error; the log has it.")]
         finally:
             self._probe_ended = time.monotonic()
-        return None
+        return faults
 
 
 def _complete(done: Future[T], operation: Callable[[], T]) -> None:

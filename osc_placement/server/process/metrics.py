@@ -79,6 +79,9 @@ class Metrics(Observer):
         self._refreshes = histogram(
             "snapshot_refresh_seconds", "Seconds of reading the snapshot anew.", ("extent",), LATENCIES
         )
+        self._comparisons = counter(
+            "snapshot_comparisons", "Comparisons of the snapshot with the whole database.", "differs"
+        )
         true_at = "When the oldest snapshot of a worker was last true."
         self._define_true_at = functools.partial(gauge, "snapshot_timestamp_seconds", true_at, "livemin")
         self._true_at: Any = None
@@ -121,6 +124,9 @@ class Metrics(Observer):
 
     def refreshed(self, seconds: float, *, whole: bool) -> None:
         self._child(self._refreshes, "whole" if whole else "changes").observe(seconds)
+
+    def compared(self, *, differs: bool) -> None:
+        self._child(self._comparisons, "true" if differs else "false").inc()
 
     def pool_changed(self, pool: str, *, opened: int = 0, taken: int = 0) -> None:
         if opened:

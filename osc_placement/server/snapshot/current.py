@@ -150,6 +150,8 @@ class Current:
             loaded, found = refresh(conn, old, own_tables=own_tables, compare=compare)
         if compare or old is None:
             self._compared_at = started
+        if compare and old is not None:
+            self.observer.compared(differs=found)
         if loaded is not old:
             self.observer.refreshed(time.monotonic() - started, whole=old is None)
         self._regard_strangers(old, loaded, found=found)
@@ -201,6 +203,7 @@ class Current:
             return SHORTEST_PAUSE
         loaded, found = self._database.read(refresh, old, own_tables=True, compare=True)
         self._compared_at = started
+        self.observer.compared(differs=found)
         self._regard_strangers(old, loaded, found=found)
         if found:
             # the next check reads it

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from alembic.config import Config
 from alembic.script import ScriptDirectory
 
-from osc_placement.server.db import tables, upgrade
+from osc_placement.server.db import provider, tables, upgrade
 from osc_placement.server.db.engine import Database
 from osc_placement.server.db.upgrade import SchemaError
 from osc_placement.server.process import health
@@ -169,25 +169,47 @@ def test_account_without_ddl_rights_can_serve(caplog, tmp_path):
             connection.exec_driver_sql("UPDATE oscp_alembic_version SET version_num = 'a1c0f4d2e6b8'")
         with limited_account(database) as limited:
             other = Database(limited)
-            health.Health(other, Current(other)).get_ready()
+            checker = health.Health(other, Current(other))
+            checker.get_ready()
             assert not other.records_changes
+            (fault,) = checker.find_faults()
+            assert (fault.check, fault.status) == ("own tables", "ready")
+            assert "ALTER command denied" in fault.reason
             other.dispose()
         database.dispose()
     assert "cannot make the tables of its own" in caplog.text
     assert "ALTER command denied" in caplog.text
 
 
+def test_account_without_rights_on_our_tables_can_serve(tmp_path):
+    """It may write to placement's tables only: every check compares, and no change fails."""
+    with databases.make_database("mariadb", tmp_path) as url:
+        database = Database(url)
+        upgrade.upgrade(database)
+        on = tuple(upgrade.PLACEMENT.metadata.tables)
+        with limited_account(database, on=(*on, "alembic_version")) as limited:
+            other = Database(limited)
+            checker = health.Health(other, Current(other))
+            checker.get_ready()
+            assert not other.records_changes
+            other.write(provider.create, uuid=str(uuid.UUID(int=1)), name="host")
+            assert [fault.check for fault in checker.find_faults()] == ["own tables"]
+            other.dispose()
+        database.dispose()
+
+
 @contextlib.contextmanager
-def limited_account(database):
-    """The URL of a MariaDB database for an account that may read and write rows."""
+def limited_account(database, on=("*",)):
+    """The URL of a MariaDB database for an account that may read and write rows of these tables."""
     name = f"limited_{uuid.uuid4().hex[:12]}"
     with database.engine.begin() as connection:
         connection.exec_driver_sql(f"CREATE USER {name}@'127.0.0.1' IDENTIFIED BY 'secret'")
     try:
         with database.engine.begin() as connection:
-            rights = f"SELECT, INSERT, UPDATE, DELETE ON `{database.url.database}`.*"
             try:
-                connection.exec_driver_sql(f"GRANT {rights} TO {name}@'127.0.0.1'")
+                for table in on:
+                    rights = f"SELECT, INSERT, UPDATE, DELETE ON `{database.url.database}`.{table}"
+                    connection.exec_driver_sql(f"GRANT {rights} TO {name}@'127.0.0.1'")
             except sa.exc.OperationalError as error:
                 databases.skip_or_fail(f"the account of the tests may not grant rights: {error.orig}")
         yield database.url.set(username=name, password="secret", host="127.0.0.1")

@@ -237,7 +237,10 @@ def test_a_read_only_database_needs_no_tables_of_our_own(tmp_path, send, caplog)
                 connection.execute(f"DROP TABLE {name}")
     with open_application(f"sqlite:///file:{path}?mode=ro&uri=true") as application:
         assert len(send(application, "GET", "/resource_providers").json["resource_providers"]) == 1
-    assert "cannot make the tables of its own" in caplog.text
+        answer = webob.Request.blank("/-/readyz").get_response(application).json
+        assert answer["status"] == "read-only"
+        assert [reason["check"] for reason in answer["reasons"]] == ["database", "own tables"]
+    assert caplog.text.count("cannot make the tables of its own") == 1
 
 
 def test_busy_sqlite_database_is_not_reported_read_only(tmp_path, send):

@@ -46,13 +46,13 @@ def show_readiness(request: Request) -> Any:
     A database that cannot be changed is a reason and no 503: a balancer that took away every server for it
     would end the reads, too.
     """
-    fault = request.service.health.find_fault()
-    if fault is None:
+    faults = request.service.health.find_faults()
+    if not faults:
         return reply(request, {"status": "ready"})
-    reasons = [{"check": fault.check, "reason": fault.reason}]
-    if fault.reads_go_on:
-        return reply(request, {"status": "read-only", "reasons": reasons})
-    body = {"status": "not ready", "reasons": reasons}
+    reasons = [{"check": fault.check, "reason": fault.reason} for fault in faults]
+    body = {"status": faults[0].status, "reasons": reasons}
+    if faults[0].status != "not ready":
+        return reply(request, body)
     response = reply(request, body, status=503)
     response.retry_after = 1
     return response

@@ -1,0 +1,578 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The slots in which transactions record what they changed, and the workers that follow them."""
+
+import logging
+import random
+import time
+import uuid
+
+import pytest
+import sqlalchemy as sa
+from oslo_db import exception as db_exc
+
+from osc_placement.model import Inventory
+from osc_placement.server import errors
+from osc_placement.server.db import (
+    aggregate,
+    allocation,
+    inventory,
+    names,
+    own_tables,
+    provider,
+    provider_changes,
+    resource_class,
+    tables,
+    trait,
+    upgrade,
+    writers,
+)
+from osc_placement.server.db.allocation import Claim
+from osc_placement.server.db.consumer import Owner
+from osc_placement.server.db.engine import Database
+from osc_placement.server.db.writers import STRANGERS
+from osc_placement.server.process.health import Health
+from osc_placement.server.snapshot import current as current_module
+from osc_placement.server.snapshot import load as load_module
+from osc_placement.server.snapshot.current import Current
+
+OWNER = Owner("project", "user", None)
+TRAITS = ("HW_CPU_X86_VMX", "HW_CPU_X86_SVM", "HW_CPU_X86_AVX")
+FOUND = "another program writes to the database"
+DAY = 24 * 60 * 60 * 1_000_000
+
+
+@pytest.fixture
+def database(database_url):
+    """A database of its own, with the standard names."""
+    opened = Database(database_url)
+    upgrade.upgrade(opened)
+    names.synchronize(opened)
+    yield opened
+    opened.dispose()
+
+
+@pytest.fixture
+def open_database(database):
+    """A function that opens the database as another process does."""
+    opened = []
+
+    def open_():
+        other = Database(database.url)
+        upgrade.upgrade(other)
+        opened.append(other)
+        return other
+
+    yield open_
+    for other in opened:
+        other.dispose()
+
+
+@pytest.fixture
+def worker(open_database):
+    """The snapshot of another process."""
+    return Current(open_database())
+
+
+@pytest.fixture
+def unwatched(monkeypatch):
+    """No comparisons in the background."""
+    monkeypatch.setattr(current_module, "SHORTEST_PAUSE", 3600)
+
+
+@pytest.fixture
+def ways(monkeypatch):
+    """The ways in which snapshots were brought up to date since: ``load``, ``follow``, ``compare``."""
+    taken = []
+
+    def note(way):
+        function = getattr(load_module, f"_{way}")
+
+        def noted(*arguments, **keywords):
+            taken.append(way)
+            return function(*arguments, **keywords)
+
+        monkeypatch.setattr(load_module, f"_{way}", noted)
+
+    for way in ("load", "follow", "compare"):
+        note(way)
+    return taken
+
+
+def make_provider(database, vcpus=1000):
+    """Make a provider with VCPUs."""
+    uuid_ = str(uuid.uuid4())
+    made = database.write(provider.create, uuid=uuid_, name=uuid_)
+    database.write(inventory.replace, uuid_, {"VCPU": Inventory(vcpus)})
+    return made
+
+
+def claim(database, *items, consumer=None):
+    """Claim one VCPU of each provider."""
+    consumer = consumer or str(uuid.uuid4())
+    resources = {item.uuid: {"VCPU": 1} for item in items}
+    database.write(allocation.replace, [Claim(consumer, OWNER, resources)])
+    return consumer
+
+
+def used(current, item):
+    """The VCPUs of a provider that are used in a snapshot."""
+    return current.get().snapshot.node(item.id).stocks["VCPU"].used
+
+
+def claim_elsewhere(conn, item):
+    """Claim one VCPU as openstack-placement does, which records nothing."""
+    row = {"consumer_id": str(uuid.uuid4()), "resource_provider_id": item.id, "resource_class_id": 0}
+    conn.execute(sa.insert(tables.allocations).values(used=1, **row))
+    consumer = {"uuid": row["consumer_id"], "project_id": 1, "user_id": 1, "generation": 1}
+    conn.execute(sa.insert(tables.consumers).values(consumer))
+    of = tables.resource_providers.c
+    moved = sa.update(tables.resource_providers).where(of.id == item.id)
+    conn.execute(moved.values(generation=of.generation + 1))
+
+
+def elsewhere(database, operation, *arguments):
+    """Run an operation in a transaction that records nothing."""
+    recorded, database.records_changes = database.records_changes, False
+    try:
+        return database.write(operation, *arguments)
+    finally:
+        database.records_changes = recorded
+
+
+def describe(loaded):
+    """The data of a snapshot that answers are made of."""
+    nodes = sorted(loaded.snapshot.nodes, key=lambda node: node.id)
+    return nodes, dict(loaded.class_names), loaded.trait_names
+
+
+def read_slots(database):
+    """The rows of the slots."""
+    rows = sa.select(own_tables.writers).where(own_tables.writers.c.id != STRANGERS)
+    return database.read(lambda conn: conn.execute(rows).mappings().all())
+
+
+class History:
+    """Random changes through several processes."""
+
+    def __init__(self, databases, seed):
+        self.databases, self.random = databases, random.Random(seed)
+        self.uuids, self.consumers, self.classes = [], [], []
+
+    def change(self):
+        """Make one random change; one that is refused changes nothing."""
+        database = self.random.choice(self.databases)
+        kinds = [name for name in dir(self) if name.startswith("do_")]
+        kind = "do_create" if len(self.uuids) < 3 else self.random.choice(kinds)
+        try:
+            getattr(self, kind)(database)
+        except errors.PlacementError:
+            assert kind in ("do_delete", "do_move", "do_class", "do_inventory", "do_claim", "do_bulk")
+
+    def any(self):
+        """One of the providers."""
+        return self.random.choice(self.uuids)
+
+    def do_create(self, database):
+        parent = self.any() if self.uuids and self.random.random() < 0.5 else None
+        # the UUID of a deleted provider may come again
+        uuid_ = str(uuid.UUID(int=self.random.randrange(10)))
+        if uuid_ not in self.uuids:
+            database.write(provider.create, uuid=uuid_, name=uuid_, parent_uuid=parent)
+            self.uuids.append(uuid_)
+
+    def do_delete(self, database):
+        uuid_ = self.any()
+        database.write(provider.delete, uuid_)
+        self.uuids.remove(uuid_)
+
+    def do_rename(self, database):
+        uuid_ = self.any()
+        changes = {"name": f"{uuid_} {self.random.random()}"}
+        database.write(provider.update, uuid_, changes, reparenting_allowed=True)
+
+    def do_move(self, database):
+        uuid_ = self.any()
+        changes = {"name": uuid_, "parent_provider_uuid": self.random.choice([None, self.any()])}
+        database.write(provider.update, uuid_, changes, reparenting_allowed=True)
+
+    def do_inventory(self, database):
+        classes = ["VCPU", *self.classes]
+        chosen = self.random.sample(classes, self.random.randint(1, len(classes)))
+        wanted = {name: Inventory(self.random.randint(10, 20)) for name in chosen}
+        database.write(inventory.replace, self.any(), wanted)
+
+    def do_traits(self, database):
+        database.write(trait.replace, self.any(), self.random.sample(TRAITS, 2))
+
+    def do_custom_trait(self, database):
+        name = f"CUSTOM_{self.random.randrange(3)}"
+        database.write(trait.ensure, name)
+        database.write(trait.replace, self.any(), [name])
+
+    def do_aggregates(self, database):
+        wanted = [str(uuid.UUID(int=self.random.randrange(5)))]
+        database.write(aggregate.replace, self.any(), wanted, generation=None)
+
+    def do_class(self, database):
+        name = f"CUSTOM_{self.random.randrange(3)}"
+        if name in self.classes and self.random.random() < 0.5:
+            database.write(resource_class.delete, name)
+            self.classes.remove(name)
+        else:
+            database.write(resource_class.ensure, name)
+            self.classes = sorted({*self.classes, name})
+
+    def do_claim(self, database):
+        consumer = str(uuid.UUID(int=self.random.randrange(20)))
+        chosen = self.random.sample(self.uuids, self.random.randint(1, 2))
+        resources = {uuid_: {"VCPU": 1} for uuid_ in chosen}
+        database.write(allocation.replace, [Claim(consumer, OWNER, resources)])
+        self.consumers.append(consumer)
+
+    def do_empty(self, database):
+        if self.consumers:
+            database.write(allocation.replace, [Claim(self.consumers[-1], OWNER, {})])
+
+    def do_give_back(self, database):
+        if self.consumers:
+            consumer = self.consumers.pop(self.random.randrange(len(self.consumers)))
+            if database.read(allocation.load_of_consumer, consumer):
+                database.write(allocation.delete, consumer)
+
+    def do_bulk(self, database):
+        columns = tables.resource_providers.c
+        query = sa.select(columns.uuid, columns.generation)
+        generations = dict(database.read(lambda conn: conn.execute(query).all()))
+        changes = [
+            provider_changes.Wanted(uuid_, generations[uuid_], {"VCPU": Inventory(30)}, TRAITS[:1])
+            for uuid_ in self.random.sample(self.uuids, 2)
+        ]
+        database.write(provider_changes.apply, changes, may_reserve_all=True)
+
+
+def test_refresh_after_any_history_equals_a_new_snapshot(database, open_database, ways, caplog):
+    """One worker checks after each change, another now and then; neither takes ours for another program's."""
+    seed = random.randrange(10**9)
+    history = History([database, open_database()], seed)
+    often, seldom = Current(open_database()), Current(open_database())
+    for step in range(150):
+        history.change()
+        true = describe(database.read(load_module.load, own_tables=True))
+        assert describe(often.get()) == true, (seed, step)
+        if history.random.random() < 0.2:
+            assert describe(seldom.get()) == true, (seed, step)
+    assert ways.count("follow") > 100, seed
+    # what was carried forward is what there is
+    assert often.watch() is not None
+    assert FOUND not in caplog.text, seed
+
+
+def test_a_commit_without_an_answer_gives_its_slot_up(database, worker, monkeypatch):
+    """Nobody knows its count, so the next transaction takes a new slot; a lost certification keeps it."""
+    item = make_provider(database)
+    worker.get()
+    assert len(read_slots(database)) == 1
+    dialect = database._writer.dialect
+    outcomes = ["lost", "done", "unknown", "done"]
+    commit, roll_back = dialect.do_commit, dialect.do_rollback
+
+    def do_commit(connection):
+        outcome = outcomes.pop(0)
+        if outcome == "lost":
+            roll_back(connection)
+            raise db_exc.DBDeadlock
+        commit(connection)
+        if outcome == "unknown":
+            raise RuntimeError("no answer")
+
+    monkeypatch.setattr(dialect, "do_commit", do_commit)
+    claim(database, item)
+    assert len(read_slots(database)) == 1
+    with pytest.raises((RuntimeError, db_exc.DBError)):
+        claim(database, item)
+    claim(database, item)
+    assert len(read_slots(database)) == 2
+    assert used(worker, item) == 3
+
+
+@pytest.mark.usefixtures("unwatched")
+def test_more_transactions_than_a_slot_describes_are_found(database, worker, ways):
+    """Then everything is compared."""
+    item, other = make_provider(database), make_provider(database)
+    consumers = [claim(database, other) for _ in range(3)]
+    worker.get()
+    for _ in range(writers.LINES):
+        claim(database, item)
+    del ways[:]
+    assert used(worker, item) == writers.LINES
+    assert ways == ["follow"]
+    for _ in range(writers.LINES):
+        claim(database, item)
+    for consumer in consumers:
+        database.write(allocation.delete, consumer)
+    del ways[:]
+    assert (used(worker, item), used(worker, other)) == (2 * writers.LINES, 0)
+    assert ways == ["compare"]
+
+
+@pytest.mark.usefixtures("unwatched")
+def test_a_transaction_about_very_many_providers_is_found(database, worker, ways, caplog):
+    """It is recorded without the providers."""
+    uuids = [str(uuid.uuid4()) for _ in range(writers.MANY + 1)]
+
+    def store(conn):
+        rows = [{"id": 1000 + n, "uuid": uuid_, "name": uuid_} for n, uuid_ in enumerate(uuids)]
+        conn.execute(
+            sa.insert(tables.resource_providers),
+            [{"root_provider_id": row["id"], "generation": 0, **row} for row in rows],
+        )
+
+    elsewhere(database, store)
+    worker.get()
+    changes = [provider_changes.Wanted(uuid_, 0, {"VCPU": Inventory(7)}) for uuid_ in uuids]
+    database.write(provider_changes.apply, changes, may_reserve_all=True)
+    del ways[:]
+    assert {node.stocks["VCPU"].inventory.total for node in worker.get().snapshot.nodes} == {7}
+    assert ways == ["compare"]
+    assert FOUND not in caplog.text
+
+
+@pytest.mark.parametrize("jump", [-3 * DAY, 3 * DAY])
+def test_a_clock_that_jumps_hides_nothing(database, open_database, worker, monkeypatch, jump):
+    """The time decides only which slots are deleted, and whoever finds his gone takes another."""
+    item = make_provider(database)
+    real = time.time_ns
+    for round_ in range(3):
+        claim(database, item)
+        assert used(worker, item) == 4 * round_ + 1
+        monkeypatch.setattr(writers, "now", lambda: real() // 1000 + jump)
+        # of a process that takes a slot, so that it deletes others
+        claim(open_database(), item)
+        assert used(worker, item) == 4 * round_ + 2
+        claim(database, item)
+        monkeypatch.setattr(writers, "now", lambda: real() // 1000)
+        claim(open_database(), item)
+        assert used(worker, item) == 4 * round_ + 4
+
+
+def test_slots_without_use_are_deleted(database, open_database, worker, monkeypatch):
+    """After a day; the process that owns one takes another."""
+    item = make_provider(database)
+    (before,) = read_slots(database)
+    assert used(worker, item) == 0
+    real = writers.now
+    monkeypatch.setattr(writers, "now", lambda: real() + DAY + 1_000_000)
+    claim(open_database(), item)
+    (other,) = read_slots(database)
+    assert other["id"] != before["id"]
+    claim(database, item)
+    assert len(read_slots(database)) == 2
+    assert used(worker, item) == 2
+
+
+def test_another_program_that_starts_to_write_is_found(database, open_database, worker, ways, caplog):
+    """Its first change by a comparison in the background, the next ones by each check of every worker."""
+    item = make_provider(database)
+    claim(database, item)
+    other = Current(open_database())
+    assert (used(worker, item), used(other, item)) == (1, 1)
+    elsewhere(database, claim_elsewhere, item)
+    end = time.monotonic() + current_module.LONGEST_PAUSE + 10
+    while used(worker, item) != 2:
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    # the other worker may have found it, too
+    assert caplog.text.count(FOUND) in (1, 2)
+    while time.monotonic() < end and worker._has_to_tell:
+        time.sleep(0.05)
+    del ways[:]
+    # it is told by the row about other programs, or finds it itself
+    assert used(other, item) == 2
+    for number in range(3, 6):
+        elsewhere(database, claim_elsewhere, item)
+        assert (used(worker, item), used(other, item)) == (number, number)
+    assert ways.count("compare") >= 6
+    assert "load" not in ways
+
+
+@pytest.mark.usefixtures("unwatched")
+def test_a_check_that_is_overdue_compares(database, worker, monkeypatch, caplog):
+    """So does the first check after a pause in which nobody asked."""
+    item = make_provider(database)
+    claim(database, item)
+    worker.get()
+    elsewhere(database, claim_elsewhere, item)
+    monkeypatch.setattr(current_module, "OVERDUE", 0)
+    assert used(worker, item) == 2
+    assert FOUND in caplog.text
+
+
+@pytest.mark.usefixtures("unwatched")
+def test_changes_that_hide_those_of_others_are_found(database, worker, ways):
+    """Another program claims on a provider, and this server before anybody checks."""
+    item, other = make_provider(database), make_provider(database)
+    claim(database, item)
+    worker.get()
+    elsewhere(database, claim_elsewhere, item)
+    elsewhere(database, claim_elsewhere, other)
+    claim(database, item)
+    del ways[:]
+    assert (used(worker, item), used(worker, other)) == (3, 1)
+    # the second check is a wary one
+    assert ways == ["follow", "compare", "compare"]
+
+
+@pytest.mark.usefixtures("unwatched")
+def test_names_by_others_in_use_by_this_server_are_found(database, worker):
+    """A class and a trait that another program created, and this server gives to a provider."""
+    item = make_provider(database)
+    worker.get()
+    elsewhere(database, resource_class.create, "CUSTOM_THEIRS")
+    database.write(inventory.add, item.uuid, "CUSTOM_THEIRS", Inventory(3))
+    assert worker.get().snapshot.node(item.id).stocks["CUSTOM_THEIRS"].inventory.total == 3
+    # not wary because of the class
+    fresh = Current(worker._database)
+    fresh._wary_until = fresh._compared_at = time.monotonic()
+    fresh.get()
+    elsewhere(database, trait.ensure, "CUSTOM_THEIRS")
+    database.write(trait.replace, item.uuid, ["CUSTOM_THEIRS"])
+    fresh.get().check_names(["CUSTOM_THEIRS"], ["CUSTOM_THEIRS"])
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        {"recent": "nonsense"},
+        {"recent": ""},
+        {"count": 1000},
+        {"count": 0},
+        {"count": -5, "token": -7},
+        {"token": 5, "recent": "x y z"},
+    ],
+    ids=lambda edit: " ".join(edit),
+)
+def test_slots_edited_by_hand_hide_nothing(database, open_database, worker, edit):
+    """Before and after other changes."""
+    item = make_provider(database)
+    claim(database, item)
+    assert used(worker, item) == 1
+    slots = own_tables.writers
+    database.write(lambda conn: conn.execute(sa.update(slots).where(slots.c.id != STRANGERS).values(edit)))
+    fresh = Current(open_database())
+    for number in range(2, 5):
+        claim(database, item)
+        assert (used(worker, item), used(fresh, item)) == (number, number)
+
+
+@pytest.mark.parametrize("table", sorted(own_tables.metadata.tables))
+def test_a_table_of_ours_that_is_dropped_is_done_without_and_made_again(
+    database, open_database, caplog, table
+):
+    """No request fails, no answer is stale, and after a second it is there again."""
+    item = make_provider(database)
+    worker = Current(database)
+    assert used(worker, item) == 0
+    other = open_database()
+    other_worker = Current(other)
+    health = Health(other, other_worker)
+    health.get_ready()
+    assert used(other_worker, item) == 0
+    with database.engine.begin() as connection:
+        own_tables.metadata.tables[table].drop(connection)
+    for number in range(1, 3):
+        claim(database, item)
+        assert (used(worker, item), used(other_worker, item)) == (number, number)
+    child = str(uuid.uuid4())
+    database.write(provider.create, uuid=child, name=child, parent_uuid=item.uuid)
+    assert child in worker.get().snapshot.slot_by_uuid
+    health._checked_at = 0
+    health.get_ready()
+    assert other.records_changes
+    claim(database, item)
+    assert (used(worker, item), used(other_worker, item)) == (3, 3)
+    claim(other, item)
+    assert (used(worker, item), used(other_worker, item)) == (4, 4)
+
+
+def test_tables_of_a_later_release_are_not_used(database, caplog):
+    """Every check compares, and the log and the probe for readiness say so once."""
+    item = make_provider(database)
+    with database.engine.begin() as connection:
+        connection.execute(sa.update(upgrade.OWN.versions).values(version_num="ffffffffffff"))
+    other = Database(database.url)
+    worker = Current(other)
+    health = Health(other, worker)
+    health.get_ready()
+    assert not other.records_changes
+    assert used(worker, item) == 0
+    elsewhere(database, claim_elsewhere, item)
+    assert used(worker, item) == 1
+    claim(other, item)
+    assert used(worker, item) == 2
+    health._made_at = -1000
+    health._checked_at = 0
+    health.get_ready()
+    warnings = [record for record in caplog.records if record.levelno >= logging.WARNING]
+    assert len(warnings) == 1
+    assert "newer than" in caplog.text
+    other.dispose()
+
+
+class TestServersOfEarlierReleases:
+    """Those that count changes per provider and know nothing of slots."""
+
+    @pytest.fixture
+    def database(self, database_url):
+        """A database with the tables of our own as the earlier release made them."""
+        opened = Database(database_url)
+        upgrade.upgrade(opened)
+        names.synchronize(opened)
+        with opened.engine.begin() as connection:
+            own_tables.writers.drop(connection)
+            connection.execute(sa.update(upgrade.OWN.versions).values(version_num="e3f8b1c7d926"))
+        opened.records_changes = False
+        yield opened
+        opened.dispose()
+
+    @staticmethod
+    def count(conn, item):
+        """Count a change as the earlier release does."""
+        counts = own_tables.provider_revisions
+        row = {"provider_id": item.id, "revision": 1, "generation_moves": 0, "consumers": 0}
+        conn.execute(sa.delete(counts).where(counts.c.provider_id == item.id))
+        conn.execute(sa.insert(counts).values(changed_at=writers.now(), **row))
+
+    def change(self, conn, item):
+        """Claim and count."""
+        claim_elsewhere(conn, item)
+        self.count(conn, item)
+
+    def test_changes_after_an_upgrade_are_seen_at_once(self, database, open_database):
+        """The upgrade tells that others may write."""
+        item = make_provider(database)
+        names.ensure(database, tables.projects, "external_id", ["project"])
+        worker = Current(open_database())
+        assert used(worker, item) == 0
+        database.write(claim_elsewhere, item)
+        assert used(worker, item) == 1
+
+    def test_changes_long_after_an_upgrade_are_seen_at_once(self, database, open_database):
+        """Their own count shows in the mark."""
+        item, untouched = make_provider(database), make_provider(database)
+        worker = Current(open_database())
+        told = sa.update(own_tables.writers).where(own_tables.writers.c.id == STRANGERS)
+        database.write(lambda conn: conn.execute(told.values(changed_at=0)))
+        assert used(worker, item) == 0
+        assert worker._wary_until < time.monotonic()
+        database.write(self.change, item)
+        assert (used(worker, item), used(worker, untouched)) == (1, 0)
+
+    def test_their_columns_stay(self, database, open_database):
+        """An earlier release goes on with the tables that it knows."""
+        item = make_provider(database)
+        database.write(self.count, item)
+        open_database()
+        counts = own_tables.provider_revisions
+        columns = {column["name"] for column in sa.inspect(database.engine).get_columns(counts.name)}
+        assert {"revision", "generation_moves", "consumers", "changed_at", "contents_at"} <= columns
+        assert database.read(lambda conn: len(conn.execute(sa.select(counts)).all())) == 1

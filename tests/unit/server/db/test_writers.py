@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The lines in which a slot describes transactions, and the slots of a process."""
+
+import multiprocessing
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from osc_placement.server.db import writers
+from osc_placement.server.db.writers import Changes, Slots
+from osc_placement.server.snapshot.vector import Mark, Vector, WentBack, find_changes
+
+IDS = st.integers(1, 2**31 - 1)
+
+
+@st.composite
+def changes(draw):
+    """Changes as `record` gathers them."""
+    used = draw(st.sets(IDS, max_size=20))
+    some = st.sets(st.sampled_from(sorted(used))) if used else st.just(set())
+    rows = draw(some)
+    moves = Counter(dict.fromkeys(draw(some), draw(st.integers(1, 3))))
+    return Changes(
+        moves, used, rows | draw(some), rows, draw(st.integers(-(2**40), 2**40)), draw(st.booleans())
+    )
+
+
+@given(changes(), st.integers(1, 2**60))
+def test_a_line_gives_the_same_changes(made, count):
+    """Whatever they are."""
+    assert Changes.from_text(made.to_text(count)) == (count, made)
+
+
+def test_lines_are_short():
+    """A provider takes its id, its moves and a letter."""
+    made = Changes(Counter({12: 1}), {12, 15}, {15}, set(), -7)
+    assert made.to_text(3) == "3 -7 - 12+1,15c"
+    made.add(Changes(Counter({12: 1}), {12, 9}, {9}, {9}, 5, names=True))
+    assert made.to_text(4) == "4 -2 n 9r,12+2,15c"
+    assert Changes(names=True).to_text(5) == "5 0 n -"
+    assert Changes(everything=True, used={1}).to_text(6) == "6 0 * -"
+    assert Changes(used=set(range(writers.MANY + 1))).to_text(7) == "7 0 * -"
+
+
+@pytest.mark.parametrize(
+    "line", ["", "1", "1 2 -", "1 2 - 3 4", "x 0 - 1", "1 x - 1", "1 0 ? 1", "1 0 - c", "1 0 - 1+x,2"]
+)
+def test_other_lines_are_refused(line):
+    """As they are after somebody edited a row."""
+    with pytest.raises(ValueError, match=r"."):
+        Changes.from_text(line)
+
+
+def test_a_slot_keeps_the_last_lines_that_fit():
+    """At most so many lines, and so many characters."""
+    lines = tuple(str(number) for number in range(writers.LINES + 4))
+    assert writers._shorten(lines) == lines[4:]
+    assert writers._shorten(("x" * 3000, "y" * 3000)) == ("y" * 3000,)
+
+
+def test_each_process_has_slots_of_its_own():
+    """A fork inherits none, and what it took before belongs to the parent."""
+    slots = Slots()
+    mine = slots.take()
+    slots.give_back(writers.Slot(mine.process, 5, 1))
+    assert slots.take().id == 5
+    slots.give_back(writers.Slot(mine.process, 5, 2))
+    context = multiprocessing.get_context("fork")
+    queue = context.Queue()
+
+    def take():
+        taken = slots.take()
+        slots.give_back(mine)
+        queue.put((taken.process, taken.id, slots.take().id))
+
+    child = context.Process(target=take)
+    child.start()
+    process, id_, again = queue.get(timeout=30)
+    child.join()
+    assert process != mine.process
+    assert (id_, again) == (None, None)
+    assert slots.take().id == 5
+
+
+def vector(identity=1, **slots):
+    """A vector of slots with the ids 1, 2, ..., each a count and a token."""
+    by_id = {int(name[1:]): value for name, value in slots.items()}
+    return Vector(Mark(str(by_id), 0, identity), by_id, 0, 1)
+
+
+def test_what_the_lines_describe_is_added_up():
+    """Only lines after the known count, of slots that are known and new ones."""
+    old, new = vector(s1=(2, 7)), vector(s1=(4, 8), s2=(1, 9))
+    found = find_changes(old, new, {1: "2 0 - 5+1\n3 1 - 6+1\n4 1 - 6+1,7c", 2: "1 0 n -"})
+    assert found is not None
+    assert (found.used, found.moves, found.contents) == ({6, 7}, Counter({6: 2}), {7})
+    assert (found.consumers, found.names) == (2, True)
+
+
+@pytest.mark.parametrize(
+    "lines", ["4 1 - 6", "3 1 - 6", "3 1 - 6\nnonsense\n4 0 - 1", "", "3 0 - 1\n3 0 - 1"]
+)
+def test_missing_lines_are_noticed(lines):
+    """Whether there were too many or somebody edited them."""
+    assert find_changes(vector(s1=(2, 7)), vector(s1=(4, 8)), {1: lines}) is None
+
+
+@pytest.mark.parametrize(
+    "new",
+    [vector(), vector(s1=(1, 7)), vector(s1=(2, 8)), vector(identity=2, s1=(2, 7))],
+    ids=["gone", "lower", "other token", "other database"],
+)
+def test_another_history_is_noticed(new):
+    """After a restore from a backup, or in a new database."""
+    with pytest.raises(WentBack):
+        find_changes(vector(s1=(2, 7)), new, {})
