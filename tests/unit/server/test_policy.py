@@ -122,3 +122,83 @@ def test_a_restored_policy_file_is_read_again(rules):
     assert not rules.allows(NOBODY)
     away.rename(rules.path)
     assert rules.allows(NOBODY)
+
+
+@pytest.fixture
+def judged(monkeypatch):
+    """The credentials for which oslo.policy was asked."""
+    found = []
+    judge = policy.oslo_policy.Enforcer.authorize
+
+    def note(self, rule, target, credentials, **more):
+        found.append(credentials)
+        return judge(self, rule, target, credentials, **more)
+
+    monkeypatch.setattr(policy.oslo_policy.Enforcer, "authorize", note)
+    return found
+
+
+def test_a_permission_is_remembered_until_the_rules_change(rules, judged):
+    for text in ('"x": "@"\n', '"y": "@"\n'):
+        rules.write(text)
+        judged.clear()
+        assert [rules.allows(SERVICE) for _ in range(3)] == [True] * 3
+        assert judged == [SERVICE]
+
+
+def test_a_refusal_is_not_remembered(rules, judged):
+    assert [rules.allows(NOBODY) for _ in range(2)] == [False] * 2
+    assert judged == [NOBODY] * 2
+
+
+@pytest.mark.parametrize(
+    ("check", "values"),
+    [
+        ("user_id:a", {"user_id": "a"}),
+        ("project_id:a", {"project_id": "a"}),
+        ("role:reader", {"system_scope": None, "roles": ["reader"]}),
+        ("role:a and role:b", {"roles": ["a", "b"]}),
+        ("'a':%(user_id)s", {"user_id": "a"}),
+        ("service_roles:service", {"service_roles": ["service"]}),
+        ("is_admin_project:False", {"is_admin_project": False}),
+    ],
+)
+def test_permission_of_a_caller_is_not_that_of_another(rules, check, values):
+    rules.write(f'"{RULE}": "{check}"\n')
+    assert rules.allows(RequestContext(**values))
+    for name, value in values.items():
+        other = ["a,b"] if isinstance(value, list) else not value if isinstance(value, bool) else "b"
+        assert not rules.allows(RequestContext(**values | {name: other}))
+
+
+def test_permission_on_a_target_is_not_that_on_another(rules):
+    rules.write(f'"{RULE}": "project_id:%(project_id)s"\n')
+    assert rules.allows(NOBODY)
+    rules.policy.authorize(NOBODY, RULE, {"project_id": "none"})
+    with pytest.raises(errors.Forbidden):
+        rules.policy.authorize(NOBODY, RULE, {"project_id": "other"})
+
+
+@pytest.mark.parametrize("check", ["http://policy.example/ask", "role:admin and not rule:elsewhere"])
+def test_a_service_that_decides_is_asked_each_time(rules, monkeypatch, check):
+    """So is a service that another rule asks, as rules refer to each other."""
+    answers = iter([check.startswith("http"), not check.startswith("http")])
+    monkeypatch.setattr("oslo_policy._external.HttpCheck.__call__", lambda *arguments: next(answers))
+    rules.write(f'"{RULE}": "{check}"\n"elsewhere": "http://policy.example/ask"\n')
+    assert [rules.allows(SERVICE) for _ in range(2)] == [True, False]
+
+
+def test_every_decision_is_in_the_log_at_debug(rules, caplog):
+    assert rules.allows(SERVICE)
+    caplog.set_level("DEBUG", logger="oslo_policy.policy")
+    for _ in range(2):
+        assert rules.allows(SERVICE)
+    assert caplog.text.count(f'enforce: rule="{RULE}"') == 2
+
+
+def test_number_of_remembered_permissions_is_limited(rules, judged, monkeypatch):
+    monkeypatch.setattr(policy, "_MOST_PERMITTED", 2)
+    rules.write(f'"{RULE}": "@"\n')
+    users = [RequestContext(user_id=name) for name in ("a", "b", "c", "a", "c")]
+    assert all(rules.allows(user) for user in users)
+    assert judged == [users[0], users[1], users[2], users[3]]
