@@ -164,6 +164,72 @@ def test_refused_request_is_logged_with_its_request_id(contexts):
     assert [context.user_id for context in found] == ["admin", None]
 
 
+VERSION = ("openstack-api-version", "placement 1.39")
+VARY = ("vary", "openstack-api-version")
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status", "headers"),
+    [
+        (
+            "GET",
+            "/traits?name=in:X",
+            200,
+            ["Content-Type", "Content-Length", "Last-Modified", "Cache-Control"],
+        ),
+        ("PUT", "/traits/CUSTOM_X", 201, ["Content-Length", "Location", "Last-Modified", "Cache-Control"]),
+        ("GET", "/traits/HW_CPU_X86_AVX", 204, ["Last-Modified", "Cache-Control"]),
+        ("GET", "/traits/NONE", 404, ["Content-Length", "Content-Type"]),
+    ],
+)
+def test_headers_of_an_answer(make_application, method, path, status, headers):
+    """The microversion, what answers vary with, and the id of the request come last."""
+    answer = send(make_application(), method, path)
+    assert answer.status_int == status
+    assert [name for name, _ in answer.headerlist[:-3]] == headers
+    assert answer.headerlist[-3:-1] == [VERSION, VARY]
+    assert answer.headerlist[-1][0] == "x-openstack-request-id"
+
+
+def test_answer_about_an_unknown_path_does_not_vary(make_application):
+    answer = send(make_application(), "GET", "/none")
+    assert answer.status_int == 404
+    assert VERSION in answer.headerlist
+    assert "vary" not in answer.headers
+
+
+@pytest.mark.parametrize(
+    ("header", "version"),
+    [
+        ("", "1.0"),
+        ("placement latest", "1.39"),
+        ("compute 2.1, Placement  1.6 ", "1.6"),
+        ("placement 01.7", "1.7"),
+        ("compute 2.1", "1.0"),
+    ],
+)
+def test_version_is_found_in_the_header(make_application, header, version):
+    answer = send(make_application(), "GET", "/", **{"openstack-api-version": header})
+    assert answer.headers["openstack-api-version"] == f"placement {version}"
+
+
+@pytest.mark.parametrize(
+    ("header", "status", "detail"),
+    [
+        ("placement 1.40", 406, "Invalid microversion: Unacceptable version header: 1.40"),
+        ("placement x", 400, "Invalid microversion: invalid version string: x"),
+        (f"placement 1.{'0' * 4000}", 400, "may have 4000 characters at most"),
+    ],
+)
+def test_version_that_does_not_exist_is_refused(make_application, header, status, detail):
+    """The answer has no version; one that is not supported is answered with the range of those that are."""
+    answer = send(make_application(), "GET", "/", **{"openstack-api-version": header})
+    (error,) = answer.json["errors"]
+    assert (answer.status_int, detail in error["detail"]) == (status, True)
+    assert ("max_version" in error) == (status == 406)
+    assert "openstack-api-version" not in answer.headers
+
+
 def test_a_request_is_one_line_in_the_log(make_application, caplog):
     """Method, path, status, length, microversion and seconds."""
     application = make_application()
