@@ -216,8 +216,8 @@ class Dispatcher:
             raise errors.HTTPError(endpoint.below)
         if endpoint.takes_json:
             http.require_json(web)
-        if endpoint.gives_json and web.accept and not web.accept.acceptable_offers([http.JSON]):
-            raise errors.HTTPError(406, f"Only {http.JSON} is provided")
+        if endpoint.gives_json:
+            http.require_json_accepted(web)
         if endpoint.needs_database:
             self._service.health.get_ready()
         request = http.Request(web, version, parameters, environ[http.ENV_CONTEXT], self._service)

@@ -14,6 +14,7 @@ import re
 import sys
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from email.utils import format_datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -199,6 +200,15 @@ def require_json(web: webob.Request) -> None:
         raise errors.HTTPError(415, f"The media type {given} is not supported, use {JSON}")
 
 
+def require_json_accepted(web: webob.Request) -> None:
+    """Check what the client accepts; :raises errors.HTTPError: 406 if JSON is not among it."""
+    # PERF: WebOb parses the header each time that it is read
+    if web.environ.get("HTTP_ACCEPT") == JSON:
+        return
+    if (accepted := web.accept) and not accepted.acceptable_offers([JSON]):
+        raise errors.HTTPError(406, f"Only {JSON} is provided")
+
+
 _QUERY_FORMATS: Final = jsonschema.FormatChecker()
 _BODY_FORMATS: Final = jsonschema.FormatChecker(formats=())
 # bodies may have a UUID without dashes or in capitals; query strings may not
@@ -266,13 +276,7 @@ def reply(request: Request, body: object, *, status: int = 200, modified: dateti
 
 def reply_bytes(request: Request, body: bytes, *, status: int = 200, modified: datetime | None = None) -> Any:
     """Answer with JSON that is encoded already; otherwise as `reply`."""
-    response = webob.Response(
-        status=status,
-        body=body,
-        content_type=JSON,
-        charset=None,
-        conditional_response=False,
-    )
+    response = webob.Response(status=status, headerlist=[("Content-Type", JSON)], body=body)
     stamp(request, response, modified)
     return response
 
@@ -292,7 +296,7 @@ def stream(
 
     :param length: of all pieces in bytes; without it the answer is sent in chunks
     """
-    response = webob.Response(app_iter=pieces, content_type=JSON, charset=None, conditional_response=False)
+    response = webob.Response(headerlist=[("Content-Type", JSON)], app_iter=pieces)
     response.content_length = length
     stamp(request, response, modified)
     return response
@@ -307,8 +311,7 @@ def no_content(
     dated: bool = False,
 ) -> Any:
     """Answer without a body, and so without a content type; ``dated`` ones carry last-modified from 1.15."""
-    response = webob.Response(status=status)
-    response.content_type = None
+    response = webob.Response(status=status, headerlist=[])
     if location is not None:
         response.location = location
     if dated:
@@ -317,10 +320,11 @@ def no_content(
 
 
 def stamp(request: Request, response: Any, modified: datetime | None) -> None:
-    """Add the headers about caching that answers carry from 1.15 on."""
+    """Add the headers about caching that answers carry from 1.15 on; the response must not have them yet."""
     if request.version >= microversion.LAST_MODIFIED:
-        response.last_modified = (modified or datetime.now(UTC)).replace(tzinfo=UTC)
-        response.cache_control = "no-cache"
+        time = format_datetime((modified or datetime.now(UTC)).replace(tzinfo=UTC), usegmt=True)
+        # PERF: WebOb's attributes for these headers take ten times as long
+        response.headerlist += ("Last-Modified", time), ("Cache-Control", "no-cache")
 
 
 def error_response(error: errors.PlacementError) -> webob.exc.HTTPException:
