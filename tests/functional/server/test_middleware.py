@@ -164,6 +164,14 @@ def test_refused_request_is_logged_with_its_request_id(contexts):
     assert [context.user_id for context in found] == ["admin", None]
 
 
+def test_unverified_caller_is_not_logged(contexts):
+    """A request that is refused for want of a token may claim to be anybody's."""
+    application, found = contexts
+    answer = send(application, "GET", "/traits", token=None, **{"x-user-id": "somebody", "x-roles": "admin"})
+    assert answer.status_int == 401
+    assert [(context.user_id, context.roles) for context in found] == [(None, [])]
+
+
 VERSION = ("openstack-api-version", "placement 1.39")
 VARY = ("vary", "openstack-api-version")
 
