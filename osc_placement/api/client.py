@@ -138,9 +138,10 @@ class PlacementClient(Operations):
         """Replace what many providers have in one request, each whole or not at all.
 
         A change has ``uuid``, ``resource_provider_generation`` and any of ``inventories``, ``traits`` and
-        ``aggregates``. Return for each, in their order, its new generation, or why it was not done; None
-        where the server says that it cannot do this, and nothing was done. Raise one of ANSWER_LOST where a
-        proxy says so, as it may have passed the request on.
+        ``aggregates``. To create a provider, its generation is None, and the change has ``name`` and, below
+        another one, ``parent_provider_uuid``. Return for each, in their order, its new generation, or why it
+        was not done; None where the server says that it cannot do this, and nothing was done. Raise one of
+        ANSWER_LOST where a proxy says so, as it may have passed the request on.
         """
         try:
             results = self._call("POST", _BULK, _RESULTS, json={"changes": changes})["results"]

@@ -321,11 +321,12 @@ class _Run:
             if any(each.result is Result.FAILED and each.change.uuid not in refused for each in outcomes):
                 self.gate.halt("stopped because what is left depends on what failed")
             left = [step for step in stage if step.uuid not in self._ended]
-            # no bulk request creates, renames or deletes
-            single = [step for step in left if "identity" in step.facets]
+            # no bulk request renames, moves or deletes, or creates names
+            single = [step for step in left if "identity" in step.facets and not step.is_creation]
             by_itself = ProvidersWriter(self._client, (), None)
             outcomes += self._change_groups(by_itself, [[step] for step in single])
-            others = [step for step in left if "identity" not in step.facets]
+            alone = {step.uuid for step in single}
+            others = [step for step in left if step.uuid not in alone]
             outcomes += self.change(others)
         return outcomes
 

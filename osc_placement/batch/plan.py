@@ -183,6 +183,12 @@ class Change:
         return self.facets
 
     @property
+    def is_creation(self) -> bool:
+        """Return whether a provider is created."""
+        is_new = isinstance(self.subject, Provider) and self.subject.generation == NO_GENERATION
+        return is_new and bool(self.after.identity)
+
+    @property
     def uuid(self) -> str:
         """Return the UUID of the provider or consumer."""
         return self.subject.uuid

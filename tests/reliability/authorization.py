@@ -37,6 +37,7 @@ OWN_ROUTES = {
     ),
     # one of them lets a caller in, each of them change its part; the defaults are the same for all
     "POST /-/providers": (
+        policies.PROVIDER_CREATE,
         policies.INVENTORY_UPDATE,
         policies.PROVIDER_TRAIT_UPDATE,
         policies.AGGREGATE_UPDATE,

@@ -20,12 +20,14 @@ def _describe_changes():
     """Changes of many providers, with what is checked of each part of a change by itself."""
     schema = copy.deepcopy(schemas.CHANGE_PROVIDERS)
     parts = schema["properties"]["changes"]["items"]["properties"]
-    for name, put in (
+    for name, body in (
+        ("name", schemas.POST_PROVIDER_1_14),
+        ("parent_provider_uuid", schemas.POST_PROVIDER_1_14),
         ("inventories", schemas.PUT_INVENTORIES),
         ("traits", schemas.PUT_TRAITS),
         ("aggregates", schemas.PUT_AGGREGATES_1_19),
     ):
-        parts[name] = put["properties"][name]
+        parts[name] = body["properties"][name]
     return schema
 
 

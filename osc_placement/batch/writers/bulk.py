@@ -14,9 +14,9 @@ from collections.abc import Sequence
 from typing import Final
 
 from osc_placement.api.client import NO_ROUTE, Document, PlacementClient
-from osc_placement.batch.plan import FACETS, Change
+from osc_placement.batch.plan import FACETS, NO_GENERATION, Change, read_identity
 from osc_placement.batch.writers import Results
-from osc_placement.errors import ANSWER_LOST, HttpError, PlacementError, last_line
+from osc_placement.errors import ANSWER_LOST, HttpError, NotFound, PlacementError, last_line
 
 LOG = logging.getLogger(__name__)
 
@@ -30,8 +30,11 @@ class ProvidersWriter:
     There are no more changes in a request than one and the failures that are allowed: whoever stops a run at
     the first failure does not want forty more under way.
 
+    A provider that is created is sent with all that it has; its parent exists, or is created by an earlier
+    request. A server of an earlier release refuses such a request, and each is created by itself.
+
     :ivar size: the number of changes in a request; one if the server takes no more, or a request cannot have
-        all that they change, such as allocations or names
+        all that they change, such as allocations or new names
     """
 
     def __init__(self, client: PlacementClient, steps: Sequence[Change], max_failures: int | None) -> None:
@@ -101,24 +104,36 @@ def read_refusals(error: Exception | None) -> dict[str, str]:
 
 def _are_unchanged(client: PlacementClient, changes: Sequence[Change]) -> bool:
     try:
-        found = [client.show_provider(change.uuid)["generation"] for change in changes]
+        found = [_read_generation(client, change.uuid) for change in changes]
     except PlacementError:
         return False
     return found == [change.subject.generation for change in changes]
 
 
+def _read_generation(client: PlacementClient, uuid: str) -> int:
+    try:
+        generation: int = client.show_provider(uuid)["generation"]
+    except NotFound:
+        return NO_GENERATION
+    return generation
+
+
 def _is_sendable(change: Change) -> bool:
-    return all(facet in FACETS for facet in change.facets)
+    facets = ("identity", *FACETS) if change.is_creation else FACETS
+    return all(facet in facets for facet in change.facets)
 
 
 def _describe(change: Change) -> Document:
     if not _is_sendable(change):
         raise ValueError(f"a bulk request cannot have all of: {', '.join(change.facets)}")
-    document: Document = {
-        "uuid": change.uuid,
-        "resource_provider_generation": change.subject.generation or 0,
-    }
     after = change.after
+    document: Document = {"uuid": change.uuid}
+    if change.is_creation:
+        name, parent = read_identity(after.identity)
+        document |= {"resource_provider_generation": None, "name": name}
+        document |= {"parent_provider_uuid": parent} if parent else {}
+    else:
+        document["resource_provider_generation"] = change.subject.generation or 0
     if "inventories" in change.facets:
         inventories = (after.inventories or {}).items()
         document["inventories"] = {name: inventory.to_json() for name, inventory in inventories}

@@ -10,7 +10,7 @@ from typing import Final
 from osc_placement import codes, microversion
 from osc_placement.api.client import Document, PlacementClient
 from osc_placement.api.consumer import Consumer, describe_consumers, send_new_consumers
-from osc_placement.batch.plan import NO_GENERATION, Change, CustomName, Facet, read_identity
+from osc_placement.batch.plan import Change, CustomName, Facet, read_identity
 from osc_placement.batch.writers.consumers import consumer_after
 from osc_placement.batch.writers.reshape import write_holdings
 from osc_placement.errors import Conflict, NotFound, PlacementError
@@ -78,7 +78,7 @@ def _write_identity(client: PlacementClient, change: Change) -> Document:
     if name is None:
         _delete_provider(client, change)
         return {}
-    if subject.generation == NO_GENERATION:
+    if change.is_creation:
         document = client.create_provider(name, uuid=change.uuid, parent=parent)
         return {"resource_provider_generation": document["generation"]}
     assert isinstance(subject, Provider)

@@ -121,7 +121,10 @@ _ANYTHING: Schema = {}
 _CHANGE = _record(
     {
         "uuid": _UUID,
-        "resource_provider_generation": _GENERATION,
+        # null for a provider that does not exist yet, as for the generation of a consumer
+        "resource_provider_generation": {"type": ["integer", "null"]},
+        "name": _ANYTHING,
+        "parent_provider_uuid": _ANYTHING,
         "inventories": _ANYTHING,
         "traits": _ANYTHING,
         "aggregates": _ANYTHING,

@@ -103,9 +103,7 @@ def judge(
     refused: dict[provider.Locked, errors.PlacementError] = {}
     for locked, new in wanted.items():
         try:
-            if may_reserve_all is not None:
-                _check_reserved(locked, new, may_reserve_all)
-            names.check_classes(new, found)
+            check(locked.uuid, new, found, may_reserve_all=may_reserve_all)
         except errors.PlacementError as error:
             refused[locked] = error
     allowed = {locked: new for locked, new in wanted.items() if locked not in refused}
@@ -129,6 +127,21 @@ def judge(
     return Replacement(present, by_key, used, refused)
 
 
+def check(
+    uuid: str, wanted: Inventories, found: Mapping[str, int], *, may_reserve_all: bool | None = None
+) -> None:
+    """Check what needs no look at a provider of the inventories that it is to have.
+
+    :param found: the ids of the classes that exist, by name
+    :param may_reserve_all: as in `judge`
+    :raises errors.ReservedTooLarge: an inventory leaves less to allocate than is allowed
+    :raises errors.ResourceClassNotFound: a class does not exist
+    """
+    if may_reserve_all is not None:
+        _check_reserved(uuid, wanted, may_reserve_all)
+    names.check_classes(wanted, found)
+
+
 def _shrinking(present: Mapping[rows.Key, rows.Row], wanted: Mapping[rows.Key, Inventory]) -> list[rows.Key]:
     """Return the inventories that are removed or shrink, which are the only ones whose usage matters.
 
@@ -141,10 +154,10 @@ def _shrinking(present: Mapping[rows.Key, rows.Row], wanted: Mapping[rows.Key, I
     ]
 
 
-def _check_reserved(locked: provider.Locked, wanted: Inventories, may_reserve_all: bool) -> None:
+def _check_reserved(uuid: str, wanted: Inventories, may_reserve_all: bool) -> None:
     for name, inventory in wanted.items():
         if inventory.capacity < (0 if may_reserve_all else 1):
-            raise errors.ReservedTooLarge(name, locked.uuid, may_equal_total=may_reserve_all)
+            raise errors.ReservedTooLarge(name, uuid, may_equal_total=may_reserve_all)
 
 
 def _warn_of_use(
@@ -219,7 +232,7 @@ def add(
     :raises errors.ConcurrentUpdate: the provider has inventory of the class already
     """
     locked = provider.lock(conn, uuid)
-    _check_reserved(locked, {resource_class: inventory}, may_reserve_all)
+    _check_reserved(locked.uuid, {resource_class: inventory}, may_reserve_all)
     key = locked.id, names.keep_class_ids(conn, [resource_class])[resource_class]
     if key in rows.load(conn, [locked.id]):
         raise errors.ConcurrentUpdate
@@ -247,7 +260,7 @@ def update(
     :raises errors.InventoryNotFound: the provider has none of it
     """
     locked = provider.lock(conn, uuid, generation=generation)
-    _check_reserved(locked, {resource_class: inventory}, may_reserve_all)
+    _check_reserved(locked.uuid, {resource_class: inventory}, may_reserve_all)
     key = locked.id, names.keep_class_ids(conn, [resource_class])[resource_class]
     stored = rows.load(conn, [locked.id])
     if key not in stored:

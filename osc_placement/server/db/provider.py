@@ -9,7 +9,7 @@ wait for each other.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -208,51 +208,158 @@ def advance_generations(
     writers.record(conn, moved=moved, touched=touched, consumers=consumers, of_use_only=of_use_only)
 
 
-def create(conn: Connection, *, uuid: str, name: str, parent_uuid: str | None = None) -> Provider:
+@dataclass(frozen=True, slots=True)
+class New:
+    """A provider to create; without a parent it is the root of a tree."""
+
+    uuid: str
+    name: str
+    parent_uuid: str | None = None
+
+
+def create(conn: Connection, new: New) -> Provider:
     """Store a new provider at generation 0.
 
     :raises errors.TreeRefused: the parent is not a provider, or is the provider itself
     :raises errors.DuplicateProvider: the UUID or the name is taken
     """
-    if parent_uuid == uuid:
-        raise errors.TreeRefused(
+    created, refused = create_many(conn, [new], lock_with_parents(conn, [new]))
+    for error in refused.values():
+        raise error
+    record_created(conn, created.values())
+    return load(conn, new.uuid)
+
+
+def lock_with_parents(
+    conn: Connection, new: Iterable[New], others: Collection[int] = ()
+) -> dict[str, Locked]:
+    """Lock the parents of new providers and the roots of their trees, and others; return all by UUID.
+
+    A parent that does not exist is not among them.
+
+    :param others: the ids of other providers
+    :raises errors.Retry: one of them was deleted, or a parent moved, after it was looked up
+    """
+    uuids = {each.parent_uuid for each in new if each.parent_uuid not in (None, each.uuid)}
+    found = {
+        uuid: (id_, root_id)
+        for portion in dialects.split(sorted(filter(None, uuids)))
+        for uuid, id_, root_id in conn.execute(_select_places, {"uuids": portion})
+    }
+    ids = {*others, *(id_ for pair in found.values() for id_ in pair)}
+    locked = lock_ids(conn, ids) if ids else {}
+    if any(uuid not in locked or locked[uuid].root_id != root_id for uuid, (_, root_id) in found.items()):
+        raise errors.Retry
+    return locked
+
+
+_select_places = sa.select(resource_providers.c.uuid, resource_providers.c.id, _root_id).where(
+    resource_providers.c.uuid.in_(sa.bindparam("uuids", expanding=True))
+)
+
+
+def create_many(
+    conn: Connection, new: Iterable[New], locked: Mapping[str, Locked]
+) -> tuple[dict[str, Locked], dict[str, errors.PlacementError]]:
+    """Store new providers at generation 0, parents before their children.
+
+    Return by UUID the providers that were created, and why the others were not. The caller calls
+    `record_created`.
+
+    :param locked: by UUID, the parents that exist already, as `lock_with_parents` returned them; the others
+        are among the new providers
+    :raises errors.Retry: another transaction took a UUID or a name meanwhile
+    """
+    created: dict[str, Locked] = {}
+    refused: dict[str, errors.PlacementError] = {}
+    left = list(new)
+    while left:
+        known = {**locked, **created}
+        ready = [each for each in left if each.parent_uuid is None or each.parent_uuid in known]
+        if not ready:
+            break
+        left = [each for each in left if each.parent_uuid is not None and each.parent_uuid not in known]
+        places = {each.uuid: known[each.parent_uuid] if each.parent_uuid else None for each in ready}
+        ids = _insert(conn, ready, places)
+        for each in ready:
+            value, parent = ids[each.uuid], places[each.uuid]
+            if isinstance(value, errors.PlacementError):
+                refused[each.uuid] = value
+            else:
+                root_id = parent.root_id if parent else value
+                created[each.uuid] = Locked(value, each.uuid, 0, parent.id if parent else None, root_id)
+    for each in left:
+        refused[each.uuid] = errors.TreeRefused(
             "create",
             "parent provider UUID cannot be same as UUID. Please set parent provider UUID to None if there "
-            "is no parent.",
+            "is no parent."
+            if each.parent_uuid == each.uuid
+            else "parent provider UUID does not exist.",
         )
+    roots = sorted(each.id for each in created.values() if each.parent_id is None)
+    for portion in dialects.split(roots):
+        # the root belongs to the creation of the provider and is not a modification that clients should see
+        _set_root(conn, portion, resource_providers.c.id, updated_at=None)
+    return created, refused
+
+
+def _insert(
+    conn: Connection, new: Sequence[New], places: Mapping[str, Locked | None]
+) -> dict[str, int | errors.DuplicateProvider]:
+    """Insert the rows of providers below their parents; return by UUID the ids, or why there is none.
+
+    All are inserted at once. If a UUID or a name is taken, they are inserted one by one, since the database
+    decides which names are equal; in MariaDB, "Blue" equals "blue".
+    """
+    rows = {
+        each.uuid: {
+            "uuid": each.uuid,
+            "name": each.name,
+            "generation": 0,
+            "parent_provider_id": parent.id if parent else None,
+            "root_provider_id": parent.root_id if parent else None,
+        }
+        for each in new
+        for parent in [places[each.uuid]]
+    }
+    if len(new) > 1:
+        try:
+            with conn.begin_nested():
+                conn.execute(sa.insert(resource_providers), list(rows.values()))
+        except db_exc.DBDuplicateEntry:
+            pass
+        else:
+            return {
+                uuid: id_
+                for portion in dialects.split(list(rows))
+                for uuid, id_, _ in conn.execute(_select_places, {"uuids": portion})
+            }
+    return {each.uuid: _insert_one(conn, each, rows[each.uuid]) for each in new}
+
+
+def _insert_one(conn: Connection, new: New, row: Mapping[str, Any]) -> int | errors.DuplicateProvider:
     columns = resource_providers.c
-    parent = None
-    if parent_uuid is not None:
-        # the root of the tree is locked as well
-        query = sa.select(columns.id, _root_id)
-        ids = conn.execute(query.where(columns.uuid == parent_uuid)).one_or_none()
-        if ids is None:
-            raise errors.TreeRefused("create", "parent provider UUID does not exist.")
-        parent = lock_ids(conn, ids).get(parent_uuid)
-        if parent is None or parent.root_id != ids[1]:
-            raise errors.Retry
-    taken = conn.scalars(sa.select(columns.uuid).where((columns.uuid == uuid) | (columns.name == name))).all()
+    is_taken = (columns.uuid == new.uuid) | (columns.name == new.name)
+    taken = conn.scalars(sa.select(columns.uuid).where(is_taken)).all()
     if taken:
-        raise errors.DuplicateProvider(f"uuid: {uuid}" if uuid in taken else f"name: {name}")
-    values: dict[str, Any] = {"uuid": uuid, "name": name, "generation": 0}
-    if parent is not None:
-        values |= {"parent_provider_id": parent.id, "root_provider_id": parent.root_id}
+        return errors.DuplicateProvider(f"uuid: {new.uuid}" if new.uuid in taken else f"name: {new.name}")
     try:
-        result = conn.execute(sa.insert(resource_providers).values(values))
+        result = conn.execute(sa.insert(resource_providers).values(row))
     except db_exc.DBDuplicateEntry as error:
         # another transaction took the UUID or name after the check; the retry finds out which
         raise errors.Retry from error
-    id_ = int(result.inserted_primary_key[0])  # type: ignore[index]  # an INSERT of one row has it
-    writers.record(conn, touched=[id_], of_rows=True)
-    if parent is not None:
-        writers.collide(conn, [parent.root_id])
-    else:
-        # the root belongs to the creation of the provider and is not a modification that clients should see
-        _set_root(conn, [id_], id_, updated_at=None)
-    return load(conn, uuid)
+    return int(result.inserted_primary_key[0])  # type: ignore[index]  # an INSERT of one row has it
 
 
-def _set_root(conn: Connection, ids: Collection[int], root_id: int, **more: object) -> None:
+def record_created(conn: Connection, created: Collection[Locked]) -> None:
+    """Record that providers were created, and let changes of the trees that they joined collide on Galera."""
+    ids = {each.id for each in created}
+    writers.record(conn, touched=ids, of_rows=True)
+    if roots := {each.root_id for each in created} - ids:
+        writers.collide(conn, roots)
+
+
+def _set_root(conn: Connection, ids: Collection[int], root_id: object, **more: object) -> None:
     statement = sa.update(resource_providers).where(resource_providers.c.id.in_(sorted(ids)))
     conn.execute(statement.values(root_provider_id=root_id, **more))
 

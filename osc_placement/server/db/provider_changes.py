@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Changes of many providers in one transaction, each of them made completely or refused completely.
 
-Each change is checked as by the requests that replace the inventories, traits and aggregates of one provider,
-but reading and writing is done for all providers together. A refused change does not affect the others, or,
-if the changes are atomic, prevents all of them.
+Each change is checked as by the requests that create one provider and replace its inventories, traits and
+aggregates, but reading and writing is done for all providers together. A refused change does not affect the
+others, or, if the changes are atomic, prevents all of them.
 """
 
 from __future__ import annotations
@@ -22,17 +22,29 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """The wanted parts of a provider, None for those that stay, and the generation they are based on."""
+    """The wanted parts of a provider, None for those that stay, and the generation they are based on.
+
+    :ivar new: the provider, if it is to be created; it has no generation then
+    """
 
     uuid: str
-    generation: int
+    generation: int | None
     inventories: inventory.Inventories | None = None
     traits: Collection[str] | None = None
     aggregates: Collection[str] | None = None
+    new: provider.New | None = None
 
 
 #: by UUID, the new generation of the provider, or the error because of which it was not changed
 Verdicts = dict[str, int | errors.PlacementError]
+
+
+class Refused(Exception):
+    """Atomic changes were not made because of some of them, whose errors are in ``verdicts``."""
+
+    def __init__(self, verdicts: Verdicts) -> None:
+        super().__init__(f"{len(verdicts)} changes were refused")
+        self.verdicts = verdicts
 
 
 def apply(
@@ -41,53 +53,77 @@ def apply(
     """Make each of the changes that can be made; all are of different providers.
 
     All providers are locked until the transaction ends, and the generation of each is compared under the
-    lock. Everything is checked before the first row is written. The caller repeats the transaction as a whole
-    if it loses a race, and then all is compared again.
+    lock. The caller repeats the transaction as a whole if it loses a race, and then all is compared again.
 
     The generation of a provider is incremented by one for all its changes together. If a change has traits
-    only, and the provider has them already, it stays.
+    only, and the provider has them already, it stays. A provider that is created begins at 0.
 
     Names are looked up first, then providers are locked by ascending id, then custom classes, as for a change
-    of one provider; new aggregates are created last.
+    of one provider; new aggregates are created last. New providers are created before the classes are locked:
+    nobody else sees them, so nobody who has locked a class waits for them.
 
     :param may_reserve_all: whether an inventory may reserve its total
-    :param atomic: make all changes or, if one is refused, none; then return the errors alone
+    :param atomic: make all changes or, if one is refused, none
+    :raises Refused: a change is refused, and ``atomic`` is true; the caller rolls the transaction back
     """
     known = names.find_known(
         conn,
         {
-            (resource_providers, "uuid"): {change.uuid for change in changes},
+            (resource_providers, "uuid"): {change.uuid for change in changes if change.new is None},
             (resource_classes, "name"): {name for change in changes for name in change.inventories or ()},
             (traits, "name"): {name for change in changes for name in change.traits or ()},
             (placement_aggregates, "uuid"): {uuid for change in changes for uuid in change.aggregates or ()},
         },
     )
-    locked = provider.lock_ids(conn, known.of(resource_providers).values())
+    new = {change.uuid: change.new for change in changes if change.new is not None}
+    locked = provider.lock_with_parents(conn, new.values(), known.of(resource_providers).values())
     verdicts: Verdicts = {}
     for change in changes:
-        if change.uuid not in locked:
+        if change.new is not None:
+            if error := _check_new(change, known, may_reserve_all=may_reserve_all):
+                verdicts[change.uuid] = error
+                del new[change.uuid]
+        elif change.uuid not in locked:
             verdicts[change.uuid] = errors.ProviderNotFound(change.uuid)
         elif locked[change.uuid].generation != change.generation:
             verdicts[change.uuid] = errors.ProviderChanged()
+    created, refused = provider.create_many(conn, new.values(), locked)
+    verdicts |= refused
+    present = {**locked, **created}
     left = [change for change in changes if change.uuid not in verdicts]
     replacement = inventory.judge(
         conn,
-        {locked[change.uuid]: change.inventories for change in left if change.inventories is not None},
+        {present[change.uuid]: change.inventories for change in left if change.inventories is not None},
         known.of(resource_classes),
         may_reserve_all=may_reserve_all,
     )
     verdicts |= {each.uuid: error for each, error in replacement.refused.items()}
     for change in left:
-        unknown = sorted(set(change.traits or ()) - known.of(traits).keys())
-        if unknown and change.uuid not in verdicts:
-            verdicts[change.uuid] = errors.TraitNotFound(", ".join(unknown))
+        if change.uuid not in verdicts and (error := _check_traits(change, known)):
+            verdicts[change.uuid] = error
     if atomic and verdicts:
-        return verdicts
-    allowed = {locked[change.uuid]: change for change in changes if change.uuid not in verdicts}
+        raise Refused(verdicts)
+    allowed = {present[change.uuid]: change for change in changes if change.uuid not in verdicts}
     replacement.write(conn, [each for each, change in allowed.items() if change.inventories is not None])
     moved = _associate(conn, allowed, known)
+    provider.record_created(conn, created.values())
     provider.advance_generations(conn, moved)
     return verdicts | {each.uuid: each.generation + (each in moved) for each in allowed}
+
+
+def _check_new(change: Wanted, known: names.Known, *, may_reserve_all: bool) -> errors.PlacementError | None:
+    """Return why a provider cannot have what it is to be created with; None if it can."""
+    classes = known.of(resource_classes)
+    try:
+        inventory.check(change.uuid, change.inventories or {}, classes, may_reserve_all=may_reserve_all)
+    except errors.PlacementError as error:
+        return error
+    return _check_traits(change, known)
+
+
+def _check_traits(change: Wanted, known: names.Known) -> errors.TraitNotFound | None:
+    unknown = sorted(set(change.traits or ()) - known.of(traits).keys())
+    return errors.TraitNotFound(", ".join(unknown)) if unknown else None
 
 
 def _associate(

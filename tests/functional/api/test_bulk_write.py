@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""POST /-/providers: what a PUT about each provider would do and answer, in one request."""
+"""POST /-/providers: what POST and PUT about each provider would do and answer, in one request."""
 
 import uuid
 
@@ -54,6 +54,11 @@ def hosts(send):
 def change(host, generation=1, **parts):
     """A change of one provider."""
     return {"uuid": host, "resource_provider_generation": generation, **parts}
+
+
+def creation(host, name=None, **parts):
+    """A change that creates a provider, which has its UUID as its name unless another one is given."""
+    return change(host, None, name=name or host, **parts)
 
 
 def write(send, *changes, **options):
@@ -196,11 +201,24 @@ def test_bulk_write_follows_the_microversion_like_put(send, hosts):
         [{"uuid": UNKNOWN, "traits": []}],
         [{"uuid": "x", "resource_provider_generation": 1, "traits": []}],
         [change(UNKNOWN, traits=[], name="n")],
+        [change(UNKNOWN, None, traits=[])],
+        [change(UNKNOWN, traits=[], parent_provider_uuid=None)],
         [change(UNKNOWN, traits=[]), change(UNKNOWN.replace("-", "").upper(), aggregates=[])],
         [change(str(uuid.UUID(int=number)), traits=[]) for number in range(MOST_CHANGES + 1)],
         "changes",
     ],
-    ids=("none", "of nothing", "no generation", "no uuid", "unknown part", "twice", "too many", "text"),
+    ids=(
+        "none",
+        "of nothing",
+        "no generation",
+        "no uuid",
+        "name and generation",
+        "neither",
+        "parent",
+        "twice",
+        "too many",
+        "text",
+    ),
 )
 def test_invalid_request_is_refused_as_a_whole(send, changes):
     """400, before anything is judged."""
@@ -228,9 +246,10 @@ def test_aggregate_uuid_is_stored_as_written(send, hosts):
     assert look(send, hosts[0], "aggregates")[0] == [plain]
 
 
-def test_bulk_write_needs_the_policy_rule_of_each_put(tmp_path):
-    """Who may set traits alone can set traits, but nothing with them; who may set nothing learns nothing."""
+def test_bulk_write_needs_the_policy_rule_of_each_post_and_put(tmp_path):
+    """Who may do one thing alone can do nothing with it; who may do nothing learns nothing."""
     rules = {
+        "placement:resource_providers:create": "role:builder",
         "placement:resource_providers:traits:update": "role:labeller",
         "placement:resource_providers:list": "",
     }
@@ -245,7 +264,11 @@ def test_bulk_write_needs_the_policy_rule_of_each_put(tmp_path):
         conf.set_override("policy_file", str(tmp_path / "policy.yaml"), "oslo_policy")
         send = make_sender(deploy.loadapp(conf))
         host = str(uuid.uuid4())
-        assert send("POST", BASE, {"uuid": host, "name": host}).status_int == 200
+        build = {"user": "somebody:p", "roles": "builder"}
+        assert write(send, creation(host), **build) == [{"uuid": host, "resource_provider_generation": 0}]
+        other = {"changes": [creation(str(uuid.uuid4()), traits=[])]}
+        assert send("POST", ROUTE, other, **build).status_int == 403
+        assert send("POST", ROUTE, other, user="somebody:p", roles="labeller").status_int == 403
         labels = change(host, 0, traits=[TRAIT])
         label = {"user": "somebody:p", "roles": "labeller"}
         assert write(send, labels, **label) == [{"uuid": host, "resource_provider_generation": 1}]
@@ -254,6 +277,142 @@ def test_bulk_write_needs_the_policy_rule_of_each_put(tmp_path):
         assert send("POST", ROUTE, {"atomic": True, **more}, **label).status_int == 403
         assert send("POST", ROUTE, {"not": "read"}, user="nobody:p", roles="reader").status_int == 403
         assert look(send, host, "traits") == ([TRAIT], 1)
+
+
+def test_bulk_write_creates_providers_with_all_that_they_have(send, hosts):
+    """A tree in any order, a child of a provider that exists, and a change of another one."""
+    group = str(uuid.uuid4())
+    root, child, nested, below = (str(uuid.uuid4()) for _ in range(4))
+    parts = {"inventories": vcpu(3, allocation_ratio=2.0), "traits": [TRAIT], "aggregates": [group]}
+    results = write(
+        send,
+        creation(nested, parent_provider_uuid=child, inventories={}),
+        creation(child, parent_provider_uuid=root.replace("-", "").upper(), traits=[]),
+        change(hosts[1], traits=[TRAIT]),
+        creation(root, f"root of {root}", parent_provider_uuid=None, **parts),
+        creation(below, parent_provider_uuid=hosts[0]),
+    )
+    assert results == [
+        {"uuid": nested, "resource_provider_generation": 1},
+        {"uuid": child, "resource_provider_generation": 0},
+        {"uuid": hosts[1], "resource_provider_generation": 2},
+        {"uuid": root, "resource_provider_generation": 1},
+        {"uuid": below, "resource_provider_generation": 0},
+    ]
+    tree = send("GET", f"{ROUTE}?in_tree={nested}").json["providers"]
+    places = {one["uuid"]: (one["parent_provider_uuid"], one["root_provider_uuid"]) for one in tree}
+    assert places == {root: (None, root), child: (root, root), nested: (child, root)}
+    shown = next(one for one in tree if one["uuid"] == root)
+    assert (shown["name"], shown["generation"], shown["traits"]) == (f"root of {root}", 1, [TRAIT])
+    assert (shown["inventories"]["VCPU"]["allocation_ratio"], shown["aggregates"]) == (2.0, [group])
+    shown = send("GET", f"{BASE}/{below}").json
+    assert (shown["parent_provider_uuid"], shown["root_provider_uuid"]) == (hosts[0], hosts[0])
+
+
+@pytest.mark.parametrize(
+    "refused",
+    [
+        {"name": "x" * 201},
+        {"name": ""},
+        {"name": 5},
+        {"parent_provider_uuid": UNKNOWN},
+        {"parent_provider_uuid": "no uuid"},
+    ],
+    ids=str,
+)
+def test_refused_creation_has_the_error_of_post_and_others_are_made(send, hosts, refused):
+    """Status, code and detail are those of the POST; what would be below it is refused as well."""
+    new, child, other = (str(uuid.uuid4()) for _ in range(3))
+    post = send("POST", BASE, {"uuid": new, "name": new, **refused})
+    assert post.status_int >= 400
+    results = write(
+        send,
+        {**creation(new, inventories=vcpu()), **refused},
+        creation(child, parent_provider_uuid=new),
+        creation(other, inventories=vcpu()),
+    )
+    (told,), (expected,) = results[0]["errors"], post.json["errors"]
+    told.pop("request_id"), expected.pop("request_id")
+    assert told == expected
+    assert "parent provider UUID does not exist" in results[1]["errors"][0]["detail"]
+    assert results[2] == {"uuid": other, "resource_provider_generation": 1}
+    assert [send("GET", f"{BASE}/{each}").status_int for each in (new, child, other)] == [404, 404, 200]
+
+
+def test_taken_uuids_and_names_are_refused_like_by_post(send, hosts):
+    """Also a name that an earlier change of the same request takes; the others are created."""
+    one, two, three, name = (str(uuid.uuid4()) for _ in range(4))
+    results = write(
+        send,
+        creation(hosts[0], name="new name of an old provider"),
+        creation(one, hosts[1]),
+        creation(two, name),
+        creation(three, name),
+    )
+    taken = (f"uuid: {hosts[0]}", f"name: {hosts[1]}", None, f"name: {name}")
+    assert results[2] == {"uuid": two, "resource_provider_generation": 0}
+    for result, duplicate in zip(results, taken, strict=True):
+        if duplicate:
+            (error,) = result["errors"]
+            assert (error["status"], error["code"]) == (409, "placement.duplicate_name")
+            assert f"Conflicting resource provider {duplicate} already exists." in error["detail"]
+
+
+@pytest.mark.parametrize(
+    ("part", "value"),
+    [
+        ("inventories", {"VCPU": {"total": 0}}),
+        ("inventories", {"CUSTOM_NEVER_MADE": {"total": 5}}),
+        ("inventories", {"VCPU": {"total": 5, "reserved": 6}}),
+        ("traits", ["CUSTOM_NEVER_MADE"]),
+        ("aggregates", ["no uuid"]),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("atomic", [False, True])
+def test_provider_is_not_created_if_a_part_of_it_is_refused(send, hosts, part, value, atomic):
+    """The error is that of the PUT. Atomic changes leave none of the others either."""
+    new, other = str(uuid.uuid4()), str(uuid.uuid4())
+    body = {part: value, "resource_provider_generation": 1}
+    expected = send("PUT", f"{BASE}/{hosts[0]}/{part}", body).json["errors"][0]["detail"]
+    changes = [creation(new, traits=[], **{part: value}) if part != "traits" else creation(new, traits=value)]
+    changes += [creation(other), change(hosts[2], traits=[TRAIT])]
+    if atomic:
+        answer = write_atomically(send, *changes)
+        (error,) = answer.json["errors"]
+        assert (answer.status_int, error.pop("uuid")) == (409, new)
+    else:
+        (error,) = write(send, *changes)[0]["errors"]
+    assert error["detail"] == expected.replace(hosts[0], new)
+    assert send("GET", f"{BASE}/{new}").status_int == 404
+    assert send("GET", f"{BASE}/{other}").status_int == (404 if atomic else 200)
+    assert look(send, hosts[2], "traits") == (([], 1) if atomic else ([TRAIT], 2))
+
+
+def test_atomic_bulk_write_leaves_no_provider_if_another_change_is_refused(send, hosts):
+    """A change of an inventory in use is refused when providers are created already."""
+    claim = {
+        "allocations": {hosts[0]: {"resources": {"VCPU": 2}}},
+        "project_id": "p",
+        "user_id": "u",
+        "consumer_generation": None,
+        "consumer_type": "INSTANCE",
+    }
+    assert send("PUT", f"/allocations/{uuid.uuid4()}", claim).status_int == 204
+    new = str(uuid.uuid4())
+    answer = write_atomically(send, creation(new, inventories=vcpu()), change(hosts[0], 2, inventories={}))
+    assert (answer.status_int, [error["uuid"] for error in answer.json["errors"]]) == (409, [hosts[0]])
+    assert send("GET", f"{BASE}/{new}").status_int == 404
+    assert write_atomically(send, creation(new, inventories=vcpu())).status_int == 200
+
+
+def test_names_that_the_database_takes_for_equal_are_refused(send, backend):
+    """MariaDB takes two cases of one name for equal, and other databases do not."""
+    one, two, three = (str(uuid.uuid4()) for _ in range(3))
+    results = write(send, creation(one, f"a{three}"), creation(two, f"A{three}"), creation(three))
+    assert ["errors" in result for result in results] == [False, backend == "mariadb", False]
+    (again,) = write(send, creation(str(uuid.uuid4()), f"A{three}"))
+    assert again["errors"][0]["code"] == "placement.duplicate_name"
 
 
 def write_atomically(send, *changes, **options):

@@ -28,7 +28,7 @@ def make_provider(database):
 
     def make(parent_uuid=None, **totals):
         uuid_ = str(uuid.uuid4())
-        made = database.write(provider.create, uuid=uuid_, name=uuid_, parent_uuid=parent_uuid)
+        made = database.write(provider.create, provider.New(uuid_, uuid_, parent_uuid))
         if totals:
             inventories = {name: Inventory(total) for name, total in totals.items()}
             database.write(inventory.replace, uuid_, inventories)

@@ -60,7 +60,7 @@ def make_providers(database, number):
     """Make providers with VCPUs, and return their UUIDs."""
     uuids = [str(uuid.uuid4()) for _ in range(number)]
     for uuid_ in uuids:
-        database.write(provider.create, uuid=uuid_, name=uuid_)
+        database.write(provider.create, provider.New(uuid_, uuid_))
         database.write(inventory.replace, uuid_, {"VCPU": Inventory(1000)})
     return uuids
 

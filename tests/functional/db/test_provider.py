@@ -123,7 +123,7 @@ def test_a_duplicate_uuid_is_reported_before_a_duplicate_name(database, make_pro
     one, two = make_provider(), make_provider()
     for first, second in ((one, two), (two, one)):
         with pytest.raises(errors.DuplicateProvider, match=f"uuid: {first.uuid}"):
-            database.write(provider.create, uuid=first.uuid, name=second.name)
+            database.write(provider.create, provider.New(first.uuid, second.name))
 
 
 def test_deleting_removes_inventories_and_associations(database, make_provider):
@@ -161,11 +161,11 @@ def test_a_value_too_long_for_a_column_is_refused_as_invalid(database, backend):
     """This holds for databases that report it; SQLite stores values of any length."""
     create = {"uuid": "x" * 40, "name": str(uuid.uuid4())}
     if backend == "sqlite":
-        database.write(provider.create, **create)
+        database.write(provider.create, provider.New(**create))
         database.write(provider.delete, create["uuid"])
         return
     with pytest.raises(errors.Unstorable):
-        database.write(provider.create, **create)
+        database.write(provider.create, provider.New(**create))
 
 
 LARGEST = 2**31 - 1

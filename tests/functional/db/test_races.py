@@ -2,6 +2,7 @@
 """Many at once on the same rows: nothing is sold twice, nothing left hanging, nobody fails for nothing."""
 
 import collections
+import random
 import threading
 import uuid
 
@@ -216,7 +217,7 @@ def test_provider_created_by_many_is_created_once(database):
     name = str(uuid.uuid4())
     uuids = [str(uuid.uuid4()) for _ in range(12)]
     results = race(
-        *(lambda uuid_=uuid_: database.write(provider.create, uuid=uuid_, name=name) for uuid_ in uuids)
+        *(lambda uuid_=uuid_: database.write(provider.create, provider.New(uuid_, name)) for uuid_ in uuids)
     )
     assert tally(results) == {None: 1, errors.DuplicateProvider: 11}
     assert {str(result) for result in results if isinstance(result, errors.DuplicateProvider)} == {
@@ -224,10 +225,26 @@ def test_provider_created_by_many_is_created_once(database):
     }
 
 
+@pytest.mark.parametrize("are_roots", [True, False])
+def test_providers_created_by_many_in_bulk_are_created_once(database, make_provider, are_roots):
+    """In any order, with the same new aggregate, as roots or below the same parent."""
+    parent, group = None if are_roots else make_provider().uuid, str(uuid.uuid4())
+    new = [provider.New(each, each, parent) for each in (str(uuid.uuid4()) for _ in range(12))]
+    wanted = [provider_changes.Wanted(each.uuid, None, aggregates=[group], new=each) for each in new]
+
+    def create():
+        order = random.sample(wanted, len(wanted))
+        return database.write(provider_changes.apply, order, may_reserve_all=True)
+
+    results = race(*[create] * 6)
+    verdicts = [[result[each.uuid] for result in results] for each in new]
+    assert all(tally(told) == {None: 1, errors.DuplicateProvider: 5} for told in verdicts)
+
+
 def add_child(database, parent):
     """An operation that gives a provider a child."""
     new = str(uuid.uuid4())
-    return lambda: database.write(provider.create, uuid=new, name=new, parent_uuid=parent.uuid)
+    return lambda: database.write(provider.create, provider.New(new, new, parent.uuid))
 
 
 def move(database, subject, parent):

@@ -153,6 +153,24 @@ class TestOfAnySize:
         changes = [provider_changes.Wanted(subject.uuid, 1, new, TRAITS[:2], uuids) for subject in subjects]
         assert count(provider_changes.apply, changes, may_reserve_all=True) == 10
 
+    def test_statements_of_bulk_creations(self, count, database, make_provider, size):
+        """Places of parents, names, locks; insert two levels; find, write; generations, count.
+
+        A level is inserted within a savepoint if it has more than one provider, and its ids are read then.
+        """
+        uuids = make_uuids(2)
+        names.ensure(database, tables.placement_aggregates, "uuid", uuids)
+        new = {name: Inventory(100) for name in CLASSES[:3]}
+        roots, children = make_uuids(size), make_uuids(size)
+        parents = [make_provider().uuid for _ in range(size)]
+        wanted = [provider.New(root, root, parent) for root, parent in zip(roots, parents, strict=True)]
+        wanted += [provider.New(child, child, root) for child, root in zip(children, roots, strict=True)]
+        changes = [
+            provider_changes.Wanted(each.uuid, None, new, TRAITS[:2], uuids, new=each) for each in wanted
+        ]
+        expected = 4 if size == 1 else 8
+        assert count(provider_changes.apply, changes, may_reserve_all=True) == 11 + expected
+
     def test_statements_of_a_move(self, count, make_provider, size):
         """Load; find roots and both trees, lock them, look again; move all; note both trees; load; count."""
         subject = make_provider()
@@ -183,8 +201,8 @@ def test_statements_of_operations_on_one_object(count, make_provider):
     name = f"CUSTOM_{uuid.uuid4().hex.upper()}"
     new, child = make_uuids(2)
     assert {
-        "create a root": count(provider.create, uuid=new, name=new),
-        "create a child": count(provider.create, uuid=child, name=child, parent_uuid=new),
+        "create a root": count(provider.create, provider.New(new, new)),
+        "create a child": count(provider.create, provider.New(child, child, new)),
         "delete a provider": count(provider.delete, child),
         "rename a provider": count(provider.update, new, {"name": f"new {new}"}, reparenting_allowed=True),
         "add an inventory": count(inventory.add, subject.uuid, "DISK_GB", Inventory(1)),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Changes of many providers over HTTP, each like a PUT with its own answer, or all or none of them."""
+"""Changes of many providers over HTTP, each like a POST and PUTs of its own, or all or none of them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, Final
 from osc_placement.model import canonical_uuid
 from osc_placement.server import errors, policies
 from osc_placement.server.api import schemas
-from osc_placement.server.api.handlers import aggregate, inventory, trait
+from osc_placement.server.api.handlers import aggregate, inventory, resource_provider, trait
 from osc_placement.server.api.http import Request, check, describe_error, reply
 from osc_placement.server.db import provider_changes as db
 from osc_placement.server.errors import Answer, answering
@@ -18,14 +18,24 @@ from osc_placement.server.errors import Answer, answering
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """A part of a change: its policy rule, its schema, and the answers to its errors."""
+    """A part of a change: its policy rule, its schema, and the answers to its errors.
+
+    :ivar more: the other members of a change that the schema describes
+    """
 
     rule: str
     schema: schemas.Schema
     answers: tuple[Answer, ...]
+    more: tuple[str, ...] = ("resource_provider_generation",)
 
 
 _PARTS: Final[Mapping[str, _Part]] = {
+    "name": _Part(
+        policies.PROVIDER_CREATE,
+        schemas.POST_PROVIDER_1_14,
+        resource_provider.CREATE_ANSWERS,
+        more=("uuid", "parent_provider_uuid"),
+    ),
     "inventories": _Part(policies.INVENTORY_UPDATE, schemas.PUT_INVENTORIES, inventory.SET_ANSWERS),
     "traits": _Part(policies.PROVIDER_TRAIT_UPDATE, schemas.PUT_TRAITS, trait.SET_ANSWERS),
     "aggregates": _Part(policies.AGGREGATE_UPDATE, schemas.PUT_AGGREGATES_1_19, aggregate.SET_ANSWERS),
@@ -35,7 +45,7 @@ _MOST_ERRORS: Final = 10
 
 
 def change_providers(request: Request) -> Any:
-    """POST /-/providers: replace inventories, traits or aggregates of many, each whole or all or none."""
+    """POST /-/providers: create many, or replace what they have, each whole or all or none."""
     # a caller that may change no part is told nothing about the body
     for part in _PARTS.values():
         try:
@@ -57,32 +67,57 @@ def change_providers(request: Request) -> Any:
         raise errors.HTTPError(
             400, f"At most {schemas.MOST_CHANGES} resource providers can be changed unless atomic is true."
         )
+    for change in changes:
+        if ("name" in change) is not (change["resource_provider_generation"] is None):
+            raise errors.HTTPError(
+                400,
+                "A change with a name creates a resource provider, and its resource_provider_generation must "
+                "be null; any other change must have neither.",
+            )
+        if "parent_provider_uuid" in change and "name" not in change:
+            raise errors.HTTPError(
+                400, "A change can have a parent_provider_uuid only if it creates a resource provider."
+            )
     wanted: list[db.Wanted] = []
     verdicts: db.Verdicts = {}
     for uuid, change in by_uuid.items():
-        generation = change["resource_provider_generation"]
-        inventories = change.get("inventories")
         try:
-            for name, part in _PARTS.items():
-                if name in change:
-                    check({name: change[name], "resource_provider_generation": generation}, part.schema)
-            if inventories is not None:
-                inventories = inventory.read_inventories(inventories)
-        except errors.HTTPError as error:
+            wanted.append(_read(uuid, change))
+        except errors.PlacementError as error:
             verdicts[uuid] = error
-            continue
-        wanted.append(
-            db.Wanted(uuid, generation, inventories, change.get("traits"), change.get("aggregates"))
-        )
     # what no schema allows needs no transaction to be refused
     if wanted and not (atomic and verdicts):
-        verdicts |= request.database.write(
-            db.apply, wanted, may_reserve_all=inventory.may_reserve_all(request), atomic=atomic
-        )
+        try:
+            verdicts |= request.database.write(
+                db.apply, wanted, may_reserve_all=inventory.may_reserve_all(request), atomic=atomic
+            )
+        except db.Refused as error:
+            verdicts = error.verdicts
     if atomic and any(not isinstance(verdict, int) for verdict in verdicts.values()):
         return _refuse(request, by_uuid, verdicts)
     return reply(
         request, {"results": [_tell(request, uuid, by_uuid[uuid], verdicts[uuid]) for uuid in by_uuid]}
+    )
+
+
+def _read(uuid: str, change: Mapping[str, Any]) -> db.Wanted:
+    """Return what a change wants; :raises errors.PlacementError: the POST or PUT of a part would be refused.
+
+    A part of a provider that is created is checked as that of one at generation 0.
+    """
+    generation = change["resource_provider_generation"]
+    document = {**change, "resource_provider_generation": generation or 0}
+    for name, part in _PARTS.items():
+        if name in change:
+            check({each: document[each] for each in (name, *part.more) if each in document}, part.schema)
+    inventories = change.get("inventories")
+    return db.Wanted(
+        uuid,
+        generation,
+        None if inventories is None else inventory.read_inventories(inventories),
+        change.get("traits"),
+        change.get("aggregates"),
+        resource_provider.read_new(document, uuid) if "name" in change else None,
     )
 
 
@@ -107,7 +142,7 @@ def _tell(
         return {"uuid": change["uuid"], "resource_provider_generation": verdict}
     answers = [answer for name, part in _PARTS.items() if name in change for answer in part.answers]
     try:
-        with answering(*answers, uuid=uuid):
+        with answering(*answers, uuid=uuid, name=change.get("name")):
             raise verdict
     except errors.PlacementError as error:
         if error.status == 409:

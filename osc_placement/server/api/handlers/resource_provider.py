@@ -147,20 +147,27 @@ def _parse_filters(request: Request, schema: schemas.Schema) -> _Filters:
         raise errors.HTTPError(400, str(error)) from error
 
 
+#: the answers to errors of the creation of a provider, which need its ``name`` and ``uuid``
+CREATE_ANSWERS = (
+    Answer(errors.TreeRefused, 400, 'Unable to create resource provider "{name}", {uuid}: {error}'),
+)
+
+
+def read_new(data: dict[str, Any], new_uuid: str) -> db.New:
+    """Return the provider that a valid body describes; :raises errors.TreeRefused: its name is empty."""
+    if not data["name"]:
+        raise errors.TreeRefused("create", "name is required")
+    return db.New(new_uuid, data["name"], _with_canonical_parent(data).get("parent_provider_uuid"))
+
+
 def create_provider(request: Request) -> Any:
     """POST /resource_providers: with the UUID given, or a new one."""
     request.authorize(policies.PROVIDER_CREATE)
     nested = request.version >= microversion.NESTED_PROVIDERS
     data = request.json(schemas.POST_PROVIDER_1_14 if nested else schemas.POST_PROVIDER_1_0)
     new_uuid = canonical_uuid(data.get("uuid") or str(uuid.uuid4()))
-    refused = Answer(errors.TreeRefused, 400, 'Unable to create resource provider "{name}", {uuid}: {error}')
-    with answering(refused, name=data["name"], uuid=new_uuid):
-        if not data["name"]:
-            raise errors.TreeRefused("create", "name is required")
-        parent_uuid = _with_canonical_parent(data).get("parent_provider_uuid")
-        provider = request.database.write(
-            db.create, uuid=new_uuid, name=data["name"], parent_uuid=parent_uuid
-        )
+    with answering(*CREATE_ANSWERS, name=data["name"], uuid=new_uuid):
+        provider = request.database.write(db.create, read_new(data, new_uuid))
     location = request.link("resource_providers", new_uuid)
     if request.version < microversion.CREATED_PROVIDER_IN_BODY:
         return no_content(request, status=201, location=location)

@@ -2,6 +2,7 @@
 """Running a plan in portions: as one by one, in fewer requests, with every outcome as true."""
 
 import threading
+from dataclasses import replace
 
 import pytest
 
@@ -9,12 +10,21 @@ from osc_placement.batch import execute
 from osc_placement.batch.gate import Gate
 from osc_placement.batch.inventory import RatioEdit
 from osc_placement.batch.membership import TraitEdit
-from osc_placement.batch.plan import ABSENT, Change, Plan, ProviderState, Reading, make_plan
+from osc_placement.batch.plan import (
+    ABSENT,
+    NO_GENERATION,
+    Change,
+    Plan,
+    ProviderState,
+    Reading,
+    describe_identity,
+    make_plan,
+)
 from osc_placement.batch.repeat import Recorded
 from osc_placement.batch.select import read_states
 from osc_placement.batch.writers.bulk import SIZE, ProvidersWriter, write_atomically
 from osc_placement.errors import BadRequest, Conflict, Forbidden, PlacementError, ServerError, TimedOut
-from osc_placement.model import Provider
+from osc_placement.model import Inventory, Provider
 from tests.unit.batch.cloud import FakeCloud, processors
 from tests.unit.batch.test_execute import ADD, no_pauses, results, run
 from tests.unit.fake_placement import FakePlacement, error
@@ -186,6 +196,53 @@ def test_facets_that_a_bulk_request_cannot_have_are_not_sent_in_one(facet):
     with pytest.raises(ValueError, match=facet):
         writer.write(steps)
     assert cloud.calls == []
+
+
+def creation(uuid, parent=None, **facets):
+    """A change that creates a provider."""
+    nothing = ProviderState(inventories={}, traits=frozenset(), aggregates=frozenset(), identity=ABSENT)
+    after = replace(nothing, identity=describe_identity(f"host-{uuid}", parent), **facets)
+    return Change(Provider(uuid, f"host-{uuid}", NO_GENERATION, parent), nothing, after)
+
+
+def test_creations_are_sent_with_all_that_differs():
+    """Those and a change of a provider that exists are in one request; what stays empty is left out."""
+    results = [{"uuid": uuid, "resource_provider_generation": 1} for uuid in "abc"]
+    fake = FakePlacement().on("POST", "/-/providers", {"results": results})
+    fake.on("GET", "/-/providers", {"providers": []})
+    nothing, some = ProviderState(traits=frozenset()), ProviderState(traits=frozenset({"T"}))
+    changes = [
+        creation("a", traits=frozenset({"T"}), inventories={"VCPU": Inventory(8)}),
+        creation("b", parent="a"),
+        Change(Provider("c", "c", 0), nothing, some),
+    ]
+    writer = ProvidersWriter(fake.client(), changes, None)
+    assert writer.size == SIZE
+    assert writer.write(changes) == {"a": 1, "b": 1, "c": 1}
+    inventories = {"VCPU": Inventory(8).to_json()}
+    assert fake.asked[-1].body["changes"] == [
+        {
+            "uuid": "a",
+            "resource_provider_generation": None,
+            "name": "host-a",
+            "inventories": inventories,
+            "traits": ["T"],
+        },
+        {"uuid": "b", "resource_provider_generation": None, "name": "host-b", "parent_provider_uuid": "a"},
+        {"uuid": "c", "resource_provider_generation": 0, "traits": ["T"]},
+    ]
+
+
+@pytest.mark.parametrize("is_there", [False, True])
+def test_creations_that_a_proxy_refused_are_written_one_by_one_if_none_is_there(is_there):
+    """A provider that is there tells that the proxy passed the request on."""
+    fake = FakePlacement().on("GET", "/-/providers", {"providers": []})
+    fake.on("POST", "/-/providers", (403, "<html>Forbidden</html>", {"content-type": "text/html"}))
+    if is_there:
+        fake.on("GET", "/resource_providers/b", {"uuid": "b", "name": "host-b", "generation": 0})
+    changes = [creation("a"), creation("b")]
+    results = ProvidersWriter(fake.client(), changes, None).write(changes)
+    assert (results is None) is not is_there
 
 
 @pytest.mark.parametrize(
