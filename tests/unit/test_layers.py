@@ -73,7 +73,9 @@ ARROWS = {
     "server.process.cloud_metrics": ("candidates", "server.errors"),
     "server.process.health": ("server.db", "server.errors", "server.snapshot.current"),
     "server.process.metrics": ("server.observer",),
+    "server.api.matching": SHARED,
     "server.api.http": (
+        "server.api.matching",
         "server.api.schemas",
         "server.process.cloud_metrics",
         "server.snapshot.current",
