@@ -22,6 +22,8 @@ LOG = logging.getLogger(__name__)
 
 #: changes of one request: the providers in it are locked until all of them are done
 SIZE: Final = 50
+#: creations of one request, which take the server about as long; SQLite admits no claim meanwhile
+CREATIONS: Final = 25
 
 
 class ProvidersWriter:
@@ -44,7 +46,8 @@ class ProvidersWriter:
         if len(changes) < 2 or any(not _is_sendable(step) for step in changes):
             return
         if client.can_change_many(changes[0].uuid):
-            self.size = SIZE if max_failures is None else min(SIZE, max_failures + 1)
+            size = CREATIONS if any(step.is_creation for step in changes) else SIZE
+            self.size = size if max_failures is None else min(size, max_failures + 1)
 
     def write(self, changes: Sequence[Change]) -> Results | None:
         """Write changes of different providers, each whole or not at all; raise nothing that is about them.

@@ -47,12 +47,15 @@ class Association:
                 found[provider_id].add(other_id)
         return found
 
-    def replace(self, conn: Connection, wanted: Mapping[int, Collection[int]]) -> set[int]:
+    def replace(
+        self, conn: Connection, wanted: Mapping[int, Collection[int]], *, created: Collection[int] = ()
+    ) -> set[int]:
         """Associate locked providers with these only; return the ids of those for which this was a change.
 
+        :param created: ids of providers that this transaction created, whose associations need not be read
         :raises errors.Retry: one of them was deleted, or an old server added the same association, meanwhile
         """
-        present = self.load(conn, wanted.keys())
+        present = self.load(conn, wanted.keys() - created) | {id_: set() for id_ in created if id_ in wanted}
         gone: dict[frozenset[int], list[int]] = defaultdict(list)
         for id_, others in present.items():
             if superfluous := frozenset(others.difference(wanted[id_])):

@@ -92,6 +92,7 @@ def judge(
     *,
     may_reserve_all: bool | None = None,
     keeping: bool = False,
+    created: Collection[str] = (),
 ) -> Replacement:
     """Check which of these providers may have these inventories and no others.
 
@@ -99,6 +100,7 @@ def judge(
     :param keeping: whether the providers keep their inventories of other classes
     :param may_reserve_all: whether an inventory may reserve its total; with None it may even reserve more, as
         in openstack-placement's reshaper
+    :param created: UUIDs of providers that this transaction created, whose inventories need not be read
     """
     refused: dict[provider.Locked, errors.PlacementError] = {}
     for locked, new in wanted.items():
@@ -113,7 +115,7 @@ def judge(
         for locked, new in allowed.items()
         for name, inventory in new.items()
     }
-    present = rows.load(conn, [locked.id for locked in allowed])
+    present = rows.load(conn, [locked.id for locked in allowed if locked.uuid not in created])
     if keeping:
         by_key = {key: row.inventory for key, row in present.items()} | by_key
     used = rows.find_used(conn, _shrinking(present, by_key))

@@ -96,6 +96,7 @@ def apply(
         {present[change.uuid]: change.inventories for change in left if change.inventories is not None},
         known.of(resource_classes),
         may_reserve_all=may_reserve_all,
+        created=created.keys(),
     )
     verdicts |= {each.uuid: error for each, error in replacement.refused.items()}
     for change in left:
@@ -105,7 +106,7 @@ def apply(
         raise Refused(verdicts)
     allowed = {present[change.uuid]: change for change in changes if change.uuid not in verdicts}
     replacement.write(conn, [each for each, change in allowed.items() if change.inventories is not None])
-    moved = _associate(conn, allowed, known)
+    moved = _associate(conn, allowed, known, {each.id for each in created.values()})
     provider.record_created(conn, created.values())
     provider.advance_generations(conn, moved)
     return verdicts | {each.uuid: each.generation + (each in moved) for each in allowed}
@@ -127,16 +128,22 @@ def _check_traits(change: Wanted, known: names.Known) -> errors.TraitNotFound | 
 
 
 def _associate(
-    conn: Connection, changes: Mapping[provider.Locked, Wanted], known: names.Known
+    conn: Connection,
+    changes: Mapping[provider.Locked, Wanted],
+    known: names.Known,
+    created: Collection[int],
 ) -> set[provider.Locked]:
-    """Write traits and aggregates; return the providers whose generation has to be incremented."""
+    """Write traits and aggregates; return the providers whose generation has to be incremented.
+
+    :param created: ids of the providers that this transaction created
+    """
     trait_ids = known.of(traits)
     having = {
         each.id: [trait_ids[name] for name in change.traits]
         for each, change in changes.items()
         if change.traits is not None
     }
-    changed = association.TRAITS.replace(conn, having)
+    changed = association.TRAITS.replace(conn, having, created=created)
     mentioned = {uuid for change in changes.values() for uuid in change.aggregates or ()}
     aggregate_ids = known.ensure(conn, placement_aggregates, "uuid", mentioned)
     members = {
@@ -144,7 +151,7 @@ def _associate(
         for each, change in changes.items()
         if change.aggregates is not None
     }
-    association.AGGREGATES.replace(conn, members)
+    association.AGGREGATES.replace(conn, members, created=created)
     return {
         each
         for each, change in changes.items()

@@ -22,7 +22,7 @@ from osc_placement.batch.plan import (
 )
 from osc_placement.batch.repeat import Recorded
 from osc_placement.batch.select import read_states
-from osc_placement.batch.writers.bulk import SIZE, ProvidersWriter, write_atomically
+from osc_placement.batch.writers.bulk import CREATIONS, SIZE, ProvidersWriter, write_atomically
 from osc_placement.errors import BadRequest, Conflict, Forbidden, PlacementError, ServerError, TimedOut
 from osc_placement.model import Inventory, Provider
 from tests.unit.batch.cloud import FakeCloud, processors
@@ -217,7 +217,7 @@ def test_creations_are_sent_with_all_that_differs():
         Change(Provider("c", "c", 0), nothing, some),
     ]
     writer = ProvidersWriter(fake.client(), changes, None)
-    assert writer.size == SIZE
+    assert writer.size == CREATIONS
     assert writer.write(changes) == {"a": 1, "b": 1, "c": 1}
     inventories = {"VCPU": Inventory(8).to_json()}
     assert fake.asked[-1].body["changes"] == [
