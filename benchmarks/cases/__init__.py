@@ -10,6 +10,7 @@ from benchmarks.cases import (
     claims,
     flat,
     hot_provider,
+    load,
     memory,
     metrics,
     migrations,
@@ -37,6 +38,7 @@ MAKERS: tuple[Callable[[Scale], Iterator[Case]], ...] = (
     pages.make_cases,
     batch_ratio.make_cases,
     batch_trait.make_cases,
+    load.make_cases,
     migrations.make_cases,
 )
 
