@@ -31,7 +31,13 @@ def sqlite(directory: pathlib.Path) -> Iterator[str]:
 @contextlib.contextmanager
 def mariadb(directory: pathlib.Path) -> Iterator[str]:
     """A database on the MariaDB server of this machine, which keeps it elsewhere."""
-    server = make_url(os.environ.get(MARIADB) or MARIADB_DEFAULT)
+    with made_on(make_url(os.environ.get(MARIADB) or MARIADB_DEFAULT)) as url:
+        yield url
+
+
+@contextlib.contextmanager
+def made_on(server: URL) -> Iterator[str]:
+    """A database on this MariaDB server; raise Unavailable if it makes none."""
     name = f"osc_placement_bench_{uuid.uuid4().hex[:8]}"
     try:
         _execute(server, f"CREATE DATABASE {name} CHARACTER SET utf8mb4")

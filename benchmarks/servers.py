@@ -10,9 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import pathlib
-import secrets
 import signal
-import socket
 import subprocess
 import time
 from collections.abc import Iterator
@@ -22,6 +20,7 @@ from benchmarks import databases
 from benchmarks.case import Workspace
 from benchmarks.clouds import Cloud
 from benchmarks.fill import fill
+from benchmarks.processes import find_children, find_free_port, read_resident
 from benchmarks.requesting import Client
 
 PATIENCE = 120.0
@@ -128,7 +127,7 @@ class Server:
     def stop(self) -> None:
         """Stop it with all its processes; whatever they are at is not wanted any more."""
         with contextlib.suppress(ProcessLookupError):
-            os.killpg(self._running.pid, signal.SIGKILL)
+            os.killpg(self.pid, signal.SIGKILL)
         self._running.wait()
 
     def restart(self) -> None:
@@ -138,31 +137,17 @@ class Server:
 
     def memory(self) -> float:
         """The resident memory of the worker that has most, in MiB."""
-        return max(_resident(pid) for pid in _children(self._running.pid))
+        return max(map(read_resident, find_children(self.pid)))
+
+    @property
+    def pid(self) -> int:
+        """The id of the process that was started, whose children serve."""
+        return self._running.pid
 
     @property
     def _running(self) -> subprocess.Popen[bytes]:
         assert self._process is not None, "the server was not started"
         return self._process
-
-
-def _children(pid: int) -> list[int]:
-    return [int(child) for child in pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-
-
-def _resident(pid: int) -> float:
-    status = pathlib.Path(f"/proc/{pid}/status").read_text()
-    kilobytes = next(line.split()[1] for line in status.splitlines() if line.startswith("VmRSS:"))
-    return int(kilobytes) / 1024
-
-
-def find_free_port() -> int:
-    """A port that nobody listens on now, of those that the system gives to nobody who asks for any."""
-    while True:
-        port = 20_000 + secrets.randbelow(12_000)
-        with socket.socket() as probe, contextlib.suppress(OSError):
-            probe.bind(("127.0.0.1", port))
-            return port
 
 
 @contextlib.contextmanager

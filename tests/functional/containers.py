@@ -9,7 +9,7 @@ import sys
 import time
 
 from benchmarks import environments
-from benchmarks.servers import find_free_port
+from benchmarks.processes import find_free_port
 from tests import databases
 from tests.functional import servers
 

@@ -18,11 +18,10 @@ import uuid
 
 import sqlalchemy as sa
 
+from benchmarks.database_servers import MariaDB, find_galera_library, make_galera_options
 from tests import databases
-from tests.reliability import own_servers
 
 NODES = 3
-PROVIDERS = ("/usr/lib/galera/libgalera_smm.so", "/usr/lib64/galera-4/libgalera_smm.so")
 #: seconds until a node that says nothing is thought dead are few here, so that tests are short
 OPTIONS = (
     "gcache.size=32M;evs.keepalive_period=PT0.3S;evs.inactive_check_period=PT0.3S;"
@@ -41,7 +40,7 @@ def ip(*arguments):
 
 def find_obstacle():
     """Why there can be no cluster here, in words; None if there can."""
-    if _find_provider() is None:
+    if find_galera_library() is None:
         return "there is no libgalera_smm.so (on Debian: install galera-4)"
     for program in ("mariadb-install-db", "rsync", "ip", "setpriv"):
         if shutil.which(program) is None:
@@ -55,10 +54,6 @@ def find_obstacle():
         return f"no network namespace can be made: {error}"
     ip("netns", "delete", name)
     return None
-
-
-def _find_provider():
-    return next((path for path in PROVIDERS if pathlib.Path(path).exists()), None)
 
 
 class Network:
@@ -112,7 +107,7 @@ class Network:
                 ip("netns", "delete", name)
 
 
-class Node(own_servers.MariaDB):
+class Node(MariaDB):
     """One node of the cluster."""
 
     def __init__(self, directory, network, number):
@@ -134,18 +129,16 @@ class Node(own_servers.MariaDB):
     def options(self):
         """What makes it a member."""
         members = ",".join(self._network.address(number) for number in range(NODES))
+        cluster = make_galera_options(
+            f"gcomm://{members}",
+            node_address=self._network.address(self.number),
+            provider_options=OPTIONS,
+        )
         options = [
-            "--wsrep-on=ON",
-            f"--wsrep-provider={_find_provider()}",
-            "--wsrep-cluster-name=placement",
-            f"--wsrep-cluster-address=gcomm://{members}",
-            f"--wsrep-node-address={self._network.address(self.number)}",
+            *cluster,
             f"--wsrep-node-name=node{self.number}",
             "--wsrep-sst-method=rsync",
-            f"--wsrep-provider-options={OPTIONS}",
             "--wsrep-slave-threads=4",
-            "--binlog-format=ROW",
-            "--innodb-autoinc-lock-mode=2",
             "--bind-address=0.0.0.0",
         ]
         return [*options, "--wsrep-new-cluster"] if self._is_first else options

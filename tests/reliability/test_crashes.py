@@ -8,6 +8,7 @@ from collections import Counter
 
 import pytest
 
+from benchmarks import processes
 from tests import databases
 from tests.functional import servers
 from tests.reliability import own_servers, scale, truth
@@ -108,8 +109,8 @@ def test_killed_worker_loses_no_acknowledged_write(backend, tmp_path, report):
             def kill_workers(workers=workers):
                 for _ in range(3):
                     pause()
-                    workers.append(random.choice(own_servers.find_children(server.process.pid)))
-                    own_servers.kill(workers[-1:])
+                    workers.append(random.choice(processes.find_children(server.process.pid)))
+                    processes.kill(workers[-1:])
 
             ledger = work_until(server.url, cloud.choose, kill_workers, others=[cloud.reshape])
             kills += len(workers)
@@ -131,7 +132,7 @@ def test_killed_server_loses_no_acknowledged_write(backend, tmp_path, report):
                 def kill_server(server=server):
                     pause()
                     pid = server.process.pid
-                    own_servers.kill([pid, *own_servers.find_children(pid)])
+                    processes.kill([pid, *processes.find_children(pid)])
 
                 ledger = work_until(server.url, cloud.choose, kill_server, others=[cloud.reshape])
                 kills += 1

@@ -14,6 +14,7 @@ from collections import Counter
 import pytest
 import sqlalchemy as sa
 
+from benchmarks import processes
 from tests import databases
 from tests.functional import servers
 from tests.functional.server.test_wsgi import serving, write_conf
@@ -36,7 +37,7 @@ def seconds():
 def memory_of(server):
     """The memory that the workers have to themselves, in bytes."""
     total = 0
-    for pid in own_servers.find_children(server.process.pid):
+    for pid in processes.find_children(server.process.pid):
         for line in pathlib.Path(f"/proc/{pid}/status").read_text().splitlines():
             if line.startswith("RssAnon"):
                 total += int(line.split()[1]) << 10
@@ -206,7 +207,7 @@ def test_server_started_before_its_database_answers_503_until_it_is_there(tmp_pa
 
 def limit_files(server, size):
     """Let no process of a server write a file beyond a size."""
-    for pid in [server.process.pid, *own_servers.find_children(server.process.pid)]:
+    for pid in [server.process.pid, *processes.find_children(server.process.pid)]:
         resource.prlimit(pid, resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
 
 

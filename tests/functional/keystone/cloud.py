@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import requests
 
 from benchmarks import environments
-from benchmarks.servers import find_free_port
+from benchmarks.processes import find_free_port
 from tests.functional import forking, servers
 
 REQUIREMENTS = ("keystone==30.0.0", "gunicorn")

@@ -14,7 +14,7 @@ import urllib.request
 from dataclasses import dataclass
 
 from benchmarks import environments
-from benchmarks.servers import find_free_port
+from benchmarks.processes import find_free_port
 from tests.functional import servers
 
 REQUIREMENTS = ("ironic==39.0.0", "gunicorn")

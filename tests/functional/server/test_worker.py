@@ -14,6 +14,7 @@ import urllib.parse
 import pytest
 import requests
 
+from benchmarks import processes
 from osc_placement.server.db import upgrade
 from osc_placement.server.db.engine import Database
 from osc_placement.server.process import worker
@@ -22,7 +23,7 @@ from tests.functional import servers
 from tests.functional.server.test_health import ask
 from tests.functional.server.test_metrics import fill
 from tests.functional.server.test_serve import refuse, run
-from tests.reliability import hostile, own_servers
+from tests.reliability import hostile
 
 #: a server whose limits are others
 LIMITED = """
@@ -323,7 +324,7 @@ def test_a_server_without_free_file_descriptors_accepts_connections_later(tmp_pa
     """There is no connection that it could close, and the next one waits until there are descriptors."""
     with servers.running(tmp_path, "--workers", 1) as server:
         assert ask(server.url, "/-/healthz")[0] == 200
-        (pid,) = own_servers.find_children(server.process.pid)
+        (pid,) = processes.find_children(server.process.pid)
         limits = resource.prlimit(pid, resource.RLIMIT_NOFILE)
         # those open now stay open
         resource.prlimit(pid, resource.RLIMIT_NOFILE, (3, limits[1]))
