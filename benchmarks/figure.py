@@ -30,6 +30,7 @@ class Figure:
     """One number of each side, made from all of its samples.
 
     :ivar is_compared: whether it makes sense to say how many times better one side is
+    :ivar parts: what it is the sum of; the samples of each are by :meth:`part`
     """
 
     name: str
@@ -37,6 +38,11 @@ class Figure:
     more_is_better: bool = False
     is_compared: bool = True
     summary: Callable[[Sequence[float]], float] = statistics.median
+    parts: tuple[str, ...] = ()
+
+    def part(self, name: str) -> str:
+        """The name that the samples of one of the parts have."""
+        return f"{self.name}: {name}"
 
     def summarize(self, values: Sequence[float]) -> float | None:
         """The number for these samples, None without any; cut if one of them is."""

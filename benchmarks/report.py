@@ -34,10 +34,23 @@ def to_json(results: Iterable[Result], versions: Mapping[str, str]) -> dict[str,
     }
 
 
-def merge(old: Mapping[str, Any], new: Mapping[str, Any], order: Iterable[str]) -> dict[str, Any]:
-    """The new document, with the cases of the old one that were not run again; cases in the order given."""
-    cases = {case["name"]: case for document in (old, new) for case in document["cases"]}
+def merge(
+    old: Mapping[str, Any], new: Mapping[str, Any], order: Iterable[str], *, is_partial: bool = False
+) -> dict[str, Any]:
+    """The new document, with the cases of the old one that were not run again; cases in the order given.
+
+    :param is_partial: also with those figures of its cases that were not measured again
+    """
+    cases = {case["name"]: case for case in old["cases"]}
+    for case in new["cases"]:
+        before = cases.get(case["name"])
+        cases[case["name"]] = _merge_case(before, case) if before and is_partial else case
     return {**new, "cases": [cases[name] for name in order if name in cases]}
+
+
+def _merge_case(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
+    figures = {figure["name"]: figure for case in (old, new) for figure in case["figures"]}
+    return {**new, "figures": list(figures.values())}
 
 
 def _case_to_json(result: Result) -> dict[str, Any]:
@@ -63,12 +76,18 @@ def _figure_to_json(result: Result, figure: Figure) -> dict[str, Any]:
 
 
 def _measurement_to_json(measurement: Measurement, figure: Figure) -> dict[str, Any]:
+    parts = {part: _values_to_json(measurement, figure, figure.part(part)) for part in figure.parts}
     return {
         "side": measurement.side.name,
-        "value": _number_to_json(_summarize(measurement, figure)),
-        "samples": _samples_to_json(measurement.samples.get(figure.name, ())),
+        **_values_to_json(measurement, figure, figure.name),
+        **({"parts": parts} if parts else {}),
         "left_out": measurement.left_out,
     }
+
+
+def _values_to_json(measurement: Measurement, figure: Figure, name: str) -> dict[str, Any]:
+    samples = measurement.samples.get(name, ())
+    return {"value": _number_to_json(figure.summarize(samples)), "samples": _samples_to_json(samples)}
 
 
 def _verdict_to_json(side: Measurement, figure: Figure, reference: float | None) -> dict[str, Any]:
@@ -110,7 +129,8 @@ def format_table(document: Mapping[str, Any]) -> str:
         table.align[column] = "l"
     for case in document["cases"]:
         for figure in case["figures"]:
-            for side in figure["ours"]:
+            # a run of the reference alone has a row, too
+            for side in figure["ours"] or [None]:
                 table.add_row(_row(case, figure, side))
     return "\n".join((str(table), *_reasons(document)))
 
@@ -126,11 +146,13 @@ def _reasons(document: Mapping[str, Any]) -> list[str]:
     return list(dict.fromkeys(lines))
 
 
-def _row(case: Mapping[str, Any], figure: Mapping[str, Any], side: Mapping[str, Any]) -> list[str]:
+def _row(case: Mapping[str, Any], figure: Mapping[str, Any], side: Mapping[str, Any] | None) -> list[str]:
     unit = figure["unit"]
+    row = [case["title"], figure["name"]]
+    if side is None:
+        return [*row, "", _format_side(figure["reference"], unit), "", "", "", ""]
     return [
-        case["title"],
-        figure["name"],
+        *row,
         side["side"],
         _format_side(figure["reference"], unit),
         _format_side(side, unit),
@@ -146,7 +168,10 @@ def _format_side(side: Mapping[str, Any] | None, unit: str) -> str:
     if side["left_out"]:
         return "left out"
     number = _format_number(side["value"])
-    return f"{number} {unit}" if number else ""
+    if not number:
+        return ""
+    parts = " + ".join(_format_number(part["value"]) for part in side.get("parts", {}).values())
+    return f"{number} {unit} ({parts})" if parts else f"{number} {unit}"
 
 
 def _format_number(number: float | Mapping[str, float] | None) -> str:

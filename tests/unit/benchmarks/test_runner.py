@@ -136,6 +136,51 @@ def test_merge_keeps_cases_that_were_not_run_again():
     assert [(case["name"], case["title"]) for case in merged["cases"]] == [("a", "old"), ("b", "new")]
 
 
+def test_merge_of_a_partial_run_keeps_the_other_figures_of_a_case():
+    """One request can be measured again by itself; a whole run replaces all figures of its cases."""
+    old = {"cases": [{"name": "a", "figures": [{"name": "x", "unit": "s"}, {"name": "y", "unit": "s"}]}]}
+    new = {"cases": [{"name": "a", "figures": [{"name": "x", "unit": "ms"}, {"name": "z", "unit": "ms"}]}]}
+
+    def units(merged):
+        return {figure["name"]: figure["unit"] for figure in merged["cases"][0]["figures"]}
+
+    assert units(report.merge(old, new, ["a"], is_partial=True)) == {"x": "ms", "y": "s", "z": "ms"}
+    assert units(report.merge(old, new, ["a"])) == {"x": "ms", "z": "ms"}
+
+
+def test_table_shows_the_parts_of_a_figure(workspace):
+    """A sum is followed by what it is made of, each part with a median of its own."""
+    time = Figure("time", "ms", parts=("server", "database"))
+
+    @contextlib.contextmanager
+    def prepare(workspace):
+        values = iter([(9.0, 9.0), (1.0, 2.0), (2.0, 4.0), (3.0, 3.0)])
+
+        def probe():
+            server, database = next(values)
+            return {"time": server + database, time.part("server"): server, time.part("database"): database}
+
+        yield [probe]
+
+    case = Case("case", "a case", (time,), (Side("b", prepare),), samples=3)
+    document = report.to_json([run(case, workspace)], {})
+    assert document["cases"][0]["figures"][0]["ours"][0]["parts"]["database"]["samples"] == [2.0, 4.0, 3.0]
+    assert "6.00 ms (2.00 + 3.00)" in report.format_table(document)
+
+
+def test_table_has_a_row_for_the_reference_alone(workspace):
+    """A run of one side shows its figures, whichever side it is."""
+    document = report.to_json([run(make_case(make_side("a", [9.0, 5.0]), samples=1), workspace)], {})
+    row = next(line for line in report.format_table(document).splitlines() if "a case" in line)
+    assert [cell.strip() for cell in row.strip("|").split("|")] == [
+        "a case",
+        "time",
+        "",
+        "5.00 ms",
+        *[""] * 4,
+    ]
+
+
 def test_scale_leaves_the_full_size_alone():
     """A smaller cloud has some providers left, a shorter storm a second."""
     assert (Scale().size(10_000), Scale().seconds(10)) == (10_000, 10)
