@@ -38,7 +38,9 @@ class Cloud:
 
     :ivar zone: how many trees are in one aggregate, beside the one that all are in
     :ivar sharing: a provider that each of these aggregates has in it, too
-    :ivar held: what a consumer holds of the root of every other tree; nothing if empty
+    :ivar held: what a consumer holds of the root of its tree
+    :ivar consumers: how many there are in each tree, in turn
+    :ivar owners: the number of projects, and of users, that the consumers belong to in turn
     """
 
     trees: int
@@ -46,6 +48,8 @@ class Cloud:
     zone: int = 100
     sharing: Node | None = None
     held: Amounts = field(default_factory=dict)
+    consumers: tuple[int, ...] = (0, 1)
+    owners: int = 1
 
     def with_trees(self, trees: int) -> Cloud:
         """The same cloud in another size."""
@@ -64,6 +68,7 @@ class Provider:
     node: Node
     aggregates: tuple[str, ...] = ()
     held: Amounts = field(default_factory=dict)
+    consumers: tuple[str, ...] = ()
 
 
 def make_uuid(name: str) -> str:
@@ -81,6 +86,12 @@ def zone_uuid(number: int) -> str:
     return make_uuid(f"zone{number:05}")
 
 
+def consumer_uuids(cloud: Cloud, number: int) -> Iterator[str]:
+    """The UUIDs of the consumers of a tree."""
+    for consumer in range(cloud.consumers[number % len(cloud.consumers)]):
+        yield make_uuid(f"instance {consumer} on {_root_name(number)}")
+
+
 def _root_name(number: int) -> str:
     return f"host{number:05}"
 
@@ -90,10 +101,12 @@ def providers(cloud: Cloud) -> Iterator[Provider]:
     next_id = 1
     for number in range(cloud.trees):
         aggregates = (EVERYWHERE, zone_uuid(number // cloud.zone))
-        held = cloud.held if number % 2 else {}
+        consumers = tuple(consumer_uuids(cloud, number)) if cloud.held else ()
         for provider in _tree(cloud.tree, _root_name(number), next_id):
             is_root = provider.parent_id is None
-            yield replace(provider, aggregates=aggregates, held=held) if is_root else provider
+            if is_root:
+                provider = replace(provider, aggregates=aggregates, held=cloud.held, consumers=consumers)
+            yield provider
             next_id = provider.id + 1
     if cloud.sharing is not None:
         for number in range(-(-cloud.trees // cloud.zone)):
@@ -126,6 +139,9 @@ FLAT = Cloud(
     ),
     held={"VCPU": 4, "MEMORY_MB": 8192, "DISK_GB": 80},
 )
+
+#: the same as it is in production: ten instances on every host
+PRODUCTION = replace(FLAT, consumers=(10,), owners=200)
 
 
 def _numa(number: int) -> Node:

@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
+from collections.abc import Iterable, Iterator
+from itertools import cycle, islice
 from typing import Any
 
 import os_resource_classes
@@ -18,7 +18,6 @@ from osc_placement.server.db import dialects, tables
 #: rows per statement
 CHUNK = 2000
 FIRST_CUSTOM_CLASS_ID = 10000
-OWNER_ID = 1
 
 
 def fill(url: str, cloud: Cloud) -> None:
@@ -26,15 +25,16 @@ def fill(url: str, cloud: Cloud) -> None:
     engine = sa.create_engine(url)
     try:
         with engine.begin() as connection:
-            _Filling(connection, list(clouds.providers(cloud))).run()
+            _Filling(connection, cloud).run()
     finally:
         engine.dispose()
 
 
 class _Filling:
-    def __init__(self, connection: Connection, providers: Sequence[Provider]) -> None:
+    def __init__(self, connection: Connection, cloud: Cloud) -> None:
         self._connection = connection
-        self._providers = providers
+        self._cloud = cloud
+        self._providers = list(clouds.providers(cloud))
 
     def run(self) -> None:
         """Store what is referred to before what refers to it."""
@@ -107,25 +107,27 @@ class _Filling:
                 yield {"resource_provider_id": provider.id, "aggregate_id": self._aggregate_ids[uuid]}
 
     def _insert_consumers(self) -> None:
-        holders = [provider for provider in self._providers if provider.held]
+        holders = [(holder, uuid) for holder in self._providers for uuid in holder.consumers]
+        owners = range(1, min(self._cloud.owners, len(holders)) + 1)
         for table in (tables.projects, tables.users):
-            self._insert(table, [{"id": OWNER_ID, "external_id": f"bench-{table.name}"}] if holders else [])
-        owner = {"project_id": OWNER_ID, "user_id": OWNER_ID, "generation": 1}
-        self._insert(tables.consumers, ({"uuid": _consumer_uuid(holder), **owner} for holder in holders))
+            self._insert(table, ({"id": id_, "external_id": f"bench-{table.name}-{id_}"} for id_ in owners))
+        self._insert(
+            tables.consumers,
+            (
+                {"uuid": uuid, "project_id": owner, "user_id": owner, "generation": 1}
+                for (_, uuid), owner in zip(holders, cycle(owners), strict=False)
+            ),
+        )
         self._insert(
             tables.allocations,
             (
                 {
                     "resource_provider_id": holder.id,
-                    "consumer_id": _consumer_uuid(holder),
+                    "consumer_id": uuid,
                     "resource_class_id": self._class_ids[name],
                     "used": amount,
                 }
-                for holder in holders
+                for holder, uuid in holders
                 for name, amount in holder.held.items()
             ),
         )
-
-
-def _consumer_uuid(holder: Provider) -> str:
-    return clouds.make_uuid(f"instance on {holder.name}")

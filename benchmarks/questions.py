@@ -13,7 +13,7 @@ from benchmarks import databases
 from benchmarks.case import Case, Prepare, Probe, Reading, Side, Workspace
 from benchmarks.clouds import Cloud
 from benchmarks.figure import Cut, Figure, Target
-from benchmarks.requesting import Client
+from benchmarks.requesting import Answer, Client
 from benchmarks.servers import OURS, REFERENCE, Implementation, Server, serving
 
 #: seconds after which an answer is not waited for any longer
@@ -49,16 +49,22 @@ def candidates(name: str, query: str, count: int, target: Target = NO_TARGET) ->
 def ask(server: Server, question: Question) -> Reading:
     """Put it once; what takes too long is cut off, and the server that is still at it started anew."""
     try:
-        answer = Client(server.url, timeout=LIMIT).get(question.path)
+        with Client(server.url, timeout=LIMIT) as client:
+            answer = client.get(question.path)
     except TimeoutError:
         server.restart()
         return {question.name: Cut(1000 * LIMIT)}
+    check(question, answer)
+    return {question.name: 1000 * answer.seconds}
+
+
+def check(question: Question, answer: Answer) -> None:
+    """Raise RuntimeError if it is answered wrongly."""
     if answer.status != 200:
         raise RuntimeError(f"{question.path} is answered with {answer.status}: {answer.body[:500]!r}")
     count = len(json.loads(answer.body)[question.key])
     if count != question.count:
         raise RuntimeError(f"{question.path} gives {count} instead of {question.count}")
-    return {question.name: 1000 * answer.seconds}
 
 
 def make_case(

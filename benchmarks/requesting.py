@@ -33,6 +33,13 @@ class Client:
         assert parts.hostname is not None
         self._connection = http.client.HTTPConnection(parts.hostname, parts.port, timeout=timeout)
 
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """Close the connection."""
+        self._connection.close()
+
     def get(self, path: str) -> Answer:
         """Read something; :raises TimeoutError: it took longer than this client waits."""
         return self._request("GET", path, None)
@@ -40,6 +47,10 @@ class Client:
     def put(self, path: str, document: object) -> Answer:
         """Write something."""
         return self._request("PUT", path, json.dumps(document).encode())
+
+    def post(self, path: str, document: object) -> Answer:
+        """Write several things."""
+        return self._request("POST", path, json.dumps(document).encode())
 
     def _request(self, method: str, path: str, body: bytes | None) -> Answer:
         headers = HEADERS if body is None else {**HEADERS, "Content-Type": "application/json"}

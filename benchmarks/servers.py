@@ -115,12 +115,12 @@ class Server:
 
     def _await_answer(self) -> None:
         give_up = time.monotonic() + PATIENCE
-        client = Client(self.url)
-        while time.monotonic() < give_up and self._running.poll() is None:
-            with contextlib.suppress(OSError):
-                if client.get("/resource_providers?name=nobody").status == 200:
-                    return
-            time.sleep(POLL)
+        with Client(self.url) as client:
+            while time.monotonic() < give_up and self._running.poll() is None:
+                with contextlib.suppress(OSError):
+                    if client.get("/resource_providers?name=nobody").status == 200:
+                        return
+                time.sleep(POLL)
         log = (self._directory / "server.log").read_text()
         raise RuntimeError(f"{self._command[0]} does not answer; its log:\n{log}")
 

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """``python -m benchmarks.storm``: clients that claim all at once, in a process of their own.
 
-Each client is a thread that claims again as soon as it is answered. What came of it is printed as JSON.
+Each client is a thread that claims again as soon as it is answered, or at a steady pace. What came of it is
+printed as JSON.
 """
 
 from __future__ import annotations
@@ -26,9 +27,8 @@ CONCURRENT_UPDATE = "placement.concurrent_update"
 
 @dataclass
 class Outcome:
-    """What came of a storm: how many claims were accepted, refused for a conflict, failed; in which times."""
+    """What came of a storm: the claims accepted, refused for a conflict, failed; in which times."""
 
-    accepted: int = 0
     conflicts: int = 0
     failures: int = 0
     #: from the first request to the last answer
@@ -36,14 +36,21 @@ class Outcome:
     #: milliseconds of each request
     queries: list[float] = field(default_factory=list)
     writes: list[float] = field(default_factory=list)
+    #: the UUIDs of those that were accepted, which are left in the cloud
+    consumers: list[str] = field(default_factory=list)
 
     def add(self, other: Outcome) -> None:
         """Count what another client saw."""
-        self.accepted += other.accepted
         self.conflicts += other.conflicts
         self.failures += other.failures
         self.queries += other.queries
         self.writes += other.writes
+        self.consumers += other.consumers
+
+    @property
+    def accepted(self) -> int:
+        """How many claims were accepted."""
+        return len(self.consumers)
 
     @property
     def rate(self) -> float:
@@ -51,10 +58,15 @@ class Outcome:
         return self.accepted / self.seconds
 
 
-def start(url: str, *, clients: int, seconds: float, provider: str | None = None) -> subprocess.Popen[str]:
-    """Begin a storm in a process of its own; `finish` waits for its end."""
+def start(
+    url: str, *, clients: int, seconds: float, provider: str | None = None, interval: float = 0.0
+) -> subprocess.Popen[str]:
+    """Begin a storm in a process of its own; `finish` waits for its end.
+
+    :param interval: seconds from one claim of a client to its next, which is later if it is not answered yet
+    """
     command = [sys.executable, "-m", "benchmarks.storm", url]
-    command += ["--clients", str(clients), "--seconds", str(seconds)]
+    command += ["--clients", str(clients), "--seconds", str(seconds), "--interval", str(interval)]
     command += [] if provider is None else ["--provider", provider]
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
 
@@ -68,18 +80,24 @@ def finish(process: subprocess.Popen[str]) -> Outcome:
 class _Claimer:
     """One client."""
 
-    def __init__(self, url: str, give_up: float, provider: str | None) -> None:
+    def __init__(self, url: str, give_up: float, provider: str | None, interval: float) -> None:
         self._client = Client(url)
         self._random = random.Random()
         self._give_up = give_up
         self._provider = provider
+        self._interval = interval
         self._outcome = Outcome()
 
     def run(self) -> Outcome:
         """Claim until the time is up, or the provider is."""
         claim = self._claim_found if self._provider is None else self._claim_from_provider
-        while time.monotonic() < self._give_up and claim():
-            pass
+        # clients with a pace do not all begin at once
+        next_claim = time.monotonic() + self._random.uniform(0, self._interval)
+        while max(next_claim, time.monotonic()) < self._give_up:
+            time.sleep(max(next_claim - time.monotonic(), 0))
+            if not claim():
+                break
+            next_claim = max(next_claim + self._interval, time.monotonic())
         return self._outcome
 
     def _claim_found(self) -> bool:
@@ -98,10 +116,12 @@ class _Claimer:
 
     def _claim(self, wanted: dict[str, object]) -> Answer:
         owner = {"project_id": "bench", "user_id": "bench", "consumer_type": "INSTANCE"}
-        path = f"/allocations/{uuid.uuid4()}"
+        consumer = str(uuid.uuid4())
+        path = f"/allocations/{consumer}"
         answer = self._client.put(path, {**wanted, **owner, "consumer_generation": None})
         self._outcome.writes.append(1000 * answer.seconds)
-        self._outcome.accepted += answer.status == 204
+        if answer.status == 204:
+            self._outcome.consumers.append(consumer)
         self._outcome.conflicts += answer.status == 409 and _is_conflict(answer)
         self._outcome.failures += answer.status not in (204, 409)
         return answer
@@ -117,11 +137,14 @@ def main() -> None:
     parser.add_argument("url")
     parser.add_argument("--clients", type=int, required=True)
     parser.add_argument("--seconds", type=float, required=True)
+    parser.add_argument("--interval", type=float, default=0.0, help="seconds between claims of a client")
     parser.add_argument("--provider", metavar="UUID", help="claim from this one, until it has nothing left")
     options = parser.parse_args()
     started = time.monotonic()
     give_up = started + options.seconds
-    claimers = [_Claimer(options.url, give_up, options.provider) for _ in range(options.clients)]
+    claimers = [
+        _Claimer(options.url, give_up, options.provider, options.interval) for _ in range(options.clients)
+    ]
     total = Outcome()
     with ThreadPoolExecutor(options.clients) as executor:
         for outcome in executor.map(_Claimer.run, claimers):
