@@ -90,10 +90,16 @@ class Site:
 
     @contextlib.contextmanager
     def connected(self) -> Iterator[Iterator[Client]]:
-        """Connections, again and again in turn, closed at the end."""
+        """Connections, again and again in turn, closed at the end.
+
+        Each has sent a small request first, so that its worker knows what has changed until now.
+        """
+        question = _of_host(self.cloud, 0)["in-tree"]
         with contextlib.ExitStack() as stack:
             clients = [Client(self.server.url, timeout=PATIENCE) for _ in range(CONNECTIONS)]
-            yield itertools.cycle([stack.enter_context(client) for client in clients])
+            for client in clients:
+                check(question, stack.enter_context(client).get(question.path))
+            yield itertools.cycle(clients)
 
 
 @dataclass(frozen=True)
@@ -311,13 +317,13 @@ def _read(site: Site, times: _Times, rounds: Iterator[list[Question]], *, claims
     meter = site.meter()
     consumers: list[str] = []
     count, seconds = 0, 0.0
-    end = time.monotonic() + site.seconds
     try:
         with (
             site.connected() as clients,
             site.connected() as others,
             contextlib.nullcontext() if claims else meter,
         ):
+            end = time.monotonic() + site.seconds
             while not count or time.monotonic() < end:
                 if claims:
                     consumers.append(_claim(next(others), site.cloud))
@@ -369,8 +375,8 @@ PUT = _Times("PUT of a claim, one after the other")
 def _put(site: Site) -> Reading:
     consumers: list[str] = []
     seconds = 0.0
-    end = time.monotonic() + site.seconds
     with site.connected() as clients, site.meter() as meter:
+        end = time.monotonic() + site.seconds
         while not consumers or time.monotonic() < end:
             started_at = time.perf_counter()
             consumers.append(_claim(next(clients), site.cloud))
