@@ -139,11 +139,15 @@ def test_notification_is_mirrored_at_once(
 def test_next_comparison_finds_a_lost_message(rack, cloud, client, nova_conf, tmp_path, broker, topic):
     """What no message tells of is found by the next comparison."""
     options = ("--interval", "1", "--notifications", broker, "--notifications-topic", topic)
-    with following([nova_conf], tmp_path, *options):
+    with following([nova_conf], tmp_path, *options) as process:
         wait_until(lambda: aggregates_of(client)["h1"] == {rack})
         wait_until(lambda: has_queue(broker, topic))
         cloud.join("rack", "h2")
         wait_until(lambda: aggregates_of(client)["h2"] == {rack})
+        process.terminate()
+        _, err = process.communicate(timeout=60)
+    assert aggregates_of(client) == {"h1": {rack}, "h2": {rack}}
+    assert (process.returncode, err) == (0, "")
 
 
 def test_mirror_works_without_a_broker(rack, cloud, client, nova_conf, tmp_path):

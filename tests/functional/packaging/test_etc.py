@@ -121,14 +121,26 @@ def test_deploying_page_installs_the_program_of_the_unit():
 
 
 @pytest.mark.parametrize(
-    ("name", "make_parser"),
-    [("placement-server", make_server_parser), ("placement-mirror", make_migrate_parser)],
+    ("name", "make_parser", "read"),
+    [
+        (
+            "placement-server",
+            make_server_parser,
+            {"config_file": ["/etc/placement/placement.conf"], "port": 8778, "workers": 4},
+        ),
+        (
+            "placement-mirror",
+            make_migrate_parser,
+            {"config_file": ["/etc/nova/nova.conf"], "follow": True, "interval": 60.0},
+        ),
+    ],
 )
-def test_command_of_each_unit_has_known_options(name, make_parser):
-    """The program knows each option."""
+def test_command_of_each_unit_has_known_options(name, make_parser, read):
+    """The program reads them as they are meant."""
     unit = read_unit(ETC / "systemd" / f"{name}.service")
     _, *arguments = shlex.split(unit["Service"]["ExecStart"])
-    make_parser().parse_args(arguments)
+    options = vars(make_parser().parse_args(arguments))
+    assert options == options | read
 
 
 def list_server_arguments(directory):

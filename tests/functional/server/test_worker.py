@@ -102,6 +102,9 @@ def test_incomplete_request_is_timed_out(tmp_path):
             sock.sendall(kind.begins)
         for sock, kind in zip(socks, kinds, strict=True):
             await_closed(sock, lambda sock=sock, kind=kind: sock.send(kind.goes_on))
+        assert len(socks) > 5
+        assert [kind for sock, kind in zip(socks, kinds, strict=True) if not is_closed(sock)] == []
+        assert ask(server.url, "/-/readyz") == (200, {"status": "ready"})
 
 
 def test_unread_answer_is_timed_out(tmp_path, long_list):
