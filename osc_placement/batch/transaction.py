@@ -200,10 +200,13 @@ class ProvidersTransaction:
             self._write(self._client, wanted)
 
     def is_done(self) -> bool:
-        """Read one of the providers, which tells of all."""
-        change = next(change for change in self.changes if change.facets)
-        subject, state = _read(self._client, [change], self._concurrency)[0]
-        return subject.generation != change.subject.generation and holds(state, change.after, change.facets)
+        """Read the providers; all must have what was sent, as others may have set the same of some."""
+        sent = [change for change in self.changes if change.facets]
+        found = zip(sent, _read(self._client, sent, self._concurrency), strict=True)
+        return all(
+            subject.generation != change.subject.generation and holds(state, change.after, change.facets)
+            for change, (subject, state) in found
+        )
 
 
 def put_back(

@@ -168,3 +168,28 @@ def test_bulk_write_is_preferred_and_else_only_inventories_are_taken(facet):
         assert check_atomic(plan, cloud) is write_inventories
     cloud.takes_atomic = True
     assert check_atomic(plan, cloud) is write_atomically
+
+
+@pytest.mark.parametrize("facet", ["inventories", "traits"])
+@pytest.mark.parametrize("is_committed", [True, False])
+def test_all_providers_tell_whether_a_transaction_was_done_whose_answer_was_lost(facet, is_committed):
+    """Another run made the same change of the first one meanwhile, which tells nothing of the others."""
+    cloud = Cloud("a", "b", "c", inventories=processors(1.0), takes_atomic=facet == "traits")
+    edit = RatioEdit({"VCPU": 4.0}) if facet == "inventories" else TraitEdit("add", GOLD)
+    plan = make_plan(edit, read_with(cloud)(cloud.providers, edit.facets))
+    name = "reshape" if facet == "inventories" else "change_atomically"
+    send = getattr(cloud, name)
+
+    def lose(*arguments):
+        if is_committed:
+            send(*arguments)
+        else:
+            done = {"inventories": processors(4.0)} if facet == "inventories" else {"traits": sorted(GOLD)}
+            cloud.touch("a", **done)
+        raise from_answer("POST", "/", 502, "", "<html>Bad Gateway</html>")
+
+    setattr(cloud, name, lose)
+    report = execute_atomically(cloud, plan)
+    results = {outcome.result for outcome in report.outcomes}
+    assert results == {Result.APPLIED if is_committed else Result.FAILED}
+    assert report.exit_status == (0 if is_committed else 3)
