@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import datetime
 import sys
 from collections import Counter
@@ -200,12 +199,7 @@ class ShowRun(WatchedCommand, _JournalCommand, ChangesLister):
 
     def _show_header(self, run: journal.Run) -> None:
         header = run.header
-        # an undo may have been undone too
-        undos = []
-        for each in journal.read_headers(header.server):
-            if isinstance(each, journal.Header) and each.undoes:
-                with contextlib.suppress(journal.JournalError):  # `run list` reports it
-                    undos.append(journal.read(each.id))
+        undos = journal.read_undos(header.id)
         states = [_state_of(run, journal.find_undone(undos))]
         states += [
             f"undo {undo.state}: run {undo.header.id}" for undo in undos if undo.header.undoes == header.id

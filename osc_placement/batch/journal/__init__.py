@@ -32,6 +32,7 @@ from osc_placement.batch.journal.file import (
     read_all,
     read_header,
     read_headers,
+    read_undos,
     reopen,
     state_directory,
 )
@@ -54,6 +55,7 @@ __all__ = [
     "read_all",
     "read_header",
     "read_headers",
+    "read_undos",
     "reopen",
     "state_directory",
 ]

@@ -11,9 +11,9 @@ import pathlib
 import re
 import secrets
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 from urllib.parse import urlsplit
 
 from osc_placement.batch.journal.checksum import START, chain_line
@@ -25,6 +25,7 @@ from osc_placement.whole_file import write_whole
 
 _SUFFIX: Final = ".jsonl"
 _OWNER_ONLY: Final = 0o600
+_Read = TypeVar("_Read")
 #: the names that runs are given
 _ID: Final = re.compile(r"\d{8}T\d{6}-[0-9a-f]{6,}")
 
@@ -270,25 +271,54 @@ def read_all(
 
     :param server: yield only runs of the server that has this address, as `identify_server` returns it
     """
-    for path in _list_paths(directory):
-        run_id = path.name.removesuffix(_SUFFIX)
-        try:
-            if server in (None, read_header(run_id, path.parent).server):
-                yield read(run_id, path.parent)
-        except JournalError as error:
-            yield error
+
+    def read_wanted(run_id: str, directory: pathlib.Path) -> Run | None:
+        is_wanted = server in (None, read_header(run_id, directory).server)
+        return read(run_id, directory) if is_wanted else None
+
+    return _read_each(_list_paths(directory), read_wanted)
 
 
 def read_headers(server: str, directory: pathlib.Path | None = None) -> Iterator[Header | JournalError]:
     """Yield the headers of the runs for a server, the last first; in place of a damaged one, the error."""
-    for path in reversed(_list_paths(directory)):
+
+    def read_wanted(run_id: str, directory: pathlib.Path) -> Header | None:
+        header = read_header(run_id, directory)
+        return header if header.server == server else None
+
+    return _read_each(reversed(_list_paths(directory)), read_wanted)
+
+
+def read_undos(run_id: str, directory: pathlib.Path | None = None) -> list[Run]:
+    """Return the runs that undo a run, and those that undo these, the oldest first.
+
+    Runs that cannot be read are left out. PERF: an undo is started after what it undoes, so nothing is read
+    of earlier runs, and of later ones that undo nothing here only the first line.
+    """
+    undone, undos = {run_id}, []
+    later = [path for path in _list_paths(directory) if path.name > f"{run_id}{_SUFFIX}"]
+
+    def read_wanted(other: str, directory: pathlib.Path) -> Run | None:
+        return read(other, directory) if read_header(other, directory).undoes in undone else None
+
+    for run in _read_each(later, read_wanted):
+        if isinstance(run, Run):
+            undone.add(run.header.id)
+            undos.append(run)
+    return undos
+
+
+def _read_each(
+    paths: Iterable[pathlib.Path], read: Callable[[str, pathlib.Path], _Read | None]
+) -> Iterator[_Read | JournalError]:
+    """Yield what is read of journals, or the error, but nothing of one that is deleted meanwhile."""
+    for path in paths:
         try:
-            header = read_header(path.name.removesuffix(_SUFFIX), path.parent)
+            found: _Read | JournalError | None = read(path.name.removesuffix(_SUFFIX), path.parent)
         except JournalError as error:
-            yield error
-        else:
-            if header.server == server:
-                yield header
+            found = error if path.exists() else None
+        if found is not None:
+            yield found
 
 
 def find_last(server: str, directory: pathlib.Path | None = None) -> Header:

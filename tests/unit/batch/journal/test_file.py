@@ -514,6 +514,49 @@ def test_run_is_undone_until_its_undo_is_undone(tmp_path):
     assert undone() == {undo_of_first: redo}
 
 
+def test_undos_of_a_run_are_read_with_theirs_and_no_other_run(tmp_path, monkeypatch):
+    """Of runs that started later only the first line is read, of earlier ones nothing."""
+
+    def make(undoes=None):
+        cloud = FakeCloud("a")
+        return run_recorded(cloud, tmp_path, plan_for(cloud), undoes=undoes)
+
+    earlier, run = make(), make()
+    others = [make(), make(earlier)]
+    undos = [make(run)]
+    undos += [make(undos[0]), make(run)]
+    lines = {}
+    parse = file.parse
+
+    def count(path, content):
+        lines[path.stem] = max(content.count(b"\n"), lines.get(path.stem, 0))
+        return parse(path, content)
+
+    monkeypatch.setattr(file, "parse", count)
+    assert [undo.header.id for undo in journal.read_undos(run, tmp_path)] == undos
+    assert lines.keys() == {*others, *undos}
+    assert {lines[other] for other in others} == {1}
+
+
+def test_a_run_that_is_deleted_while_runs_are_listed_is_no_error(tmp_path):
+    """Another process deletes it between the list of files and the reading."""
+    cloud, server = FakeCloud("a"), journal.identify_server(SERVER)
+    for read in (
+        journal.read_all,
+        lambda directory: journal.read_all(directory, server),
+        lambda directory: journal.read_headers(server, directory),
+    ):
+        runs = [run_recorded(cloud, tmp_path, plan_for(cloud)) for _ in range(3)]
+        listed = read(tmp_path)
+        next(listed)
+        journal.delete(runs[1], tmp_path)
+        left = [each.header if isinstance(each, journal.Run) else each for each in listed]
+        assert len(left) == 1
+        assert left[0].id in (runs[0], runs[2])
+        for run in (runs[0], runs[2]):
+            journal.delete(run, tmp_path)
+
+
 def test_end_of_the_last_attempt_is_read(tmp_path):
     """Its time is in the journal."""
     cloud = FakeCloud("a")
