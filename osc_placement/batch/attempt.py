@@ -12,9 +12,9 @@ from osc_placement.api.client import PlacementClient
 from osc_placement.api.retry import retry
 from osc_placement.batch.difference import holds
 from osc_placement.batch.plan import ABSENT, Change, Edit, Facet, Outcome, Result, plan_change, settle_name
-from osc_placement.batch.repeat import Replace, carry_planned
+from osc_placement.batch.repeat import carry_planned, is_overtaken_for
 from osc_placement.batch.reselect import NotSelected
-from osc_placement.batch.room import Overtaken, carry_owner, is_half_written, is_overtaken, is_written
+from osc_placement.batch.room import Overtaken, carry_owner, is_half_written, is_written
 from osc_placement.batch.select import read_state
 from osc_placement.batch.undo import undo_change
 from osc_placement.batch.writers.provider import DoneByOthers, write_change
@@ -102,7 +102,7 @@ def _run_attempts(
             attempt.is_writing = False
             subject, now = read_state(client, attempt.change.subject, edit.facets)
             now = settle_name(now, subject, attempt.change.before.identity)
-            if is_overtaken(attempt.change, now) and not isinstance(edit, Replace):
+            if is_overtaken_for(edit, attempt.change, now):
                 raise Overtaken(subject.name)
             again = plan_change(edit, subject, now)
             attempt.change = keep_before(attempt.change, again, attempt.written)

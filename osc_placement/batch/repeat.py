@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from osc_placement.batch.plan import ABSENT, ALL_FACETS, Change, Decision, Edit, Facet, ProviderState
+from osc_placement.batch.room import is_overtaken
 from osc_placement.model import INVENTORY_FIELDS, Inventory
 
 
@@ -96,6 +97,16 @@ class Replace:
             if getattr(state, facet) is not None or facet in ("owner", "consumer_type")
         }
         return Decision(replace(state, **wanted), "is as planned already")
+
+
+def is_overtaken_for(edit: Edit, change: Change, now: ProviderState) -> bool:
+    """Return whether a change must not be planned again with its edit, as others changed the allocations.
+
+    A consumer that a file describes gets what it says, whatever it holds. One that the file does not name
+    loses only what it held when that was planned: it may hold from providers since that were not selected.
+    """
+    is_described = isinstance(edit, Replace) and edit.change.after != ProviderState(allocations={})
+    return not is_described and is_overtaken(change, now)
 
 
 def carry_planned(change: Change, again: Change) -> Change:

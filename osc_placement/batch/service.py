@@ -34,11 +34,11 @@ from osc_placement.batch.plan import (
     plan_change,
     settle_name,
 )
-from osc_placement.batch.repeat import Recorded, StateEdit, carry_planned, edits_of
+from osc_placement.batch.repeat import Recorded, carry_planned, edits_of, is_overtaken_for
 from osc_placement.batch.reshape import KIND as RESHAPE
 from osc_placement.batch.reshape import ReshapePlan
 from osc_placement.batch.reshape_run import Task, execute_reshape, plan_steps, plan_task
-from osc_placement.batch.room import Overtaken, carry_owner, is_half_written, is_overtaken
+from osc_placement.batch.room import Overtaken, carry_owner, is_half_written
 from osc_placement.batch.select import judge_capacity
 from osc_placement.batch.transaction import check_atomic
 from osc_placement.batch.undo import (
@@ -345,7 +345,7 @@ def plan_resume(run: Run, read: ReadStates) -> Plan:
             steps.append(change)
             continue
         state = settle_name(reading.state, change.subject, change.before.identity)
-        if is_overtaken(change, state) and not isinstance(edit, StateEdit):
+        if is_overtaken_for(edits.get(change.uuid, edit), change, state):
             unreadable[change.uuid] = Overtaken(reading.subject.name)
             steps.append(change)
             continue

@@ -114,7 +114,8 @@ class ApplyState(ConfirmedCommand, _StateCommand):
     again, so after an interruption the same command can be repeated. With ``--prune`` what the file does not
     name is deleted. With ``--name`` or ``--aggregate`` the command is restricted to these trees, selected as
     they are in the file or on the server: a resource provider that was added to the aggregate since the
-    export is removed from it, and not deleted.
+    export is removed from it, and not deleted. A consumer that ``--prune`` would delete keeps its allocations
+    if somebody changed them since they were read.
 
     What the server would refuse is told before anything is written, and not tried; the rest is done. Examples
     are the deletion of what is in use and an allocation that does not fit. On a terminal, the command shows

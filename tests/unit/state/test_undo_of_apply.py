@@ -22,6 +22,7 @@ from osc_placement.batch.plan import (
     describe_identity,
 )
 from osc_placement.batch.repeat import Replace, StateEdit
+from osc_placement.batch.room import Overtaken
 from osc_placement.batch.select import read_state
 from osc_placement.batch.undo import ChangedSince, UndoStep, undo_change
 from osc_placement.batch.writers.provider import write_change
@@ -275,3 +276,21 @@ def test_what_others_changed_meanwhile_becomes_what_the_file_says():
     found = ProviderState({"DISK_GB": Inventory(1)}, frozenset({"A"}))
     decision = Replace("apply f", wanted).decide(found)
     assert decision.after == ProviderState({"VCPU": Inventory(8)}, frozenset({"A"}))
+
+
+HELD = Consumer("k", 1, "project", "user", "INSTANCE")
+TAKEN_AWAY = Change(HELD, ProviderState(allocations={"g": {"VCPU": 1}}), ProviderState(allocations={}))
+
+
+@pytest.mark.parametrize("moved_to", ["elsewhere", "g"])
+def test_a_consumer_that_was_moved_since_its_allocations_were_to_be_deleted_keeps_them(moved_to):
+    """It may hold from providers that were not selected, and nobody confirmed that these go."""
+    allocations = {moved_to: {"resources": {"VCPU": 2}, "generation": 3}}
+    holding = {"allocations": allocations, "consumer_generation": 2}
+    owner = {"project_id": "project", "user_id": "user", "consumer_type": "INSTANCE"}
+    placement = FakePlacement().on("GET", "/allocations/k", holding | owner)
+    placement.on("PUT", "/allocations/k", CONFLICT, (204, ""))
+    outcome = run(placement, TAKEN_AWAY)
+    assert isinstance(outcome.error, Overtaken)
+    assert end_of(outcome)[:2] == (Result.FAILED, True)
+    assert placement.lines.count("PUT /allocations/k") == 1
