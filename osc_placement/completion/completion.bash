@@ -6,7 +6,8 @@ _placement_completion() {
     local answer code=0
     answer=$(@PROGRAM@ --complete bash "$COMP_LINE" "$COMP_POINT" "$COMP_WORDBREAKS" 2>/dev/null </dev/null) || code=$?
     COMPREPLY=()
-    IFS=$'\n' read -r -d '' -a COMPREPLY <<<"$answer"
+    # its status says only that no NUL follows; a shell with errexit would end
+    IFS=$'\n' read -r -d '' -a COMPREPLY <<<"$answer" || true
     case ${COMPREPLY[0]-} in
     *[=:]) compopt -o nospace 2>/dev/null ;;
     esac
@@ -26,7 +27,7 @@ _placement_completion() {
 
 if ! complete -p openstack >/dev/null 2>&1; then
     # what bash-completion has for a command is loaded when it is completed first
-    { __load_completion openstack || _comp_load openstack; } >/dev/null 2>&1
+    { __load_completion openstack || _comp_load openstack || true; } >/dev/null 2>&1
 fi
 if [[ "$(complete -p openstack 2>/dev/null)" =~ -F\ ([^ ]+) && ${BASH_REMATCH[1]} != _placement_completion ]]; then
     _placement_completion_others=${BASH_REMATCH[1]}

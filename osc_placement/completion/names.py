@@ -98,11 +98,17 @@ def _list_settings(access: Access) -> dict[str, str]:
 
 
 def _is_younger(path: pathlib.Path, seconds: float) -> bool:
-    return path.exists() and 0 <= time.time() - path.stat().st_mtime < seconds
+    try:
+        return 0 <= time.time() - path.stat().st_mtime < seconds
+    except FileNotFoundError:  # or another process has just removed it
+        return False
 
 
 def _load(path: pathlib.Path) -> Sequence[str]:
-    return path.read_text("utf-8").splitlines() if path.exists() else ()
+    try:
+        return path.read_text("utf-8").splitlines()
+    except FileNotFoundError:
+        return ()
 
 
 def _refresh(path: pathlib.Path, read: Callable[[], Iterable[str]], lock: IO[str], writer: int) -> None:

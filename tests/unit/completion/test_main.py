@@ -92,3 +92,24 @@ def test_program_loads_little_for_the_words_of_commands():
     assert loaded.isdisjoint(
         ("requests", "cliff", "osc_lib", "yaml", "sqlalchemy", "osc_placement.batch", "openstack")
     )
+
+
+def test_code_for_bash_does_not_end_a_shell_with_errexit(tmp_path, capsys, monkeypatch):
+    """Neither where it is read nor where it completes."""
+    program = tmp_path / "placement-completion"
+    program.write_text("#!/bin/sh\necho show\n")
+    program.chmod(0o700)
+    monkeypatch.setattr(sys, "argv", [str(program), "bash"])
+    assert main() == 0
+    code = capsys.readouterr().out
+    complete = (
+        'COMP_LINE="openstack sh" COMP_POINT=12\n_placement_completion openstack\necho "${COMPREPLY[@]}"'
+    )
+    done = subprocess.run(
+        ["bash", "-c", f"set -eu\n{code}\n{complete}"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (0, "show\n")

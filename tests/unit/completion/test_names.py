@@ -3,6 +3,7 @@
 
 import fcntl
 import os
+import pathlib
 import stat
 
 import pytest
@@ -148,3 +149,10 @@ def test_cache_is_below_home_if_the_variable_is_not_absolute(monkeypatch, tmp_pa
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("XDG_CACHE_HOME", "relative")
     assert names._directory() == tmp_path / ".cache/osc-placement/completion"
+
+
+def test_names_that_another_shell_removes_meanwhile_are_read_again(directory, cloud, monkeypatch):
+    """It removes old files at any moment, also between two looks at one of them."""
+    cloud(lambda: ["a"])
+    monkeypatch.setattr(pathlib.Path, "exists", lambda _path: True)
+    assert names.read_names("traits", {}) == ["a"]
