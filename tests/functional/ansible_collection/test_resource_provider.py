@@ -2,6 +2,7 @@
 """The module for one resource provider: present, absent, check and diff mode, and what is wrong."""
 
 from osc_placement.batch import journal
+from osc_placement.client import PlacementClient
 from osc_placement.commands.batch_run import UndoRun
 from tests.unit.commands.shell import run as run_command
 
@@ -93,6 +94,20 @@ def test_a_provider_is_deleted_once(modules, client):
 
     run_command(UndoRun, client, f"{results['run_id']} --yes")
     assert not modules.succeed("resource_provider", **HOST)["changed"]
+
+
+def test_a_provider_that_somebody_else_deletes_meanwhile_is_gone(modules, client, monkeypatch):
+    """Nothing is left to delete, and there is nothing to show."""
+    uuid = modules.succeed("resource_provider", **HOST)["resource_provider"]["uuid"]
+    read = PlacementClient.read_providers
+
+    def delete_first(self, *arguments, **options):
+        if client.list_providers(uuid=uuid):
+            client.delete_provider(uuid)
+        return read(self, *arguments, **options)
+
+    monkeypatch.setattr(PlacementClient, "read_providers", delete_first)
+    assert not modules.succeed("resource_provider", name="compute-1", state="absent")["changed"]
 
 
 def test_what_is_in_use_stays(modules, client):

@@ -172,6 +172,15 @@ def test_a_wrong_value_is_told(modules, client, rack):
         ({**everything, "ratios": {"VCPU": 4}, "concurrency": 0}, "concurrency: must be 1 or more"),
         ({**everything, "ratios": {"VCPU": 4}, "throttle": -1}, "throttle: must be greater than 0"),
         ({"select": {}, "ratios": {"VCPU": 4}}, "select: it has no condition"),
+        *(
+            ({"select": {"name": "*", condition: nothing}, "ratios": {"VCPU": 4}}, f"select.{condition}: it")
+            for condition, nothing in (
+                ("aggregates", []),
+                ("required", []),
+                ("resources", {}),
+                ("in_tree", ""),
+            )
+        ),
         (
             {"select": {"name": "nosuch-*"}, "ratios": {"VCPU": 4}},
             "correct the selection, or give allow_empty",

@@ -76,6 +76,15 @@ def test_some_trees_are_changed_alone(modules, client):
     assert "No tree of the state has a root named like rakc-*" in told
 
 
+@pytest.mark.parametrize("condition", ["names", "aggregates"])
+def test_an_empty_condition_does_not_select_the_whole_cloud(modules, client, condition):
+    """Such as a variable that nobody filled; pruning would delete everything else."""
+    client.create_provider("other")
+    pruned = {"document": STATE, "prune": True, "max_deletions": 9, condition: []}
+    assert f"{condition}: it is empty" in modules.fail("state_file", **pruned)["msg"]
+    assert names(client) == ["other"]
+
+
 def test_a_wrong_state_is_told_with_its_place(modules, client, tmp_path):
     """A file that is missing, no YAML, or has a mistake changes nothing."""
     told = modules.fail("state_file", src=str(tmp_path / "nosuch.yaml"))["msg"]

@@ -10,7 +10,7 @@ options:
   select:
     description:
       - Which resource providers the task is about. All conditions that are given must hold.
-      - They are those of C(openstack resource provider batch).
+      - They are those of C(openstack resource provider batch). None but C(providers) may be empty.
     type: dict
     suboptions:
       all:

@@ -30,13 +30,14 @@ SELECT: Final[Mapping[str, Any]] = {
 
 def make_selection(cloud: Cloud, given: Mapping[str, Any]) -> Selection:
     """Return the selection of the parameter ``select``; raise a PlacementError or Failed if it is none."""
-    if not any(value is not None and value is not False and value != "" for value in given.values()):
+    refuse_empty({f"select.{name}": value for name, value in given.items() if name != "providers"})
+    if not any(value is not None and value is not False for value in given.values()):
         raise Failed("select: it has no condition; nothing was changed. all: true selects all there are")
     in_tree = given["in_tree"]
     providers = given["providers"]
     return Selection(
         aggregates=tuple(cloud.resolve_aggregates(given["aggregates"] or [])),
-        in_tree=cloud.require_provider(in_tree, "in_tree")["uuid"] if in_tree else None,
+        in_tree=None if in_tree is None else cloud.require_provider(in_tree, "in_tree")["uuid"],
         required=tuple(given["required"] or ()),
         forbidden=tuple(given["forbidden"] or ()),
         resources=syntax.parse_amounts(join_pairs(given["resources"] or {})) or None,
@@ -45,6 +46,13 @@ def make_selection(cloud: Cloud, given: Mapping[str, Any]) -> Selection:
         providers=None if providers is None else tuple(providers),
         everything=given["all"],
     )
+
+
+def refuse_empty(conditions: Mapping[str, Any]) -> None:
+    """Raise Failed if a condition is given and empty, as it would select more than somebody meant."""
+    for name, value in conditions.items():
+        if value in ("", [], {}):
+            raise Failed(f"{name}: it is empty; nothing was changed. Give a value, or leave it out with omit")
 
 
 def join_pairs(values: Mapping[str, Any]) -> list[str]:

@@ -185,8 +185,9 @@ def act(module: AnsibleModule, cloud: Cloud) -> dict[str, Any]:
         results.update(states.carry_out(cloud, plan, run, directory=params["journal_directory"]))
     shown = existing["uuid"] if existing else params["uuid"] or params["name"]
     found = cloud.find_provider(shown)
-    if found:
-        results["resource_provider"] = read_provider(cloud, found["uuid"])
+    record = read_record(cloud, found["uuid"]) if found else None
+    if record is not None:
+        results["resource_provider"] = describe_provider(record)
     return results
 
 
@@ -303,7 +304,9 @@ def delete(module: AnsibleModule, cloud: Cloud, existing: dict[str, Any] | None)
             f"{name} has {len(children)} resource providers below it ({told}); nothing was deleted. "
             "Delete those first"
         )
-    (record,) = cloud.client.read_providers({"uuid": uuid})
+    record = read_record(cloud, uuid)
+    if record is None:  # somebody else has just deleted it
+        return {"changed": False, "changes": [], "diff": diff}
     provider = describe_provider(record)
     used = [f"{amount} {kind}" for kind, amount in provider["usages"].items() if amount]
     if used:
@@ -321,11 +324,9 @@ def delete(module: AnsibleModule, cloud: Cloud, existing: dict[str, Any] | None)
     return results
 
 
-def read_provider(cloud: Cloud, uuid: str) -> dict[str, Any]:
-    """Read a provider with all it has."""
-    (record,) = cloud.client.read_providers({"uuid": uuid})
-    described: dict[str, Any] = describe_provider(record)
-    return described
+def read_record(cloud: Cloud, uuid: str) -> Any:
+    """Read a provider with all it has; return None if it does not exist."""
+    return next(iter(cloud.client.read_providers({"uuid": uuid})), None)
 
 
 def main() -> None:

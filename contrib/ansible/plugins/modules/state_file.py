@@ -39,12 +39,13 @@ options:
       - In check mode they are shown, with a warning.
     type: int
   names:
-    description: Patterns. Only trees whose root has a name that matches one of them are changed.
+    description: Patterns, one at least. Only trees whose root has a name that matches one of them are
+      changed.
     type: list
     elements: str
   aggregates:
-    description: UUIDs, or names of host aggregates of the compute service. Only trees with a provider in
-      one of them are changed.
+    description: UUIDs, or names of host aggregates of the compute service, one at least. Only trees with a
+      provider in one of them are changed.
     type: list
     elements: str
   allow_overcommitted:
@@ -117,6 +118,7 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.osc_placement.placement.plugins.module_utils import states
+from ansible_collections.osc_placement.placement.plugins.module_utils.selection import refuse_empty
 from ansible_collections.osc_placement.placement.plugins.module_utils.session import (
     Cloud,
     Failed,
@@ -149,6 +151,7 @@ def act(module: AnsibleModule, cloud: Cloud) -> dict[str, Any]:
     params = module.params
     if params["concurrency"] < 1:
         raise Failed(f"concurrency: must be 1 or more, not {params['concurrency']}")
+    refuse_empty({name: params[name] for name in ("names", "aggregates")})
     document = read_document(params)
     aggregates = cloud.resolve_aggregates(params["aggregates"] or [])
     selection = Selection(tuple(params["names"] or ()), frozenset(aggregates))
