@@ -6,7 +6,7 @@ from osc_placement.batch.plan import ProviderState
 from osc_placement.model import Inventory, Provider
 from osc_placement.state.document import ConsumerEntry, Document, ProviderEntry
 from osc_placement.state.judge import Surroundings, judge
-from osc_placement.state.plan import Current, plan_apply, plan_run
+from osc_placement.state.plan import Current, Leftover, plan_apply, plan_run
 
 HOSTS = (Provider("h1", "host-1", 1), Provider("h2", "host-2", 1))
 
@@ -84,3 +84,26 @@ def test_a_warning_about_a_refused_change_is_not_told():
     refused, warnings = judged(document(("a", (2, 6)), total=4), held, allow_overcommitted=True)
     assert refused == {"a": "host-2 has 0 VCPU free, not 6"}
     assert warnings == ["host-1: VCPU would be over capacity by 2: 6 allocated, 4 left"]
+
+
+def test_a_warning_is_not_told_if_its_change_is_refused_because_of_another():
+    """The name is not given up, so the new parent is not created, and the host, which got less, not moved."""
+    host, gone = HOSTS[0], Provider("g", "rack", 1)
+    full, less = ProviderState({"VCPU": Inventory(8)}), ProviderState({"VCPU": Inventory(4)})
+    wanted = Document(
+        providers=(
+            ProviderEntry("rack", "r", None, ProviderState()),
+            ProviderEntry(host.name, host.uuid, "rack", less),
+        )
+    )
+    current = Current(
+        resource_classes=frozenset({"VCPU"}),
+        providers=(host, gone),
+        states={host.uuid: (host, full)},
+        leftover=Leftover(providers=(gone,), states={"g": full}),
+    )
+    usages = {host.uuid: {"VCPU": 6}, "g": {"VCPU": 1}}
+    surroundings = Surroundings({host.uuid: host, "g": gone}, usages=usages)
+    plan = judge(plan_run(plan_apply(wanted, current), "apply"), surroundings, allow_overcommitted=True)
+    assert plan.refused.keys() == {"g", "r", host.uuid}
+    assert plan.warnings == ()
