@@ -47,7 +47,7 @@ from osc_placement.errors import UsageError
 from osc_placement.terminal.confirmation import ConfirmedCommand
 from osc_placement.terminal.escape import printable
 from osc_placement.terminal.progress import ProgressBar, nothing_changed_on_interrupt, stop_on_interrupt
-from osc_placement.terminal.screen import screen_of, write_lines
+from osc_placement.terminal.screen import is_terminal, screen_of, write_lines
 from osc_placement.terminal.tables import LinesColumn
 
 PLAN_COLUMNS: Final = ("uuid", "name", "before", "after", "reason")
@@ -274,11 +274,6 @@ def refuse_steering(parsed_args: argparse.Namespace, whom: str) -> None:
     given = [f"--{name.replace('_', '-')}" for name in options if getattr(parsed_args, name) not in (None, 0)]
     if given:
         raise UsageError(f"{' and '.join(given)} cannot be used with {whom}")
-
-
-def is_terminal(stream: TextIO | None) -> bool:
-    """Return whether a stream is a terminal; one that was closed is None."""
-    return stream is not None and stream.isatty()
 
 
 def _say(lines: Iterable[str], stream: TextIO | None) -> None:

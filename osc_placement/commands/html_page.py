@@ -12,6 +12,7 @@ from typing import Any, Final
 from osc_placement.commands import base
 from osc_placement.errors import without_password
 from osc_placement.report.page import Origin
+from osc_placement.terminal.screen import is_terminal
 from osc_placement.whole_file import replace_file
 
 #: the names of clouds that openstacksdk makes up for settings that are in no clouds.yaml
@@ -38,7 +39,7 @@ def write_page(
     page = make(origin)
     replace_file(parsed_args.html, [page])
     stderr = command.app.stderr
-    if stderr.isatty():
+    if is_terminal(stderr):
         size = len(page.encode())
         shown = f"{size / _MEGABYTE:.1f} MB" if size >= _MEGABYTE else f"{size // 1000 + 1} kB"
         print(f"Wrote {parsed_args.html}: {what}, {shown}", file=stderr)
@@ -78,5 +79,6 @@ def _words_of(action: argparse.Action, parsed_args: argparse.Namespace) -> Itera
     elif isinstance(action.nargs, str | int):
         yield from (option, *map(str, values))
     else:
-        for each in values:
-            yield from (option, str(each))
+        for each in map(str, values):
+            # a value that looks like an option is none to argparse
+            yield from (f"{option}={each}",) if each.startswith("-") else (option, each)

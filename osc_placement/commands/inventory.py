@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -21,6 +20,7 @@ from osc_placement.errors import OutcomeUnknown, PlacementError, UsageError, is_
 from osc_placement.model import Percent, settle_shares
 from osc_placement.terminal.escape import printable
 from osc_placement.terminal.progress import nothing_changed_on_interrupt
+from osc_placement.terminal.screen import is_terminal
 
 FIELDS = tuple(syntax.INVENTORY_FIELDS)
 ROW_COLUMNS = ("resource_class", *FIELDS)
@@ -135,7 +135,7 @@ class SetInventory(base.Lister):
             wanted=parsed_args.resource,
             amend=parsed_args.amend,
             dry_run=parsed_args.dry_run,
-            report_dropped=sys.stderr.isatty(),
+            report_dropped=is_terminal(self.app.stderr),
         )
         self._warn_of_dropped(outcome)
         return ROW_COLUMNS, inventory_rows(outcome.inventories, ROW_COLUMNS)
@@ -177,7 +177,7 @@ class SetInventory(base.Lister):
         job = service.Job(plan, f"aggregate {aggregate}")
         # a script finds nothing on stderr that is not about an interruption or a failure
         report, commands = carry_out(self.client, job, stream, service.Pace(_CONCURRENCY), is_quiet=True)
-        if stream is not None and (report.interrupted or (stream.isatty() and report.is_failed)):
+        if stream is not None and (report.interrupted or (is_terminal(stream) and report.is_failed)):
             print(printable(report.summary), file=stream)
             print(commands, file=stream)
         if report.interrupted:
@@ -190,7 +190,7 @@ class SetInventory(base.Lister):
             self.log.error(
                 "Failed to set inventory for resource provider %s: %s.", outcome.uuid, outcome.error
             )
-        for outcome in outcomes if sys.stderr.isatty() else ():
+        for outcome in outcomes if is_terminal(self.app.stderr) else ():
             self._warn_of_dropped(outcome)
             if outcome.note:
                 self.log.warning("Resource provider %s was not changed: it %s.", outcome.uuid, outcome.note)

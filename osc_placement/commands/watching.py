@@ -16,6 +16,7 @@ from osc_placement.commands import base
 from osc_placement.commands.html_page import format_command
 from osc_placement.errors import UsageError
 from osc_placement.terminal.live import watch
+from osc_placement.terminal.screen import is_terminal
 from osc_placement.terminal.values import read_interval
 
 #: the formats that people read
@@ -48,7 +49,7 @@ class WatchedCommand(base.PlacementCommand):
             if getattr(parsed_args, "html", None):
                 raise UsageError("--watch cannot be used with --html")
             stdout = self.app.stdout
-            if stdout is None or not stdout.isatty() or os.environ.get("TERM") == "dumb":
+            if not is_terminal(stdout) or os.environ.get("TERM") == "dumb":
                 raise UsageError("--watch needs a terminal as standard output; leave it out to read once")
             # the command line as it was given: values are converted by what follows
             given = argparse.Namespace(**{**vars(parsed_args), "watch": None})

@@ -8,6 +8,7 @@ from typing import Any
 
 from osc_placement.errors import PlacementError, UsageError
 from osc_placement.terminal.escape import printable
+from osc_placement.terminal.screen import is_terminal
 
 
 class ConfirmedCommand:
@@ -21,8 +22,8 @@ class ConfirmedCommand:
         return bool(parsed_args.dry_run)
 
     def is_attended(self) -> bool:
-        """Return whether there is a terminal to ask on; a stream that was closed is None."""
-        return all(stream is not None and stream.isatty() for stream in (self.app.stdin, self.app.stderr))
+        """Return whether there is a terminal to ask on."""
+        return is_terminal(self.app.stdin) and is_terminal(self.app.stderr)
 
     def require_somebody(self, parsed_args: argparse.Namespace) -> None:
         """Raise UsageError if a confirmation is needed and there is no terminal to ask on."""

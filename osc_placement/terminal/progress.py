@@ -13,6 +13,7 @@ from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Final, Self, TextIO
 
 from osc_placement.terminal.escape import printable
+from osc_placement.terminal.screen import is_terminal
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -36,7 +37,7 @@ class ProgressBar:
         self._title = title
         self._total = total
         self._stream = stream
-        self._is_terminal = stream is not None and stream.isatty()
+        self._is_terminal = is_terminal(stream)
         self._is_quiet = is_quiet
         self._done = 0
         self._started = self._shown = time.monotonic()
@@ -155,7 +156,7 @@ def stop_on_interrupt(stream: TextIO | None, say: Callable[[str], None]) -> Iter
 
     def handle(_number: int, _frame: FrameType | None) -> None:
         if stop.is_set():
-            if stream is not None and stream.isatty():
+            if is_terminal(stream):
                 # a progress bar hides the cursor
                 print(_SHOW_CURSOR, file=stream, flush=True)
             # threads that wait for an answer cannot be ended otherwise

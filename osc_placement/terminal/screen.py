@@ -66,10 +66,15 @@ class Screen:
     brief: bool = False
 
 
+def is_terminal(stream: TextIO | None) -> bool:
+    """Return whether a stream is a terminal; one that was closed is None."""
+    return stream is not None and stream.isatty()
+
+
 def screen_of(stream: TextIO, *, brief: bool = False) -> Screen:
     """Return the width and colours of a terminal, and neither for any other stream."""
     marks = marks_for(getattr(stream, "encoding", None))
-    if not stream.isatty():
+    if not is_terminal(stream):
         return Screen(marks=marks, brief=brief)
     width = shutil.get_terminal_size().columns
     if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":

@@ -6,9 +6,10 @@ import shlex
 import pytest
 
 from osc_placement.commands.capacity import ShowCapacity
-from osc_placement.commands.html_page import format_command
+from osc_placement.commands.html_page import format_command, write_page
 from osc_placement.commands.tree import ShowTree
 from tests.unit.commands.shell import make
+from tests.unit.fake_placement import FakePlacement
 
 NAMES = {ShowTree: "resource provider tree", ShowCapacity: "resource provider capacity"}
 
@@ -19,6 +20,7 @@ NAMES = {ShowTree: "resource provider tree", ShowCapacity: "resource provider ca
         (ShowTree, "--html a.html", "--html a.html"),
         (ShowTree, "'host 1' host2 --brief --html a.html", "'host 1' host2 --brief --html a.html"),
         (ShowTree, "-f dot --html 'a b.html' x", "x --format dot --html 'a b.html'"),
+        (ShowCapacity, "--name='-rack*' --html=-a.html", "'--name=-rack*' --html=-a.html"),
         (ShowCapacity, "--by provider --html a.html", "--html a.html"),
         (
             ShowCapacity,
@@ -36,3 +38,14 @@ def test_command_has_the_options_that_are_not_defaults(kind, line, shown):
     written = format_command(command, parser, parsed_args)
     assert written == f"openstack {NAMES[kind]} {shown}"
     assert parser.parse_args(shlex.split(written.removeprefix(f"openstack {NAMES[kind]}"))) == parsed_args
+
+
+def test_page_is_written_where_standard_error_is_closed(tmp_path):
+    """The interpreter has None in its place."""
+    command = make(ShowTree, FakePlacement().client())
+    command.cmd_name = NAMES[ShowTree]
+    command.app.stderr = None
+    path = tmp_path / "a.html"
+    parsed_args = command.get_parser("openstack test").parse_args(["--html", str(path)])
+    write_page(command, parsed_args, lambda _origin: "<html>", "a tree")
+    assert path.read_text() == "<html>"

@@ -251,11 +251,23 @@ def test_an_aggregate_without_providers_is_an_error():
 )
 def test_dropped_inventories_are_told_on_a_terminal(fake, monkeypatch, caplog, terminal, options, warned):
     """Scripts find nothing on stderr that was not there before."""
-    monkeypatch.setattr("sys.stderr.isatty", lambda: terminal, raising=False)
-    _, status = run(inventory.SetInventory, fake.client(), f"{UUIDS[0]} {options} --resource VCPU=16")
-    assert status == 0
+    command = make(inventory.SetInventory, fake.client())
+    monkeypatch.setattr(command.app.stderr, "isatty", lambda: terminal, raising=False)
+    line = [UUIDS[0], *options.split(), "--resource", "VCPU=16"]
+    assert command.run(command.get_parser("openstack").parse_args(line)) == 0
     text = f"Removed the inventories of DISK_GB from resource provider {UUIDS[0]}; --amend keeps "
     assert [message.startswith(text) for message in caplog.messages] == ([True] if warned else [])
+
+
+@pytest.mark.parametrize("options", [[UUIDS[0]], [AGGREGATE, "--aggregate"]])
+def test_inventories_are_set_where_standard_error_is_closed(fake, monkeypatch, options):
+    """The interpreter has None in its place."""
+    command = make(inventory.SetInventory, fake.client())
+    monkeypatch.setattr("sys.stderr", None)
+    command.app.stderr = None
+    line = [*options, "--resource", "VCPU=16"]
+    assert command.run(command.get_parser("openstack").parse_args(line)) == 0
+    assert f"PUT {path(UUIDS[0])}" in fake.lines
 
 
 def test_invalid_resource_sends_no_request(fake):
