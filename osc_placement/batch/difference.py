@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -45,19 +45,28 @@ class Difference:
         return "" if value is None else f"{sign}{self.name}={value}" if value else f"{sign}{self.name}"
 
 
-def list_differences(before: ProviderState, after: ProviderState) -> list[Difference]:
+def list_differences(
+    before: ProviderState, after: ProviderState, names: Mapping[str, str] | None = None
+) -> list[Difference]:
     """Return what differs between two states, by facet.
 
     Of an inventory these are the fields that change, and its total alone where the class comes or goes.
+    ``names`` replace UUIDs of aggregates and providers.
     """
     return [
-        Difference(facet, name, was.get(name), will.get(name))
+        Difference(facet, _replace_uuid(name, names) if names else name, was.get(name), will.get(name))
         for facet in ALL_FACETS
         if (old := getattr(before, facet)) != (new := getattr(after, facet))
         for was, will in [(_items(facet, old, new), _items(facet, new, old))]
         for name in _names(facet, was, will)
         if was.get(name) != will.get(name)
     ]
+
+
+def _replace_uuid(text: str, names: Mapping[str, str]) -> str:
+    """Return a text with a name in place of the UUID that it begins with."""
+    uuid, colon, rest = text.partition(":")
+    return f"{names.get(uuid, uuid)}{colon}{rest}"
 
 
 def _names(facet: Facet, was: dict[str, str], will: dict[str, str]) -> Iterable[str]:
@@ -83,32 +92,38 @@ def _items(facet: Facet, state: Any, other: Any) -> dict[str, str]:
     return {name: value for name, _, value in (text.partition("=") for text in state or ())}
 
 
-def describe_difference(before: ProviderState, after: ProviderState) -> tuple[list[str], list[str]]:
+def describe_difference(
+    before: ProviderState, after: ProviderState, names: Mapping[str, str] | None = None
+) -> tuple[list[str], list[str]]:
     """Return what is only in ``before`` and what is only in ``after``.
 
     A trait or aggregate by its name; of an inventory the fields that change (``VCPU:allocation_ratio=4.0``),
-    and its total alone where the class comes or goes; an allocation with the UUID of its provider.
+    and its total alone where the class comes or goes; an allocation with the UUID of its provider. ``names``
+    replace UUIDs of aggregates and providers.
     """
-    found = list_differences(before, after)
+    found = list_differences(before, after, names)
     return (
         [each.before.removeprefix("-") for each in found if each.before],
         [each.after.removeprefix("+") for each in found if each.after],
     )
 
 
-def count_differences(changes: Iterable[Change]) -> list[tuple[int, str]]:
+def count_differences(
+    changes: Iterable[Change], names: Mapping[str, str] | None = None
+) -> list[tuple[int, str]]:
     """Return how many of the changes make each difference, the most frequent first.
 
     What is created or deleted counts as that, without its name; allocations count by their resource class.
+    ``names`` has those of aggregates and providers, by UUID.
     """
     counts: Counter[str] = Counter()
     for change in changes:
-        counts.update(set(_describe_kinds(change)))
+        counts.update(set(_describe_kinds(change, names)))
     return sorted(((number, text) for text, number in counts.items()), key=lambda each: (-each[0], each[1]))
 
 
-def _describe_kinds(change: Change) -> Iterable[str]:
-    for each in list_differences(change.before, change.after):
+def _describe_kinds(change: Change, names: Mapping[str, str] | None) -> Iterable[str]:
+    for each in list_differences(change.before, change.after, names):
         if each.facet == "identity" and ABSENT in (change.before.identity, change.after.identity):
             yield "created" if each.old is None else "deleted"
         elif each.facet == "allocations":

@@ -5,9 +5,8 @@ from __future__ import annotations
 
 import argparse
 import pathlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from typing import Any, Final, TextIO
 
 from cliff.columns import FormattableColumn
@@ -18,6 +17,16 @@ from osc_placement.batch import select, service
 from osc_placement.batch.difference import describe_difference, list_differences
 from osc_placement.batch.execute import execute_plan
 from osc_placement.batch.journal.record import facet_to_json
+from osc_placement.batch.page import (
+    FEW,
+    SHORT_COLUMNS,
+    Page,
+    Row,
+    make_table,
+    rows_of_plan,
+    rows_of_report,
+    sort_rows,
+)
 from osc_placement.batch.plan import (
     EXIT_DONE,
     EXIT_PARTIAL,
@@ -26,23 +35,14 @@ from osc_placement.batch.plan import (
     Plan,
     Reading,
     Report,
-    Result,
     Subject,
 )
 from osc_placement.batch.reshape import KIND
+from osc_placement.batch.run_commands import SEE_ALL, NextCommands, name_next_commands
 from osc_placement.batch.service import Job
 from osc_placement.batch.transaction import check_atomic
 from osc_placement.batch.undo import ReadStates
 from osc_placement.commands import base
-from osc_placement.commands.change_rows import (
-    FEW,
-    Page,
-    Row,
-    make_table,
-    rows_of_plan,
-    rows_of_report,
-    sort_rows,
-)
 from osc_placement.errors import UsageError
 from osc_placement.terminal.confirmation import ConfirmedCommand
 from osc_placement.terminal.escape import printable
@@ -52,11 +52,8 @@ from osc_placement.terminal.tables import LinesColumn
 
 PLAN_COLUMNS: Final = ("uuid", "name", "before", "after", "reason")
 REPORT_COLUMNS: Final = (*PLAN_COLUMNS, "result", "error")
-#: those of a table on a terminal
-SHORT_COLUMNS: Final = ("name", "change", "result", "reason")
 #: formats whose cells are plain text; they show the difference in one line
 FLAT_FORMATS: Final = ("value", "csv")
-SEE_ALL: Final = "(--long shows each of them)"
 _EXIT_CHANGES: Final = 2
 _RUN: Final = "openstack resource provider batch run"
 
@@ -128,7 +125,7 @@ class ChangesLister(TextLister):
             return (), ()
         if parsed_args.columns:
             return columns, make_cells()
-        names, cells = make_table(sort_rows(rows), SHORT_COLUMNS)
+        names, cells = make_table(sort_rows(rows), SHORT_COLUMNS, self.page.names)
         return names, [tuple(map(LinesColumn, row)) for row in cells]
 
 
@@ -288,39 +285,6 @@ def _exit_status(parsed_args: argparse.Namespace, plan: Plan, status: int) -> in
     return status
 
 
-@dataclass(frozen=True, slots=True)
-class NextCommands:
-    """The commands that show, resume and undo a run, where these make sense.
-
-    :ivar commands: by what they do
-    """
-
-    run_id: str
-    commands: Mapping[str, str]
-
-    def __str__(self) -> str:
-        """Return the ID of the run with the commands, in one line."""
-        told = (f"to {verb} it: {command}" for verb, command in self.commands.items() if verb != "show")
-        return "; ".join((f"Run {self.run_id}", *told))
-
-    @property
-    def lines(self) -> list[str]:
-        """Return the ID of the run, and each command in a line of its own."""
-        told = (f"{verb + ':':7} {command}" for verb, command in self.commands.items())
-        return [f"Run {self.run_id}", *told]
-
-
-def name_next_commands(job: Job, run_id: str, report: Report) -> NextCommands:
-    """Return the commands for a run that ended so."""
-    failed = " --failed-only" if report.counts[Result.FAILED] else ""
-    commands = {"show": f"{_RUN} show {run_id}{failed}"}
-    if report.exit_status != EXIT_DONE:
-        commands["resume"] = f"{_RUN} resume {run_id}"
-    if job.resumed is not None or not report.is_untouched:
-        commands["undo"] = f"{_RUN} undo {run_id}"
-    return NextCommands(run_id, commands)
-
-
 def carry_out(
     client: PlacementClient,
     job: Job,
@@ -353,7 +317,8 @@ def carry_out(
             on_outcome=progress.advance,
             on_event=progress.say,
         ).report
-    return report, name_next_commands(job, recorder.id, report)
+    is_resumed = job.resumed is not None
+    return report, name_next_commands(recorder.id, report, _RUN, _RUN, is_resumed=is_resumed)
 
 
 class StateColumn(FormattableColumn[Any]):

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A screen that shows a changing text in place until Ctrl-C, as ``watch`` and ``top`` do."""
+"""``--watch``: a screen that shows a changing text in place until Ctrl-C, as ``watch`` and ``top`` do."""
 
 from __future__ import annotations
 
+import argparse
+import io
 import os
 import shutil
 import signal
@@ -13,7 +15,10 @@ from datetime import datetime
 from types import FrameType
 from typing import Final, NoReturn, TextIO
 
+from osc_placement.errors import UsageError
 from osc_placement.terminal.escape import printable
+from osc_placement.terminal.screen import is_terminal
+from osc_placement.terminal.values import read_interval
 
 #: seconds between two looks at the size of the terminal
 _STEP: Final = 0.2
@@ -25,6 +30,63 @@ _LEAVE: Final = "\x1b[?7h\x1b[?25h\x1b[?1049l"
 _HOME: Final = "\x1b[H"
 _ERASE_LINE: Final = "\x1b[K"
 _ERASE_BELOW: Final = "\x1b[J"
+#: the formats that people read
+_SHOWN: Final = ("table", "text")
+
+
+def add_watch_option(parser: argparse.ArgumentParser) -> None:
+    """Add ``--watch``."""
+    parser.add_argument(
+        "--watch",
+        metavar="<seconds>",
+        type=read_interval,
+        help="Show the output on the whole terminal, and read it again after so many seconds, until "
+        "Ctrl-C, which ends the command with exit status 0. An error of the server is shown above what "
+        "was read before.",
+    )
+
+
+def check_watch(form: str, stream: TextIO | None) -> None:
+    """Raise UsageError unless output in this format can be shown with ``--watch`` on this stream."""
+    if form not in _SHOWN:
+        raise UsageError(f"--watch cannot be used with -f {form}; it shows what a terminal shows")
+    if not is_terminal(stream) or os.environ.get("TERM") == "dumb":
+        raise UsageError("--watch needs a terminal as standard output; leave it out to read once")
+
+
+def watch_command(
+    stream: TextIO,
+    seconds: float,
+    title: str,
+    act: Callable[[TextIO, int], None],
+    errors: tuple[type[Exception], ...],
+) -> None:
+    """Show what a command prints, as `watch` does.
+
+    ``act`` runs the command once, and gets the stream to print on and the number of lines that fit.
+    """
+
+    def draw(height: int) -> Sequence[str]:
+        shown = _TerminalText(stream.encoding)
+        act(shown, height)
+        return shown.getvalue().splitlines()
+
+    watch(stream, seconds, title, draw, errors)
+
+
+class _TerminalText(io.StringIO):
+    """Text for a terminal, with its encoding."""
+
+    def __init__(self, encoding: str) -> None:
+        super().__init__()
+        self._encoding = encoding
+
+    @property
+    def encoding(self) -> str:  # type: ignore[override]
+        return self._encoding
+
+    def isatty(self) -> bool:
+        return True
 
 
 def watch(

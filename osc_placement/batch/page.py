@@ -7,8 +7,9 @@ number, and the failures one line each as far as the screen takes them.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -23,7 +24,7 @@ FEW: Final = 20
 #: lines of such a table, whose cells may be wrapped
 _MOST_OF_TABLE: Final = 32
 #: lines that a command prints on a terminal; nine more are about the run and the confirmation
-_SCREEN: Final = 51
+SCREEN: Final = 51
 #: letters of a line in its column of changes
 _LEAST_CHANGE: Final = 20
 _MOST_GROUPS: Final = 5
@@ -35,6 +36,11 @@ _MOST_SUMMARY: Final = 2
 _KEPT_BY_PLAN: Final = 27
 REFUSED: Final = "refused"
 _COLUMNS: Final = ("name", "change", "result")
+#: those of a table of all rows on a terminal
+SHORT_COLUMNS: Final = (*_COLUMNS, "reason")
+_UUID: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+#: a word with letters and digits, as names of hosts are; no amount such as VCPU=2
+_NAME: Final = re.compile(r"(?<!\S)(?=[^\s=]*[A-Za-z])(?=[^\s=]*\d)[^\s=]+(?!\S)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,10 +103,12 @@ class Page:
     """What a command prints on a terminal: at most so many lines, and nothing twice.
 
     :ivar width: of the terminal; None elsewhere, where everything is printed
+    :ivar names: of aggregates and providers, by UUID
     """
 
     width: int | None = None
-    _left: int = _SCREEN
+    names: Mapping[str, str] = field(default_factory=dict)
+    _left: int = SCREEN
     _told: set[str] = field(default_factory=set)
 
     def describe(self, rows: Sequence[Row], *, is_plan: bool = False, more: str = "") -> list[str]:
@@ -114,7 +122,7 @@ class Page:
         table = self._draw_few(rows, self._left - kept)
         if table is None:
             wanted = "" if is_plan else Result.APPLIED
-            counts = count_differences(row.change for row in rows if row.result == wanted)
+            counts = count_differences((row.change for row in rows if row.result == wanted), self.names)
             lines = self._take_new(counts, _MOST_GROUPS, "more differences")
         else:
             lines = table
@@ -124,11 +132,37 @@ class Page:
         lines += self._take(
             _describe_failures(failures), min(_MOST_FAILURES, self._left - kept), "more failures"
         )
-        return lines + self.tell([more]) if more and rows and table is None else lines
+        return lines + self._tell_once(more) if rows and table is None else lines
 
     def tell(self, facts: Sequence[str]) -> list[str]:
         """Return facts, one in a line."""
         return self._take(facts, len(facts), "more")
+
+    def complain(
+        self,
+        problems: Sequence[tuple[str, str]],
+        prefix: str = "",
+        *,
+        more: str = "",
+        most: int = _MOST_FAILURES,
+    ) -> list[str]:
+        """Return a line for each problem, or for each reason if there are too many for a terminal.
+
+        :param problems: a subject, as in ``host h1``, and the reason why it is left alone, or why it failed
+        :param more: what shows all problems; the last line, once on a page, if they are more than the lines
+        :param most: the number of lines
+        """
+        texts = [printable(f"{prefix}{subject}: {reason}") for subject, reason in problems]
+        if self.width is None:
+            return texts
+        most = min(most, self._left - _MOST_SUMMARY)
+        if len(texts) > FEW or count_lines(texts, self.width) > most:
+            texts = _describe_reasons(
+                (prefix, subject, reason, [*_names_in(subject), *_NAME.findall(reason)])
+                for subject, reason in problems
+            )
+        lines = self._take(texts, most, "more reasons")
+        return lines + self._tell_once(more) if len(lines) < len(problems) else lines
 
     def warn(self, warnings: Iterable[str]) -> list[str]:
         """Return a line for each warning."""
@@ -149,27 +183,23 @@ class Page:
             rows = [row for row in rows if row.result != Result.UNCHANGED]
         if not 0 < len(rows) <= FEW:
             return None
-        _, changes = make_table(rows, _COLUMNS[:2])
+        _, changes = make_table(rows, _COLUMNS[:2], self.names)
         shown = set(map(" ".join, changes))
         if shown <= self._told and all(row.result in (Result.APPLIED, Result.UNCHANGED) for row in rows):
             return []
-        # PERF: commands without a table need not load it
-        from prettytable import PrettyTable
-
-        columns, cells = make_table(rows, _COLUMNS)
-        table = PrettyTable(columns, align="l", max_table_width=self.width)
-        table.add_rows(cells)
-        if self.width is not None and "change" in columns:
-            # wrap what changes, and names only if that is not enough
-            others = [texts for texts in zip(columns, *cells, strict=True) if texts[0] != "change"]
-            taken = sum(max(map(len, texts)) + 3 for texts in others)
-            table.max_width["change"] = max(_LEAST_CHANGE, self.width - 4 - taken)
-        lines = table.get_string().split("\n")
+        lines = draw_table(rows, _COLUMNS, self.width, self.names)
         if self.width is not None and len(lines) > min(most, _MOST_OF_TABLE):
             return None
         self._told |= shown
         self._left -= len(lines)
         return lines
+
+    def _tell_once(self, text: str) -> list[str]:
+        """Return a text, unless it is empty or was on the page before."""
+        if not text or text in self._told:
+            return []
+        self._told.add(text)
+        return self.tell([text])
 
     def _take_new(self, counts: Sequence[tuple[int, str]], most: int, more: str) -> list[str]:
         """Return a line for each number, or nothing if all are on the page already."""
@@ -188,11 +218,31 @@ class Page:
         return lines
 
 
-def make_table(rows: Sequence[Row], columns: Sequence[str]) -> tuple[list[str], list[list[str]]]:
+def draw_table(
+    rows: Sequence[Row], columns: Sequence[str], width: int | None, names: Mapping[str, str]
+) -> list[str]:
+    """Return the lines of a table of rows that fits a width."""
+    # PERF: commands without a table need not load it
+    from prettytable import PrettyTable
+
+    columns, cells = make_table(rows, columns, names)
+    table = PrettyTable(columns, align="l", max_table_width=width)
+    table.add_rows(cells)
+    if width is not None and "change" in columns:
+        # wrap what changes, and names only if that is not enough
+        others = [texts for texts in zip(columns, *cells, strict=True) if texts[0] != "change"]
+        taken = sum(max(map(len, texts)) + 3 for texts in others)
+        table.max_width["change"] = max(_LEAST_CHANGE, width - 4 - taken)
+    return table.get_string().split("\n")
+
+
+def make_table(
+    rows: Sequence[Row], columns: Sequence[str], names: Mapping[str, str] | None = None
+) -> tuple[list[str], list[list[str]]]:
     """Return those of the columns that are not empty, and the cells of rows; lines of a cell are escaped."""
     cells = []
     for row in rows:
-        differences = list_differences(row.change.before, row.change.after)
+        differences = list_differences(row.change.before, row.change.after, names)
         texts = {
             "name": printable(row.change.subject.name),
             "change": "\n".join(printable(str(each)) for each in differences),
@@ -205,27 +255,51 @@ def make_table(rows: Sequence[Row], columns: Sequence[str]) -> tuple[list[str], 
 
 
 def _count_reasons(rows: Sequence[Row], is_table: bool) -> list[tuple[int, str]]:
-    """Return how often there is each result and reason, but for failures and what was simply applied."""
-    counts = Counter(
-        (row.result, row.reason)
-        for row in rows
-        if not row.is_failed and (row.reason or not (is_table or row.result in ("", Result.APPLIED)))
-    )
-    return [(number, ": ".join(filter(None, told))) for told, number in counts.most_common()]
+    """Return how often there is each result and reason, but for failures and what was simply applied.
+
+    Reasons that differ in names only count as one, and the first of them is the example.
+    """
+    groups: dict[tuple[str, str], Counter[str]] = {}
+    for row in rows:
+        if not row.is_failed and (row.reason or not (is_table or row.result in ("", Result.APPLIED))):
+            key = (row.result, _NAME.sub("", row.reason))
+            groups.setdefault(key, Counter())[row.reason] += 1
+    counts = []
+    for (result, _), reasons in groups.items():
+        example = f"{next(iter(reasons))}{' and similar' if len(reasons) > 1 else ''}"
+        counts.append((reasons.total(), ": ".join(filter(None, (result, example)))))
+    return sorted(counts, key=lambda each: -each[0])
+
+
+def _names_in(subject: str) -> list[str]:
+    """Return the names in the subject of a problem, such as ``host h1, node n1``."""
+    return [part.partition(" ")[2] or part for part in subject.split(", ")]
 
 
 def _describe_failures(rows: Sequence[Row]) -> list[str]:
-    """Return a line for each reason, with the name of the first that has it and the number of the others.
+    return _describe_reasons(
+        (f"{row.result.capitalize()}: ", subject.name, row.reason, (subject.uuid, subject.name))
+        for row in rows
+        for subject in [row.change.subject]
+    )
 
-    Reasons are the same if they differ in the name or UUID of their subject only.
+
+def _describe_reasons(reasons: Iterable[tuple[str, str, str, Iterable[str]]]) -> list[str]:
+    """Return a line for each reason, with the first subject that has it and the number of the others.
+
+    Reasons are the same if they differ in UUIDs and names only.
+
+    :param reasons: label, subject, text, and the names in both
     """
-    groups: dict[str, list[Row]] = {}
-    for row in rows:
-        subject = row.change.subject
-        reason = row.reason.replace(subject.uuid, "").replace(subject.name, "")
-        groups.setdefault(f"{row.result} {reason}", []).append(row)
+    groups: dict[tuple[str, ...], list[tuple[str, str]]] = {}
+    for label, subject, text, names in reasons:
+        kind, same = subject, text
+        for name in filter(None, names):
+            kind, same = kind.replace(name, ""), same.replace(name, "")
+        groups.setdefault((label, kind, _UUID.sub("", same)), []).append((subject, text))
     return [
-        f"{first.result.capitalize()}: {first.change.subject.name}"
-        f"{f' and {len(others):,} more' if others else ''}: {first.reason}"
-        for first, *others in sorted(groups.values(), key=len, reverse=True)
+        f"{label}{first}{f' and {len(others):,} more' if others else ''}: {text}"
+        for (label, *_), ((first, text), *others) in sorted(
+            groups.items(), key=lambda item: len(item[1]), reverse=True
+        )
     ]

@@ -3,9 +3,9 @@
 
 import pytest
 
+from osc_placement.batch.page import Page, Row, make_table, rows_of_plan
 from osc_placement.batch.plan import Change, Plan, ProviderState
 from osc_placement.batch.repeat import Recorded
-from osc_placement.commands.change_rows import Page, Row, make_table, rows_of_plan
 from osc_placement.errors import PlacementError
 from osc_placement.model import Inventory, Provider
 from osc_placement.terminal.lines import count_lines
@@ -58,6 +58,17 @@ def test_unchanged_rows_do_not_hide_the_few_that_change():
     lines = Page(WIDTH).describe(rows)
     assert len([line for line in lines if line.startswith("| compute")]) == 1
     assert lines[-1] == "    9,999  unchanged: has the ratio already"
+
+
+def test_reasons_that_differ_in_names_count_as_one():
+    """Each removal of an audit has the host where it is orphaned; amounts are not names."""
+    rows = [Row(row.change, "applied", f"orphaned on host{each}") for each, row in enumerate(make_rows(100))]
+    rows += [Row(row.change, "applied", f"orphaned, VCPU={each}") for each, row in enumerate(make_rows(2))]
+    assert Page(WIDTH).describe(rows)[1:] == [
+        "      100  applied: orphaned on host0 and similar",
+        "        1  applied: orphaned, VCPU=0",
+        "        1  applied: orphaned, VCPU=1",
+    ]
 
 
 @pytest.mark.parametrize("count", [3, 10000])

@@ -1,0 +1,306 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What both command lines have in their commands on runs: options, lists, headers, choosing and deleting.
+
+These commands are ``openstack resource provider batch run`` and ``placement-migrate run``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TextIO
+
+from osc_placement.api.client import PlacementClient
+from osc_placement.batch import journal
+from osc_placement.batch.plan import EXIT_DONE, EXIT_PARTIAL, Report, Result
+from osc_placement.errors import UsageError
+from osc_placement.terminal.escape import printable
+from osc_placement.terminal.lines import align, cut
+from osc_placement.terminal.values import read_positive
+
+LIST_COLUMNS: Final = (
+    *("id", "state", "what", "selection", "changes", "applied", "failed", "server"),
+    *("started", "undone_by"),
+)
+SEE_ALL: Final = "(--long shows each of them)"
+#: some thousand years, as there is no date before the year 1
+_MOST_DAYS: Final = 500_000
+#: the width from which on a list of all clouds has all columns
+_WIDE: Final = 120
+
+Complain = Callable[[journal.JournalError], None]
+
+
+# options
+
+
+def add_list_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of a list of runs."""
+    parser.add_argument(
+        "--all-clouds",
+        action="store_true",
+        help="List the runs for all clouds, with their addresses; no cloud is asked for anything",
+    )
+    parser.add_argument(
+        "--last",
+        metavar="<number>",
+        type=read_positive,
+        help="List this many runs only, those that were started last",
+    )
+    parser.add_argument(
+        "--long",
+        action="store_true",
+        help="Show all columns on a terminal too, where some are otherwise left out or cut",
+    )
+
+
+def add_failed_only_option(parser: argparse.ArgumentParser) -> None:
+    """Add ``--failed-only``."""
+    parser.add_argument(
+        "--failed-only", action="store_true", help="Show resource providers only for which the run failed"
+    )
+
+
+def add_choice(parser: argparse.ArgumentParser, help: str) -> None:
+    """Add the ID of a run, and ``--last`` in place of it."""
+    parser.add_argument("run", metavar="<run>", nargs="?", help=help)
+    parser.add_argument(
+        "--last",
+        action="store_true",
+        help="In place of an ID: the run that was started last for this cloud, whatever it did, an undo "
+        "too; its ID is printed on stderr",
+    )
+
+
+def add_force_option(parser: argparse.ArgumentParser) -> None:
+    """Add the ``--force`` of an undo."""
+    parser.add_argument(
+        "--force",
+        action="store_true",
+        help="Undo even where what the run set was changed since; what was set since stays",
+    )
+
+
+def add_delete_options(parser: argparse.ArgumentParser, help: str) -> None:
+    """Add the IDs of runs to delete, and ``--older-than`` in place of them."""
+    parser.add_argument("run", metavar="<run>", nargs="*", help=help)
+    parser.add_argument(
+        "--older-than",
+        metavar="<days>",
+        type=read_positive,
+        help="Delete the runs for this cloud that were started more than this many days ago",
+    )
+
+
+def check_choice(options: argparse.Namespace) -> None:
+    """Raise UsageError unless one run is named, in one way."""
+    if bool(options.run) == options.last:
+        raise UsageError("Give either the ID of a run or --last")
+
+
+def check_deletion(options: argparse.Namespace) -> None:
+    """Raise UsageError unless it is said in one way which runs to delete."""
+    if bool(options.run) == bool(options.older_than):
+        raise UsageError("Give either IDs of runs or --older-than")
+
+
+# lists
+
+
+@dataclass(frozen=True, slots=True)
+class RunList:
+    """Runs, the oldest first.
+
+    :ivar undone: IDs of the undos of runs that are undone, by the ID of the run
+    """
+
+    runs: Sequence[journal.Run]
+    undone: Mapping[str, str]
+
+    @property
+    def rows(self) -> list[tuple[Any, ...]]:
+        """Return the values of `LIST_COLUMNS` for each run."""
+        return [
+            (
+                run.header.id,
+                _state_of(run, self.undone),
+                run.header.edit.title,
+                run.header.selection,
+                len(run.intents),
+                run.applied,
+                run.failed,
+                run.header.server,
+                run.header.started,
+                self.undone.get(run.header.id, ""),
+            )
+            for run in self.runs
+        ]
+
+    def draw(self, width: int, *, with_clouds: bool) -> list[str]:
+        """Return lines with whole IDs; a narrow terminal has no space for times and numbers of all clouds."""
+        rows = [("id", "started (UTC)", "state", "applied", "cloud", "what")]
+        for run in self.runs:
+            header = run.header
+            cloud = cut(printable(header.server), max(24, width // 4))
+            started = _parse_time(header.started)
+            rows.append(
+                (
+                    header.id,
+                    f"{started:%b %d %H:%M}" if started else "",
+                    _state_of(run, self.undone),
+                    f"{run.applied:,}",
+                    cloud,
+                    printable(header.edit.title),
+                )
+            )
+        if len(rows) == 1:
+            return []
+        left_out = {4} if not with_clouds else {1, 3} if width < _WIDE else set()
+        return align(
+            [[cell for number, cell in enumerate(row) if number not in left_out] for row in rows], width
+        )
+
+
+def read_list(server: str | None, last: int | None, complain: Complain) -> RunList:
+    """Read the runs for a server, or for all servers if it is None; ``last`` is their greatest number."""
+    runs = []
+    for run in journal.read_all(server=server):
+        if isinstance(run, journal.JournalError):
+            complain(run)
+        else:
+            runs.append(run)
+    return RunList(runs[-last:] if last else runs, journal.find_undone(runs))
+
+
+# one run
+
+
+def describe_run(run: journal.Run) -> list[str]:
+    """Return the lines that say what a run is about, with its state, its undos and its counts."""
+    header = run.header
+    undos = journal.read_undos(header.id)
+    states = [_state_of(run, journal.find_undone(undos))]
+    states += [
+        f"undo {undo.state}: run {undo.header.id}" for undo in undos if undo.header.undoes == header.id
+    ]
+    counts = Counter(str(ending.result) for ending in run.endings.values())
+    counts["without a result"] = len(run.intents) - len(run.endings)
+    numbers = [f"{number:,} {result}" for result, number in sorted(counts.items()) if number]
+    facts = {
+        "run": header.id,
+        "command": header.edit.title,
+        "selection": "all" if header.selects and header.selects.everything else header.selection,
+        "cloud": header.server,
+        "undoes": header.undoes or "",
+        "started": header.started,
+        "ended": "" if run.is_running else run.ended,
+        "state": "; ".join(states),
+        "changes": ": ".join(filter(None, (f"{len(run.intents):,}", ", ".join(numbers)))),
+    }
+    return [f"{name + ':':10} {value}" for name, value in facts.items() if value]
+
+
+def read_chosen(
+    options: argparse.Namespace, client: PlacementClient, stream: TextIO | None
+) -> journal.Header:
+    """Return the header of the run that is named; of the last one, print the ID on ``stream``."""
+    if not options.last:
+        return journal.read_header(options.run)
+    header = journal.find_last(journal.identify_server(client.endpoint))
+    if stream is not None:
+        print(printable(f"Last run: {header.id}, {header.edit.title}"), file=stream)
+    return header
+
+
+def delete_runs(
+    options: argparse.Namespace, identify_server: Callable[[], str], complain: Complain, stream: TextIO | None
+) -> int:
+    """Delete the runs that are named, or those that are old enough; return the exit status.
+
+    ``identify_server`` returns the address of placement, as journals have it.
+    """
+    runs = options.run or _find_older(options.older_than, identify_server(), complain)
+    errors = []
+    for run_id in dict.fromkeys(runs):
+        try:
+            journal.delete(run_id)
+        except journal.JournalError as error:
+            errors.append(error)
+    if errors and len(errors) == len(runs) == 1:
+        raise errors[0]
+    for each in errors:
+        complain(each)
+    if options.older_than:
+        number = len(runs) - len(errors)
+        print(f"{number} run{'' if number == 1 else 's'} deleted", file=stream)
+    return 1 if errors and len(errors) == len(set(runs)) else EXIT_PARTIAL if errors else EXIT_DONE
+
+
+def _find_older(days: int, server: str, complain: Complain) -> list[str]:
+    limit = datetime.datetime.now(datetime.UTC) - datetime.timedelta(days=min(days, _MOST_DAYS))
+    found = []
+    for header in journal.read_headers(server):
+        if isinstance(header, journal.JournalError):
+            complain(header)
+        elif (started := _parse_time(header.started)) and started < limit:
+            found.append(header.id)
+    return found
+
+
+def _state_of(run: journal.Run, undone: Mapping[str, str]) -> str:
+    return "undone" if run.header.id in undone else run.state
+
+
+def _parse_time(text: str) -> datetime.datetime | None:
+    """Read the time of a journal; return None if it is none."""
+    try:
+        return datetime.datetime.fromisoformat(text).astimezone(datetime.UTC)
+    except ValueError:
+        return None
+
+
+# what follows a run
+
+
+@dataclass(frozen=True, slots=True)
+class NextCommands:
+    """The commands that show, resume and undo a run, where these make sense.
+
+    :ivar title: the run: its ID, and what it did if that is not clear
+    :ivar commands: by what they do
+    """
+
+    title: str
+    commands: Mapping[str, str]
+
+    def __str__(self) -> str:
+        """Return the run with the commands, in one line."""
+        told = (f"to {verb} it: {command}" for verb, command in self.commands.items() if verb != "show")
+        return "; ".join((f"Run {self.title}", *told))
+
+    @property
+    def lines(self) -> list[str]:
+        """Return the run, and each command in a line of its own."""
+        told = (f"{verb + ':':7} {command}" for verb, command in self.commands.items())
+        return [f"Run {self.title}", *told]
+
+
+def name_next_commands(
+    run_id: str, report: Report, show: str, change: str, *, is_resumed: bool = False, title: str = ""
+) -> NextCommands:
+    """Return the commands for a run that ended so.
+
+    :param show: the words before the verb of a command that reads the journal
+    :param change: the words before the verb of a command that writes to placement, with the access to it
+    :param title: what the run did, if that is not clear
+    """
+    failed = " --failed-only" if report.counts[Result.FAILED] else ""
+    commands = {"show": f"{show} show {run_id}{failed}"}
+    if report.exit_status != EXIT_DONE:
+        commands["resume"] = f"{change} resume {run_id}"
+    if is_resumed or not report.is_untouched:
+        commands["undo"] = f"{change} undo {run_id}"
+    return NextCommands(", ".join(filter(None, (run_id, title))), commands)
