@@ -13,13 +13,24 @@ import json
 import logging
 import shlex
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext, redirect_stdout, suppress
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Final, TextIO
 
 from osc_placement.batch import journal
+from osc_placement.batch.page import rows_of_run
 from osc_placement.batch.plan import EXIT_DONE, EXIT_INTERRUPTED, EXIT_PARTIAL, Outcome, Result
+from osc_placement.batch.run_commands import (
+    LIST_COLUMNS,
+    SEE_ALL,
+    NextCommands,
+    name_next_commands,
+    read_chosen,
+    read_list,
+)
+from osc_placement.batch.run_commands import delete_runs as delete_journals
+from osc_placement.batch.run_commands import describe_run as describe_journal
 from osc_placement.errors import ANSWER_LOST, one_line
 from osc_placement.migrate import exit_statuses, readiness, runner
 from osc_placement.migrate.exit_statuses import EXIT_UNKNOWN, exit_status
@@ -39,29 +50,35 @@ from osc_placement.migrate.output import (
     FAILURES,
     LEFT_ALONE,
     REPORT_COLUMNS,
-    Page,
-    Row,
-    change_row,
+    Document,
+    Medium,
+    describe_next,
     describe_plan,
     describe_problems,
     describe_run,
     explain,
+    plan_to_json,
     problem_row,
-    shorten,
+    recorded_row,
+    run_to_json,
 )
 from osc_placement.migrate.problem import Problem, Reason
 from osc_placement.migrate.runner import Execution, Run
 from osc_placement.model import canonical_uuid
 from osc_placement.terminal.escape import printable, printable_lines
+from osc_placement.terminal.live import watch_command
 from osc_placement.terminal.progress import ProgressBar
+from osc_placement.terminal.screen import screen_of
 from osc_placement.terminal.tables import format_table
 
 #: seconds between two comparisons of a mirror that follows
 INTERVAL: Final = 60.0
-_RUN_COLUMNS: Final = ("id", "started", "what", "state", "applied", "failed")
+_RUN: Final = "placement-migrate run"
 _MIGRATION_COLUMNS: Final = ("Migration", "Total Needed", "Completed")
-#: lines about changes that failed
-_MOST_ERRORS: Final = 20
+#: lines of a terminal for the sentence of ``status``
+_KEPT_FOR_SENTENCE: Final = 6
+#: lines of a terminal for the runs of ``online_data_migrations``, the commands that can follow, and the table
+_KEPT_FOR_RUNS: Final = 30
 #: the statuses of nova-manage's online_data_migrations
 _MORE: Final = 1
 _SOME_FAILED: Final = 2
@@ -90,11 +107,24 @@ class Command:
         finally:
             opening.close()
 
+    @property
+    def medium(self) -> Medium:
+        """Return where text is printed."""
+        width = screen_of(sys.stdout).width if sys.stdout is not None else None
+        return Medium(width, self.options.long)
+
+    def identify_cloud(self) -> str:
+        """Return the address of placement, as journals have it."""
+        return journal.identify_server(self.settings.open_client().endpoint)
+
     def run_or_show(self, context: Context, assessment: Assessment) -> Run | None:
         """Carry the plan out and print the result; with ``--dry-run`` print the plan and return None."""
         if self.options.dry_run:
             plan, left = runner.limit(assessment.plan, self.execution.max_count)
-            self.show(*describe_plan(assessment, plan, left, is_json=self.is_json))
+            self.show(
+                lambda: plan_to_json(assessment, plan),
+                lambda: describe_plan(assessment, plan, left, self.medium),
+            )
             return None
         run = self.carry_out(context, assessment, self.execution)
         self.show_result(run, assessment)
@@ -108,22 +138,41 @@ class Command:
 
     def show_result(self, run: Run, assessment: Assessment | None = None) -> None:
         """Print the result of a run."""
-        undo = self.describe_undo(run.id) if run.id else ""
-        assessment = assessment or Assessment(run.report.plan)
-        self.show(*describe_run(run, assessment, undo, is_json=self.is_json))
+        known = assessment or Assessment(run.report.plan)
+        self.show(
+            lambda: run_to_json(run, known),
+            lambda: describe_run(run, known, self.name_next(run), self.medium),
+        )
 
-    def describe_undo(self, run_id: str) -> str:
-        """Return the command that undoes a run, ready to be pasted."""
-        words = ["placement-migrate", *self.settings.placement_options, "runs", "undo", run_id]
-        return f"undo it with: {shlex.join(words)}"
+    def name_next(self, run: Run, title: str = "") -> NextCommands | None:
+        """Return the commands that can follow a run, ready to be pasted; None if nothing was written."""
+        if run.id is None:
+            return None
+        with_access = shlex.join(["placement-migrate", *self.settings.placement_options, "run"])
+        return name_next_commands(
+            run.id, run.report, _RUN, with_access, is_resumed=run.is_resumed, title=title
+        )
 
-    def show(self, document: Mapping[str, Any], text: Sequence[str]) -> None:
+    def show(self, document: Callable[[], Document], text: Callable[[], Sequence[str]]) -> None:
         """Print the document, or the text that says the same to people, nothing of which moves a cursor."""
         if self.is_json:
-            print(json.dumps(document, indent=2))
+            print(json.dumps(document(), indent=2))
             return
-        for line in filter(None, text):
+        for line in filter(None, text()):
             print(printable_lines(line))
+
+
+def watch(command: Command) -> int:
+    """Show what a command prints on the whole terminal, again and again until Ctrl-C."""
+    options, stdout = command.options, sys.stdout
+    title = " ".join(filter(None, (options.title, getattr(options, "run", ""))))
+
+    def act(shown: TextIO, _height: int) -> None:
+        with redirect_stdout(shown):
+            options.act(command)
+
+    watch_command(stdout, options.watch, title, act, FAILURES)
+    return EXIT_DONE
 
 
 def mirror_aggregates(command: Command) -> int:
@@ -229,20 +278,26 @@ def show_status(command: Command) -> int:
     missing = [change.uuid for change in changes if "allocations" in change.facets]
     foreign = [change.uuid for change in changes if "allocations" not in change.facets]
     sentence = _judge_whole(command.options, lambda: readiness.describe_readiness(assessment))
-    problems = [problem_row(each) for each in assessment.problems]
-    document = {
-        "ready": readiness.is_ready(assessment) and _is_whole(command.options),
-        "sentence": sentence,
-        "missing": missing,
-        "foreign": foreign,
-        "findings": problems,
-        "notes": list(assessment.notes),
-    }
-    nothing = [f"instance {uuid}: it holds nothing" for uuid in missing]
-    others = [f"instance {uuid}: what it holds is of another project or user" for uuid in foreign]
-    # with the caching scheduler they are thousands
-    lines = [line for each in (nothing, others) for some in shorten(each) for line in some]
-    command.show(document, [*lines, *describe_problems(assessment.problems), *assessment.notes, sentence])
+
+    def make_document() -> Document:
+        return {
+            "ready": readiness.is_ready(assessment) and _is_whole(command.options),
+            "sentence": sentence,
+            "missing": missing,
+            "foreign": foreign,
+            "findings": [problem_row(each) for each in assessment.problems],
+            "notes": list(assessment.notes),
+        }
+
+    def describe() -> list[str]:
+        page = command.medium.open_page(kept=_KEPT_FOR_SENTENCE)
+        found = [(f"instance {uuid}", "it holds nothing") for uuid in missing]
+        found += [(f"instance {uuid}", "what it holds is of another project or user") for uuid in foreign]
+        found += [(each.subject, each.text) for each in assessment.problems]
+        found += [(subject, text) for subject, _, text in (each.partition(": ") for each in assessment.notes)]
+        return [*page.complain(found, more=SEE_ALL), sentence]
+
+    command.show(make_document, describe)
     if any(problem.reason is Reason.UNKNOWN for problem in assessment.problems):
         return EXIT_UNKNOWN
     return EXIT_DONE if readiness.is_ready(assessment) else EXIT_PARTIAL
@@ -294,10 +349,10 @@ def move_baremetal(command: Command) -> int:
 class Tally:
     """The results of the migrations so far."""
 
-    rows: list[Row] = field(default_factory=list)
+    rows: list[Document] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
-    errors: list[Row] = field(default_factory=list)
-    runs: list[Row] = field(default_factory=list)
+    errors: list[Document] = field(default_factory=list)
+    runs: list[tuple[str, Run]] = field(default_factory=list)
     halted: str = ""
     is_more: bool = False
     is_failed: bool = False
@@ -318,7 +373,7 @@ class Tally:
                 )
         self.halted = self.halted or run.report.halted
         if run.id:
-            self.runs.append({"migration": name, "run": run.id})
+            self.runs.append((name, run))
         self.is_more = self.is_more or bool(run.left)
         self.is_failed = self.is_failed or run.report.is_failed or bool(assessment.problems)
         return done
@@ -332,30 +387,29 @@ class Tally:
             return _SOME_FAILED
         return _MORE if self.is_more else _SOME_FAILED if self.is_failed else EXIT_DONE
 
-    def describe(self, command: Command) -> Page:
-        """Return the page of the results, with a line for each of the first errors only.
-
-        One cause may fail thousands of changes.
-        """
-        document = {
+    def to_json(self) -> Document:
+        """Return the document of the results."""
+        return {
             "migrations": self.rows,
             "findings": [problem_row(each) for each in self.problems],
             "errors": self.errors,
-            "runs": self.runs,
+            "runs": [{"migration": name, "run": run.id} for name, run in self.runs],
             "halted": self.halted,
         }
-        lines = describe_problems(self.problems, LEFT_ALONE)
-        lines += [
-            f"Failed: {row['migration']} of {row['name']}: {row['error']}"
-            for row in self.errors[:_MOST_ERRORS]
-        ]
-        if len(self.errors) > _MOST_ERRORS:
-            lines.append(f"... and {len(self.errors) - _MOST_ERRORS} more failed, which -f json has")
+
+    def describe(self, command: Command) -> list[str]:
+        """Return the text of the results."""
+        medium = command.medium
+        page = medium.open_page(kept=_KEPT_FOR_RUNS)
+        # several migrations leave a host alone for the same reason
+        lines = describe_problems(list(dict.fromkeys(self.problems)), page, LEFT_ALONE, SEE_ALL)
+        for migration in dict.fromkeys(row["migration"] for row in self.errors):
+            failed = [(row["name"], row["error"]) for row in self.errors if row["migration"] == migration]
+            lines += page.complain(failed, f"Failed: {migration} of ")
         lines += [format_table(_MIGRATION_COLUMNS, self.rows), self.halted]
-        lines += [
-            f"Run {run['run']}, {run['migration']}; {command.describe_undo(run['run'])}" for run in self.runs
-        ]
-        return document, lines
+        for name, run in self.runs:
+            lines += describe_next(command.name_next(run, name), medium)
+        return lines
 
 
 def run_all(command: Command) -> int:
@@ -378,54 +432,79 @@ def run_all(command: Command) -> int:
             raise
         tally.halted = f"stopped: {explain(error)}"
         tally.is_broken = True
-    command.show(*tally.describe(command))
+    command.show(tally.to_json, lambda: tally.describe(command))
     return tally.status
 
 
+def _complain(error: Exception) -> None:
+    """Say on standard error what cannot be read or done."""
+    print(printable(f"placement-migrate: {error}"), file=sys.stderr)
+
+
 def list_runs(command: Command) -> int:
-    """Run ``placement-migrate runs list``."""
-    rows: list[dict[str, Any]] = []
-    damaged = []
-    for run in journal.read_all(command.execution.directory):
-        if isinstance(run, journal.JournalError):
-            damaged.append(str(run))
-            continue
-        facts = (run.header.id, run.header.started, run.header.edit.title, run.state, run.applied, run.failed)
-        rows.append(dict(zip(_RUN_COLUMNS, facts, strict=True)))
-    command.show({"runs": rows}, [format_table(_RUN_COLUMNS, rows) or "There are no runs."])
-    for line in damaged:
-        print(printable(f"placement-migrate: {line}"), file=sys.stderr)
-    return EXIT_PARTIAL if damaged else EXIT_DONE
+    """Run ``placement-migrate run list``."""
+    options, medium, errors = command.options, command.medium, list[Exception]()
+    server = None if options.all_clouds else command.identify_cloud()
+    found = read_list(server, options.last, errors.append)
+    rows = [dict(zip(LIST_COLUMNS, row, strict=True)) for row in found.rows]
+
+    def describe() -> list[str]:
+        if not rows:
+            return ["There are no runs." if server is None else f"There are no runs for {server}."]
+        if medium.width is None or medium.is_long:
+            return [format_table(LIST_COLUMNS, rows)]
+        return found.draw(medium.width, with_clouds=options.all_clouds)
+
+    command.show(lambda: {"runs": rows}, describe)
+    for error in errors:
+        _complain(error)
+    return EXIT_PARTIAL if errors else EXIT_DONE
 
 
 def show_run(command: Command) -> int:
-    """Run ``placement-migrate runs show``."""
-    run = journal.read(command.options.run_id, command.execution.directory)
-    rows = []
-    for uuid, change in run.intents.items():
-        ending = run.endings.get(uuid)
-        result, error = (str(ending.result), ending.error or ending.note) if ending else ("unknown", "")
-        rows.append({**change_row(change), "result": result, "error": error})
-    summary = f"Run {run.header.id}, {run.header.edit.title}: {run.state}"
-    table = format_table(REPORT_COLUMNS, rows)
-    command.show({"id": run.header.id, "state": run.state, "rows": rows}, [table, summary])
+    """Run ``placement-migrate run show``."""
+    options, medium = command.options, command.medium
+    run = journal.read(options.run, command.execution.directory)
+    rows = [row for row in rows_of_run(run) if row.is_failed or not options.failed_only]
+
+    def make_rows() -> list[Document]:
+        return [recorded_row(row) for row in rows]
+
+    def describe() -> list[str]:
+        page = medium.open_page()
+        return page.tell(describe_journal(run)) + medium.list_rows(
+            page, rows, lambda: format_table(REPORT_COLUMNS, make_rows()), more=SEE_ALL
+        )
+
+    command.show(lambda: {"id": run.header.id, "state": run.state, "rows": make_rows()}, describe)
     return EXIT_DONE
 
 
 def resume_run(command: Command) -> int:
-    """Run ``placement-migrate runs resume``."""
-    run = runner.resume(command.settings.open_client(), command.options.run_id, command.execution)
+    """Run ``placement-migrate run resume``."""
+    client = command.settings.open_client()
+    header = read_chosen(command.options, client, sys.stderr)
+    run = runner.resume(client, header.id, command.execution)
     command.show_result(run)
     return run.report.exit_status
 
 
 def undo_run(command: Command) -> int:
-    """Run ``placement-migrate runs undo``."""
-    options = command.options
+    """Run ``placement-migrate run undo``."""
     client = command.settings.open_client()
-    run = runner.undo(client, options.run_id, command.execution, force=options.force)
+    header = read_chosen(command.options, client, sys.stderr)
+    run = runner.undo(client, header.id, command.execution, force=command.options.force)
     command.show_result(run)
     return run.report.exit_status
+
+
+def delete_runs(command: Command) -> int:
+    """Run ``placement-migrate run delete``."""
+    errors = list[Exception]()
+    status = delete_journals(command.options, command.identify_cloud, errors.append, sys.stdout)
+    for error in errors:
+        _complain(error)
+    return status or (EXIT_PARTIAL if errors else EXIT_DONE)
 
 
 def _uuids(names: Iterable[str]) -> frozenset[str]:

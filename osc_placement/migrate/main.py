@@ -14,7 +14,16 @@ from keystoneauth1 import exceptions as keystone
 
 from osc_placement.api.concurrency import CONCURRENCY
 from osc_placement.batch.plan import EXIT_INTERRUPTED
-from osc_placement.errors import PlacementError
+from osc_placement.batch.run_commands import (
+    add_choice,
+    add_delete_options,
+    add_failed_only_option,
+    add_force_option,
+    add_list_options,
+    check_choice,
+    check_deletion,
+)
+from osc_placement.errors import PlacementError, UsageError
 from osc_placement.migrate import commands
 from osc_placement.migrate.exit_statuses import failure_status
 from osc_placement.migrate.migrations.registry import current_name
@@ -25,6 +34,7 @@ from osc_placement.migrate.output import explain
 from osc_placement.migrate.runner import Execution
 from osc_placement.package import ShowVersion
 from osc_placement.terminal.escape import printable
+from osc_placement.terminal.live import add_watch_option, check_watch
 from osc_placement.terminal.screen import discard
 from osc_placement.terminal.values import add_concurrency_option, read_positive, read_rate, read_seconds
 
@@ -35,10 +45,14 @@ class _Commands(dict[str, argparse.ArgumentParser]):
     """The commands by name; they are found by their older names too, which help and errors do not show."""
 
     def __contains__(self, name: object) -> bool:
-        return super().__contains__(current_name(str(name)))
+        return super().__contains__(_current_name(str(name)))
 
     def __missing__(self, name: str) -> argparse.ArgumentParser:
-        return dict(self)[current_name(name)]
+        return dict(self)[_current_name(name)]
+
+
+def _current_name(name: str) -> str:
+    return "run" if name == "runs" else current_name(name)
 
 
 #: the status of a program that SIGPIPE ended
@@ -52,6 +66,7 @@ EXIT_STATUSES: Final = (
 NOVA_EXIT_STATUSES: Final = (
     f"{EXIT_STATUSES} With --nova-exit-codes those of nova-manage, see the documentation."
 )
+_RUN_HELP: Final = "ID of a run (see: placement-migrate run list)"
 #: the options that need --follow
 _OF_FOLLOW: Final = ("interval", "notifications", "notifications_topic")
 
@@ -81,7 +96,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             nova_token=options.nova_token,
             timeout=options.timeout,
         )
-        status: int = options.run(commands.Command(settings, execution, options))
+        command = commands.Command(settings, execution, options)
+        is_watched = getattr(options, "watch", None) is not None
+        status: int = commands.watch(command) if is_watched else options.act(command)
         print(end="", flush=True)
     except (PlacementError, keystone.ClientException) as error:
         print(f"placement-migrate: {explain(error)}", file=sys.stderr)
@@ -91,7 +108,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return EXIT_CLOSED_PIPE
     except OSError as error:
         discard(sys.stdout)
-        hint = "; see placement-migrate runs list for what was done" if execution.begun.is_set() else ""
+        hint = "; see placement-migrate run list for what was done" if execution.begun.is_set() else ""
         print(f"placement-migrate: {printable(str(error))}{hint}", file=sys.stderr)
         return failure_status(options, error)
     except KeyboardInterrupt:
@@ -123,6 +140,13 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     stray = [name for name in _OF_FOLLOW if getattr(options, name, None) is not None]
     if stray and not options.follow:
         parser.error(f"--{stray[0].replace('_', '-')} can be used with --follow only")
+    try:
+        if getattr(options, "watch", None) is not None:
+            check_watch(options.format, sys.stdout)
+        if check := getattr(options, "check", None):
+            check(options)
+    except UsageError as error:
+        parser.error(str(error))
     return options
 
 
@@ -236,6 +260,16 @@ def _add_concurrency(parser: argparse._ActionsContainer) -> None:
 
 
 def _add_format(parser: argparse.ArgumentParser) -> None:
+    _add_format_alone(parser)
+    parser.add_argument(
+        "--long",
+        action="store_true",
+        help="Show each change and each problem on a terminal too, where many are otherwise counted; JSON, "
+        "files and pipes always get all of them",
+    )
+
+
+def _add_format_alone(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-f", "--format", choices=("table", "json"), default="table", help="How to print")
 
 
@@ -294,7 +328,7 @@ def _add_aggregates(subparsers: Subparsers) -> None:
         help=f"With --follow: the topic of nova's versioned notifications (default: {TOPIC})",
     )
     _add_execution(parser, nova_exit_codes=True)
-    parser.set_defaults(run=commands.mirror_aggregates, nova_failure=255)
+    parser.set_defaults(act=commands.mirror_aggregates, nova_failure=255)
 
 
 def _add_status(subparsers: Subparsers) -> None:
@@ -307,7 +341,8 @@ def _add_status(subparsers: Subparsers) -> None:
     )
     _add_concurrency(parser)
     _add_format(parser)
-    parser.set_defaults(run=commands.show_status)
+    add_watch_option(parser)
+    parser.set_defaults(act=commands.show_status, title="placement-migrate status")
 
 
 def _add_allocations(subparsers: Subparsers) -> None:
@@ -327,7 +362,7 @@ def _add_allocations(subparsers: Subparsers) -> None:
     )
     _add_host(parser, "Only on this host; may be repeated")
     _add_execution(parser, nova_exit_codes=True)
-    parser.set_defaults(run=commands.heal_allocations, nova_failure=255, nova_invalid=127)
+    parser.set_defaults(act=commands.heal_allocations, nova_failure=255, nova_invalid=127)
 
 
 def _add_ratios(subparsers: Subparsers) -> None:
@@ -348,7 +383,7 @@ def _add_ratios(subparsers: Subparsers) -> None:
         help="Set ratios even if they leave less than is allocated",
     )
     _add_execution(parser)
-    parser.set_defaults(run=commands.carry_ratios)
+    parser.set_defaults(act=commands.carry_ratios)
 
 
 def _add_baremetal(subparsers: Subparsers) -> None:
@@ -369,7 +404,7 @@ def _add_baremetal(subparsers: Subparsers) -> None:
         help="Only this node, by its UUID in Ironic; may be repeated",
     )
     _add_execution(parser)
-    parser.set_defaults(run=commands.move_baremetal)
+    parser.set_defaults(act=commands.move_baremetal)
 
 
 def _add_online_data_migrations(subparsers: Subparsers) -> None:
@@ -390,7 +425,7 @@ def _add_online_data_migrations(subparsers: Subparsers) -> None:
     )
     _add_concurrency(parser)
     _add_format(parser)
-    parser.set_defaults(run=commands.run_all, nova_exit_codes=True, nova_failure=255)
+    parser.set_defaults(act=commands.run_all, nova_exit_codes=True, nova_failure=255)
 
 
 def _add_audit(subparsers: Subparsers) -> None:
@@ -418,31 +453,35 @@ def _add_audit(subparsers: Subparsers) -> None:
         "if that is more)",
     )
     _add_execution(parser, nova_exit_codes=True)
-    parser.set_defaults(run=commands.audit, nova_failure=1, nova_invalid=127)
+    parser.set_defaults(act=commands.audit, nova_failure=1, nova_invalid=127)
 
 
 def _add_runs(subparsers: Subparsers) -> None:
     parser = subparsers.add_parser(
-        "runs",
-        help="list, show, resume and undo runs",
-        description="Runs of migrations, from their journals.",
+        "run",
+        help="list, show, resume, undo and delete runs",
+        description="Runs of migrations and batches, from their journals.",
     )
     actions = parser.add_subparsers(metavar="ACTION", required=True)
-    action = actions.add_parser("list", help="list all runs, the oldest first")
+    action = actions.add_parser("list", help="list the runs for this cloud, the oldest first")
+    add_list_options(action)
+    _add_format_alone(action)
+    action.set_defaults(act=commands.list_runs)
+    action = actions.add_parser("show", help="show what a run changed")
+    action.add_argument("run", metavar="<run>", help=_RUN_HELP)
+    add_failed_only_option(action)
     _add_format(action)
-    action.set_defaults(run=commands.list_runs)
-    for name, run, text in (
-        ("show", commands.show_run, "show what a run changed"),
-        ("resume", commands.resume_run, "resume a run that was stopped"),
-        ("undo", commands.undo_run, "undo a run, except where what it set was changed since"),
-    ):
-        action = actions.add_parser(name, help=text)
-        action.add_argument("run_id", metavar="<run>", help="The id of the run")
-        if name == "undo":
-            action.add_argument(
-                "--force",
-                action="store_true",
-                help="Undo also where what the run set was changed since, and keep that",
-            )
-        _add_format(action)
-        action.set_defaults(run=run)
+    add_watch_option(action)
+    action.set_defaults(act=commands.show_run, title="placement-migrate run show")
+    action = actions.add_parser("resume", help="resume a run that was stopped")
+    add_choice(action, _RUN_HELP)
+    _add_format(action)
+    action.set_defaults(act=commands.resume_run, check=check_choice)
+    action = actions.add_parser("undo", help="undo a run, except where what it set was changed since")
+    add_choice(action, _RUN_HELP)
+    add_force_option(action)
+    _add_format(action)
+    action.set_defaults(act=commands.undo_run, check=check_choice)
+    action = actions.add_parser("delete", help="delete the journals of runs")
+    add_delete_options(action, _RUN_HELP)
+    action.set_defaults(act=commands.delete_runs, check=check_deletion)

@@ -1,82 +1,148 @@
 # SPDX-License-Identifier: Apache-2.0
 """Plans, results, problems and errors as text and as JSON: output that commands print. Pure.
 
-A page is the document of ``-f json`` and the lines of text that say the same to people.
+On a terminal, changes and problems are counted and grouped, so that the text fits a screen. Pipes and JSON
+get all of them, and so does a terminal with ``--long``.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
 
 from keystoneauth1 import exceptions as keystone
 
 from osc_placement.batch.difference import describe_difference
+from osc_placement.batch.page import (
+    SCREEN,
+    SHORT_COLUMNS,
+    Page,
+    Row,
+    draw_table,
+    rows_of_plan,
+    rows_of_report,
+    sort_rows,
+)
 from osc_placement.batch.plan import Change, Outcome, Plan, Result
+from osc_placement.batch.run_commands import SEE_ALL, NextCommands
 from osc_placement.errors import OutcomeUnknown, PlacementError, is_outcome_unknown, network_reason, one_line
 from osc_placement.migrate.migrations.base import Assessment
-from osc_placement.migrate.problem import Problem, Reason
+from osc_placement.migrate.problem import Problem
 from osc_placement.terminal.escape import printable
 from osc_placement.terminal.tables import format_table
 
 if TYPE_CHECKING:
     from osc_placement.migrate.runner import Run
 
-Item = TypeVar("Item")
-Row = Mapping[str, Any]
-Page = tuple[Mapping[str, Any], Sequence[str]]
-_PLAN_COLUMNS: Final = ("uuid", "name", "before", "after", "note")
+Document = Mapping[str, Any]
+_PLAN_COLUMNS: Final = ("name", "uuid", "before", "after", "note")
 REPORT_COLUMNS: Final = (*_PLAN_COLUMNS, "result", "error")
 #: begins a line about a problem
 LEFT_ALONE: Final = "Left alone: "
-#: rows of a table, or lines of a list
-MOST_ROWS: Final = 1000
-#: lines about what could not be read for the same reason
-_MOST_OF_ONE_TEXT: Final = 20
+#: what shows all problems after a run
+_SEE_PLAN: Final = "(--dry-run --long shows each of them)"
+#: lines of a terminal for the commands that can follow, and for a sentence about the whole cloud
+_KEPT: Final = 12
 #: errors that a command explains in one line; any other is a bug and ends with a traceback
 FAILURES: Final = (PlacementError, keystone.ClientException, OSError)
 
 
-def describe_plan(assessment: Assessment, plan: Plan, left: int, *, is_json: bool) -> Page:
-    """Return the page of a plan that is not carried out; ``left`` changes are for later runs."""
-    shown, hidden = shorten(plan.changes, is_json=is_json, what=" rows")
-    facts = [f"{len(plan.changes)} to change", *_count_rest(plan, assessment.problems, left)]
-    sentence = f"{plan.edit.title}: {', '.join(facts)}"
-    rows = [change_row(change) for change in shown]
-    document = {"rows": rows, "findings": [problem_row(each) for each in assessment.problems]}
-    table = format_table(_PLAN_COLUMNS, rows, assessment.names)
-    return document, [table, *describe_problems(assessment.problems, LEFT_ALONE), *hidden, sentence]
+@dataclass(frozen=True, slots=True)
+class Medium:
+    """Where text is printed.
 
-
-def describe_run(run: Run, assessment: Assessment, undo: str, *, is_json: bool) -> Page:
-    """Return the page of a run; ``undo`` says how to undo it."""
-    plan, counts, problems = run.report.plan, run.report.counts, assessment.problems
-    outcomes = [each for each in run.report.outcomes if each.result is not Result.UNCHANGED]
-    shown, hidden = shorten(outcomes, is_json=is_json, what=" rows")
-    facts = [f"{counts[each]} {each}" for each in Result if counts[each] and each is not Result.UNCHANGED]
-    facts += _count_rest(plan, problems, run.left)
-    sentence = f"{plan.edit.title}: {', '.join(facts) or 'nothing to do'}"
-    rows = [outcome_row(outcome) for outcome in shown]
-    findings = [problem_row(each) for each in problems]
-    document = {"rows": rows, "findings": findings, "run": run.id, "left": run.left}
-    table = format_table(REPORT_COLUMNS, rows, assessment.names)
-    warnings = [f"Warning: {warning}" for warning in plan.warnings]
-    lines = [table, *describe_problems(problems, LEFT_ALONE), *hidden, *warnings, sentence, run.report.halted]
-    return document, [*lines, f"Run {run.id}; {undo}"] if run.id else lines
-
-
-def shorten(
-    items: Sequence[Item], *, is_json: bool = False, what: str = ""
-) -> tuple[Sequence[Item], list[str]]:
-    """Return the items to print, and a line that counts those that are too many for text.
-
-    PERF: a table of 100,000 rows takes 100 MiB and seconds, and nobody reads it.
+    :ivar width: of a terminal; None elsewhere, where each row has all columns
+    :ivar is_long: whether a terminal gets all rows
     """
-    hidden = 0 if is_json else len(items) - MOST_ROWS
-    if hidden <= 0:
-        return items, []
-    return items[:MOST_ROWS], [f"... and {hidden} more{what}, which -f json has"]
+
+    width: int | None = None
+    is_long: bool = False
+
+    def open_page(self, names: Mapping[str, str] | None = None, kept: int = 0) -> Page:
+        """Return a page that leaves ``kept`` lines of a screen, or has no limit; names are by UUID."""
+        return Page(None if self.is_long else self.width, names or {}, SCREEN - kept)
+
+    def list_rows(
+        self,
+        page: Page,
+        rows: Sequence[Row],
+        make_full: Callable[[], str],
+        *,
+        is_plan: bool = False,
+        more: str = "",
+    ) -> list[str]:
+        """Return the lines of rows; ``make_full`` makes the table of all columns, ``more`` shows all rows."""
+        if page.width is not None:
+            return page.describe(rows, is_plan=is_plan, more=more)
+        if self.width is not None and rows:
+            return draw_table(sort_rows(rows), SHORT_COLUMNS, self.width, page.names)
+        return [make_full()]
+
+
+def plan_to_json(assessment: Assessment, plan: Plan) -> Document:
+    """Return the document of a plan that is not carried out."""
+    return {
+        "rows": [change_row(change) for change in plan.changes],
+        "findings": [problem_row(each) for each in assessment.problems],
+    }
+
+
+def describe_plan(assessment: Assessment, plan: Plan, left: int, medium: Medium) -> list[str]:
+    """Return the text of a plan that is not carried out; ``left`` changes are for later runs."""
+    page = medium.open_page(assessment.names)
+    lines = medium.list_rows(
+        page,
+        rows_of_plan(plan),
+        lambda: format_table(_PLAN_COLUMNS, [change_row(each, page.names) for each in plan.changes]),
+        is_plan=True,
+        more=SEE_ALL,
+    )
+    lines += describe_problems(assessment.problems, page, LEFT_ALONE, SEE_ALL)
+    facts = [f"{len(plan.changes):,} to change", *_count_rest(plan, assessment.problems, left)]
+    return [*lines, *page.summarize(f"{plan.edit.title}: {', '.join(facts)}")]
+
+
+def run_to_json(run: Run, assessment: Assessment) -> Document:
+    """Return the document of a run."""
+    return {
+        "rows": [outcome_row(outcome) for outcome in _find_tried(run)],
+        "findings": [problem_row(each) for each in assessment.problems],
+        "run": run.id,
+        "left": run.left,
+    }
+
+
+def describe_run(
+    run: Run, assessment: Assessment, following: NextCommands | None, medium: Medium
+) -> list[str]:
+    """Return the text of a run; ``following`` are the commands that show and undo it."""
+    report = run.report
+    plan, counts, problems = report.plan, report.counts, assessment.problems
+    tried = _find_tried(run)
+    page = medium.open_page(assessment.names, _KEPT)
+    lines = medium.list_rows(
+        page,
+        [row for row in rows_of_report(report) if row.result != Result.UNCHANGED],
+        lambda: format_table(REPORT_COLUMNS, [outcome_row(each, page.names) for each in tried]),
+    )
+    facts = [f"{counts[each]:,} {each}" for each in Result if counts[each] and each is not Result.UNCHANGED]
+    facts += _count_rest(plan, problems, run.left)
+    lines += describe_problems(problems, page, LEFT_ALONE, _SEE_PLAN)
+    lines += page.warn(plan.warnings)
+    lines += page.summarize(f"{plan.edit.title}: {', '.join(facts) or 'nothing to do'}")
+    return [*lines, report.halted, *describe_next(following, medium)]
+
+
+def describe_next(following: NextCommands | None, medium: Medium) -> list[str]:
+    """Return the commands that can follow a run: each in a line of a terminal, elsewhere all in one."""
+    if following is None:
+        return []
+    return [str(following)] if medium.width is None else following.lines
+
+
+def _find_tried(run: Run) -> list[Outcome]:
+    return [each for each in run.report.outcomes if each.result is not Result.UNCHANGED]
 
 
 def _count_rest(plan: Plan, problems: Sequence[Problem], left: int) -> list[str]:
@@ -86,12 +152,12 @@ def _count_rest(plan: Plan, problems: Sequence[Problem], left: int) -> list[str]
         (len(problems), "left alone"),
         (left, "for later runs"),
     )
-    return [f"{number} {words}" for number, words in facts if number]
+    return [f"{number:,} {words}" for number, words in facts if number]
 
 
-def change_row(change: Change) -> dict[str, Any]:
-    """Return the row of a change, which has only what differs."""
-    gone, come = describe_difference(change.before, change.after)
+def change_row(change: Change, names: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """Return the row of a change, which has only what differs; ``names`` replace UUIDs in it."""
+    gone, come = describe_difference(change.before, change.after, names)
     return {
         "uuid": change.uuid,
         "name": change.subject.name,
@@ -101,10 +167,15 @@ def change_row(change: Change) -> dict[str, Any]:
     }
 
 
-def outcome_row(outcome: Outcome) -> dict[str, Any]:
-    """Return the row of a change with its result."""
+def outcome_row(outcome: Outcome, names: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """Return the row of a change with its result; ``names`` replace UUIDs in it."""
     error = "; ".join(filter(None, (str(outcome.error or ""), outcome.note)))
-    return {**change_row(outcome.change), "result": str(outcome.result), "error": error}
+    return {**change_row(outcome.change, names), "result": str(outcome.result), "error": error}
+
+
+def recorded_row(row: Row) -> dict[str, Any]:
+    """Return the row of a change in a journal."""
+    return {**change_row(row.change), "result": row.result or "unknown", "error": row.reason}
 
 
 def problem_row(problem: Problem) -> dict[str, Any]:
@@ -112,21 +183,9 @@ def problem_row(problem: Problem) -> dict[str, Any]:
     return {"trouble": str(problem.reason), "subject": problem.subject, "text": problem.text}
 
 
-def describe_problems(problems: Sequence[Problem], prefix: str = "") -> list[str]:
-    """Return a line for each problem, but only the first and a count of unreadable things with one text.
-
-    A cell that does not answer has hosts and instances by the thousand, which would hide the other problems.
-    """
-    lines, counts = [], Counter[str]()
-    for problem in problems:
-        if problem.reason is Reason.UNKNOWN:
-            counts[problem.text] += 1
-        if counts[problem.text] <= _MOST_OF_ONE_TEXT:
-            lines.append(f"{prefix}{problem}")
-    more = {text: count - _MOST_OF_ONE_TEXT for text, count in counts.items() if count > _MOST_OF_ONE_TEXT}
-    return lines + [
-        f"{prefix}... and {count} more, which -f json has: {text}" for text, count in more.items()
-    ]
+def describe_problems(problems: Sequence[Problem], page: Page, prefix: str = "", more: str = "") -> list[str]:
+    """Return the lines of problems; ``more`` says on a terminal what shows all of them."""
+    return page.complain([(each.subject, each.text) for each in problems], prefix, more=more)
 
 
 def explain(error: Exception) -> str:

@@ -42,6 +42,7 @@ class Run:
     report: Report
     id: str | None = None
     left: int = 0
+    is_resumed: bool = False
 
 
 def carry_out(
@@ -105,7 +106,7 @@ def _run(
         result = service.carry_out(client, job, recorder, pace, stop=execution.stop, on_outcome=on_outcome)
     finally:
         execution.writing.clear()
-    return Run(result.report, recorder.id)
+    return Run(result.report, recorder.id, is_resumed=job.resumed is not None)
 
 
 def _reader(client: PlacementClient, execution: Execution) -> ReadStates:

@@ -68,25 +68,15 @@ class LinesColumn(FormattableColumn[str]):
         return self._value
 
 
-def format_table(
-    columns: Sequence[str], rows: Sequence[Mapping[str, Any]], names: Mapping[str, str] | None = None
-) -> str:
-    """Draw rows without the columns that are empty or repeat the first; return "" if there are no rows.
-
-    ``names`` has what people call a UUID, in lists of texts that begin with it.
-    """
+def format_table(columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> str:
+    """Draw rows without the columns that are empty or repeat the first; return "" if there are no rows."""
     if not rows:
         return ""
     # PERF: commands without a table need not load it
     from prettytable import PrettyTable
 
-    called = names or {}
-
     def format_cell(value: object) -> str:
-        if not isinstance(value, list):
-            return printable(str(value))
-        parts = (text.partition(":") for text in value)
-        return "\n".join(printable(f"{called.get(uuid, uuid)}{colon}{rest}") for uuid, colon, rest in parts)
+        return "\n".join(map(printable, value)) if isinstance(value, list) else printable(str(value))
 
     cells = {column: [format_cell(row[column]) for row in rows] for column in columns}
     first, *others = columns

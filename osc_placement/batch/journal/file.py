@@ -410,7 +410,7 @@ def _find(run_id: str, directory: pathlib.Path | None) -> pathlib.Path:
     path = directory / f"{run_id}{_SUFFIX}"
     if not run_id or "/" in run_id or not path.is_file():
         raise JournalError(
-            f"There is no run {run_id!r} in {directory} (see: batch run list, placement-migrate runs list)"
+            f"There is no run {run_id!r} in {directory} (see: batch run list, placement-migrate run list)"
         )
     return path
 

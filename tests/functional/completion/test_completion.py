@@ -143,7 +143,7 @@ def test_runs_are_completed(terminal):
     (runs / "20261121T102540-6ecc6d.jsonl").touch()
     calls, shown = terminal.type(
         "openstack resource provider batch run show 2\t",
-        "placement-migrate runs undo 2\t",
+        "placement-migrate run undo 2\t",
         environment={"OS_CLOUD": "other"},
     )
     assert [call[-1] for call in calls] == ["20261121T102540-6ecc6d"] * 2, shown

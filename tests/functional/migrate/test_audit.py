@@ -45,7 +45,7 @@ def test_audit_finds_what_nova_manage_finds(orphaned, client, migrate, migrate_j
 def test_removal_can_be_undone(orphaned, client, migrate, migrate_json):
     """What was removed is put back from the journal."""
     document, _ = migrate_json("audit", "--delete")
-    assert migrate("runs", "undo", document["run"]).returncode == 0
+    assert migrate("run", "undo", document["run"]).returncode == 0
     assert held_by(client, orphaned["lost"]) == {orphaned["h2"]: CLAIM}
     assert client.list_allocations(orphaned["lost"])["project_id"] == PROJECT
     assert held_by(client, orphaned["double"]) == {orphaned["h1"]: CLAIM, orphaned["h2"]: CLAIM}

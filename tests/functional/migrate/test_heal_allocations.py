@@ -149,7 +149,7 @@ def test_wrong_owner_of_a_consumer_is_corrected(cloud, client, add_host, migrate
     held = client.list_allocations(wrong)
     assert (held["project_id"], held["user_id"], held_by(client, wrong)) == ("c" * 32, USER, {h1: CLAIM})
     assert migrate_json("status")[0]["ready"]
-    assert migrate("runs", "undo", document["run"]).returncode == 0
+    assert migrate("run", "undo", document["run"]).returncode == 0
     assert client.list_allocations(wrong)["project_id"] == PROJECT
 
 
@@ -269,7 +269,7 @@ def test_undo_removes_the_healed_allocations(cloud, client, add_host, migrate, m
     run = migrate_json("heal-allocations")[0]["run"]
     generation = client.list_allocations(changed)["consumer_generation"]
     hold(client, changed, {h1: {**CLAIM, "VCPU": 4}}, generation)
-    done = migrate("runs", "undo", run)
+    done = migrate("run", "undo", run)
     assert done.returncode == 3
     words = "1 of 2 changes will not be undone, because what the run set was changed since: "
     assert done.stdout.count(f"Warning: {words}") == 1
@@ -313,7 +313,7 @@ def test_healing_can_be_narrowed_and_bounded(cloud, client, add_host, migrate, m
         (("--config-file", "/no/nova.conf", "status"), "/no/nova.conf"),
         (("--os-cloud", "no-such-cloud", "status"), "no-such-cloud"),
         (("--placement-endpoint", "here", "status"), "--placement-endpoint is an address such as"),
-        (("runs", "show", "none"), "see: batch run list, placement-migrate runs list"),
+        (("run", "show", "none"), "see: batch run list, placement-migrate run list"),
     ],
 )
 def test_missing_configuration_or_service_is_a_one_line_error(cloud, migrate, arguments, text):
@@ -333,19 +333,3 @@ def test_unreachable_keystone_is_a_one_line_error(nova_conf, migrate):
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     reason = "Unable to establish connection to http://127.0.0.1:1/v3/auth/tokens: Connection refused"
     assert (done.returncode, done.stderr) == (1, f"placement-migrate: {reason}\n")
-
-
-def test_long_table_shows_the_first_rows_and_the_count(cloud, add_host, migrate, migrate_json, monkeypatch):
-    """Of very many rows a table has the first, and says how many there are; JSON has all."""
-    monkeypatch.setattr("osc_placement.migrate.output.MOST_ROWS", 2)
-    add_host("h1")
-    uuids = {cloud.add_instance("h1") for _ in range(3)}
-    document, _ = migrate_json("heal-allocations", "--dry-run")
-    assert {row["uuid"] for row in document["rows"]} == uuids
-    listed = migrate("status").stdout
-    assert sum(uuid in listed for uuid in uuids) == 2
-    assert "... and 1 more, which -f json has\n" in listed
-    shown = migrate("heal-allocations").stdout
-    assert sum(uuid in shown for uuid in uuids) == 2
-    assert "... and 1 more rows, which -f json has" in shown
-    assert "3 applied" in shown

@@ -151,7 +151,7 @@ FULL = "placement-migrate: [Errno 28] No space left on device"
             "mirror-aggregates",
             ">/dev/full",
             1,
-            f"{FULL}; see placement-migrate runs list for what was done\n",
+            f"{FULL}; see placement-migrate run list for what was done\n",
         ),
         ("status", ">&-", 0, ""),
     ],

@@ -83,10 +83,10 @@ def test_dry_run_shows_and_writes_nothing(racks, client, migrate_json):
 def test_undo_restores_the_aggregates(racks, client, migrate, migrate_json):
     """A run of a migration is undone as any other."""
     document, _ = migrate_json("mirror-aggregates")
-    assert migrate("runs", "show", document["run"]).returncode == 0
-    assert migrate("runs", "undo", document["run"]).returncode == 0
+    assert migrate("run", "show", document["run"]).returncode == 0
+    assert migrate("run", "undo", document["run"]).returncode == 0
     assert set(map(len, aggregates_of(client).values())) == {0}
-    listed, _ = migrate_json("runs", "list")
+    listed, _ = migrate_json("run", "list")
     assert [(run["state"], run["applied"]) for run in listed["runs"]] == [("done", 2), ("done", 2)]
 
 
@@ -96,9 +96,9 @@ def test_printed_undo_command_works_as_printed(racks, client, migrate, nova_conf
     """The line has the way to placement, wherever nova.conf is."""
     access = ["--placement-endpoint", server_url] if by == "endpoint" else []
     line = migrate(*access, command).stdout.splitlines()[-1]
-    words = shlex.split(line.partition("undo it with: placement-migrate ")[2])
+    words = shlex.split(line.partition("to undo it: placement-migrate ")[2])
     expected = access or ["--config-file", str(nova_conf)]
-    assert words[:-1] == [*expected, "runs", "undo"]
+    assert words[:-1] == [*expected, "run", "undo"]
     with contextlib.redirect_stdout(io.StringIO()), kept_signals():
         assert main(words) == 0
     assert set(map(len, aggregates_of(client).values())) == {0}
@@ -237,7 +237,7 @@ def test_follow_mirrors_later_changes_until_a_signal(racks, client, nova_conf, t
         finally:
             process.kill()
     assert (process.returncode, err) == (0, "")
-    assert out.count("undo it with") == 3
+    assert out.count("to undo it: ") == 3
 
 
 def wait_until(condition):

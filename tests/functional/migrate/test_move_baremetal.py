@@ -15,6 +15,7 @@ from benchmarks import environments
 from osc_placement.model import Inventory
 from tests import databases
 from tests.functional import servers
+from tests.functional.commands.pty_run import run_on_terminal
 from tests.functional.migrate import ironic as ironics
 from tests.functional.migrate.cloud import IRONIC, add_flavor
 from tests.functional.migrate.nova_databases import new_uuid
@@ -129,7 +130,7 @@ def test_move_can_be_undone_and_repeated(ironic, add_nodes, cloud, client, migra
     instance = cloud.add_instance("metal1", node=busy)
     hold(client, instance, {providers[busy]: CLAIM})
     document, _ = migrate_json("move-baremetal")
-    undone = migrate("runs", "undo", document["run"])
+    undone = migrate("run", "undo", document["run"])
     assert (undone.returncode, undone.stderr) == (0, "")
     assert {name: inventories_of(client, uuid) for name, uuid in providers.items()} == {
         free: SIZES,
@@ -433,6 +434,26 @@ def shell(client, nova_conf, tmp_path):
     shell.stop()
 
 
+class Typed:
+    """Commands that are typed into a shell on a terminal."""
+
+    def __init__(self, shell):
+        self._settings = shell.settings()
+
+    def start(self, command, *, endpoint, environment, **streams):
+        """Begin a command."""
+        env = {**self._settings["env"], **dict(environment)}
+        del env["COLUMNS"]
+        return subprocess.Popen(["sh", "-c", command], **{**self._settings, **streams, "env": env})
+
+
+def type_into(shell, command):
+    """Run a command on a terminal of the usual width; what it shows."""
+    shown, status = run_on_terminal(Typed(shell), command, columns=80, environment={"TERM": "dumb"})
+    assert status == 0, shown
+    return shown
+
+
 def test_documentation_page_shows_real_output(ironic, add_nodes, cloud, client, nova_conf, shell):
     """Every command of the page prints what is shown; run ids differ, and what people do is done between."""
     shutil.copy(nova_conf, shell.directory / ".nova/nova.conf")
@@ -447,14 +468,14 @@ def test_documentation_page_shows_real_output(ironic, add_nodes, cloud, client, 
     ironic.deploy(nodes[0], instance)
     hold(client, instance, {nodes[0]: CLAIM})
     shown, move, again, undo = read_steps(PAGE)
-    assert_matches(shown, shell.run(shown.command))
-    moved = shell.run(move.command)
+    assert_matches(shown, type_into(shell, shown.command))
+    moved = type_into(shell, move.command)
     assert_matches(move, with_runs_of(moved, move.output))
     ironic.update(nodes[3], resource_class="silver")
     sizeless = ["resources:CUSTOM_BAREMETAL_GOLD=1", "resources:VCPU=0", "resources:MEMORY_MB=0"]
     set_properties(cloud, flavor, [*sizeless, "resources:DISK_GB=0"])
-    assert_matches(again, with_runs_of(shell.run(again.command), again.output))
-    undone = shell.run(with_runs_of(undo.command, moved))
+    assert_matches(again, with_runs_of(type_into(shell, again.command), again.output))
+    undone = type_into(shell, with_runs_of(undo.command, moved))
     assert_matches(undo, with_runs_of(undone, undo.output))
     assert held_by(client, instance) == {nodes[0]: CLAIM}
 
@@ -508,10 +529,10 @@ def test_killed_runs_are_finished_by_the_next(add_nodes, cloud, client, nova_con
     for instance, provider in instances.items():
         assert held_by(client, instance) == {provider: {SILVER: 1}}
         assert client.list_allocations(instance)["consumer_generation"] == 2
-    runs, _ = migrate_json("runs", "list")
+    runs, _ = migrate_json("run", "list")
     unfinished = [run["id"] for run in runs["runs"] if run["state"] == "unfinished"]
     assert unfinished
-    assert {migrate_json("runs", "resume", run)[1] for run in unfinished} == {0}
+    assert {migrate_json("run", "resume", run)[1] for run in unfinished} == {0}
     for instance, provider in instances.items():
         assert client.list_allocations(instance)["consumer_generation"] == 2
         assert inventories_of(client, provider) == {SILVER: RESERVED}

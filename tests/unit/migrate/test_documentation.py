@@ -31,7 +31,7 @@ COMMANDS = dict(commands_of(make_parser()))
 @pytest.mark.parametrize("path", [path for path in COMMANDS if path])
 def test_command_is_documented(path):
     """A command is there with all its words."""
-    if path == ("runs",):
+    if path == ("run",):
         return
     assert f"``{' '.join(path)}``" in PAGE
 

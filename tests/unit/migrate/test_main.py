@@ -38,6 +38,34 @@ def test_help_and_errors_show_the_present_names_only(capsys):
         assert OLD_NAMES.keys().isdisjoint(names)
 
 
+def test_old_name_of_the_commands_on_runs_is_accepted():
+    """They were called `runs`, and are called `run` as those of batches are."""
+    parser = make_parser()
+    assert parser.parse_args(["runs", "undo", "ID"]) == parser.parse_args(["run", "undo", "ID"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        ("run undo", "Give either the ID of a run or --last"),
+        ("run resume ID --last", "Give either the ID of a run or --last"),
+        ("run delete", "Give either IDs of runs or --older-than"),
+        ("run delete ID --older-than 3", "Give either IDs of runs or --older-than"),
+        ("status --watch 2", "--watch needs a terminal as standard output; leave it out to read once"),
+        (
+            "run show ID --watch 2 -f json",
+            "--watch cannot be used with -f json; it shows what a terminal shows",
+        ),
+        ("status --watch 0", "argument --watch: must be a number of seconds, at least 0.1, not '0'"),
+    ],
+)
+def test_wrong_choice_is_refused_in_one_line(arguments, reason, capsys):
+    """The exit status is that of a wrong command line, and no cloud is asked."""
+    with pytest.raises(SystemExit, match="2"):
+        main(arguments.split())
+    assert capsys.readouterr().err.splitlines()[-1].endswith(f": error: {reason}")
+
+
 @pytest.mark.parametrize("command", ["carry-ratios", "move-baremetal"])
 def test_nova_exit_codes_are_refused_for_commands_nova_manage_lacks(command, capsys):
     """Its exit codes are for the commands that it has."""

@@ -52,10 +52,13 @@ def test_resumed_run_leaves_no_less_than_is_allocated_by_then(tmp_path, keeps_ca
     assert resumed.report.exit_status == (EXIT_PARTIAL if keeps_capacity else EXIT_DONE)
 
 
-def test_list_of_runs_names_damaged_journals_and_returns_3(tmp_path, capsys):
+def test_list_of_runs_names_damaged_journals_and_returns_3(tmp_path, monkeypatch, capsys):
     """The others are listed, and the damaged one is not taken for nothing."""
-    (tmp_path / "20260101T000000-000000.jsonl").write_text("garbage\n")
-    command = Command(None, runner.Execution(directory=tmp_path), SimpleNamespace(format="json"))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    (tmp_path / "osc-placement" / "runs").mkdir(parents=True)
+    (tmp_path / "osc-placement" / "runs" / "20260101T000000-000000.jsonl").write_text("garbage\n")
+    options = SimpleNamespace(format="json", long=False, all_clouds=True, last=None)
+    command = Command(None, runner.Execution(), options)
     assert list_runs(command) == 3
     out, err = capsys.readouterr()
     assert json.loads(out) == {"runs": []}

@@ -156,11 +156,11 @@ def test_what_placement_migrate_prints_is_harmless(capsys):
     row = {"uuid": "u", "name": EVIL, "before": [EVIL, "x"]}
     table = tables.format_table(("uuid", "name", "before"), [row])
     command = Command(None, None, SimpleNamespace(format="table"))
-    command.show({}, [table, f"Run of {EVIL}"])
+    command.show(dict, lambda: [table, f"Run of {EVIL}"])
     out = capsys.readouterr().out
     assert is_harmless(out)
     assert out.count(SHOWN) == 3
-    Command(None, None, SimpleNamespace(format="json")).show({"rows": [row]}, [])
+    Command(None, None, SimpleNamespace(format="json")).show(lambda: {"rows": [row]}, list)
     out = capsys.readouterr().out
     assert is_harmless(out)
     assert json.loads(out) == {"rows": [row]}
