@@ -7,18 +7,21 @@ Their code is in osc_placement/migrate, which only these commands load.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
 from osc_placement import microversion
+from osc_placement.batch.page import Page
 from osc_placement.batch.plan import EXIT_DONE, EXIT_PARTIAL
+from osc_placement.batch.run_commands import SEE_ALL
 from osc_placement.batch.service import Job
 from osc_placement.commands import base
-from osc_placement.commands.batch_execution import PlanCommand
+from osc_placement.commands.batch_execution import PlanCommand, is_terminal
 from osc_placement.commands.batch_options import add_execution
+from osc_placement.commands.watching import WatchedCommand
 from osc_placement.errors import PlacementError, UsageError
-from osc_placement.terminal.escape import printable
+from osc_placement.terminal.screen import screen_of
 from osc_placement.terminal.values import add_concurrency_option
 
 if TYPE_CHECKING:
@@ -28,6 +31,9 @@ if TYPE_CHECKING:
 
 _BARE_METAL: Final = "baremetal"
 _CHECK_COLUMNS: Final = ("name", "to_change", "left_alone", "state")
+#: lines of a terminal about what one of the migrations leaves alone, and about what the only one does
+_MOST_OF_CHECK: Final = 8
+_MOST_OF_RUN: Final = 12
 _NAME_HELP: Final = "Name of a migration, as `openstack placement migration list` shows it"
 
 
@@ -45,10 +51,11 @@ class ListMigration(base.Lister):
         return ("name", "description"), rows
 
 
-class CheckMigration(base.Lister):
+class CheckMigration(WatchedCommand, base.Lister):
     """Show what migrations would change, and what they would leave alone and why; change nothing.
 
-    The facts about nova come from its API, which is called as an administrator.
+    The facts about nova come from its API, which is called as an administrator. The reason why a host or
+    instance is left alone is printed on stderr: for each of them, or on a terminal once with their number.
     """
 
     minimum = microversion.CONSUMER_GENERATIONS
@@ -64,18 +71,28 @@ class CheckMigration(base.Lister):
             "name", metavar="<name>", nargs="*", help=f"{_NAME_HELP}; without one, all are checked"
         )
         add_concurrency_option(parser)
+        parser.add_argument(
+            "--long",
+            action="store_true",
+            help="Print a line for each host or instance that is left alone on a terminal too, where those "
+            "with the same reason are otherwise counted",
+        )
         return parser
 
     def read_arguments(self, parsed_args: argparse.Namespace) -> None:
         parsed_args.migrations = _choose(parsed_args.name)
+        super().read_arguments(parsed_args)
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Any, Any]:
         from osc_placement.migrate.exit_statuses import exit_status
 
         rows = []
+        stderr = self.app.stderr
+        is_short = is_terminal(stderr) and not parsed_args.long
+        page = Page(screen_of(stderr).width if is_short else None)
         for migration in parsed_args.migrations:
             assessment = _assess(self, migration, parsed_args.concurrency)
-            _tell_problems(self, assessment.problems)
+            _tell_problems(self, assessment.problems, page, SEE_ALL, _MOST_OF_CHECK)
             status = exit_status(assessment.problems, None)
             state = "done" if status == EXIT_DONE else "done, except for what is left alone"
             if assessment.plan.changes:
@@ -90,7 +107,8 @@ class RunMigration(PlanCommand):
     """Run a migration: compare nova with placement, show the differences, and write them to placement.
 
     The facts about nova come from its API, which is called as an administrator. If a host or instance cannot
-    be migrated, the reason is printed on stderr and the others are migrated. The run has a journal and can be
+    be migrated, the reason is printed on stderr and the others are migrated; on a terminal, a reason that
+    many have is printed once with their number. The run has a journal and can be
     undone, like the run of a batch command.
     """
 
@@ -116,7 +134,10 @@ class RunMigration(PlanCommand):
     def prepare(self, parsed_args: argparse.Namespace) -> Job:
         assessment = _assess(self, parsed_args.migration, parsed_args.concurrency)
         self._problems = assessment.problems
-        _tell_problems(self, assessment.problems)
+        self.page.names = assessment.names
+        is_short = is_terminal(self.app.stderr) and not parsed_args.long
+        page = self.page if is_short else Page()
+        _tell_problems(self, assessment.problems, page, "(--dry-run --long shows each of them)", _MOST_OF_RUN)
         if assessment.refusal and not self.is_harmless(parsed_args):
             raise PlacementError(f"Nothing was done: {assessment.refusal}")
         return Job(
@@ -185,6 +206,9 @@ def _assess(command: base.PlacementCommand, migration: Migration, concurrency: i
     return migration.assess(Context(lambda: source, command.client, concurrency, open_ironic))
 
 
-def _tell_problems(command: base.PlacementCommand, problems: Iterable[Problem]) -> None:
-    for problem in problems:
-        print(printable(f"Left alone: {problem}"), file=command.app.stderr)
+def _tell_problems(
+    command: base.PlacementCommand, problems: Sequence[Problem], page: Page, more: str, most: int
+) -> None:
+    found = [(each.subject, each.text) for each in problems]
+    for line in page.complain(found, "Left alone: ", more=more, most=most):
+        print(line, file=command.app.stderr)

@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `placement-migrate` and `openstack placement migration` print on a terminal: no more than a screen."""
+
+import json
+import re
+import signal
+
+import pytest
+
+from osc_placement.api.client import PlacementClient
+from osc_placement.api.concurrency import map_in_order
+from osc_placement.errors import PlacementError
+from tests.functional.commands.conftest import fork_server  # noqa: F401
+from tests.functional.commands.pty_run import WholeTerminal, run_on_terminal
+from tests.functional.commands.shell import OpenStack
+from tests.functional.forking import ForkedProcess, find_server
+from tests.functional.migrate import nova_serving
+from tests.functional.migrate.cloud import PROJECT, USER
+from tests.functional.migrate.nova_databases import new_uuid
+from tests.functional.migrate.placement import CLAIM, SIZES
+from tests.functional.servers import make_environment
+
+# what differs between databases is tested with the source
+pytestmark = pytest.mark.parametrize("nova_databases", ["sqlite"], indirect=True)
+
+#: more than a screen has lines, with a row for each; of them, those that placement does not know
+HOSTS, UNKNOWN = 120, 30
+WIDTH, MOST_LINES = 80, 60
+NAMES = ("mirror-aggregates", "carry-ratios", "move-baremetal", "heal-allocations", "audit")
+#: no progress is drawn
+PLAIN = {"TERM": "dumb"}
+
+
+@pytest.fixture
+def hosts(cloud, client):
+    """A cloud in which something is to be done for each host, by each of the migrations."""
+    names = [f"compute{number:05}" for number in range(HOSTS)]
+    known = [name for number, name in enumerate(names) if number >= UNKNOWN]
+    nodes = {}
+
+    def provide(name):
+        client.create_provider(name, uuid=nodes[name])
+        documents = {resource: inventory.to_json() for resource, inventory in SIZES.items()}
+        client.set_inventories(nodes[name], documents, 0)
+
+    with cloud.together():
+        for name in names:
+            nodes |= cloud.add_host(name)
+            cloud.add_instance(name)
+        cloud.add_aggregate("az1", names, cpu_allocation_ratio="8.0")
+        for rack in range(HOSTS // 40):
+            cloud.add_aggregate(f"rack{rack}", names[rack * 40 : rack * 40 + 40])
+    map_in_order(provide, known)
+    orphans = {
+        new_uuid(): {
+            "allocations": {nodes[name]: {"resources": CLAIM}},
+            "project_id": PROJECT,
+            "user_id": USER,
+            "consumer_generation": None,
+            "consumer_type": "INSTANCE",
+        }
+        for name in known
+    }
+    client.set_many_allocations(orphans)
+
+
+class Program:
+    """`placement-migrate` with a nova.conf, started as `OpenStack` starts its command."""
+
+    def __init__(self, nova_conf, home):
+        self.access = ["--config-file", str(nova_conf)]
+        self.environment = make_environment(XDG_STATE_HOME=str(home / "state"))
+
+    def start(self, *arguments, endpoint=None, environment=(), **settings):
+        """Begin one command."""
+        environment = {**self.environment, **dict(environment)}
+        words = [*self.access, *arguments]
+        return ForkedProcess(find_server("placement-migrate"), words, env=environment, **settings)
+
+
+@pytest.fixture
+def program(nova_conf, tmp_path):
+    return Program(nova_conf, tmp_path)
+
+
+def show(program, *arguments, answer=""):
+    """Run a command on a terminal; the lines that it takes there, and the exit status."""
+    shown, status = run_on_terminal(program, *arguments, columns=WIDTH, environment=PLAIN, answer=answer)
+    lines = []
+    for line in shown.splitlines():
+        lines += [line[start : start + WIDTH] for start in range(0, max(1, len(line)), WIDTH)]
+    return lines, status
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_plan_and_run_fit_a_screen(hosts, program, migrate_json, name):
+    """They say how many differ and how, and what is left alone and why; JSON has a row for each."""
+    document, _ = migrate_json(name, *(() if name == "audit" else ("--dry-run",)))
+    lines, _ = show(program, name, "--dry-run")
+    assert len(lines) <= MOST_LINES
+    text = "\n".join(lines)
+    if document["rows"]:
+        assert f"{len(document['rows'])} to change" in text
+        assert "(--long shows each of them)" in lines
+    whole, _ = show(program, name, "--dry-run", "--long")
+    assert len(whole) > len(document["rows"])
+    delete = ("--delete", "--max-removals", str(HOSTS)) if name == "audit" else ()
+    lines, _ = show(program, name, *delete)
+    assert len(lines) <= MOST_LINES
+    if document["rows"]:
+        assert re.search(r"(?m)^show:   placement-migrate run show \S+$", "\n".join(lines))
+        assert f"{len(document['rows'])} applied" in "\n".join(lines)
+
+
+@pytest.mark.parametrize("command", ["status", "online_data_migrations"])
+def test_status_and_all_migrations_fit_a_screen(hosts, program, command):
+    """With the reasons, and how many have them."""
+    lines, _ = show(program, command)
+    assert len(lines) <= MOST_LINES
+    assert re.search(rf"instance \S+ and {UNKNOWN - 1} more: placement has no", "".join(lines))
+
+
+def test_mirror_names_aggregates_and_counts_hosts(hosts, program):
+    """The names are those of nova; which host is left alone is told for the first of a reason."""
+    lines, status = show(program, "mirror-aggregates", "--dry-run")
+    assert status == 3
+    assert lines[0] == f"{HOSTS - UNKNOWN:>9,}  +az1"
+    assert re.search(rf"Left alone: host compute\d+ and {UNKNOWN - 1} more: placement has", "".join(lines))
+
+
+def test_runs_are_shown_listed_and_undone_on_a_terminal(hosts, program, migrate, migrate_json, tmp_path):
+    """Those for this cloud only, unless those for all are asked for; one that was undone is shown as such."""
+    document, _ = migrate_json("mirror-aggregates")
+    run = document["run"]
+    changes = HOSTS - UNKNOWN
+    lines, status = show(program, "run", "show", run)
+    assert (status, lines[0]) == (0, f"run:       {run}")
+    assert f"changes:   {changes}: {changes} applied" in lines
+    assert len(lines) <= MOST_LINES
+    lines, status = show(program, "run", "undo", "--last")
+    assert (status, len(lines) <= MOST_LINES) == (0, True)
+    assert lines[0].startswith(f"Last run: {run}, ")
+    lines, status = show(program, "run", "list")
+    assert (status, [line.split()[0] for line in lines][:2]) == (0, ["id", run])
+    assert " undone " in lines[1]
+    assert len(lines) == 3
+    program.access += ["--placement-endpoint", "http://127.0.0.1:1/elsewhere"]
+    assert show(program, "run", "list")[0] == ["There are no runs for http://127.0.0.1:1/elsewhere."]
+    lines, _ = show(program, "run", "list", "--all-clouds", "--last", "1")
+    assert len(lines) == 2
+    lines, _ = show(program, "run", "delete", run)
+    assert (lines, len(migrate_json("run", "list")[0]["runs"])) == ([], 1)
+
+
+def test_failures_are_counted_by_their_reason(hosts, program, migrate, monkeypatch):
+    """The reason is one line, also if it has the UUID of the instance."""
+
+    def refuse(*arguments, **_options):
+        raise PlacementError(f"No room for {arguments[1:]}")
+
+    for method in ("set_allocations", "set_many_allocations"):
+        monkeypatch.setattr(PlacementClient, method, refuse)
+    done = migrate("heal-allocations")
+    run = re.search(r"(?m)^Run ([^;\s]+)", done.stdout)[1]
+    lines, status = show(program, "run", "show", run, "--failed-only")
+    assert (status, len(lines) <= MOST_LINES) == (0, True)
+    assert sum(line.startswith("Failed: ") for line in lines) <= 40
+    assert done.stdout.count("No room for ") == HOSTS - UNKNOWN
+
+
+def test_status_is_watched_until_ctrl_c(hosts, program):
+    """The screen shows the same as the command, again and again, and the exit status is 0."""
+    terminal = WholeTerminal(program, "status", "--watch", "0.1", columns=WIDTH)
+    seen = terminal.read_until("Every 0.1 s: placement-migrate status")
+    terminal.read_until("It is not safe yet to leave the caching scheduler", seen)
+    terminal.process.send_signal(signal.SIGINT)
+    _, status = terminal.finish()
+    assert status == 0
+
+
+@pytest.fixture
+def openstack(client, nova_conf, server_url, tmp_path, fork_server):  # noqa: F811
+    """Commands in a cloud of placement and nova."""
+    shell = OpenStack(server_url, tmp_path, fork_server)
+    with nova_serving.serving(nova_conf.parent) as url:
+        shell.environment |= {"OS_COMPUTE_ENDPOINT_OVERRIDE": url, **PLAIN}
+        yield shell
+
+
+def test_migrations_of_openstack_fit_a_screen(hosts, openstack):
+    """What is left alone is grouped on a terminal, and whole elsewhere."""
+    command = ("--os-placement-api-version", "1", "placement", "migration")
+    names = ("mirror-aggregates", "carry-ratios")
+    lines, _ = show(openstack, *command, "check", *names)
+    assert len(lines) <= MOST_LINES
+    checked = openstack.run("placement", "migration", "check", *names, "-f", "json")
+    left_alone = sum(row["left_alone"] for row in json.loads(checked.out))
+    assert checked.err.count("Left alone: ") == left_alone == UNKNOWN * 2
+    lines, _ = show(openstack, *command, "check", *names, "--long")
+    assert sum(line.startswith("Left alone: ") for line in lines) == left_alone
+    lines, _ = show(openstack, *command, "run", "mirror-aggregates", answer="y\n")
+    assert len(lines) <= MOST_LINES
+    text = "".join(lines)
+    assert f"{HOSTS - UNKNOWN:>9,}  +az1" in text
+    assert f"{HOSTS - UNKNOWN} applied" in text
