@@ -86,12 +86,12 @@ def _shrunk(change: Change) -> Iterable[tuple[str, int]]:
 
 
 def find_excesses(change: Change, usages: Mapping[str, int]) -> list[Excess]:
-    """The classes of which more is allocated than the change leaves."""
+    """Return the classes of which more is allocated than the change leaves."""
     return [
         # more may be reserved than the total, in data of old servers
         Excess(name, usages[name], max(0, capacity))
         for name, capacity in _shrunk(change)
-        if usages.get(name, 0) > capacity
+        if usages.get(name, 0) > max(0, capacity)
     ]
 
 
@@ -122,25 +122,28 @@ def advise(
     if plan.is_staged:
         usages = _usages_after(plan, usages)
     found = {step.uuid: find_refusal(step, usages.get(step.uuid, {})) for step in plan.changes}
-    allowed = [each for each in found.values() if allow_overcommitted and isinstance(each, Overcommitted)]
-    refused: dict[str, PlacementError] = {
-        uuid: each for uuid, each in found.items() if each is not None and each not in allowed
-    }
+    impossible: dict[str, PlacementError] = {}
     for step in plan.changes:
         inventories = (step.after.inventories or {}).items()
-        impossible = {name: each for name, each in inventories if each.reserved > each.total}
-        if impossible:
-            refused[step.uuid] = ReservedAboveTotal(impossible)
+        exceeded = {name: each for name, each in inventories if each.reserved > each.total}
+        if exceeded:
+            impossible[step.uuid] = ReservedAboveTotal(exceeded)
+    allowed = {
+        uuid: each
+        for uuid, each in found.items()
+        if allow_overcommitted and isinstance(each, Overcommitted) and uuid not in impossible
+    }
+    refused = {uuid: each for uuid, each in found.items() if each is not None and uuid not in allowed}
     # those about single providers last: a terminal shows the first
     warnings = [
         *_overwritten(plan),
         *_children_without(plan),
         *_disagreements(plan, aggregates),
-        *(f"{each.name}: {excess}" for each in allowed for excess in each.excesses),
+        *(f"{each.name}: {excess}" for each in allowed.values() for excess in each.excesses),
     ]
     return replace(
         plan,
-        refused={**plan.refused, **refused},
+        refused={**plan.refused, **refused, **impossible},
         warnings=tuple(dict.fromkeys((*plan.warnings, *warnings))),
         keeps_capacity=not allow_overcommitted,
     )

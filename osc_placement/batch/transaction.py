@@ -54,9 +54,8 @@ def check_atomic(plan: Plan, client: PlacementClient) -> Write:
     client.require(microversion.AGGREGATES_WITH_GENERATION, "--atomic")
     if not changed:
         return write_atomically
-    hopeless = next(iter(plan.hopeless.values()), None)
-    if hopeless is not None:
-        raise PlacementError(f"Nothing was changed, as all or nothing was asked for: {hopeless}")
+    if plan.unreached:
+        raise PlacementError(f"Nothing was changed, as all or nothing was asked for: {_describe_unreached(plan)}")
     try:
         if client.can_change_atomically(changed):
             return write_atomically
@@ -78,6 +77,15 @@ def check_atomic(plan: Plan, client: PlacementClient) -> Write:
             "placement:reshaper:reshape to rule:admin_or_service_api in placement's policy.yaml"
         ) from error
     return write_inventories
+
+
+def _describe_unreached(plan: Plan) -> str:
+    """Return the name of the first provider that cannot be changed, the reason, and the number of others."""
+    first, *others = plan.unreached
+    name, reason = first.subject.name, str(plan.hopeless[first.uuid])
+    told = reason if name in reason else f"{name}: {reason}"
+    more = f"; {len(others):,} more cannot be changed, --dry-run without --atomic shows them"
+    return told + (more if others else "")
 
 
 class NotKnown(PlacementError):

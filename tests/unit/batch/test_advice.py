@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from osc_placement.api.consumer import Consumer
-from osc_placement.batch.advice import advise
+from osc_placement.batch.advice import advise, find_excesses
 from osc_placement.batch.plan import ABSENT, Change, Plan, ProviderState, describe_identity
 from osc_placement.batch.repeat import Recorded
 from osc_placement.model import Inventory, Provider
@@ -83,3 +83,21 @@ def test_reserving_more_than_the_total_is_refused(allow_overcommitted):
     refused = advise(plan, {"p": {"VCPU": 2}}, allow_overcommitted=allow_overcommitted).refused
     told = "VCPU would have 148 reserved of a total of 8; reserve at most the total"
     assert {uuid: str(error) for uuid, error in refused.items()} == {"p": told}
+
+
+def test_warnings_leave_out_what_is_refused_and_what_nobody_uses():
+    """Below no capacity at all, nothing that is allocated is missing unless something is allocated."""
+    images = [ProviderState({"VCPU": Inventory(total, reserved=4)}) for total in (8, 3)]
+    steps = tuple(Change(Provider(name, name, 1), *images) for name in ("used", "idle"))
+    plan = Plan(Recorded("edit", ()), steps)
+    for allow_overcommitted in (False, True):
+        advised = advise(plan, {"used": {"VCPU": 2}}, allow_overcommitted=allow_overcommitted)
+        told = "VCPU would have 4 reserved of a total of 3; reserve at most the total"
+        assert {uuid: str(error) for uuid, error in advised.refused.items()} == {"used": told, "idle": told}
+        assert not advised.warnings
+
+
+def test_capacity_below_zero_is_not_overcommitted_without_allocations():
+    """Data of old servers may have more reserved than the total."""
+    images = [ProviderState({"VCPU": Inventory(8, reserved=9, allocation_ratio=each)}) for each in (1.0, 2.0)]
+    assert find_excesses(Change(Provider("p", "p", 1), *images), {"VCPU": 0}) == []

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """How a run that is all or nothing tells of its end, where it is given up."""
 
+from dataclasses import replace
+
 import pytest
 
 from osc_placement.batch.atomic import check_atomic, execute_atomically
@@ -144,6 +146,21 @@ def test_every_facet_is_changed_atomically_and_planned_again_after_a_conflict(ot
     assert {outcome.result for outcome in report.outcomes} == {Result.APPLIED}
     assert sorted(cloud.facets[names[-1]]["traits"]) == ["CUSTOM_GOLD", "CUSTOM_THEIRS"]
     assert [call for call, _ in cloud.calls if call.startswith("write")] == ["write atomically"] * 2
+
+
+def test_refusal_of_the_plan_names_the_first_provider_and_counts_the_others():
+    """It is one line, and no row is shown that would say which provider it is about."""
+    cloud = make_cloud("a", "b", "c")
+    plan = plan_for(cloud)
+    refused = {step.uuid: PlacementError("in use: 4 VCPU allocated") for step in plan.steps[1:]}
+    told = "as all or nothing was asked for: b: in use: 4 VCPU allocated"
+    with pytest.raises(PlacementError, match=f"{told}; 1 more cannot be changed, --dry-run without --atomic"):
+        check_atomic(replace(plan, refused=refused), cloud)
+    with pytest.raises(PlacementError, match=f"{told}$"):
+        check_atomic(replace(plan, refused=dict([*refused.items()][:1])), cloud)
+    named = {plan.steps[1].uuid: PlacementError("b was changed since")}
+    with pytest.raises(PlacementError, match="asked for: b was changed since$"):
+        check_atomic(replace(plan, refused=named), cloud)
 
 
 def test_allocations_cannot_be_changed_atomically():
