@@ -55,7 +55,9 @@ def check_atomic(plan: Plan, client: PlacementClient) -> Write:
     if not changed:
         return write_atomically
     if plan.unreached:
-        raise PlacementError(f"Nothing was changed, as all or nothing was asked for: {_describe_unreached(plan)}")
+        raise PlacementError(
+            f"Nothing was changed, as all or nothing was asked for: {_describe_unreached(plan)}"
+        )
     try:
         if client.can_change_atomically(changed):
             return write_atomically

@@ -17,11 +17,11 @@ from osc_placement.batch.plan import EXIT_DONE, EXIT_PARTIAL
 from osc_placement.batch.run_commands import SEE_ALL
 from osc_placement.batch.service import Job
 from osc_placement.commands import base
-from osc_placement.commands.batch_execution import PlanCommand, is_terminal
+from osc_placement.commands.batch_execution import PlanCommand
 from osc_placement.commands.batch_options import add_execution
 from osc_placement.commands.watching import WatchedCommand
 from osc_placement.errors import PlacementError, UsageError
-from osc_placement.terminal.screen import screen_of
+from osc_placement.terminal.screen import is_terminal, screen_of
 from osc_placement.terminal.values import add_concurrency_option
 
 if TYPE_CHECKING:

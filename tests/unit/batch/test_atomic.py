@@ -159,7 +159,7 @@ def test_refusal_of_the_plan_names_the_first_provider_and_counts_the_others():
     with pytest.raises(PlacementError, match=f"{told}$"):
         check_atomic(replace(plan, refused=dict([*refused.items()][:1])), cloud)
     named = {plan.steps[1].uuid: PlacementError("b was changed since")}
-    with pytest.raises(PlacementError, match="asked for: b was changed since$"):
+    with pytest.raises(PlacementError, match=r"asked for: b was changed since$"):
         check_atomic(replace(plan, refused=named), cloud)
 
 
