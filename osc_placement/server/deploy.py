@@ -284,7 +284,7 @@ class RequestLog:
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         if _REQUEST_ID.fullmatch(inbound := environ.get("HTTP_X_OPENSTACK_REQUEST_ID", "")):
             environ[ENV_GLOBAL_REQUEST_ID] = inbound
-        # log lines take the ids from the newest context of the thread, which this is until authentication; the
+        # log lines take the ids from the newest context of the thread, this one until authentication; the
         # headers about the caller are not verified yet
         request_id = RequestContext(
             request_id=environ.get(http.ENV_REQUEST_ID),

@@ -158,6 +158,8 @@ class Database:
 
     :ivar records_changes: whether writes record their changes in the tables of our own (see `writers`), and
         reads may rely on those of other processes
+    :ivar is_disposed: whether the connections were closed by `dispose`, so that nothing should be read in the
+        background
     :ivar is_in_memory: whether it is a database of SQLite that only this object has
     """
 
@@ -179,7 +181,7 @@ class Database:
         self.url = self.dialect.with_driver(given)
         self._attempts = max(1, attempts)
         self.observer = Observer()
-        self.records_changes = False
+        self.records_changes = self.is_disposed = False
         self._slots = Slots()
         self._kept: _Kept | None = None
         self._recycle_seconds = cast(int, pool.get("pool_recycle", -1))
@@ -435,6 +437,7 @@ class Database:
 
     def dispose(self) -> None:
         """Close the idle connections; later transactions open new ones."""
+        self.is_disposed = True
         if self._kept is not None:
             self._kept.connection.close()
             self._kept = None

@@ -27,7 +27,8 @@ LOG = logging.getLogger(__name__)
 SHORTEST_PAUSE = 1.0
 LONGEST_PAUSE = 6.0
 SHARE: Final = 0.03
-#: seconds without a comparison after which the next check compares
+#: seconds without a comparison after which the next check compares, and seconds without a check after which
+#: there are no comparisons in the background any more
 OVERDUE = 15.0
 #: seconds for which each check compares after another program was found to have written
 WARY = 600.0
@@ -35,8 +36,6 @@ WARY = 600.0
 _TELL_AGAIN: Final = 60.0
 #: seconds after which the snapshot is loaded once more if that failed
 _LOAD_AGAIN: Final = 5.0
-#: seconds without a check after which the comparisons in the background end
-_IDLE: Final = 60.0
 
 
 class Current:
@@ -194,7 +193,7 @@ class Current:
 
         :raises errors.Unavailable: the database cannot be read
         """
-        if time.monotonic() > self._used_at + _IDLE:
+        if self._database.is_disposed or time.monotonic() > self._used_at + OVERDUE:
             return None
         if self._has_to_tell:
             self._tell()
@@ -209,9 +208,11 @@ class Current:
             # the next check reads it
             return 0
         with self._change:
-            if self._loaded is old:
+            # with the same mark, it is the same snapshot with a complete fingerprint. Any other may be older
+            # than what was answered already, if this connection is to another node of a cluster
+            if self._loaded is old and loaded.vector is not None and loaded.vector.mark == old.vector.mark:
                 self._loaded = loaded
-        processes = 1 if loaded.vector is None else loaded.vector.processes
+        processes = old.vector.processes
         return min(max((time.monotonic() - started) * processes / SHARE, SHORTEST_PAUSE), LONGEST_PAUSE)
 
     def _tell(self) -> None:

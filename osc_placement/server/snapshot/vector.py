@@ -6,7 +6,8 @@ write and not on the cloud. If the mark is the same, no server of ours has commi
 slots whose counts moved on say which providers changed.
 
 The mark includes the time of the last change by a server of a release that counted changes per provider,
-which knows nothing of slots, so that such a server is found by its first change.
+which knows nothing of slots, so that such a server is found by its first change, unless that is a new name:
+those were not counted.
 """
 
 from __future__ import annotations
