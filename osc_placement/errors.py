@@ -314,7 +314,9 @@ def _make(
         if document:
             answer = last_line(document["detail"]) or reason
             request = document.get("request_id")
-            message = f"{method} {url} failed: {answer}; see request {request} in the placement server's log"
+            # a proxy that answers in placement's place gives none
+            where = f"request {request} in the placement server's log" if request else "the server's log"
+            message = f"{method} {url} failed: {answer}; see {where}"
         else:
             message = (
                 f"{method} {url} failed: {reason or 'an error'}, {describe_body(body)}; "
