@@ -102,7 +102,7 @@ class ShowCapacity(ReportCommand):
         cloud, rows = self._report(parsed_args)
         if parsed_args.html:
             write_page(self, parsed_args, partial(capacity_page, cloud, rows), describe_size(cloud))
-        self.droppable = _order_droppable(rows)
+        self.droppable = order_droppable(rows)
         number = len(rows.values) - rows.totals
         if parsed_args.want or parsed_args.total or parsed_args.formatter == TABLE:
             self.totals = rows.values[number:]
@@ -148,10 +148,11 @@ class ShowCapacity(ReportCommand):
         return selected.part, fit_rows(want, count_fits(cloud, want, hosts))
 
 
-def _order_droppable(rows: Rows) -> Sequence[str]:
+def order_droppable(rows: Rows) -> Sequence[str]:
     """Return the columns that a narrow terminal can do without, the first one first."""
     if "name" not in rows.columns:
-        return ("reserved", "free")
+        # the capacity and the percentage say how much is used
+        return ("reserved", "free", "used")
     if all(name or uuid == NO_AGGREGATE for uuid, name, *_ in rows.values):
         return ("reserved", "free", "aggregate")
     is_named = any(name for _, name, *_ in rows.values)

@@ -6,7 +6,9 @@ import io
 
 import pytest
 
-from osc_placement.commands.capacity import ShowCapacity
+from osc_placement.commands.capacity import ALL, ShowCapacity, order_droppable
+from osc_placement.report.capacity_page import Rows
+from osc_placement.terminal.tables import choose_columns
 from tests.unit.api.test_piecewise import NUMBER, capacities, count, fake
 from tests.unit.commands.shell import run
 
@@ -44,3 +46,13 @@ def test_projects_need_no_reserved_amounts(capacities):
     output, _ = run(ShowCapacity, capacities.client(api_version="1.37"), "--by project -f csv")
     assert read(output) == []
     assert count(capacities, "inventories") == 1
+
+
+def test_names_of_domains_stay_on_one_line_at_80_columns():
+    """The sum of the memory of 10,000 hosts is a number of ten digits; the percentage says what is used."""
+    columns = ("provider", "resource_class", "capacity", "used", "free", "reserved", "percent")
+    memory = ("MEMORY_MB", 2621440000, 128931840, 2492508160, 0, 4.9)
+    rows = Rows("Capacity", columns, [("compute-00000.dc1.example.org", *memory), (ALL, *memory)])
+    chosen = choose_columns(columns, rows.values, 80, order_droppable(rows))
+    assert chosen == ["provider", "resource_class", "capacity", "percent"]
+    assert choose_columns(columns, rows.values, 120, order_droppable(rows)) == list(columns)
