@@ -264,7 +264,7 @@ class ApplyState(ConfirmedCommand, _StateCommand):
             is_told=self.is_attended(),
         )
         if self.is_attended():
-            print(commands, file=self.app.stderr)
+            print(*commands.lines, sep="\n", file=self.app.stderr)
         return list_results(report)
 
     def _complain(self, report: ApplyReport) -> None:

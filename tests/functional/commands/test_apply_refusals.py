@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the server would refuse of an apply is known before anything is written, and the rest is done."""
 
+import re
 import uuid
 
 import pytest
@@ -243,6 +244,10 @@ def test_a_terminal_shows_the_plan_and_asks(openstack, cloud, document, answer):
     out, status = terminal.answer(answer)
     assert ("new-29" in cloud.names(), status) == ((True, 3) if answer == "y" else (False, 1))
     assert ("30 created" in out) is (answer == "y")
+    # a line each, as after a batch, so that they can be copied
+    run = "openstack resource provider batch run"
+    verbs = re.findall(rf"^(show|resume|undo): +{run} \1 \S+?(?: --failed-only)?\r?$", terminal.shown, re.M)
+    assert verbs == (["show", "resume", "undo"] if answer == "y" else [])
 
 
 def test_with_yes_a_terminal_is_not_asked(openstack, cloud, document):
