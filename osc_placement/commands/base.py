@@ -23,7 +23,7 @@ from osc_placement.errors import NameNotFound, OutcomeUnknown, PlacementError, i
 from osc_placement.microversion import Version
 from osc_placement.model import canonical_uuid, is_uuid
 from osc_placement.terminal.escape import printable_lines
-from osc_placement.terminal.screen import discard
+from osc_placement.terminal.screen import discard, open_output
 from osc_placement.terminal.tables import VisibleFormatter
 
 EXIT_STATUSES = "Exit status: 0 done; 1 not done, the reason is on stderr; 2 the command line is wrong."
@@ -118,6 +118,7 @@ class PlacementCommand(command.Command):
 
     def run(self, parsed_args: argparse.Namespace) -> int:
         """Read the arguments, check versions, act and print; return the exit status."""
+        self.app.stdout = open_output(self.app.stdout)
         given = dict(vars(parsed_args))
         if self.auth_required and not self.client.negotiates:
             self.check_versions(given)
@@ -127,8 +128,7 @@ class PlacementCommand(command.Command):
         written = self.client.writes if self.auth_required else 0
         try:
             status = self.act(parsed_args) or self.exit_status
-            if self.app.stdout is not None:
-                self.app.stdout.flush()
+            self.app.stdout.flush()
         except BrokenPipeError:
             discard(self.app.stdout)
             raise

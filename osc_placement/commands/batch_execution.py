@@ -47,7 +47,7 @@ from osc_placement.errors import UsageError
 from osc_placement.terminal.confirmation import ConfirmedCommand
 from osc_placement.terminal.escape import printable
 from osc_placement.terminal.progress import ProgressBar, nothing_changed_on_interrupt, stop_on_interrupt
-from osc_placement.terminal.screen import is_terminal, screen_of, write_lines
+from osc_placement.terminal.screen import discard, is_terminal, screen_of, write_lines
 from osc_placement.terminal.tables import LinesColumn
 
 PLAN_COLUMNS: Final = ("uuid", "name", "before", "after", "reason")
@@ -136,7 +136,8 @@ class PlanCommand(ConfirmedCommand, ChangesLister):
     exit_statuses = (
         "Exit status: 0 every provider is as asked, or the plan was shown; 1 nothing was changed, the reason "
         "is on stderr; 2 the command line is wrong, or with --detailed-exitcode something changed or would; "
-        "3 some providers failed, the rows say which and why; 130 interrupted, the rows say what was done."
+        "3 some providers failed, the rows say which and why, or the rows cannot be written; 130 "
+        "interrupted, the rows say what was done."
     )
 
     def prepare(self, parsed_args: argparse.Namespace) -> Job:
@@ -160,8 +161,15 @@ class PlanCommand(ConfirmedCommand, ChangesLister):
             status = super().run(parsed_args)
         except BrokenPipeError:
             raise
+        except OSError as error:
+            if not self._summary:
+                raise
+            # what was done stays done, and its summary is printed even if the rows cannot be
+            self._close(self.app.stderr)
+            _say([f"The rows cannot be written: {error.strerror}"], self.app.stderr)
+            discard(self.app.stdout)
+            return max(self.exit_status, EXIT_PARTIAL)
         except Exception:
-            # print the summary even if the rows cannot be printed: the changes have been made
             self._close(self.app.stderr)
             raise
         if status not in (EXIT_DONE, _EXIT_CHANGES):

@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import shutil
+import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final, Literal, TextIO
@@ -87,6 +89,19 @@ def write_lines(stream: TextIO, lines: Iterable[str]) -> None:
     encoding = getattr(stream, "encoding", None) or "utf-8"
     for line in lines:
         stream.write(line.encode(encoding, "backslashreplace").decode(encoding) + "\n")
+
+
+def open_output(stream: TextIO | None) -> TextIO:
+    """Return the stream, which escapes characters that its encoding lacks; the null device if it is closed.
+
+    The null device becomes standard output as well, which cliff asks whether it is a terminal.
+    """
+    if stream is None:
+        sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115
+        return sys.stdout
+    if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
+        stream.reconfigure(errors="backslashreplace")
+    return stream
 
 
 def discard(stream: TextIO) -> None:

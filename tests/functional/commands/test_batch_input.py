@@ -7,6 +7,7 @@ import subprocess
 import pytest
 
 from tests.functional.commands.pty_run import run_on_terminal
+from tests.functional.commands.shell import PROGRAM
 
 BATCH = ("resource", "provider", "batch")
 RATIO = (*BATCH, "ratio", "set", "VCPU=4")
@@ -123,15 +124,34 @@ def test_plan_fits_a_terminal_of_60_columns(openstack, rack):
 
 
 def test_full_stdout_leaves_the_result_on_stderr(openstack, rack):
-    """Standard output is a full disk: what was done, and how to undo it, is on standard error."""
+    """Standard output is a full disk: what was done is on standard error, and the status is not 1."""
     with open("/dev/full", "w") as full:
         process = openstack.start(*RATIO, *rack.select, "--yes", stdout=full, stderr=subprocess.PIPE)
         _, err = process.communicate(timeout=60)
-    assert (process.returncode > 0, rack.ratios()) == (True, {4.0})
-    _warning, summary, how, reason, *_ = err.splitlines()
+    assert (process.returncode, rack.ratios()) == (3, {4.0})
+    _warning, summary, how, reason, *more = err.splitlines()
     assert summary == "ratio set VCPU=4.0: 4 resource providers, 4 applied"
     assert "; to undo it: openstack resource provider batch run undo " in how
-    assert "No space left on device" in reason
+    assert (reason, more) == ("The rows cannot be written: No space left on device", [])
+
+
+def test_closed_stdout_does_not_make_a_batch_fail(openstack, rack):
+    """As in `openstack ... >&-`."""
+    command = ["sh", "-c", 'exec "$@" >&-', "sh", PROGRAM, *openstack.options(None), *RATIO, *rack.select]
+    settings = {"env": openstack.environment, "cwd": openstack.home}
+    result = subprocess.run([*command, "--yes"], capture_output=True, text=True, check=False, **settings)
+    assert (result.returncode, rack.ratios()) == (0, {4.0})
+    assert "NoneType" not in result.stderr
+
+
+def test_names_that_the_encoding_of_stdout_lacks_are_escaped(openstack, rack):
+    """A terminal that is not UTF-8 does not make a batch fail after its changes."""
+    rack.client.update_provider(rack.hosts[0], "host-\u540d")
+    environment = {"PYTHONIOENCODING": "latin-1:strict"}
+    command = (*RATIO, *rack.select, "--yes", "-f", "value", "-c", "name", "-c", "result")
+    result = openstack.run_process(*command, environment=environment)
+    assert (result.status, rack.ratios()) == (0, {4.0})
+    assert "host-\\u540d applied" in result.out
 
 
 @pytest.mark.parametrize(
