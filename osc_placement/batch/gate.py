@@ -158,7 +158,13 @@ class Gate:
             found = self._control.stat()
             seen = (found.st_mtime_ns, found.st_size)
             order = parse_order(self._control.read_text(errors="replace")) if seen != self._seen else None
-        except OSError:
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            unread = (-1, error.errno or 0)
+            if self._seen != unread:
+                self._seen = unread
+                self._on_event(f"{self._control} is not obeyed, as it cannot be read: {error.strerror}.")
             return
         if order is not None:
             self._seen = seen

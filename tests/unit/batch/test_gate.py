@@ -106,6 +106,23 @@ def test_unknown_line_of_the_control_file_is_told_once(tmp_path):
     assert told[1:] == ["Rate: 100 a second."]
 
 
+def test_control_file_that_cannot_be_read_is_told_once(tmp_path):
+    """An operator who gave a directory learns that no line will stop the run; no file at all is usual."""
+    control = tmp_path / "control"
+    told = []
+    gate = Gate(control=control, on_event=told.append)
+    assert (gate.wait(), told) == ("", [])
+    control.mkdir()
+    for _ in range(2):
+        gate._next_look = 0
+        assert gate.wait() == ""
+    assert told == [f"{control} is not obeyed, as it cannot be read: Is a directory."]
+    control.rmdir()
+    control.write_text("stop")
+    gate._next_look = 0
+    assert gate.wait() == "stopped"
+
+
 def test_stop_in_the_control_file_stops_the_gate(tmp_path):
     """The file stops the run as Ctrl-C does."""
     control = tmp_path / "control"
