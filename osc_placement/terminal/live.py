@@ -50,8 +50,13 @@ def check_watch(form: str, stream: TextIO | None) -> None:
     """Raise UsageError unless output in this format can be shown with ``--watch`` on this stream."""
     if form not in _SHOWN:
         raise UsageError(f"--watch cannot be used with -f {form}; it shows what a terminal shows")
-    if not is_terminal(stream) or os.environ.get("TERM") == "dumb":
+    if not is_terminal(stream):
         raise UsageError("--watch needs a terminal as standard output; leave it out to read once")
+    if os.environ.get("TERM") == "dumb":
+        raise UsageError(
+            "--watch needs a terminal whose lines can be replaced, and TERM=dumb says that there are "
+            "none; leave it out to read once"
+        )
 
 
 def watch_command(

@@ -205,7 +205,7 @@ def test_watch_refuses_a_pipe_and_other_formats(openstack, rack, command, option
     [
         (("--html", "page.html"), {}, "--watch cannot be used with --html"),
         (("-f", "csv"), {}, "--watch cannot be used with -f csv"),
-        ((), {"TERM": "dumb"}, "--watch needs a terminal"),
+        ((), {"TERM": "dumb"}, "--watch needs a terminal whose lines can be replaced, and TERM=dumb"),
     ],
 )
 def test_watch_on_a_terminal_refuses_what_it_cannot_show(openstack, rack, options, environment, message):
