@@ -326,6 +326,14 @@ class Report:
         return all(outcome.untouched or outcome.result is Result.UNCHANGED for outcome in self.outcomes)
 
     @property
+    def is_refused(self) -> bool:
+        """Return whether all that was not done was refused by the plan; a resume would be refused again."""
+        return not (self.interrupted or self.halted) and all(
+            outcome.result in (Result.APPLIED, Result.UNCHANGED) or outcome.change.uuid in self.plan.refused
+            for outcome in self.outcomes
+        )
+
+    @property
     def counts(self) -> Counter[Result]:
         """Return the number of providers by result."""
         return Counter(outcome.result for outcome in self.outcomes)

@@ -299,7 +299,7 @@ def name_next_commands(
     """
     failed = " --failed-only" if report.counts[Result.FAILED] else ""
     commands = {"show": f"{show} show {run_id}{failed}"}
-    if report.exit_status != EXIT_DONE:
+    if report.exit_status != EXIT_DONE and not report.is_refused:
         commands["resume"] = f"{change} resume {run_id}"
     if is_resumed or not report.is_untouched:
         commands["undo"] = f"{change} undo {run_id}"

@@ -78,12 +78,17 @@ class Journal:
 
         Steps that will not be tried are among them, so that they stay pending.
         """
-        changes, unreached, hopeless = plan.changes, plan.unreached, plan.hopeless
+        changes, unreached = plan.changes, plan.unreached
         self._planned |= {change.uuid for change in (*changes, *unreached)}
         self._append(
             *({"record": "intent", **change_to_json(change)} for change in changes),
             *(
-                {"record": "intent", **change_to_json(change), "error": str(hopeless[change.uuid])}
+                {
+                    "record": "intent",
+                    **change_to_json(change),
+                    "error": str(plan.hopeless[change.uuid]),
+                    **({"refused": True} if change.uuid in plan.refused else {}),
+                }
                 for change in unreached
             ),
         )

@@ -66,6 +66,7 @@ class Ending:
     """The outcome of a change, as far as the journal tells.
 
     ``untouched``: it is certain that neither this attempt nor one before has written anything of it.
+    ``refused``: it was not tried, because the plan of the last attempt refused it.
     """
 
     result: Result
@@ -73,6 +74,7 @@ class Ending:
     error: str = ""
     note: str = ""
     untouched: bool = False
+    refused: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,9 +102,17 @@ class Run:
             return "running"
         if not self.is_planned:
             return "not begun"
-        if self.pending:
-            return "unfinished"
-        return "done"
+        if not self.pending:
+            return "done"
+        return "refused" if self.is_refused else "unfinished"
+
+    @property
+    def is_refused(self) -> bool:
+        """Return whether all that is pending was refused, so that a resume as things are changes nothing."""
+        return all(
+            (ending := self.endings.get(change.uuid)) is not None and ending.refused
+            for change in self.pending
+        )
 
     @property
     def pending(self) -> tuple[Change, ...]:
@@ -239,14 +249,17 @@ class _Reader:
         )
 
     def _take_intent(self, record: Mapping[str, Any]) -> None:
-        check_types(record, {"error": str}, optional=True)
+        check_types(record, {"error": str, "refused": bool}, optional=True)
         change = change_from_json(dict(record))
         ending = self.endings.pop(change.uuid, None)
         untouched = ending.untouched if ending else change.uuid not in self.intents
         self.intents[change.uuid] = change
         if "error" in record:
             # this attempt does not try it: what was true before is true
-            self.endings[change.uuid] = Ending(Result.FAILED, error=record["error"], untouched=untouched)
+            refused = bool(record.get("refused"))
+            self.endings[change.uuid] = Ending(
+                Result.FAILED, error=record["error"], untouched=untouched, refused=refused
+            )
             return
         if not untouched:
             self._doubtful.add(change.uuid)
@@ -259,12 +272,14 @@ class _Reader:
         check_types(record, optional, optional=True)
         if not self.is_planned or record["uuid"] not in self.intents:
             raise ValueError(f"nothing was planned for {record['uuid']}")
+        before = self.endings.get(record["uuid"])
         self.endings[record["uuid"]] = Ending(
-            Result(record["result"]),
+            result := Result(record["result"]),
             record.get("generation"),
             record.get("error", ""),
             record.get("note", ""),
             self._is_untouched(record),
+            refused=result is Result.FAILED and before is not None and before.refused,
         )
 
     def _is_untouched(self, record: Mapping[str, Any]) -> bool:

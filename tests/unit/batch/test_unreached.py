@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Providers that a run was meant for and did not reach stay in its journal, for a resume."""
 
+from dataclasses import replace
+
 import pytest
 
 from osc_placement.batch import execute, journal
@@ -96,12 +98,31 @@ def test_a_provider_that_was_refused_stays_pending(tmp_path):
     settings = {"keeps_capacity": plan.keeps_capacity}
     run_id = record(cloud, tmp_path, plan, settings=settings).stem
     run = journal.read(run_id, tmp_path)
-    assert (run.state, run.applied, run.failed) == ("unfinished", 1, 1)
+    assert (run.state, run.applied, run.failed) == ("refused", 1, 1)
     assert "20" in run.endings["b"].error
     assert run.endings["b"].untouched
     assert journals.resume(cloud, run_id, tmp_path).exit_status == EXIT_DONE
     assert cloud.facets["b"]["inventories"] == processors(1.0)
     assert journal.read(run_id, tmp_path).state == "done"
+
+
+def test_a_run_that_a_resume_can_finish_is_unfinished_whatever_else_was_refused(tmp_path):
+    """Only where all that is left was refused is there nothing to resume."""
+    cloud = Cloud("a", "b", "c", inventories=processors(4.0))
+    cloud.failing["c"] = AWAY
+    plan = advise(plan_for(cloud, RatioEdit({"VCPU": 1.0})), {"a": {"VCPU": 20}, "b": {"VCPU": 20}})
+    recorder = journal.create(journals.SERVER, plan, directory=tmp_path)
+    report = recorder.end_sitting(execute.execute_plan(cloud, plan, recorder=recorder))
+    recorder.close()
+    assert (report.exit_status, report.is_refused) == (EXIT_PARTIAL, False)
+    assert journal.read(recorder.id, tmp_path).state == "unfinished"
+    cloud.failing.clear()
+    refused = replace(plan, steps=plan.steps[:2], unreadable={})
+    recorder = journal.create(journals.SERVER, refused, directory=tmp_path)
+    report = recorder.end_sitting(execute.execute_plan(cloud, refused, recorder=recorder))
+    recorder.close()
+    assert report.is_refused
+    assert journal.read(recorder.id, tmp_path).state == "refused"
 
 
 def begin_undo(cloud, directory, **options):
@@ -132,8 +153,10 @@ def test_a_provider_that_an_undo_refuses_stays_pending_until_it_can_be_undone(tm
     cloud.touch("b", inventories=processors(9.0))
     plan = plan_undo(journal.read(run_id, tmp_path), read_with(cloud))
     undo_id = record(cloud, tmp_path, plan, undoes=run_id).stem
-    assert journal.read(undo_id, tmp_path).state == "unfinished"
-    assert journals.resume(cloud, undo_id, tmp_path).exit_status == EXIT_PARTIAL
+    assert journal.read(undo_id, tmp_path).state == "refused"
+    report = journals.resume(cloud, undo_id, tmp_path)
+    assert (report.exit_status, report.is_refused) == (EXIT_PARTIAL, True)
+    assert journal.read(undo_id, tmp_path).state == "refused"
     assert ratios(cloud) == {"a": 1.0, "b": 9.0}
     cloud.touch("b", inventories=processors(4.0))
     assert journals.resume(cloud, undo_id, tmp_path).exit_status == EXIT_DONE
