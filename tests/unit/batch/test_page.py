@@ -83,6 +83,17 @@ def test_one_reason_of_many_failures_is_said_once_and_whole(count):
     assert line.endswith(LONG)
 
 
+@pytest.mark.parametrize(("count", "others"), [(1, ""), (14, " and 13 more")])
+def test_reason_that_begins_with_the_name_does_not_repeat_it(count, others):
+    """Elsewhere in the reason the name stays."""
+    rows = [
+        Row(make_change(each), "failed", f"compute-{each:05} was changed; see compute-{each:05}")
+        for each in range(count)
+    ]
+    lines = Page(WIDTH).describe(rows)
+    assert lines[-1] == f"Failed: compute-00000{others}: was changed; see compute-00000"
+
+
 def test_different_failures_are_one_line_each_up_to_forty():
     """The others are counted."""
     rows = [Row(row.change, "failed", f"{number} {LONG}") for number, row in enumerate(make_rows(10000))]
