@@ -221,9 +221,11 @@ class ApplyState(ConfirmedCommand, _StateCommand):
             self._tell(describe_leftover(plan.leftover), "more to delete; --dry-run | less shows all")
             others = describe_plan(replace(plan, leftover=Leftover()))
             self._tell(others, "more lines; --dry-run | less shows all", most=_LINES_TO_CONFIRM)
+        stream = self.app.stderr
+        is_narrow = stream is not None and screen_of(stream).width is not None
         self._tell(
-            (f"Refused: {text}" for text in describe_refusals(run)),
-            "more refused; --dry-run | less shows all",
+            (f"Refused: {text}" for text in describe_refusals(run, is_grouped=is_narrow)),
+            "more reasons; --dry-run | less shows all",
         )
         self._tell((f"Warning: {warning}" for warning in run.warnings), "more warnings")
         if is_asking:
@@ -231,12 +233,12 @@ class ApplyState(ConfirmedCommand, _StateCommand):
 
     def _describe(self, plan: ApplyPlan, run: Plan) -> list[str]:
         """Return a line for each change, each refusal and the number of refusals; on a terminal, not all."""
-        refusals = [f"! {text}" for text in describe_refusals(run)]
-        lines = list(describe_plan(plan))
         width = screen_of(self.app.stdout).width if self.app.stdout is not None else None
+        refusals = [f"! {text}" for text in describe_refusals(run, is_grouped=width is not None)]
+        lines = list(describe_plan(plan))
         if width is not None:
             lines = fit(lines, _LINES_TO_SHOW, width, "more lines; --dry-run | less shows all")
-            refusals = fit(refusals, _LINES_TO_TELL, width, "more refused; --dry-run | less shows all")
+            refusals = fit(refusals, _LINES_TO_TELL, width, "more reasons; --dry-run | less shows all")
         numbers = Counter(result.kind for result in list_refusals(run))
         return [*lines, *refusals, *([f"refused: {count_things(numbers)}"] if numbers else ())]
 
@@ -285,9 +287,21 @@ class ApplyState(ConfirmedCommand, _StateCommand):
         return f"{text}; run the same command again to make {'them' if is_certain else 'what is missing'}."
 
 
-def describe_refusals(run: Plan) -> Iterable[str]:
-    """Yield a line for each thing that is refused, with the reason."""
-    return (f"{result.kind} {result.name}: {result.error}" for result in list_refusals(run))
+def describe_refusals(run: Plan, *, is_grouped: bool = False) -> list[str]:
+    """Return a line for each thing that is refused, with the reason.
+
+    :param is_grouped: return one line for all things of a kind that have the same reason, the most frequent
+        first
+    """
+    groups: dict[tuple[str, str, str], list[str]] = {}
+    for result in list_refusals(run):
+        key = (result.kind, str(result.error), "" if is_grouped else result.name)
+        groups.setdefault(key, []).append(result.name)
+    ordered = sorted(groups.items(), key=lambda group: len(group[1]), reverse=True)
+    return [
+        f"{kind} {min(names)}{f' and {len(names) - 1:,} more' if len(names) > 1 else ''}: {reason}"
+        for (kind, reason, _), names in ordered
+    ]
 
 
 def count_changes(plan: ApplyPlan) -> str:

@@ -27,7 +27,8 @@ def describe_leftover(leftover: Leftover) -> Iterator[str]:
     """Yield a line for each thing that would be deleted."""
     yield from (f"- allocations of {consumer.uuid}" for consumer in leftover.consumers)
     for gone in leftover.levels:
-        yield from (f"- resource provider {provider.name} ({provider.uuid})" for provider in gone)
+        ordered = sorted(gone, key=lambda provider: (provider.name, provider.uuid))
+        yield from (f"- resource provider {provider.name} ({provider.uuid})" for provider in ordered)
     yield from (f"- resource class {name}" for name in leftover.resource_classes)
     yield from (f"- trait {name}" for name in leftover.traits)
 

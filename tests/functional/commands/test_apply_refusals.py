@@ -18,6 +18,7 @@ from osc_placement.state.results import list_results
 from osc_placement.state.text import format_document
 from tests.functional import reference_server, servers
 from tests.functional.cleaning import clear
+from tests.functional.commands.pty_run import run_on_terminal
 from tests.functional.commands.test_batch import Terminal
 from tests.functional.commands.test_prune import Cloud
 
@@ -248,6 +249,25 @@ def test_a_terminal_shows_the_plan_and_asks(openstack, cloud, document, answer):
     run = "openstack resource provider batch run"
     verbs = re.findall(rf"^(show|resume|undo): +{run} \1 \S+?(?: --failed-only)?\r?$", terminal.shown, re.M)
     assert verbs == (["show", "resume", "undo"] if answer == "y" else [])
+
+
+def test_a_terminal_is_told_each_reason_of_refusals_once(openstack, cloud, document):
+    """What is deleted is in the order of names, and a reason has the number of things it holds for."""
+    file = openstack.home / "pruned.yaml"
+    unused = [f"unused-{number:02}" for number in (3, 1, 2)]
+    document["providers"] += [{"name": name} for name in unused]
+    assert openstack.run(*APPLY, text=yaml.safe_dump(document)).status == 0
+    document["providers"] = []
+    document.pop("allocations", None)
+    file.write_text(yaml.safe_dump(document))
+    command = ("resource", "provider", "apply", "-f", file, "--prune", "--dry-run")
+    shown, status = run_on_terminal(openstack, *command, columns=200)
+    assert status == 3
+    deleted = re.findall("- resource provider (unused-..)", shown)
+    assert deleted == sorted(deleted) != []
+    reasons = [line.split(": ", 2)[2] for line in shown.splitlines() if line.startswith("! ")]
+    assert len(reasons) == len(set(reasons)) > 0
+    assert re.search(r"^refused: \d+ resource providers?\r?$", shown, re.MULTILINE)
 
 
 def test_with_yes_a_terminal_is_not_asked(openstack, cloud, document):
