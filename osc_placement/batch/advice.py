@@ -215,7 +215,7 @@ def _common_ratio(plan: Plan, name: str, aggregate: str, aggregates: Sequence[st
 def _overwritten(plan: Plan) -> Iterable[str]:
     classes = [name for name in _wanted_classes(plan) if name in _NOVA_OPTIONS]
     if classes and plan.changes:
-        options = ", ".join(_NOVA_OPTIONS[name] for name in classes)
+        options = " or ".join(_NOVA_OPTIONS[name] for name in classes)
         yield (
             f"On a compute node whose configuration sets {options}, nova-compute puts its own value back "
             "within a minute: take the option out there, or set it to the same"
