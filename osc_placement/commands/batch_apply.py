@@ -91,7 +91,7 @@ class ApplyPlanFile(PlanCommand):
         told = [printable(f"{move.step.subject.name}: {move.what}") for move in moves[:_MOST_MOVES]]
         more = [f"and {len(moves) - _MOST_MOVES} more"] if len(moves) > _MOST_MOVES else []
         print(*told, *more, sep="\n", file=self.app.stderr)
-        if self.is_harmless(parsed_args) or not self.is_attended():
+        if self.is_harmless(parsed_args) or parsed_args.yes or not self.is_attended():
             raise PlanOutdated(moves)
         which = "it" if len(moves) == 1 else "them"
         self.confirm(f"{count_providers(len(moves))} moved since the plan was made. Plan {which} again?")

@@ -362,6 +362,18 @@ def test_terminal_asks_before_replanning_a_saved_plan(openstack, rack, answer, r
     assert (ended, rack.ratios()) == (status, ratios)
 
 
+def test_terminal_asks_nothing_about_a_saved_plan_with_yes(openstack, rack):
+    """A plan that moved is refused, as it is without a terminal."""
+    path = openstack.home / "refused.json"
+    openstack.run(*RATIO, "VCPU=4", *rack.select, "--plan-out", path)
+    set_ratio(rack, rack.hosts[1], 9.0)
+    command = (*BATCH, "apply", path, "--yes")
+    shown, ended = run_on_terminal(openstack, *command, columns=200, answer="y\n")
+    assert "[y/N]" not in shown
+    assert "Nothing was changed: 1 resource provider moved since the plan was made; --replan" in shown
+    assert (ended, rack.ratios()) == (1, {16.0, 9.0})
+
+
 def test_control_characters_in_names_are_escaped_in_every_output(openstack, rack):
     """What moved, what is agreed to and what journals tell have it spelled out; machines get it whole."""
     name = f"{rack.aggregate[:8]}\x1b[2J"
