@@ -298,17 +298,9 @@ def _describe_reasons(reasons: Iterable[tuple[str, str, str, Iterable[str]]]) ->
             kind, same = kind.replace(name, ""), same.replace(name, "")
         groups.setdefault((label, kind, _UUID.sub("", same)), []).append((subject, text))
     return [
-<<<<<<< HEAD:osc_placement/batch/page.py
         # not the subject a second time
         f"{label}{first}{f' and {len(others):,} more' if others else ''}: {text.removeprefix(f'{first} ')}"
         for (label, *_), ((first, text), *others) in sorted(
             groups.items(), key=lambda item: len(item[1]), reverse=True
         )
-=======
-        f"{first.result.capitalize()}: {first.change.subject.name}"
-        f"{f' and {len(others):,} more' if others else ''}: "
-        # not the name a second time
-        f"{first.reason.removeprefix(f'{first.change.subject.name} ')}"
-        for first, *others in sorted(groups.values(), key=len, reverse=True)
->>>>>>> ec77d4d (batch: name a provider once in the reason of a failure):osc_placement/commands/change_rows.py
     ]

@@ -122,6 +122,7 @@ class BatchCommand(PlanCommand):
                 selection=str(parsed_args.selection),
                 atomic=parsed_args.atomic,
             )
+            self.saved_plan = parsed_args.plan_out
         return plan
 
     def _read(self, parsed_args: argparse.Namespace, edit: Edit) -> list[Reading]:

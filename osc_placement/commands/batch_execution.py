@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 import pathlib
+import shlex
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from typing import Any, Final, TextIO
@@ -133,6 +134,8 @@ class PlanCommand(ConfirmedCommand, ChangesLister):
     """A command that makes a plan and carries it out."""
 
     minimum = microversion.LIST_BY_AGGREGATE
+    #: the file that the plan was saved in, if it was
+    saved_plan: str = ""
     exit_statuses = (
         "Exit status: 0 every provider is as asked, or the plan was shown; 1 nothing was changed, the reason "
         "is on stderr; 2 the command line is wrong, or with --detailed-exitcode something changed or would; "
@@ -157,6 +160,7 @@ class PlanCommand(ConfirmedCommand, ChangesLister):
         """Print the rows, then the summary: on stdout in a table, on stderr after a failure."""
         self._summary = ""
         self._commands: NextCommands | None = None
+        self.saved_plan = ""
         try:
             status = super().run(parsed_args)
         except BrokenPipeError:
@@ -183,6 +187,9 @@ class PlanCommand(ConfirmedCommand, ChangesLister):
         is_wide = not is_terminal(stream)
         if self._summary:
             _say([self._summary] if is_wide else self.page.summarize(self._summary), stream)
+        if self.saved_plan:
+            command = f"openstack resource provider batch apply {shlex.quote(self.saved_plan)}"
+            _say([f"Saved; to carry it out: {command}"], stream)
         if self._commands:
             _say([str(self._commands)] if is_wide else self._commands.lines, stream)
 

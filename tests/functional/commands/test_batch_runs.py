@@ -217,6 +217,9 @@ def test_saved_plan_is_applied_once_as_shown(openstack, rack):
     path = openstack.home / "plan.json"
     result = openstack.run(*RATIO, "VCPU=4", *rack.select, "--plan-out", path, "--detailed-exitcode")
     assert result.status == 2
+    summary, hint = result.out.splitlines()[-2:]
+    assert summary == "ratio set VCPU=4.0: 4 resource providers to change"
+    assert hint == f"Saved; to carry it out: openstack resource provider batch apply {path}"
     assert rack.generations() == before
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     applied = openstack.run(*BATCH, "apply", path, "--yes", "-f", "json")
