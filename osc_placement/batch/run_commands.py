@@ -153,7 +153,12 @@ class RunList:
                     _state_of(run, self.undone),
                     f"{run.applied:,}",
                     cloud,
-                    printable(header.edit.title),
+                    # the ID that an undo names would leave no space for what it undoes
+                    printable(
+                        header.edit.title.replace(f"{header.undoes} ", "")
+                        if header.undoes
+                        else header.edit.title
+                    ),
                 )
             )
         if len(rows) == 1:
@@ -182,9 +187,12 @@ def describe_run(run: journal.Run) -> list[str]:
     """Return the lines that say what a run is about, with its state, its undos and its counts."""
     header = run.header
     undos = journal.read_undos(header.id)
-    states = [_state_of(run, journal.find_undone(undos))]
+    undone_by = journal.find_undone(undos).get(header.id)
+    states = [f"undone by run {undone_by}" if undone_by else run.state]
     states += [
-        f"undo {undo.state}: run {undo.header.id}" for undo in undos if undo.header.undoes == header.id
+        f"undo {undo.state}: run {undo.header.id}"
+        for undo in undos
+        if undo.header.undoes == header.id and undo.header.id != undone_by
     ]
     counts = Counter(str(ending.result) for ending in run.endings.values())
     counts["without a result"] = len(run.intents) - len(run.endings)

@@ -257,7 +257,11 @@ class PlanCommand(ConfirmedCommand, ChangesLister):
             control=pathlib.Path(parsed_args.control) if parsed_args.control else None,
         )
         report, self._commands = carry_out(
-            self.client, job, self.app.stderr, pace, is_told=self.is_attended() and not job.is_atomic
+            self.client,
+            job,
+            self.app.stderr,
+            pace,
+            is_told=self.is_attended() and not job.is_atomic and bool(job.plan.changes),
         )
         self._summary = report.summary
         return report

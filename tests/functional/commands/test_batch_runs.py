@@ -683,6 +683,25 @@ def test_list_of_runs_fits_the_terminal_with_whole_ids(openstack, rack):
         assert ("cloud" in lines[0].split()) == bool(options)
 
 
+def test_list_of_runs_shows_on_a_terminal_what_an_undo_undoes(openstack, rack):
+    """The ID of the other run would leave no space for it, and other formats have it."""
+    openstack.run(*RATIO, "VCPU=4", *rack.select, "--yes")
+    run = last_run(openstack)["id"]
+    openstack.run(*RUN, "undo", run, "--yes")
+    shown, _ = run_on_terminal(openstack, *RUN, "list", columns=80)
+    assert shown.splitlines()[-1].partition("undo of ")[2].startswith("(ratio")
+    assert last_run(openstack)["what"] == f"undo of {run} (ratio set VCPU=4.0)"
+
+
+def test_resume_of_a_run_that_is_done_says_so_without_a_control_file(openstack, rack):
+    """Nothing will read that file."""
+    openstack.run(*RATIO, "VCPU=4", *rack.select, "--yes")
+    shown, status = run_on_terminal(openstack, *RUN, "resume", "--last", columns=80)
+    assert status == 0
+    assert "Nothing to do: ratio set VCPU=4.0" in shown
+    assert "control file" not in shown
+
+
 def test_last_run_of_the_cloud_is_undone_and_resumed(openstack, rack):
     """Which it is, is said; the undone run is listed as such, and shown with the run that did it."""
     openstack.run(*RATIO, "VCPU=4", *rack.select, "--yes")
@@ -697,7 +716,7 @@ def test_last_run_of_the_cloud_is_undone_and_resumed(openstack, rack):
     assert (undo["state"], undo["undone_by"]) == ("done", "")
     assert first["started"] < undo["started"] or first["id"] < undo["id"]
     shown = openstack.run(*RUN, "show", run).out
-    assert f"state:     undone; undo done: run {undo['id']}\n" in shown
+    assert f"state:     undone by run {undo['id']}\n" in shown
     assert "undo" not in openstack.run(*RUN, "show", undo["id"]).out.partition("state:")[2]
     resumed = openstack.run(*RUN, "resume", "--last", "--yes")
     assert resumed.status == 0
