@@ -97,18 +97,43 @@ def make_application(conf: ConfigOpts, database: Database) -> WSGIApplication:
     else:
         application = auth.keystone(application, conf, public)
     if conf.cors.allowed_origin:
-        from oslo_middleware import CORS
-
-        application = CORS(application, conf)
+        application = _allow_origins(application, conf)
     # errors in Keystone's middleware, such as for a catalog without Keystone, must not be shown to the client
     # either
     application = FaultWrapper(application)
     application = RequestLog(application, service.metrics)
     if conf.oslo_middleware.enable_proxy_headers_parsing:
-        from oslo_middleware import HTTPProxyToWSGI
-
-        application = HTTPProxyToWSGI(application, conf)
+        application = _read_proxy_headers(application, conf)
     return application
+
+
+def _allow_origins(application: WSGIApplication, conf: ConfigOpts) -> WSGIApplication:
+    """Return the application behind CORS; the middleware changes nothing for other clients than browsers."""
+    from oslo_middleware import CORS
+
+    cors = CORS(application, conf)
+
+    def choose(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        # PERF: the middleware makes two WebOb responses of each answer
+        concerns = "HTTP_ORIGIN" in environ or environ["REQUEST_METHOD"] == "OPTIONS"
+        body: Iterable[bytes] = (cors if concerns else application)(environ, start_response)
+        return body
+
+    return choose
+
+
+def _read_proxy_headers(application: WSGIApplication, conf: ConfigOpts) -> WSGIApplication:
+    """Return the application for requests that a proxy forwards."""
+    from oslo_middleware import HTTPProxyToWSGI
+
+    proxy = HTTPProxyToWSGI(application, conf)
+
+    def read(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        # PERF: called as an application, the middleware makes two WebOb responses of each answer
+        proxy.process_request(webob.Request(environ))
+        return application(environ, start_response)
+
+    return read
 
 
 class Negotiation:
@@ -284,8 +309,8 @@ class RequestLog:
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         if _REQUEST_ID.fullmatch(inbound := environ.get("HTTP_X_OPENSTACK_REQUEST_ID", "")):
             environ[ENV_GLOBAL_REQUEST_ID] = inbound
-        # log lines take the ids from the newest context of the thread, this one until authentication; the
-        # headers about the caller are not verified yet
+        # log lines take the ids from the newest context of the thread: until authentication from this one,
+        # which has no caller, as the headers about it are not verified yet
         request_id = RequestContext(
             request_id=environ.get(http.ENV_REQUEST_ID),
             global_request_id=environ.get(ENV_GLOBAL_REQUEST_ID),
