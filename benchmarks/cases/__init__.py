@@ -20,6 +20,7 @@ from benchmarks.cases import (
     production,
     shared,
     start,
+    web_layer,
     whole_cloud,
     wide,
 )
@@ -32,6 +33,7 @@ MAKERS: tuple[Callable[[Scale], Iterator[Case]], ...] = (
     memory.make_cases,
     metrics.make_cases,
     start.make_cases,
+    web_layer.make_cases,
     claims.make_cases,
     hot_provider.make_cases,
     production.make_cases,
