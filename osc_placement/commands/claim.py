@@ -14,7 +14,6 @@ from osc_placement.api.client import Document, PlacementClient
 from osc_placement.api.consumer import Consumer, describe_consumers
 from osc_placement.api.names import naming_unknown
 from osc_placement.api.retry import is_conflict, retry
-from osc_placement.commands import base
 from osc_placement.commands.allocation import SHOW
 from osc_placement.commands.candidate_query import CandidateQuery, Condition, join_conditions
 from osc_placement.commands.candidate_rows import (
@@ -24,6 +23,7 @@ from osc_placement.commands.candidate_rows import (
     order_candidates,
     read_names,
 )
+from osc_placement.commands.report import FittedLister
 from osc_placement.errors import Conflict, PlacementError
 from osc_placement.terminal.progress import WriteWatch
 from osc_placement.terminal.values import read_number
@@ -73,7 +73,7 @@ class Claim:
     summaries: Document
 
 
-class ClaimAllocationCandidate(CandidateQuery, base.Lister):
+class ClaimAllocationCandidate(CandidateQuery, FittedLister):
     """Find free capacity for a consumer, and allocate it.
 
     One of the candidates that ``allocation candidate list`` shows for the same options is chosen and
@@ -87,6 +87,7 @@ class ClaimAllocationCandidate(CandidateQuery, base.Lister):
     """
 
     minimum = microversion.CONSUMER_GENERATIONS
+    droppable = ("group", "uuid", "inventory used/capacity")
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)

@@ -60,13 +60,33 @@ class _Group:
         return any(each.uuid in self._uuids for each in nodes)
 
 
-class ReportCommand(WatchedCommand, base.Lister):
-    """The base of commands that print rows about all resource providers or about selected ones."""
+class FittedLister(base.Lister):
+    """The base of commands whose table leaves out columns to fit the terminal."""
 
-    #: the columns that a table leaves out to fit the terminal, the first one first
+    #: the columns that a table leaves out, the first one first
     droppable: Sequence[str] = ()
     #: rows about all others, which are printed after them in any order
     totals: Sequence[tuple[Any, ...]] = ()
+    #: the lines that may be printed; None for any number
+    height: int | None = None
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument(
+            "--long",
+            action="store_true",
+            help="Show all columns of the table, where those that do not fit the terminal are left out",
+        )
+        return parser
+
+    def produce_output(self, parsed_args: argparse.Namespace, column_names: Any, data: Any) -> int:
+        totals = [dict(zip(column_names, row, strict=True)) for row in self.totals]
+        self.formatter = cast(Any, _ReportFormatter(self.formatter, totals, self.droppable, self.height))
+        return super().produce_output(parsed_args, column_names, data)
+
+
+class ReportCommand(WatchedCommand, FittedLister):
+    """The base of commands that print rows about all resource providers or about selected ones."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
@@ -76,11 +96,6 @@ class ReportCommand(WatchedCommand, base.Lister):
             nargs="*",
             help="Name or UUID of a resource provider to report on, with all providers below it (default: "
             "all resource providers)",
-        )
-        parser.add_argument(
-            "--long",
-            action="store_true",
-            help="Show all columns of the table, where those that do not fit the terminal are left out",
         )
         add_selectors(
             self,
@@ -149,11 +164,6 @@ class ReportCommand(WatchedCommand, base.Lister):
                 others = replace(others, in_tree=base.resolve_provider(client, others.in_tree))
             groups.append(_Group(select_providers(client, others, allow_empty=allow_empty)))
         return groups
-
-    def produce_output(self, parsed_args: argparse.Namespace, column_names: Any, data: Any) -> int:
-        totals = [dict(zip(column_names, row, strict=True)) for row in self.totals]
-        self.formatter = cast(Any, _ReportFormatter(self.formatter, totals, self.droppable, self.height))
-        return super().produce_output(parsed_args, column_names, data)
 
 
 class _ReportFormatter:

@@ -13,6 +13,7 @@ from keystoneauth1.token_endpoint import Token
 from osc_placement.api.client import PlacementClient
 from tests.functional import servers
 from tests.functional.commands.proxy import proxy_to
+from tests.functional.commands.pty_run import run_on_terminal
 
 CANDIDATE = ("allocation", "candidate")
 OWNER = ("--project-id", "p", "--user-id", "u")
@@ -307,3 +308,16 @@ def test_invalid_argument_claims_nothing(openstack, cloud, options, status, mess
     assert (result.status, result.out) == (status, "")
     assert message in result.err
     assert cloud.used() == [0, 0, 0]
+
+
+def test_claim_fits_a_terminal_and_names_the_columns_left_out(openstack, cloud):
+    """The UUID of a provider alone takes half of the 80 columns; --long shows it."""
+    command = (*CANDIDATE, "claim", new_uuid(), *OWNER, "--resource", "VCPU=1", *cloud.select, "--dry-run")
+    shown, status = run_on_terminal(openstack, *command, columns=80)
+    lines = shown.splitlines()
+    assert (status, max(map(len, lines)) <= 80) == (0, True)
+    (row,) = (line for line in lines if line.startswith("| would be claimed |"))
+    assert row.split("|")[2].strip() in cloud.hosts
+    assert lines[-1].startswith("Not shown: group, uuid")
+    long, _ = run_on_terminal(openstack, *command, "--long", columns=160)
+    assert "inventory used/capacity" in long
