@@ -80,7 +80,7 @@ class Worker:
 
     def _write(self) -> None:
         name = str(uuid.uuid4())
-        made = self._database.write(provider.create, uuid=name, name=name, parent_uuid=None)
+        made = self._database.write(provider.create, provider.New(name, name))
         generation = made.generation
         with contextlib.ExitStack() as opened:
             advance = self._advance_elsewhere(opened) if self._others else self._advance

@@ -77,7 +77,7 @@ def describe(loaded: Loaded) -> dict[object, object]:
     return {
         **nodes,
         "class names": dict(loaded.class_names),
-        "trait names": loaded.trait_names,
+        "trait names": dict(loaded.trait_times),
         "roots": view.roots,
         "sharing": view.sharing,
         "parents": list(view.parent_of),

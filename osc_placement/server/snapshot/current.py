@@ -98,12 +98,12 @@ class Current:
 
         :raises errors.DatabaseUnavailable: the database cannot be reached
         """
+        if self._compare or time.monotonic() < self._wary_until:
+            return None
         loaded = self._loaded
         if loaded is None:
             self._load_in_background()
-        if loaded is None or loaded.vector is None or self._compare or time.monotonic() < self._wary_until:
-            return None
-        return self.get()
+        return None if loaded is None or loaded.vector is None else self.get()
 
     def _load_in_background(self) -> None:
         """Start a thread that loads the snapshot, unless one did so in the last seconds.

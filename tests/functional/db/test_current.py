@@ -463,7 +463,7 @@ def test_slots_are_as_many_as_simultaneous_writes(make_database):
     upgrade.upgrade(database)
     names.synchronize(database)
     item = str(uuid.uuid4())
-    database.write(provider.create, uuid=item, name=item)
+    database.write(provider.create, provider.New(item, item))
     database.write(inventory.replace, item, {"VCPU": inventory.Inventory(1000)})
     slots = sa.select(sa.func.count()).where(writers.c.id != STRANGERS)
     assert database.read(lambda conn: conn.scalar(slots)) == 1

@@ -154,7 +154,7 @@ class TestOfAnySize:
         assert count(provider_changes.apply, changes, may_reserve_all=True) == 10
 
     def test_statements_of_bulk_creations(self, count, database, make_provider, size):
-        """Find names and parents, lock; insert two levels, set roots; write three times; generations, count.
+        """Find names and parents, lock; insert two levels; write three times; roots, generations, count.
 
         A level is inserted within a savepoint if it has more than one provider, and its ids are read then.
         """
@@ -169,7 +169,7 @@ class TestOfAnySize:
             provider_changes.Wanted(each.uuid, None, new, TRAITS[:2], uuids, new=each) for each in wanted
         ]
         expected = 4 if size == 1 else 8
-        assert count(provider_changes.apply, changes, may_reserve_all=True) == 8 + expected
+        assert count(provider_changes.apply, changes, may_reserve_all=True) == 9 + expected
 
     def test_statements_of_a_move(self, count, make_provider, size):
         """Load; find roots and both trees, lock them, look again; move all; note both trees; load; count."""

@@ -192,7 +192,7 @@ def test_account_without_rights_on_our_tables_can_serve(tmp_path):
             checker = health.Health(other, Current(other))
             checker.get_ready()
             assert not other.records_changes
-            other.write(provider.create, uuid=str(uuid.UUID(int=1)), name="host")
+            other.write(provider.create, provider.New(str(uuid.UUID(int=1)), "host"))
             assert [fault.check for fault in checker.find_faults()] == ["own tables"]
             other.dispose()
         database.dispose()

@@ -101,7 +101,7 @@ def ways(monkeypatch):
 def make_provider(database, vcpus=1000):
     """Make a provider with VCPUs."""
     uuid_ = str(uuid.uuid4())
-    made = database.write(provider.create, uuid=uuid_, name=uuid_)
+    made = database.write(provider.create, provider.New(uuid_, uuid_))
     database.write(inventory.replace, uuid_, {"VCPU": Inventory(vcpus)})
     return made
 
@@ -142,7 +142,7 @@ def elsewhere(database, operation, *arguments):
 def describe(loaded):
     """The data of a snapshot that answers are made of."""
     nodes = sorted(loaded.snapshot.nodes, key=lambda node: node.id)
-    return nodes, dict(loaded.class_names), loaded.trait_names
+    return nodes, dict(loaded.class_names), loaded.trait_times
 
 
 def read_slots(database):
@@ -177,7 +177,7 @@ class History:
         # the UUID of a deleted provider may come again
         uuid_ = str(uuid.UUID(int=self.random.randrange(10)))
         if uuid_ not in self.uuids:
-            database.write(provider.create, uuid=uuid_, name=uuid_, parent_uuid=parent)
+            database.write(provider.create, provider.New(uuid_, uuid_, parent))
             self.uuids.append(uuid_)
 
     def do_delete(self, database):
@@ -483,7 +483,7 @@ def test_a_table_of_ours_that_is_dropped_is_done_without_and_made_again(
         claim(database, item)
         assert (used(worker, item), used(other_worker, item)) == (number, number)
     child = str(uuid.uuid4())
-    database.write(provider.create, uuid=child, name=child, parent_uuid=item.uuid)
+    database.write(provider.create, provider.New(child, child, item.uuid))
     assert child in worker.get().snapshot.slot_by_uuid
     health._checked_at = 0
     health.get_ready()
