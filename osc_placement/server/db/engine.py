@@ -362,6 +362,12 @@ class Database:
                 except db_exc.DBDeadlock:
                     self._give_back(slot)
                     raise
+                except db_exc.DBError as error:
+                    if isinstance(error.cause, db_exc.DBDeadlock):
+                        # MariaDB drops the savepoints of a transaction that it chose as the victim of a
+                        # deadlock, so that rolling back to one fails
+                        raise error.cause from error
+                    raise
                 try:
                     connection.commit()
                 except BaseException as error:

@@ -4,6 +4,7 @@
 import collections
 import random
 import threading
+import time
 import uuid
 
 import pytest
@@ -268,6 +269,44 @@ def check_trees(connection):
             seen.add(top)
             top = parents[top]
         assert root_id == top
+
+
+def end_waiting_session(conn):
+    """End the session of this database that waits for a lock."""
+    if conn.dialect.name == "postgresql":
+        waiting = "FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+        assert conn.exec_driver_sql(f"SELECT pg_terminate_backend(pid) {waiting}").scalar_one()
+        return
+    waiting = "FROM information_schema.processlist WHERE db = database() AND info LIKE 'INSERT%%'"
+    conn.exec_driver_sql("KILL %s", (conn.exec_driver_sql(f"SELECT id {waiting}").scalar_one(),))
+
+
+@pytest.mark.parametrize("lost", ["deadlock", "connection"])
+def test_bulk_creation_that_loses_its_transaction_is_repeated(database, backend, lost):
+    """Another transaction inserts the same providers in another order, or the session is ended."""
+    if backend == "sqlite":
+        pytest.skip("SQLite has one writer at a time")
+    new = [provider.New(each, each) for each in (f"{number}{str(uuid.uuid4())[1:]}" for number in range(3))]
+    wanted = [provider_changes.Wanted(each.uuid, None, new=each) for each in new]
+    results = []
+    bulk = threading.Thread(
+        target=lambda: results.append(database.write(provider_changes.apply, wanted, may_reserve_all=True))
+    )
+    insert = sa.insert(tables.resource_providers)
+    with database.engine.connect() as conn:
+        # MariaDB rolls back the transaction that has written fewer rows
+        others = [{"uuid": each, "name": each} for each in (str(uuid.uuid4()) for _ in range(100))]
+        conn.execute(insert, [*others, {"uuid": new[-1].uuid, "name": new[-1].name}])
+        bulk.start()
+        time.sleep(0.5)
+        assert not results
+        if lost == "deadlock":
+            conn.execute(insert, {"uuid": new[0].uuid, "name": new[0].name})
+        else:
+            end_waiting_session(conn)
+        conn.rollback()
+    bulk.join()
+    assert results == [{each.uuid: 0 for each in new}]
 
 
 @pytest.mark.parametrize("round_", ROUNDS)
