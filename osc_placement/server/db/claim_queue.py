@@ -17,7 +17,7 @@ were committed already. A group never has two requests for one consumer: the sec
 because of one of its requests, such as a value that the database cannot store, nothing was committed, and
 each request is carried out again in a transaction of its own, by its own thread. If the database cannot be
 reached or does not accept changes, all requests of the group receive that error, as the outcome of a commit
-may be unknown.
+may be unknown; so do they if the thread that carries out the group is ended, such as by SystemExit.
 
 *Bounds:* a group has `MOST_CLAIMS` claims at most, unless one request has more. A request that has waited for
 `LONGEST_WAIT` without being taken into a group begins a transaction beside the others, so that claims do not
@@ -58,10 +58,10 @@ class _Request:
     claims: Sequence[allocation.Claim]
     turn: futures.Future[list[_Request] | None] = field(default_factory=futures.Future)
     is_done: bool = False
-    error: BaseException | None = None
+    error: Exception | None = None
 
-    def finish(self, error: BaseException | None) -> None:
-        """Record the outcome and wake the thread of this request if it waits."""
+    def finish(self, error: Exception | None) -> None:
+        """Record the outcome and wake the thread of this request if it waits; the caller holds the lock."""
         self.error, self.is_done = error, True
         if not self.turn.done():
             self.turn.set_result(None)
@@ -89,10 +89,7 @@ class ClaimQueue:
         while not request.is_done:
             group = group or self._await_turn(request)
             if group is not None:
-                try:
-                    self._carry_out(group)
-                finally:
-                    self._end_transaction()
+                self._carry_out_and_end(group)
                 group = None
         if request.error is not None:
             raise request.error
@@ -100,12 +97,35 @@ class ClaimQueue:
     def _await_turn(self, request: _Request) -> list[_Request] | None:
         """Return the group that the thread of this request has to carry out; None if another thread did."""
         try:
-            return request.turn.result(timeout=LONGEST_WAIT)
-        except futures.TimeoutError:
-            with self._lock:
-                if request in self._waiting:
-                    return self._take()
-        return request.turn.result()
+            try:
+                return request.turn.result(timeout=LONGEST_WAIT)
+            except futures.TimeoutError:
+                with self._lock:
+                    if request in self._waiting:
+                        return self._take()
+            return request.turn.result()
+        except BaseException:
+            self._leave(request)
+            raise
+
+    def _leave(self, request: _Request) -> None:
+        """Let no thread wait for that of this request, which is ended while it waits."""
+        with self._lock:
+            if request in self._waiting:
+                self._waiting.remove(request)
+                return
+            if not request.turn.done():
+                # another thread carries it out, if need be alone
+                request.turn.set_result(None)
+            group = request.turn.result()
+        if group is not None:
+            self._carry_out_and_end(group)
+
+    def _carry_out_and_end(self, group: Sequence[_Request]) -> None:
+        try:
+            self._carry_out(group)
+        finally:
+            self._end_transaction()
 
     def _take(self) -> list[_Request]:
         """Remove the next group from the queue; the caller holds the lock, and the group is carried out."""
@@ -124,41 +144,47 @@ class ClaimQueue:
         """Let the thread of the first request that waits carry out the next group."""
         with self._lock:
             self._running -= 1
-            group = [] if self._running or not self._waiting else self._take()
-        if group:
-            group[0].turn.set_result(group)
+            if not self._running and self._waiting:
+                group = self._take()
+                group[0].turn.set_result(group)
 
     def _carry_out(self, group: Sequence[_Request]) -> None:
         """Carry out the requests of a group and record the outcome of each."""
-        outcomes: Sequence[BaseException | None]
+        outcomes: Sequence[Exception | None]
         try:
             if len(group) == 1:
                 self._database.write(allocation.replace, group[0].claims)
                 outcomes = [None]
             else:
                 outcomes = self._database.write(allocation.replace_each, [each.claims for each in group])
-        except BaseException as error:
+        except Exception as error:
             if len(group) > 1 and _may_be_of_one_request(error):
                 self._separate(group)
                 return
             outcomes = [error] * len(group)
-        for each, outcome in zip(group, outcomes, strict=True):
-            each.finish(outcome)
+        except BaseException:
+            # it ends this thread and no other; the outcome of the commit may be unknown
+            self._finish(group, [errors.DatabaseUnavailable()] * len(group))
+            raise
+        self._finish(group, outcomes)
+
+    def _finish(self, group: Sequence[_Request], outcomes: Sequence[Exception | None]) -> None:
+        with self._lock:
+            for each, outcome in zip(group, outcomes, strict=True):
+                each.finish(outcome)
 
     def _separate(self, group: Sequence[_Request]) -> None:
         """Let each request be carried out alone, by its own thread."""
-        own = [each for each in group if each.turn.done()]
-        others = [each for each in group if not each.turn.done()]
         with self._lock:
+            own = [each for each in group if each.turn.done()]
+            others = [each for each in group if not each.turn.done()]
             self._running += len(others)
-        for each in others:
-            each.turn.set_result([each])
+            for each in others:
+                each.turn.set_result([each])
         for each in own:
             self._carry_out([each])
 
 
-def _may_be_of_one_request(error: BaseException) -> bool:
+def _may_be_of_one_request(error: Exception) -> bool:
     """Return whether nothing was committed, and the requests of the group may be tried one by one."""
-    if isinstance(error, errors.TooMuchContention):
-        return True
-    return isinstance(error, Exception) and not isinstance(error, errors.Unavailable)
+    return isinstance(error, errors.TooMuchContention) or not isinstance(error, errors.Unavailable)

@@ -5,6 +5,7 @@ import random
 import threading
 import time
 import uuid
+from concurrent import futures
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -185,6 +186,86 @@ def test_database_that_fails_is_an_error_of_each_request(database, make_provider
     found = held.send(make_request(item), [make_request(item), make_request(item)])
     assert [type(error) for error in found] == [errors.DatabaseUnavailable] * 2
     assert len(held.groups) == 2
+
+
+def test_thread_that_ends_in_a_transaction_ends_no_other(database, make_provider, held, monkeypatch):
+    """The other requests of the group are told that the outcome is unknown."""
+    item = make_provider(VCPU=8)
+    carry_out = held.write
+
+    def end(operation, argument):
+        carry_out(operation, argument)
+        if operation is allocation.replace_each:
+            raise SystemExit
+
+    monkeypatch.setattr(held, "write", end)
+    found = held.send(make_request(item), [make_request(item) for _ in range(3)])
+    assert [type(error) for error in found] == [SystemExit, *[errors.DatabaseUnavailable] * 2]
+
+
+@pytest.mark.parametrize("moment", ["waits", "leads a group", "is in a group"])
+def test_thread_that_ends_while_it_waits_stops_no_other(
+    database, make_provider, queue, held, monkeypatch, moment
+):
+    """Its request is not waited for; if it is in a group already, it is carried out."""
+    item = make_provider(VCPU=8)
+    position = 1 if moment == "is in a group" else 0
+    wait, carry_out = futures.Future.result, held.write
+    has_group, has_ended = threading.Event(), threading.Event()
+
+    def result(future, timeout=None):
+        waiting = list(queue._waiting)
+        is_this = len(waiting) > position and waiting[position].turn is future and not has_ended.is_set()
+        if is_this and moment == "leads a group":
+            wait(future, timeout)
+        if is_this and moment == "is in a group":
+            assert has_group.wait(30)
+        if is_this:
+            has_ended.set()
+            raise SystemExit
+        return wait(future, timeout)
+
+    def write(operation, argument):
+        if operation is allocation.replace_each and moment == "is in a group":
+            has_group.set()
+            assert has_ended.wait(30)
+            time.sleep(0.1)
+            raise ValueError
+        return carry_out(operation, argument)
+
+    def start():
+        """Send a request from a thread that does not keep the tests from ending; return its outcome."""
+        outcome = futures.Future()
+
+        def run():
+            try:
+                outcome.set_result(queue.replace(make_request(item)))
+            except BaseException as error:
+                outcome.set_exception(error)
+
+        threading.Thread(target=run, daemon=True).start()
+        return outcome
+
+    monkeypatch.setattr(database, "write", write)
+    first = start()
+    assert held._began.wait(30)
+    monkeypatch.setattr(futures.Future, "result", result)
+    others = []
+    for number in (1, 2):
+        others.append(start())
+        if moment == "waits" and number == 1:
+            assert has_ended.wait(30)
+        else:
+            await_waiting(queue, number - (moment == "waits"))
+    held._may_end.set()
+    assert first.exception(10) is None
+    found = [type(other.exception(10)) for other in others]
+    expected = [type(None), type(None)]
+    expected[position] = SystemExit
+    assert found == expected
+    assert read_used(database, item)[0] == (2 if moment == "waits" else 3)
+    assert not queue._running
+    assert not queue._waiting
 
 
 def test_request_does_not_wait_for_a_transaction_that_hangs(database, make_provider, queue, backend):
