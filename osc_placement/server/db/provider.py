@@ -97,9 +97,10 @@ def find_ids(conn: Connection, *, name: str | None, uuid: str | None, in_tree: s
     if uuid:
         query = query.where(columns.uuid == uuid)
     if in_tree:
-        tree = resource_providers.alias("tree")
-        root = sa.select(tree.c.root_provider_id).where(tree.c.uuid == in_tree)
-        query = query.where(columns.root_provider_id.in_(root))
+        root_id = conn.scalar(sa.select(_root_id).where(columns.uuid == in_tree))
+        if root_id is None:
+            return set()
+        query = query.where((columns.root_provider_id == root_id) | (columns.id == root_id))
     return set(conn.scalars(query))
 
 

@@ -71,6 +71,9 @@ def test_provider_without_a_stored_root_is_a_root(database, make_provider):
     assert database.read(provider.load, old.uuid).root_provider_uuid == old.uuid
     child = make_provider(old.uuid)
     assert child.root_provider_uuid == old.uuid
+    for member, tree in ((old, {old.id, child.id}), (child, {old.id, child.id}), (new, {new.id})):
+        assert database.read(provider.find_ids, name=None, uuid=None, in_tree=member.uuid) == tree
+    assert not database.read(provider.find_ids, name=None, uuid=None, in_tree=str(uuid.uuid4()))
     changes = {"name": old.name, "parent_provider_uuid": new.uuid}
     moved = database.write(provider.update, old.uuid, changes, reparenting_allowed=True)
     assert moved.root_provider_uuid == new.uuid
