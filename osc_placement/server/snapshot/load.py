@@ -167,7 +167,7 @@ def _follow(conn: Connection, old: Loaded, vector: Vector, changes: Changes) -> 
                 return _load(conn, vector)
             # inventory of a class that was deleted stays if it was created meanwhile, and a new class may
             # have the id of a deleted one
-            changes.contents |= find_stocked(conn, class_names.keys() - old.class_names.keys())
+            changes.contents |= find_stocked(conn, class_names.keys() ^ old.class_names.keys())
             changes.used |= changes.contents
         sums = sums._replace(traits=None, classes=None)
     sums = sums._replace(consumers=sums.consumers + changes.consumers)
@@ -238,7 +238,7 @@ def _compare(
         class_names = read_class_names(conn)
         if any(class_names.get(id_, name) != name for id_, name in old.class_names.items()):
             return _load(conn, vector), True
-        stocked = frozenset(find_stocked(conn, class_names.keys() - old.class_names.keys()))
+        stocked = frozenset(find_stocked(conn, class_names.keys() ^ old.class_names.keys()))
     found = RowChanges(old.rows)
     if taken.providers != before.providers:
         found = find_changed_rows(conn, old.rows)

@@ -187,12 +187,15 @@ def _read_stocks(
 
 _STOCKED: Final = sa.func.coalesce(inventories.c.updated_at, inventories.c.created_at)
 _STOCK_TIMES: Final = _Read(
-    sa.select(_STOCK_KEY[0], sa.func.max(_STOCKED)).group_by(_STOCK_KEY[0]), _STOCK_KEY[0]
+    sa.select(_STOCK_KEY[0], sa.func.max(_STOCKED))
+    .join(resource_classes, _STOCK_KEY[1] == resource_classes.c.id)
+    .group_by(_STOCK_KEY[0]),
+    _STOCK_KEY[0],
 )
 
 
 def read_stock_times(conn: Connection, ids: Collection[int] | None) -> dict[int, datetime]:
-    """Return the time of the last modification of any inventory of each provider."""
+    """Return the time of the last modification of any inventory, of an existing class, of each provider."""
     # PERF: hosts that were added together have the same time, and sharing one object saves memory
     known: dict[datetime, datetime] = {}
     return {id_: known.setdefault(time, time) for id_, time in _STOCK_TIMES.run(conn, ids)}

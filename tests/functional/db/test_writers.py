@@ -5,6 +5,7 @@ import logging
 import random
 import time
 import uuid
+from datetime import datetime
 
 import pytest
 import sqlalchemy as sa
@@ -437,6 +438,34 @@ def test_names_by_others_in_use_by_this_server_are_found(database, worker):
     elsewhere(database, trait.ensure, "CUSTOM_THEIRS")
     database.write(trait.replace, item.uuid, ["CUSTOM_THEIRS"])
     fresh.get().check_names(["CUSTOM_THEIRS"], ["CUSTOM_THEIRS"])
+
+
+@pytest.mark.usefixtures("unwatched")
+@pytest.mark.parametrize("recorded", [True, False])
+def test_a_class_deleted_while_inventory_of_it_was_created_is_hidden(database, worker, recorded):
+    """Two nodes of a cluster can do so; answers from the database do not show it either."""
+    item = make_provider(database)
+    database.write(resource_class.create, "CUSTOM_GONE")
+    database.write(inventory.add, item.uuid, "CUSTOM_GONE", Inventory(3))
+    assert list(worker.get().snapshot.node(item.id).stocks) == ["VCPU", "CUSTOM_GONE"]
+
+    def delete(conn):
+        rows, classes = tables.inventories, tables.resource_classes
+        later = sa.update(rows).where(rows.c.resource_class_id != names.STANDARD_CLASSES["VCPU"])
+        conn.execute(later.values(updated_at=datetime(2040, 1, 1)))
+        conn.execute(sa.delete(classes).where(classes.c.name == "CUSTOM_GONE"))
+        writers.record(conn, names=True)
+
+    if recorded:
+        database.write(delete)
+    else:
+        worker._wary_until = time.monotonic() + 60
+        elsewhere(database, delete)
+    found = worker.get().snapshot.node(item.id)
+    _, (stored,) = database.read(inventory.load_of, item.uuid)
+    assert list(found.stocks) == [stored.resource_class]
+    assert found.stocked == stored.modified
+    assert found == Current(database).get().snapshot.node(item.id)
 
 
 @pytest.mark.parametrize(
