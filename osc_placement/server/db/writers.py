@@ -43,6 +43,7 @@ from typing import TYPE_CHECKING, Final
 import sqlalchemy as sa
 from oslo_db import exception as db_exc
 
+from osc_placement.model import MAX_AMOUNT
 from osc_placement.server import errors
 from osc_placement.server.db import dialects
 from osc_placement.server.db.own_tables import provider_revisions, writers
@@ -140,6 +141,9 @@ class Changes:
         for text in providers.split(",") if providers != "-" else ():
             number, _, moves = text.rstrip("cr").partition("+")
             id_ = int(number)
+            if not 0 < id_ <= MAX_AMOUNT:
+                # a row may have been edited by hand, and SQLite's driver refuses larger numbers
+                raise ValueError(line)
             if moves:
                 changes.moves[id_] += int(moves)
             changes.used.add(id_)

@@ -477,6 +477,8 @@ def test_a_class_deleted_while_inventory_of_it_was_created_is_hidden(database, w
         {"count": 0},
         {"count": -5, "token": -7},
         {"token": 5, "recent": "x y z"},
+        {"count": 5, "token": 5, "recent": "5 0 - 99999999999999999999"},
+        {"count": 5, "token": 5, "recent": "5 0 - -1"},
     ],
     ids=lambda edit: " ".join(edit),
 )
