@@ -146,6 +146,23 @@ def test_snapshot_answers_as_the_database_does(side, answers, monkeypatch):
     assert answers["database"] == 0
 
 
+def test_list_checks_for_changes_once(side, monkeypatch):
+    """With and without filters by UUID."""
+    root, *_ = make_tree(side)
+    checks = []
+    get = Current.get
+
+    def count(current):
+        checks.append(current)
+        return get(current)
+
+    monkeypatch.setattr(Current, "get", count)
+    for query in ("", "?resources=VCPU:1", f"?uuid={root}", f"?in_tree={root}"):
+        assert side.send("GET", BASE + query).status_int == 200
+        assert len(checks) == 1, query
+        checks.clear()
+
+
 def test_time_of_inventories_is_that_of_the_last_change(side, monkeypatch):
     """It stays when something else of the provider changes a moment later."""
     root, *_ = make_tree(side)

@@ -91,7 +91,8 @@ def _find(request: Request, filters: _Filters) -> tuple[Snapshot, Sequence[int]]
         Answer(errors.ResourceClassNotFound, 400, "Invalid resource class in resources parameter: {error}"),
         Answer(errors.TraitNotFound, 400, 'Invalid trait(s) in "required" parameter: {error}'),
     )
-    loaded = None if filters.name else request.current.get_if_cheap()
+    may_know = (filters.uuid or filters.in_tree) and not filters.name
+    loaded = request.current.get_if_cheap() if may_know else None
     named = None if loaded is None else _find_slots(loaded.snapshot, filters)
     ids = None
     if named is None:
