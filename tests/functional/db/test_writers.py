@@ -21,6 +21,7 @@ from osc_placement.server.db import (
     own_tables,
     provider,
     provider_changes,
+    reshaper,
     resource_class,
     tables,
     trait,
@@ -167,7 +168,7 @@ class History:
         try:
             getattr(self, kind)(database)
         except errors.PlacementError:
-            assert kind in ("do_delete", "do_move", "do_class", "do_inventory", "do_claim", "do_bulk")
+            assert kind not in ("do_create", "do_create_many", "do_rename", "do_traits", "do_empty")
 
     def any(self):
         """One of the providers."""
@@ -234,6 +235,55 @@ class History:
         if self.consumers:
             database.write(allocation.replace, [Claim(self.consumers[-1], OWNER, {})])
 
+    def do_group(self, database):
+        resources = {self.any(): {"VCPU": self.random.choice([1, 100])} for _ in range(2)}
+        claims = [Claim(str(uuid.UUID(int=number)), OWNER, resources) for number in (3, 4, 5)]
+        claims[0] = Claim(claims[0].consumer_uuid, OWNER, {})
+        database.write(allocation.replace_each, [claims[:2], claims[2:]])
+
+    def do_reshape(self, database):
+        old, new = self.random.sample(self.uuids, 2)
+        wanted = {
+            uuid_: reshaper.NewInventories(self.generations(database)[uuid_], {"VCPU": Inventory(total)})
+            for uuid_, total in ((old, 15), (new, 25))
+        }
+        claims = [
+            Claim(str(uuid.UUID(int=number)), OWNER, {new: {"VCPU": number}} if number < 7 else {})
+            for number in self.random.sample(range(5, 9), self.random.randint(1, 2))
+        ]
+        database.write(reshaper.reshape, wanted, claims)
+
+    def do_create_many(self, database):
+        every = (str(uuid.UUID(int=number)) for number in range(10, 14))
+        free = [each for each in every if each not in self.uuids]
+        parent = self.random.choice([None, self.any()])
+        new = [provider.New(each, each, parent) for each in free[:2]]
+        new += [provider.New(each, each, free[0]) for each in free[2:]]
+        given = {"VCPU": Inventory(9)}, TRAITS[:1], [str(uuid.UUID(int=1))]
+        changes = [
+            provider_changes.Wanted(each.uuid, None, *(given if self.random.random() < 0.5 else ()), new=each)
+            for each in new
+        ]
+        database.write(provider_changes.apply, changes, may_reserve_all=True)
+        self.uuids += free
+
+    def do_rename_class(self, database):
+        old, new = (f"CUSTOM_{self.random.randrange(3)}" for _ in range(2))
+        database.write(resource_class.rename, old, new)
+        self.classes = sorted({*self.classes, new} - ({old} - {new}))
+
+    def do_delete_trait(self, database):
+        database.write(trait.delete, f"CUSTOM_{self.random.randrange(3)}")
+
+    def do_delete_inventory(self, database):
+        database.write(inventory.delete, self.any(), self.random.choice(["VCPU", *self.classes]))
+
+    def generations(self, database):
+        """The generations of all providers, by UUID."""
+        columns = tables.resource_providers.c
+        query = sa.select(columns.uuid, columns.generation)
+        return dict(database.read(lambda conn: conn.execute(query).all()))
+
     def do_give_back(self, database):
         if self.consumers:
             consumer = self.consumers.pop(self.random.randrange(len(self.consumers)))
@@ -241,9 +291,7 @@ class History:
                 database.write(allocation.delete, consumer)
 
     def do_bulk(self, database):
-        columns = tables.resource_providers.c
-        query = sa.select(columns.uuid, columns.generation)
-        generations = dict(database.read(lambda conn: conn.execute(query).all()))
+        generations = self.generations(database)
         changes = [
             provider_changes.Wanted(uuid_, generations[uuid_], {"VCPU": Inventory(30)}, TRAITS[:1])
             for uuid_ in self.random.sample(self.uuids, 2)
