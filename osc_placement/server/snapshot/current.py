@@ -79,6 +79,10 @@ class Current:
 
         :raises errors.DatabaseUnavailable: the database cannot be reached
         """
+        self._used_at = time.monotonic()
+        return self._get()
+
+    def _get(self) -> Loaded:
         with self._change:
             wanted = self._started + 1
             while self._running and self._done < wanted:
@@ -128,7 +132,6 @@ class Current:
                 loaded = self._database.read_on_kept_connection(self._read)
             with self._change:
                 self._loaded, self._done = loaded, number
-            self._used_at = time.monotonic()
             if loaded.vector is not None and not self._compare:
                 self._ensure_watcher()
             self.observer.looked()
@@ -197,9 +200,13 @@ class Current:
             return None
         if self._has_to_tell:
             self._tell()
-        started, old = time.monotonic(), self._loaded
-        if started < self._wary_until or old is None or old.vector is None:
+        if time.monotonic() < self._wary_until or self._loaded is None or self._loaded.vector is None:
             return SHORTEST_PAUSE
+        # without this, the changes since the last request would be read at each comparison again
+        old = self._get()
+        if old.vector is None:
+            return SHORTEST_PAUSE
+        started = time.monotonic()
         loaded, found = self._database.read(refresh, old, own_tables=True, compare=True)
         self._compared_at = started
         self.observer.compared(differs=found)

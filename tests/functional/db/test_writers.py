@@ -310,7 +310,7 @@ def test_refresh_after_any_history_equals_a_new_snapshot(database, open_database
         assert describe(often.get()) == true, (seed, step)
         if history.random.random() < 0.2:
             assert describe(seldom.get()) == true, (seed, step)
-    assert ways.count("follow") > 100, seed
+    assert ways.count("follow") > 50, seed
     # what was carried forward is what there is
     assert often.watch() is not None
     assert FOUND not in caplog.text, seed
@@ -655,3 +655,18 @@ class TestServersOfEarlierReleases:
         columns = {column["name"] for column in sa.inspect(database.engine).get_columns(counts.name)}
         assert {"revision", "generation_moves", "consumers", "changed_at", "contents_at"} <= columns
         assert database.read(lambda conn: len(conn.execute(sa.select(counts)).all())) == 1
+
+
+def test_comparison_in_the_background_reads_what_others_recorded_once(database, worker, ways):
+    """A worker without requests follows the changes of other processes, and keeps what it read."""
+    items = [make_provider(database) for _ in range(20)]
+    worker.get()
+    for item in items:
+        claim(database, item)
+    ways.clear()
+    assert worker.watch() is not None
+    assert ways != []
+    ways.clear()
+    assert worker.watch() is not None
+    assert ways == ["compare"]
+    assert all(used(worker, item) == 1 for item in items)
