@@ -202,11 +202,11 @@ class Current:
             self._tell()
         if time.monotonic() < self._wary_until or self._loaded is None or self._loaded.vector is None:
             return SHORTEST_PAUSE
+        started = time.monotonic()
         # without this, the changes since the last request would be read at each comparison again
         old = self._get()
         if old.vector is None:
             return SHORTEST_PAUSE
-        started = time.monotonic()
         loaded, found = self._database.read(refresh, old, own_tables=True, compare=True)
         self._compared_at = started
         self.observer.compared(differs=found)
