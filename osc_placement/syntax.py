@@ -90,7 +90,8 @@ def parse_inventory_value(resource_class: str, field: str, text: str) -> int | f
         return share
     own_unit = resource_class.rpartition("_")[2]
     if own_unit not in ("MB", "GB"):
-        raise UsageError(f"{what} must be a number without a unit, not {text!r}")
+        or_share = " or a percentage" if field == "reserved" else ""
+        raise UsageError(f"{what} must be a number without a unit{or_share}, not {text!r}")
     if unit not in _POWERS:
         raise UsageError(f"{what} must have the unit MB, GB, TB, PB or none, not {text!r}")
     denominator: int = 10 ** len(decimals) * 1024 ** _POWERS[own_unit]

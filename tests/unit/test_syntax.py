@@ -35,6 +35,7 @@ def test_inventories_are_read_in_order_and_a_later_value_wins():
         ("VCPU=1.5", "total of VCPU must be a whole number, not '1.5'"),
         ("VCPU=1_000", "total of VCPU must be a whole number, not '1_000'"),
         ("VCPU=16GB", "total of VCPU must be a number without a unit, not '16GB'"),
+        ("VCPU:reserved=4x", "reserved of VCPU must be a number without a unit or a percentage, not '4x'"),
         ("CUSTOM_LICENSE=2TB", "total of CUSTOM_LICENSE must be a number without a unit, not '2TB'"),
         (
             "MEMORY_MB:reserved=16G",
