@@ -57,11 +57,6 @@ class Claim:
     generation: int | None = None
     checked: bool = False
 
-    @property
-    def may_be_first(self) -> bool:
-        """Return whether the consumer may be new, as far as the client knows."""
-        return bool(self.resources) and (self.generation is None or not self.checked)
-
 
 class OnProvider(NamedTuple):
     """An allocation on a known provider; ``modified`` is UTC."""
@@ -201,41 +196,34 @@ def replace(conn: Connection, claims: Sequence[Claim]) -> None:
     :raises errors.ResourceClassNotFound: a class does not exist
     :raises errors.InventoryUnfit: a provider lacks the inventory, or an amount is not allowed, or too much
     """
-    # PERF: most claims are for one new consumer, whose insertion locks it and looks its owner up
-    is_inserted = False
-    if len(claims) == 1 and claims[0].may_be_first:
-        is_inserted = consumer.insert_new(conn, claims[0].consumer_uuid, claims[0].owner)
-    (error,) = replace_each(conn, [claims], is_inserted=is_inserted)
+    (error,) = replace_each(conn, [claims])
     if error is not None:
         raise error
 
 
-def replace_each(
-    conn: Connection, requests: Sequence[Sequence[Claim]], *, is_inserted: bool = False
-) -> list[errors.PlacementError | None]:
+def replace_each(conn: Connection, requests: Sequence[Sequence[Claim]]) -> list[errors.PlacementError | None]:
     """Carry out several requests as `replace` does, in order, and return the error of each that is refused.
 
     Each request is judged as if the ones granted before it were committed already. All consumers and
     providers that any request names are locked before the first is judged, and everything is written after
     the last, so a refused request writes nothing and changes no verdict on the others. No two requests may
     have a consumer in common.
-
-    :param is_inserted: whether the only consumer was inserted by this transaction
     """
     # names are looked up before anything is locked; a name deleted meanwhile is noticed later. PERF: a single
-    # provider is found by its lock, so that most claims look up nothing, which took a tenth of their time
+    # provider is found by its lock, and the owner of a single consumer by its insertion, so that most claims
+    # look up nothing, which took a tenth of their time
     claims = [claim for request in requests for claim in request]
     named = list(dict.fromkeys(uuid for claim in claims for uuid in claim.resources))
     is_only = len(named) == 1 and all(claim.resources for claim in claims)
     classes = {name for claim in claims for amounts in claim.resources.values() for name in amounts}
     mentioned: dict[Any, Collection[str]] = {}
     mentioned[resource_classes, "name"] = classes - names.STANDARD_CLASSES.keys()
+    if len(claims) > 1:
+        mentioned |= consumer.names_of([claim.owner for claim in claims if claim.resources])
     if not is_only:
         mentioned[resource_providers, "uuid"] = named
-    if not is_inserted:
-        mentioned |= consumer.names_of([claim.owner for claim in claims if claim.resources])
     known = names.find_known(conn, mentioned)
-    by_consumer = {} if is_inserted else consumer.lock(conn, [claim.consumer_uuid for claim in claims])
+    by_consumer = consumer.lock(conn, [claim.consumer_uuid for claim in claims])
     before = _held_by(conn, by_consumer)
     if is_only:
         locked = provider.lock_named(conn, named[0])
@@ -255,17 +243,12 @@ def replace_each(
             verdicts.append(None)
             granted.append(request)
     if granted:
-        owners = _write(conn, granted, judge)
-        if not is_inserted:
-            consumer.save(conn, consumer.number(conn, owners, known), by_consumer)
+        _write(conn, granted, judge, known)
     return verdicts
 
 
-def _write(conn: Connection, granted: Sequence[Sequence[Claim]], judge: _Judge) -> dict[str, consumer.Owner]:
-    """Store the granted requests and increment the generation of each provider once for each request.
-
-    :return: the owners of the consumers that have allocations now, which the caller stores
-    """
+def _write(conn: Connection, granted: Sequence[Sequence[Claim]], judge: _Judge, known: names.Known) -> None:
+    """Store the granted requests and increment the generation of each provider once for each request."""
     claims = [claim for request in granted for claim in request]
     consumer_uuids = {claim.consumer_uuid for claim in claims}
     present = {uuid: locked for uuid, locked in judge.consumers.items() if uuid in consumer_uuids}
@@ -288,8 +271,12 @@ def _write(conn: Connection, granted: Sequence[Sequence[Claim]], judge: _Judge) 
         consumers=consumer.weigh_changes(present, kept=owners.keys()),
         of_use_only=True,
     )
+    if len(claims) > 1:
+        consumer.save(conn, consumer.number(conn, owners, known), present)
+    else:
+        for uuid, owner in owners.items():
+            consumer.save_one(conn, uuid, owner, present.get(uuid))
     consumer.delete(conn, [locked for uuid, locked in present.items() if uuid not in owners])
-    return owners
 
 
 def find_released(conn: Connection, claims: Sequence[Claim]) -> set[int]:

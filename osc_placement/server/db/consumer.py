@@ -157,22 +157,24 @@ def save(conn: Connection, owners: Mapping[str, OwnerIds], present: Mapping[str,
             conn.execute(sa.update(consumers).where(consumers.c.id == consumer.id).values(asdict(owner)))
 
 
-def insert_new(conn: Connection, uuid: str, owner: Owner) -> bool:
-    """Insert a consumer at generation 1, which locks it, if there is none; return whether it was inserted.
+def save_one(conn: Connection, uuid: str, owner: Owner, present: Locked | None) -> None:
+    """Do as `save` for one consumer whose owner was not looked up; ``present`` if it existed before.
 
-    It is not inserted either if its project, user or type does not exist. MariaDB lets no other transaction
-    insert consumers until the statement ends. The statement may wait for a transaction that inserts the same
-    consumer.
-
-    :raises errors.Retry: another transaction inserted the consumer meanwhile
+    A new consumer whose project, user and type exist is inserted by one statement. MariaDB lets no other
+    transaction insert consumers until such a statement ends. The statement may wait for a transaction that
+    inserts the same consumer, which at that point has only its commit left.
     """
-    with _retrying_duplicates():
-        values = {"uuid": uuid, **asdict(owner)}
-        return conn.execute(_insert_by_names[owner.consumer_type is not None], values).rowcount > 0
+    if present is None:
+        with _retrying_duplicates():
+            values = {"uuid": uuid, **asdict(owner)}
+            if conn.execute(_insert_by_names[owner.consumer_type is not None], values).rowcount > 0:
+                return
+    ids = number(conn, {uuid: owner}, names.find_known(conn, names_of([owner])))
+    save(conn, ids, {} if present is None else {uuid: present})
 
 
 def _inserting_by_names(*, typed: bool) -> sa.Insert:
-    """Return a statement that inserts a new consumer by names, and inserts nothing if one does not exist."""
+    """Return a statement that inserts a consumer by names, and inserts nothing if one does not exist."""
     looked_up = [
         _id_of(projects, "external_id", "project").label("project_id"),
         _id_of(users, "external_id", "user").label("user_id"),
@@ -182,9 +184,8 @@ def _inserting_by_names(*, typed: bool) -> sa.Insert:
     found = sa.select(*looked_up).subquery()
     values = (sa.bindparam("uuid", type_=sa.String), sa.literal(1), *found.c)
     there = (id_.is_not(None) for id_ in found.c)
-    is_new = ~sa.exists().where(consumers.c.uuid == values[0])
     inserted = sa.insert(consumers).from_select(
-        ("uuid", "generation", *found.c.keys()), sa.select(*values).where(is_new, *there)
+        ("uuid", "generation", *found.c.keys()), sa.select(*values).where(*there)
     )
     # otherwise the row count would be read from a closed cursor, which psycopg 3 does not allow
     return inserted.execution_options(preserve_rowcount=True)

@@ -87,7 +87,7 @@ def test_undo_restores_the_aggregates(racks, client, migrate, migrate_json):
     assert migrate("run", "undo", document["run"]).returncode == 0
     assert set(map(len, aggregates_of(client).values())) == {0}
     listed, _ = migrate_json("run", "list")
-    assert [(run["state"], run["applied"]) for run in listed["runs"]] == [("done", 2), ("done", 2)]
+    assert [(run["state"], run["applied"]) for run in listed["runs"]] == [("undone", 2), ("done", 2)]
 
 
 @pytest.mark.parametrize("command", ["mirror-aggregates", "online_data_migrations"])

@@ -6,7 +6,7 @@ import sqlite3
 import pytest
 import sqlalchemy as sa
 
-from osc_placement.server.db import consumer, names, tables
+from osc_placement.server.db import consumer, tables
 
 UUID = "11111111-1111-4111-8111-111111111111"
 
@@ -43,12 +43,9 @@ def connection():
 
 
 @pytest.mark.parametrize("consumer_type", [None, "INSTANCE"])
-def test_new_consumer_is_inserted_once_its_owner_is_known(connection, consumer_type):
+def test_a_consumer_is_stored_whether_its_owner_is_known_or_not(connection, consumer_type):
     owner = consumer.Owner("project", "user", consumer_type)
-    assert not consumer.insert_new(connection, UUID, owner)
-    known = names.find_known(connection, consumer.names_of([owner]))
-    consumer.number(connection, {UUID: owner}, known)
-    assert consumer.insert_new(connection, UUID, owner)
-    assert connection.scalar(sa.select(tables.consumers.c.generation).filter_by(uuid=UUID)) == 1
-    assert not consumer.insert_new(connection, UUID, owner)
-    assert connection.scalar(sa.select(sa.func.count()).select_from(tables.consumers)) == 1
+    for uuid in (UUID, UUID.replace("1", "2")):
+        consumer.save_one(connection, uuid, owner, None)
+        assert connection.scalar(sa.select(tables.consumers.c.generation).filter_by(uuid=uuid)) == 1
+    assert connection.scalar(sa.select(sa.func.count()).select_from(tables.consumers)) == 2
