@@ -208,8 +208,7 @@ def collide(conn: Connection, ids: Collection[int]) -> None:
     rows = [
         {"provider_id": id_, "revision": 1, "generation_moves": 0, "consumers": 0} for id_ in sorted(set(ids))
     ]
-    upsert = dialects.of(conn).adding_up(provider_revisions, added=("revision",), replaced=())
-    conn.execute(upsert, rows)
+    conn.execute(dialects.of(conn).upsert(provider_revisions, "revision"), rows)
 
 
 _columns = writers.c

@@ -70,9 +70,6 @@ class Dialect:
     #: other transactions, on MariaDB for 50 seconds by default; changes to the schema are not limited.
     SILENT_SECONDS: dict[Purpose, int] = {"read": 30, "write": 60}
 
-    def __init__(self) -> None:
-        self._upserts: dict[tuple[sa.Table, tuple[str, ...], tuple[str, ...]], sa.Insert] = {}
-
     def with_driver(self, url: URL) -> URL:
         """Return the URL with the driver to use."""
         return url
@@ -138,19 +135,11 @@ class Dialect:
         """
         connection.execute(sa.delete(table).where(sa.false()))
 
-    def adding_up(self, table: sa.Table, *, added: tuple[str, ...], replaced: tuple[str, ...]) -> sa.Insert:
-        """Return an INSERT that updates the row if there is one with the same primary key.
+    def upsert(self, table: sa.Table, added: str) -> sa.Insert:
+        """Return an INSERT that, if there is a row with the same primary key, adds to one of its numbers.
 
-        :param added: the columns whose numbers are added to those of the present row
-        :param replaced: the columns whose numbers replace those of the present row
+        :param added: the column whose number is added to that of the present row
         """
-        key = table, added, replaced
-        if key not in self._upserts:
-            self._upserts[key] = self.upsert(*key)
-        return self._upserts[key]
-
-    def upsert(self, table: sa.Table, added: tuple[str, ...], replaced: tuple[str, ...]) -> sa.Insert:
-        """Return a new statement for `adding_up`."""
         raise NotImplementedError
 
     def hash_of(self, *columns: sa.ColumnElement[Any]) -> sa.ColumnElement[int]:
@@ -174,19 +163,10 @@ class Dialect:
         )
 
 
-def new_values(
-    table: sa.Table, new: Any, added: tuple[str, ...], replaced: tuple[str, ...]
-) -> dict[str, sa.ColumnElement[Any]]:
-    """Return the value that an upsert sets each column to; ``new`` are the columns of the row to insert."""
-    return {name: table.c[name] + new[name] for name in added} | {name: new[name] for name in replaced}
-
-
-def update_on_conflict(
-    statement: Any, table: sa.Table, added: tuple[str, ...], replaced: tuple[str, ...]
-) -> sa.Insert:
+def update_on_conflict(statement: Any, table: sa.Table, added: str) -> sa.Insert:
     """Return an upsert made of an INSERT of SQLite or PostgreSQL, which have the same clause for it."""
     key = [column.name for column in table.primary_key]
-    values = new_values(table, statement.excluded, added, replaced)
+    values = {added: table.c[added] + statement.excluded[added]}
     return cast("sa.Insert", statement.on_conflict_do_update(index_elements=key, set_=values))
 
 

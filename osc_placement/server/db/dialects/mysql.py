@@ -18,7 +18,6 @@ from osc_placement.server.db.dialects.base import (
     Dialect,
     EngineOptions,
     Purpose,
-    new_values,
 )
 
 if TYPE_CHECKING:
@@ -74,12 +73,12 @@ class MySQL(Dialect):
         finally:
             connection.execute(sa.select(sa.func.release_lock(name)))
 
-    def upsert(self, table: sa.Table, added: tuple[str, ...], replaced: tuple[str, ...]) -> sa.Insert:
+    def upsert(self, table: sa.Table, added: str) -> sa.Insert:
         # PERF: importing a dialect of SQLAlchemy takes a hundredth of a second of every start
         from sqlalchemy.dialects.mysql import insert
 
         statement = insert(table)
-        return statement.on_duplicate_key_update(new_values(table, statement.inserted, added, replaced))
+        return statement.on_duplicate_key_update({added: table.c[added] + statement.inserted[added]})
 
     def hash_of(self, *columns: sa.ColumnElement[Any]) -> sa.ColumnElement[int]:
         # PERF: concat_ws casts by itself and leaves NULL out; replacing NULL with '' takes three milliseconds

@@ -71,11 +71,11 @@ class PostgreSQL(Dialect):
         connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_SCHEMA_LOCK)))
         yield
 
-    def upsert(self, table: sa.Table, added: tuple[str, ...], replaced: tuple[str, ...]) -> sa.Insert:
+    def upsert(self, table: sa.Table, added: str) -> sa.Insert:
         # PERF: importing a dialect of SQLAlchemy takes a hundredth of a second of every start
         from sqlalchemy.dialects.postgresql import insert
 
-        return update_on_conflict(insert(table), table, added, replaced)
+        return update_on_conflict(insert(table), table, added)
 
     def hash_of(self, *columns: sa.ColumnElement[Any]) -> sa.ColumnElement[int]:
         text = sa.func.concat_ws(":", *map(to_text, columns))

@@ -98,11 +98,11 @@ class SQLite(Dialect):
             # the unit is milliseconds
             connection.exec_driver_sql(f"PRAGMA busy_timeout = {BUSY_SECONDS}000")
 
-    def upsert(self, table: sa.Table, added: tuple[str, ...], replaced: tuple[str, ...]) -> sa.Insert:
+    def upsert(self, table: sa.Table, added: str) -> sa.Insert:
         # PERF: importing a dialect of SQLAlchemy takes a hundredth of a second of every start
         from sqlalchemy.dialects.sqlite import insert
 
-        return update_on_conflict(insert(table), table, added, replaced)
+        return update_on_conflict(insert(table), table, added)
 
     def hash_of(self, *columns: sa.ColumnElement[Any]) -> sa.ColumnElement[int]:
         return sa.func.crc32(_to_bytes(sa.func.crc32(_to_bytes(_join(columns)))))
