@@ -14,6 +14,7 @@ import threading
 import time
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar, cast
 
 import sqlalchemy as sa
@@ -343,54 +344,6 @@ class Database:
         :raises errors.TooMuchContention: the transaction lost ``attempts`` races
         :raises errors.Unstorable: the database cannot represent a value
         """
-
-        def attempt() -> T:
-            with self._turns.get(self._writer, nullcontext()), self._writer.connect() as connection:
-                changes = Changes() if self.records_changes else None
-                connection = connection.execution_options(**{CHANGES: changes})
-                connection.begin()
-                slot: Slot | None = None
-                stored: Slot | None = None
-                try:
-                    with _leaving_if_read_only(connection):
-                        found = operation(connection, *args, **kwargs)
-                        if changes:
-                            slot = self._slots.take()
-                            stored = slot.store(connection, changes)
-                except db_exc.DBConnectionError as error:
-                    raise _LostBeforeCommit(error.inner_exception) from error
-                except db_exc.DBDeadlock:
-                    self._give_back(slot)
-                    raise
-                except db_exc.DBError as error:
-                    if isinstance(error.cause, db_exc.DBDeadlock):
-                        # MariaDB drops the savepoints of a transaction that it chose as the victim of a
-                        # deadlock, so that rolling back to one fails
-                        raise error.cause from error
-                    raise
-                try:
-                    connection.commit()
-                except BaseException as error:
-                    # the state of the transaction is unknown, and the pool does not reset connections to
-                    # servers
-                    if self.dialect.is_server:
-                        connection.invalidate()
-                    if isinstance(error, db_exc.DBDeadlock):
-                        # except here: the transaction lost its certification and was rolled back
-                        self._give_back(slot)
-                    raise
-                self._give_back(stored)
-                return found
-
-        def attempt_with_own_tables() -> T:
-            try:
-                return _once_more(_LostBeforeCommit, attempt)
-            except (db_exc.DBError, sa.exc.OperationalError, sa.exc.ProgrammingError) as error:
-                if not (self.records_changes and _is_about_own_tables(error)):
-                    raise
-                self.stop_recording()
-            return _once_more(_LostBeforeCommit, attempt)
-
         self._forget_old_connections()
         longest = FIRST_PAUSE
         end = time.monotonic() + PATIENCE
@@ -398,7 +351,7 @@ class Database:
             for _ in range(self._attempts):
                 pause = random.uniform(0, longest)
                 try:
-                    return attempt_with_own_tables()
+                    return self._write_with_own_tables(lambda conn: operation(conn, *args, **kwargs))
                 except (db_exc.DBDeadlock, errors.Retry) as error:
                     LOG.debug("transaction lost a race, trying again in %.3f s: %s", pause, error)
                     self.observer.lost_race()
@@ -408,6 +361,59 @@ class Database:
                 longest = min(longest * 2, LONGEST_PAUSE)
         self.observer.gave_up()
         raise errors.TooMuchContention
+
+    def _write_with_own_tables(self, operation: Callable[[Connection], T]) -> T:
+        """Write once, and once more without recording changes if a table of our own cannot be used."""
+        attempt = partial(_once_more, _LostBeforeCommit, partial(self._write_once, operation))
+        try:
+            return attempt()
+        except (db_exc.DBError, sa.exc.OperationalError, sa.exc.ProgrammingError) as error:
+            if not (self.records_changes and _is_about_own_tables(error)):
+                raise
+            self.stop_recording()
+        return attempt()
+
+    def _write_once(self, operation: Callable[[Connection], T]) -> T:
+        """Run the operation in one transaction, record its changes with the last statement, and commit.
+
+        A slot (see `writers`) is given up if nobody knows what the database has in it.
+        """
+        with self._turns.get(self._writer, nullcontext()), self._writer.connect() as connection:
+            changes = Changes() if self.records_changes else None
+            connection = connection.execution_options(**{CHANGES: changes})
+            connection.begin()
+            slot: Slot | None = None
+            stored: Slot | None = None
+            try:
+                with _leaving_if_read_only(connection):
+                    found = operation(connection)
+                    if changes:
+                        slot = self._slots.take()
+                        stored = slot.store(connection, changes)
+            except db_exc.DBConnectionError as error:
+                raise _LostBeforeCommit(error.inner_exception) from error
+            except db_exc.DBDeadlock:
+                self._give_back(slot)
+                raise
+            except db_exc.DBError as error:
+                if isinstance(error.cause, db_exc.DBDeadlock):
+                    # MariaDB drops the savepoints of a transaction that it chose as the victim of a
+                    # deadlock, so that rolling back to one fails
+                    raise error.cause from error
+                raise
+            try:
+                connection.commit()
+            except BaseException as error:
+                # the state of the transaction is unknown, and the pool does not reset connections to
+                # servers
+                if self.dialect.is_server:
+                    connection.invalidate()
+                if isinstance(error, db_exc.DBDeadlock):
+                    # except here: the transaction lost its certification and was rolled back
+                    self._give_back(slot)
+                raise
+            self._give_back(stored)
+            return found
 
     def _give_back(self, slot: Slot | None) -> None:
         """Let the next write use a slot, if there is one."""
