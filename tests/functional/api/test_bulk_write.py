@@ -51,6 +51,18 @@ def hosts(send):
     return made
 
 
+def claim_two(send, host):
+    """Claim two VCPUs of a host for a new consumer."""
+    claim = {
+        "allocations": {host: {"resources": {"VCPU": 2}}},
+        "project_id": "p",
+        "user_id": "u",
+        "consumer_generation": None,
+        "consumer_type": "INSTANCE",
+    }
+    assert send("PUT", f"/allocations/{uuid.uuid4()}", claim).status_int == 204
+
+
 def change(host, generation=1, **parts):
     """A change of one provider."""
     return {"uuid": host, "resource_provider_generation": generation, **parts}
@@ -163,14 +175,7 @@ def test_change_refused_for_one_part_is_not_made_in_part(send, hosts):
 
 def test_inventory_in_use_and_unknown_provider_have_the_errors_of_put(send, hosts):
     """The same errors as from PUT, beside a change that is done."""
-    claim = {
-        "allocations": {hosts[0]: {"resources": {"VCPU": 2}}},
-        "project_id": "p",
-        "user_id": "u",
-        "consumer_generation": None,
-        "consumer_type": "INSTANCE",
-    }
-    assert send("PUT", f"/allocations/{uuid.uuid4()}", claim).status_int == 204
+    claim_two(send, hosts[0])
     used, missing, done = write(
         send,
         change(hosts[0], 2, inventories={}),
@@ -391,14 +396,7 @@ def test_provider_is_not_created_if_a_part_of_it_is_refused(send, hosts, part, v
 
 def test_atomic_bulk_write_leaves_no_provider_if_another_change_is_refused(send, hosts):
     """A change of an inventory in use is refused when providers are created already."""
-    claim = {
-        "allocations": {hosts[0]: {"resources": {"VCPU": 2}}},
-        "project_id": "p",
-        "user_id": "u",
-        "consumer_generation": None,
-        "consumer_type": "INSTANCE",
-    }
-    assert send("PUT", f"/allocations/{uuid.uuid4()}", claim).status_int == 204
+    claim_two(send, hosts[0])
     new = str(uuid.uuid4())
     answer = write_atomically(send, creation(new, inventories=vcpu()), change(hosts[0], 2, inventories={}))
     assert (answer.status_int, [error["uuid"] for error in answer.json["errors"]]) == (409, [hosts[0]])

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A database with the schema and the standard names, on each kind; one for all tests of a file."""
 
+import contextlib
 import uuid
 
 import pytest
@@ -11,15 +12,22 @@ from osc_placement.server.db.engine import Database
 from tests import databases
 
 
+@contextlib.contextmanager
+def open_prepared(url):
+    """Open an empty database and give it the schema and the standard names."""
+    opened = Database(url)
+    upgrade.upgrade(opened)
+    names.synchronize(opened)
+    yield opened
+    opened.dispose()
+
+
 @pytest.fixture(scope="module")
 def database(backend, tmp_path_factory):
     """The database; tests share it, so each makes its own providers and names."""
-    with databases.make_database(backend, tmp_path_factory.mktemp("placement")) as url:
-        database = Database(url)
-        upgrade.upgrade(database)
-        names.synchronize(database)
+    directory = tmp_path_factory.mktemp("placement")
+    with databases.make_database(backend, directory) as url, open_prepared(url) as database:
         yield database
-        database.dispose()
 
 
 @pytest.fixture

@@ -50,6 +50,18 @@ class Held:
             assert self._may_end.wait(30)
         return self._write(operation, argument)
 
+    def fail_after_groups(self, error):
+        """Raise an error after the transaction of each group of several requests is committed."""
+        carry_out = self.write
+
+        def fail(operation, argument):
+            outcome = carry_out(operation, argument)
+            if operation is allocation.replace_each:
+                raise error
+            return outcome
+
+        self._monkeypatch.setattr(self, "write", fail)
+
     def send(self, first, requests):
         """Send the requests, in order, while the first one is being carried out; return the error of each."""
         with self._monkeypatch.context() as patch, ThreadPoolExecutor(len(requests) + 1) as threads:
@@ -172,33 +184,19 @@ def test_value_that_cannot_be_stored_fails_its_own_request_only(database, make_p
     assert read_used(database, item)[0] == (4 if stores else 3)
 
 
-def test_database_that_fails_is_an_error_of_each_request(database, make_provider, held, monkeypatch):
+def test_database_that_fails_is_an_error_of_each_request(database, make_provider, held):
     """The outcome of a commit may be unknown, so nothing is sent again."""
     item = make_provider(VCPU=8)
-    carry_out = held.write
-
-    def fail(operation, argument):
-        carry_out(operation, argument)
-        if operation is allocation.replace_each:
-            raise errors.DatabaseUnavailable
-
-    monkeypatch.setattr(held, "write", fail)
+    held.fail_after_groups(errors.DatabaseUnavailable)
     found = held.send(make_request(item), [make_request(item), make_request(item)])
     assert [type(error) for error in found] == [errors.DatabaseUnavailable] * 2
     assert len(held.groups) == 2
 
 
-def test_thread_that_ends_in_a_transaction_ends_no_other(database, make_provider, held, monkeypatch):
+def test_thread_that_ends_in_a_transaction_ends_no_other(database, make_provider, held):
     """The other requests of the group are told that the outcome is unknown."""
     item = make_provider(VCPU=8)
-    carry_out = held.write
-
-    def end(operation, argument):
-        carry_out(operation, argument)
-        if operation is allocation.replace_each:
-            raise SystemExit
-
-    monkeypatch.setattr(held, "write", end)
+    held.fail_after_groups(SystemExit)
     found = held.send(make_request(item), [make_request(item) for _ in range(3)])
     assert [type(error) for error in found] == [SystemExit, *[errors.DatabaseUnavailable] * 2]
 

@@ -17,7 +17,6 @@ from osc_placement.server.db import (
     aggregate,
     allocation,
     inventory,
-    names,
     own_tables,
     provider,
     tables,
@@ -31,6 +30,7 @@ from osc_placement.server.process import health as health_module
 from osc_placement.server.snapshot.current import Current
 from osc_placement.server.snapshot.load import load
 from osc_placement.server.testing import make_conf
+from tests.functional.db.conftest import open_prepared
 
 OWNER = Owner("project", "user", None)
 TRAITS = ("HW_CPU_X86_VMX", "HW_CPU_X86_SVM", "HW_CPU_X86_AVX")
@@ -40,11 +40,8 @@ ALL_TABLES = (*tables.metadata.sorted_tables, *own_tables.metadata.sorted_tables
 @pytest.fixture
 def database(database_url):
     """An empty database of its own, with schema and standard names."""
-    opened = Database(database_url)
-    upgrade.upgrade(opened)
-    names.synchronize(opened)
-    yield opened
-    opened.dispose()
+    with open_prepared(database_url) as opened:
+        yield opened
 
 
 @pytest.fixture

@@ -36,6 +36,7 @@ from osc_placement.server.process.health import Health
 from osc_placement.server.snapshot import current as current_module
 from osc_placement.server.snapshot import load as load_module
 from osc_placement.server.snapshot.current import Current
+from tests.functional.db.conftest import open_prepared
 
 OWNER = Owner("project", "user", None)
 TRAITS = ("HW_CPU_X86_VMX", "HW_CPU_X86_SVM", "HW_CPU_X86_AVX")
@@ -46,11 +47,8 @@ DAY = 24 * 60 * 60 * 1_000_000
 @pytest.fixture
 def database(database_url):
     """A database of its own, with the standard names."""
-    opened = Database(database_url)
-    upgrade.upgrade(opened)
-    names.synchronize(opened)
-    yield opened
-    opened.dispose()
+    with open_prepared(database_url) as opened:
+        yield opened
 
 
 @pytest.fixture
