@@ -37,6 +37,9 @@ from osc_placement import codes
 
 Document = dict[str, Any]
 
+#: the statuses of a server that has no such route, or of a proxy that lets nobody through to it
+NO_ROUTE = (403, 404, 405)
+
 _TAG = re.compile(r"<[^<>]*>")
 _TITLE = re.compile(r"<title[^<>]*>(.*?)</title>", re.IGNORECASE | re.DOTALL)
 #: the message with which servers older than 1.23, which send no code, report a concurrent update

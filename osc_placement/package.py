@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 #: the extra with a driver for each kind of database, and the name of that driver
 _EXTRAS: Final[Mapping[str, tuple[str, str]]] = {
@@ -26,6 +26,19 @@ class ShowVersion(argparse.Action):
 
         print(parser.prog, version("osc-placement"))
         parser.exit()
+
+
+class BriefParser(argparse.ArgumentParser):
+    """A parser, and parsers of subcommands, whose errors are two lines and no usage text."""
+
+    def error(self, message: str) -> NoReturn:
+        """Print the error with the command that shows the usage, and end the process with 2."""
+        refuse_usage(self, message)
+
+
+def refuse_usage(parser: argparse.ArgumentParser, message: str) -> NoReturn:
+    """Print what is wrong with a command line and how to see its usage; end the process with 2."""
+    parser.exit(2, f"{parser.prog}: error: {message}\nSee: {parser.prog} --help\n")
 
 
 def how_to_install_driver(database: str, driver: str) -> str:

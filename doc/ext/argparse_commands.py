@@ -10,9 +10,9 @@ from docutils.parsers.rst import Directive
 
 
 def _list_commands(parser):
-    """Yield the parsers that have no commands below them, in the order of the help."""
+    """Yield the parsers that need no command below them, in the order of the help."""
     groups = [action for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
-    if not groups:
+    if not any(group.required for group in groups):
         yield parser
     for group in groups:
         for inner in group.choices.values():
@@ -33,7 +33,9 @@ def _describe(parser):
     yield from (f"   {line}" for line in formatter.format_help().splitlines())
     yield from ("", f".. program:: {parser.prog}", "")
     for action in parser._actions:
-        if action.help == argparse.SUPPRESS or isinstance(action, argparse._HelpAction):
+        if action.help == argparse.SUPPRESS or isinstance(
+            action, argparse._HelpAction | argparse._SubParsersAction
+        ):
             continue
         value = formatter._format_args(action, formatter._get_default_metavar_for_optional(action))
         names = ", ".join(f"{name} {value}".strip() for name in action.option_strings) or action.dest

@@ -23,6 +23,7 @@ from osc_placement.api.operations import PROVIDER_SHAPE, Operations, provider_fi
 from osc_placement.api.transport import Document, document
 from osc_placement.errors import (
     ANSWER_LOST,
+    NO_ROUTE,
     BadAnswer,
     BadRequest,
     Conflict,
@@ -46,8 +47,6 @@ _BULK_ALLOCATIONS = "/-/allocations"
 #: whether each endpoint has them, by method and address, kept as long as the session that asked: one question
 #: per process
 _has_bulk: WeakKeyDictionary[Session, dict[tuple[str, str], bool]] = WeakKeyDictionary()
-#: how a server says that it has no such route, or a proxy that it lets nobody through to it
-NO_ROUTE = (403, 404, 405)
 _RESULTS = document({"results": list})
 
 

@@ -3,14 +3,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from osc_placement import microversion
-from osc_placement.errors import Conflict
-from osc_placement.microversion import Version
 from osc_placement.model import UNKNOWN_TYPE
+
+if TYPE_CHECKING:
+    from osc_placement.microversion import Version
 
 Document = dict[str, Any]
 #: amounts by class, by the UUID of the provider
@@ -86,19 +87,3 @@ def describe_consumers(
     if any(consumer.is_untyped for consumer in consumers):
         version = min(version, microversion.REPARENTING)
     return {consumer.uuid: consumer.to_json(version) for consumer in consumers}, version
-
-
-def send_new_consumers(send: Callable[[], None], documents: Iterable[Document]) -> None:
-    """Call ``send``, which sends the documents of consumers; again if a refused write left a new one behind.
-
-    openstack-placement keeps such a consumer with generation 0, and shows it to nobody.
-    """
-    new = [document for document in documents if document["consumer_generation"] is None]
-    try:
-        send()
-    except Conflict as conflict:
-        if not new or not conflict.concurrent_update:
-            raise
-        for document in new:
-            document["consumer_generation"] = 0
-        send()

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Changes to many resource providers at once: select, plan, look at the plan, execute, resume, undo.
+"""Changes to many resource providers at once: select, plan, execute, resume, undo.
 
 This is also the interface for deployment tools, which need no shell for it; doc/source/user/batch.rst has an
 example that a test runs. Its parts, all with types:
 
     selection, select     which providers, and what they hold: all reads
     inventory, membership what to change: ratios, inventories, traits, aggregates, each an Edit
-    plan, advice          what that means for each provider, and what an expert would say to it
+    plan, advice          the change of each provider, and warnings and refusals
     execute               all writes, one by one or all or nothing; `on_outcome` is told as providers are done
     gate                  rate, pause, stop and number of failures; `on_event` is told what a control file did
     journal               runs on disk

@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an expert would say to a plan before it is carried out, and what he would refuse. Pure."""
+"""Warnings about a plan before it is carried out, and refusals for lack of capacity. Pure."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from osc_placement.api.consumer import Consumer
+from osc_placement.batch.capacity import Overcommitted, find_refusal
 from osc_placement.batch.inventory import InventoryEdit, RatioEdit
 from osc_placement.batch.plan import Change, Plan, count_providers
 from osc_placement.errors import PlacementError
@@ -23,44 +24,6 @@ _NOVA_OPTIONS: Final = {
 _EXAMPLES: Final = 3
 
 
-@dataclass(frozen=True, slots=True)
-class Excess:
-    """More of a class is allocated than there would be."""
-
-    resource_class: str
-    used: int
-    capacity: int
-
-    @property
-    def missing(self) -> int:
-        """Return how much more is allocated than there would be."""
-        return self.used - self.capacity
-
-    def __str__(self) -> str:
-        have = f"{self.used} allocated, {self.capacity} left"
-        return f"{self.resource_class} would be over capacity by {self.missing}: {have}"
-
-
-class Overcommitted(PlacementError):
-    """A change would leave less of something than is allocated."""
-
-    def __init__(self, name: str, excesses: Sequence[Excess]) -> None:
-        self.name = name
-        self.excesses = tuple(excesses)
-        told = "; ".join(str(excess) for excess in excesses)
-        super().__init__(f"{told}; --allow-overcommitted does it all the same")
-
-
-class InUse(PlacementError):
-    """A change would take away what is allocated, which the server refuses."""
-
-    def __init__(self, name: str, excesses: Sequence[Excess]) -> None:
-        self.name = name
-        self.excesses = tuple(excesses)
-        told = " and ".join(f"{excess.used} {excess.resource_class}" for excess in excesses)
-        super().__init__(f"in use: {told} allocated; move or delete the allocations first")
-
-
 class ReservedAboveTotal(PlacementError):
     """A change would reserve more than the total, which no server accepts."""
 
@@ -72,38 +35,6 @@ class ReservedAboveTotal(PlacementError):
         super().__init__(f"{'; '.join(told)}; reserve at most the total")
 
 
-def is_shrinking(change: Change) -> bool:
-    """Return whether a change leaves less of some class than there was."""
-    return any(True for _ in _shrunk(change))
-
-
-def _shrunk(change: Change) -> Iterable[tuple[str, int]]:
-    before, after = change.before.inventories or {}, change.after.inventories or {}
-    for name, inventory in before.items():
-        capacity = after[name].capacity if name in after else 0
-        if capacity < inventory.capacity:
-            yield name, capacity
-
-
-def find_excesses(change: Change, usages: Mapping[str, int]) -> list[Excess]:
-    """Return the classes of which more is allocated than the change leaves."""
-    return [
-        # more may be reserved than the total, in data of old servers
-        Excess(name, usages[name], max(0, capacity))
-        for name, capacity in _shrunk(change)
-        if usages.get(name, 0) > max(0, capacity)
-    ]
-
-
-def find_refusal(change: Change, usages: Mapping[str, int]) -> Overcommitted | InUse | None:
-    """Return why a change must not be made, if more is allocated than it leaves."""
-    excesses = find_excesses(change, usages)
-    removed = [each for each in excesses if each.resource_class not in (change.after.inventories or {})]
-    if removed:
-        return InUse(change.subject.name, removed)
-    return Overcommitted(change.subject.name, excesses) if excesses else None
-
-
 def advise(
     plan: Plan,
     usages: Mapping[str, Mapping[str, int]],
@@ -111,7 +42,7 @@ def advise(
     aggregates: Sequence[str] = (),
     allow_overcommitted: bool = False,
 ) -> Plan:
-    """The plan with warnings, and with what is refused for lack of capacity.
+    """Return the plan with warnings, and with refusals for lack of capacity.
 
     A staged plan is judged by what is allocated after the changes of its own consumers. What is in use is not
     removed even with ``allow_overcommitted``.
@@ -173,7 +104,7 @@ def _wanted_classes(plan: Plan) -> list[str]:
 
 
 def _disagreements(plan: Plan, aggregates: Sequence[str]) -> Iterable[str]:
-    """A provider that is in two selected aggregates whose other members have different ratios."""
+    """Warn of providers in two selected aggregates whose other members have different ratios."""
     for name in _wanted_classes(plan) if len(aggregates) > 1 else ():
         ratios = {
             aggregate: ratio
@@ -201,7 +132,7 @@ def _selected_of(step: Change, aggregates: Sequence[str]) -> list[str]:
 
 
 def _common_ratio(plan: Plan, name: str, aggregate: str, aggregates: Sequence[str]) -> float | None:
-    """The ratio that all have that are in this aggregate and in no other that was selected."""
+    """Return the ratio that the providers in this selected aggregate only have in common, or None."""
     ratios = [
         inventory.allocation_ratio
         for step in plan.steps

@@ -7,18 +7,31 @@ import logging
 import threading
 from collections.abc import Callable, Collection
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from osc_placement.api.client import PlacementClient
-from osc_placement.api.retry import retry
+from osc_placement.api.retry import is_permanent, retry
 from osc_placement.batch.difference import holds
-from osc_placement.batch.plan import ABSENT, Change, Edit, Facet, Outcome, Result, plan_change, settle_name
-from osc_placement.batch.repeat import carry_planned, is_overtaken_for
+from osc_placement.batch.plan import (
+    ABSENT,
+    Change,
+    Edit,
+    Facet,
+    Outcome,
+    ProviderState,
+    Result,
+    plan_change,
+    settle_name,
+)
+from osc_placement.batch.repeat import Replace, carry_planned
 from osc_placement.batch.reselect import NotSelected
-from osc_placement.batch.room import Overtaken, carry_owner, is_half_written, is_written
+from osc_placement.batch.room import Overtaken, carry_owner, is_half_written, is_overtaken, is_written
 from osc_placement.batch.select import read_state
 from osc_placement.batch.undo import undo_change
 from osc_placement.batch.writers.provider import DoneByOthers, write_change
 from osc_placement.errors import ANSWER_LOST, HttpError
+
+if TYPE_CHECKING:
+    from osc_placement.api.client import PlacementClient
 
 LOG = logging.getLogger(__name__)
 
@@ -80,7 +93,8 @@ class _Attempt:
 
     def end(self, result: Result, error: Exception | None = None, note: str = "") -> Outcome:
         untouched = result in (Result.FAILED, Result.SKIPPED) and self._is_untouched(error)
-        return Outcome(self.change, result, self.number, self.generation, error, note, untouched)
+        rejected = untouched and is_permanent(error)
+        return Outcome(self.change, result, self.number, self.generation, error, note, untouched, rejected)
 
     def _is_untouched(self, error: Exception | None) -> bool:
         """Return whether nothing was written: a write was refused, and not a reading between two writes."""
@@ -154,3 +168,13 @@ def keep_before(change: Change, again: Change, written: Collection[Facet] = ()) 
         if len(change.facets) > 1 and is_written(change, facet, now)
     }
     return carry_planned(change, carry_owner(change, replace(again, before=replace(now, **images))))
+
+
+def is_overtaken_for(edit: Edit, change: Change, now: ProviderState) -> bool:
+    """Return whether a change must not be planned again with its edit, as others changed the allocations.
+
+    A consumer that a file describes gets what it says, whatever it holds. One that the file does not name
+    loses only what it held when that was planned: it may hold from providers since that were not selected.
+    """
+    is_described = isinstance(edit, Replace) and edit.change.after != ProviderState(allocations={})
+    return not is_described and is_overtaken(change, now)

@@ -14,13 +14,14 @@ import logging
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from osc_placement import microversion
-from osc_placement.api.client import PlacementClient
 from osc_placement.api.concurrency import CONCURRENCY, map_many
 from osc_placement.api.consumer import Consumer
+from osc_placement.api.retry import is_permanent
 from osc_placement.batch.attempt import leave, run_change
+from osc_placement.batch.capacity import require_capacity
 from osc_placement.batch.difference import holds
 from osc_placement.batch.gate import Gate
 from osc_placement.batch.plan import (
@@ -37,7 +38,7 @@ from osc_placement.batch.plan import (
 from osc_placement.batch.recorder import NoRecorder, Recorder
 from osc_placement.batch.repeat import Repeat
 from osc_placement.batch.reselect import Reselection
-from osc_placement.batch.select import read_state, require_capacity
+from osc_placement.batch.select import read_state
 from osc_placement.batch.stages import find_names_in_the_way, find_stages, find_widened
 from osc_placement.batch.transaction import (
     NotKnown,
@@ -48,7 +49,6 @@ from osc_placement.batch.transaction import (
     commit,
     put_back,
 )
-from osc_placement.batch.writers import BulkWriter
 from osc_placement.batch.writers.bulk import ProvidersWriter, read_refusals
 from osc_placement.batch.writers.consumers import ConsumersWriter, are_consumers, consumer_after, group_steps
 from osc_placement.batch.writers.reshape import MayNotReshape
@@ -62,6 +62,10 @@ from osc_placement.errors import (
     Unconfirmed,
     is_outcome_unknown,
 )
+
+if TYPE_CHECKING:
+    from osc_placement.api.client import PlacementClient
+    from osc_placement.batch.writers import BulkWriter
 
 LOG = logging.getLogger(__name__)
 
@@ -190,14 +194,23 @@ def execute_transaction(
     recorder = recorder or NoRecorder()
     run = _Run(client, plan, recorder)
     error: Exception | None = None
+    rejected = False
     try:
         commit(transaction, recorder, run.gate.stop)
     except Exception as failure:  # the report tells of it
+        rejected = is_permanent(failure)
         is_refused = isinstance(failure, Forbidden) and not isinstance(failure, Unconfirmed)
         error = MayNotReshape(failure) if is_refused else failure  # type: ignore[arg-type]
         run.halted = describe_failure(error)
     outcomes = [
-        Outcome(change, Result.FAILED if error else Result.APPLIED, 1, error=error)
+        Outcome(
+            change,
+            Result.FAILED if error else Result.APPLIED,
+            1,
+            error=error,
+            untouched=rejected,
+            rejected=rejected,
+        )
         if change.facets
         else Outcome(change, Result.UNCHANGED)
         for change in transaction.changes
@@ -566,6 +579,7 @@ class _Run:
             Result.FAILED if error else Result.SKIPPED,
             error=NotDone(reason),
             untouched=refused or error is None,
+            rejected=is_permanent(error),
         )
         ends = {change.uuid: replace(template, change=change) for change in self._plan.changes} | unchanged
         refusals = read_refusals(error)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every write of a run has to pass: a rate, a pause, a stop, a number of failures. Knows no placement.
+"""The gate before each write of a run: its rate, pauses, stop and limit of failures. No requests.
 
 A control file steers a run while it goes; it is read again whenever it changed. Its last line that says one
 of these counts: ``rate 5`` (writes a second), ``rate none``, ``pause``, ``go``, ``stop``.

@@ -22,12 +22,12 @@ class RatioEdit:
 
     @property
     def title(self) -> str:
-        """The edit in the words of the command line."""
+        """Return the edit in the words of the command line."""
         return "ratio set " + " ".join(f"{name}={ratio}" for name, ratio in self.ratios.items())
 
     @property
     def facets(self) -> tuple[Facet, ...]:
-        """Ratios are decided on inventories alone."""
+        """Return the inventories, the only facet that ratios depend on."""
         return ("inventories",)
 
     def check(self, states: Sequence[ProviderState]) -> None:
@@ -67,7 +67,7 @@ class InventoryEdit:
 
     @property
     def title(self) -> str:
-        """The edit in the words of the command line."""
+        """Return the edit in the words of the command line."""
         words = [
             f"{name}:{field}={value}"
             for name, fields in self.fields.items()
@@ -77,7 +77,7 @@ class InventoryEdit:
 
     @property
     def facets(self) -> tuple[Facet, ...]:
-        """Inventories alone."""
+        """Return the inventories, the only facet that is read and written."""
         return ("inventories",)
 
     def check(self, states: Sequence[ProviderState]) -> None:
@@ -107,7 +107,7 @@ class InventoryEdit:
 
 
 def _keep_ratio(wanted: Inventory, current: Inventory | None) -> Inventory:
-    """The inventory wanted; with the ratio that is there where the two are the same to the server."""
+    """Return the wanted inventory, with the current ratio if both are equal for the server."""
     if current is not None and is_same_ratio(wanted.allocation_ratio, current.allocation_ratio):
         return replace(wanted, allocation_ratio=current.allocation_ratio)
     return wanted
@@ -121,12 +121,12 @@ class InventoryDeletion:
 
     @property
     def title(self) -> str:
-        """The edit in the words of the command line."""
+        """Return the edit in the words of the command line."""
         return f"inventory delete {' '.join(self.classes)}"
 
     @property
     def facets(self) -> tuple[Facet, ...]:
-        """Inventories alone."""
+        """Return the inventories, the only facet that is read and written."""
         return ("inventories",)
 
     def check(self, states: Sequence[ProviderState]) -> None:

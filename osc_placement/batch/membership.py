@@ -41,16 +41,16 @@ class TraitEdit:
 
     @property
     def title(self) -> str:
-        """The edit in the words of the command line."""
+        """Return the edit in the words of the command line."""
         return f"trait {self.verb} {' '.join(sorted(self.names))}"
 
     @property
     def facets(self) -> tuple[Facet, ...]:
-        """Traits are decided on traits alone."""
+        """Return the traits, the only facet that is read and written."""
         return ("traits",)
 
     def check(self, states: Sequence[ProviderState]) -> None:
-        """Any traits fit any provider."""
+        """Accept any states: every provider can have any trait."""
 
     def decide(self, state: ProviderState) -> Decision:
         """Say which traits the provider shall have."""
@@ -68,16 +68,16 @@ class AggregateEdit:
 
     @property
     def title(self) -> str:
-        """The edit in the words of the command line."""
+        """Return the edit in the words of the command line."""
         return f"aggregate {self.verb} {' '.join(sorted(self.aggregates))}"
 
     @property
     def facets(self) -> tuple[Facet, ...]:
-        """Membership is decided on aggregates alone."""
+        """Return the aggregates, the only facet that is read and written."""
         return ("aggregates",)
 
     def check(self, states: Sequence[ProviderState]) -> None:
-        """Any aggregates fit any provider."""
+        """Accept any states: every provider can be in any aggregate."""
 
     def decide(self, state: ProviderState) -> Decision:
         """Say which aggregates the provider shall be in."""

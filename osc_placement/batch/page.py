@@ -11,13 +11,15 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from osc_placement.batch.difference import count_differences, list_differences
-from osc_placement.batch.journal import Run
 from osc_placement.batch.plan import Change, Plan, Report, Result
 from osc_placement.terminal.escape import printable
 from osc_placement.terminal.lines import count_lines, cut_middle, fit
+
+if TYPE_CHECKING:
+    from osc_placement.batch.journal import Run
 
 #: rows, and lines of rows, up to which these are shown each
 FEW: Final = 20
@@ -100,7 +102,7 @@ def sort_rows(rows: Iterable[Row]) -> list[Row]:
 
 @dataclass(slots=True)
 class Page:
-    """What a command prints on a terminal: at most so many lines, and nothing twice.
+    """The output of a command on a terminal: at most so many lines, each thing once.
 
     :ivar width: of the terminal; None elsewhere, where everything is printed
     :ivar names: of aggregates and providers, by UUID
@@ -167,6 +169,13 @@ class Page:
     def warn(self, warnings: Iterable[str]) -> list[str]:
         """Return a line for each warning."""
         return self._take([f"Warning: {each}" for each in warnings], _MOST_WARNINGS, "more warnings")
+
+    def propose(self, plan: Plan, more: str = "") -> list[str]:
+        """Return the text of a plan that is to be confirmed, without its warnings.
+
+        :param more: what shows all rows
+        """
+        return self.describe(rows_of_plan(plan), is_plan=True, more=more) + self.summarize(plan.summary)
 
     def summarize(self, text: str) -> list[str]:
         """Return the summary of a plan or result."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a batch will do and what it did, as values: provider states, changes, a plan, outcomes, a report.
+"""The values of a batch: states of providers, changes, a plan, outcomes, a report.
 
 Pure. What to change is an ``Edit`` (inventory.py, membership.py); select.py reads and execute.py writes.
 """
@@ -10,13 +10,15 @@ import enum
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final, Literal, Protocol
+from typing import TYPE_CHECKING, Final, Literal, Protocol
 
 # a name of this module's, too: it is what a change may be about
 from osc_placement.api.consumer import Consumer as Consumer
-from osc_placement.batch.selection import Selection
 from osc_placement.errors import PlacementError
 from osc_placement.model import Inventory, Provider
+
+if TYPE_CHECKING:
+    from osc_placement.batch.selection import Selection
 
 Facet = Literal["identity", "inventories", "traits", "aggregates", "allocations", "owner", "consumer_type"]
 #: all facets of a provider, in the order in which they are written
@@ -58,7 +60,7 @@ Subject = Provider | Consumer | CustomName
 
 @dataclass(frozen=True, slots=True)
 class ProviderState:
-    """What a provider holds, as far as it was asked for: None is "not asked", which is not "nothing".
+    """The state of a provider or consumer; None means that a facet was not read.
 
     Of a consumer it is ``allocations``, amounts by class, by the UUID of the provider; and ``owner``, made by
     `describe_owner`. Of a provider, ``allocations`` has amounts by class, by the UUID of the consumer, and
@@ -128,18 +130,18 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What an edit makes of a state, and what there is to say about it."""
+    """The state that an edit makes of another, with the reason if it changes nothing."""
 
     after: ProviderState
     reason: str = ""
 
 
 class Edit(Protocol):
-    """An intention that holds for any provider; the same state always gives the same decision."""
+    """A rule that turns the state of any provider into another; equal states give equal decisions."""
 
     @property
     def title(self) -> str:
-        """The edit in the words of the command line."""
+        """Return the edit in the words of the command line."""
 
     @property
     def facets(self) -> tuple[Facet, ...]:
@@ -149,7 +151,7 @@ class Edit(Protocol):
         """Raise PlacementError if the edit makes no sense for these providers taken together."""
 
     def decide(self, state: ProviderState) -> Decision:
-        """Say what the state shall become."""
+        """Return the state that this edit makes of a state."""
 
 
 class EditRefused(PlacementError):
@@ -158,7 +160,7 @@ class EditRefused(PlacementError):
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What a provider or consumer is and what it shall be; where they are equal, ``reason`` says why."""
+    """The states of a provider or consumer before and after; if they are equal, ``reason`` says why."""
 
     subject: Subject
     before: ProviderState
@@ -196,7 +198,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What an edit means for each provider selected, in the order of the selection.
+    """The changes that an edit makes on the selected providers, in the order of the selection.
 
     ``steps`` has an entry for every provider; ``unreadable`` holds, by UUID, why some could not be read, and
     ``refused`` why some must not be changed. ``edits`` has those of the steps that have their own.
@@ -220,7 +222,7 @@ class Plan:
 
     @property
     def hopeless(self) -> Mapping[str, Exception]:
-        """By UUID, why a step will not be tried."""
+        """Return by UUID why a step will not be tried."""
         return {**self.unreadable, **self.refused}
 
     def edit_of(self, step: Change) -> Edit:
@@ -244,19 +246,19 @@ class Plan:
 
     @property
     def changes(self) -> tuple[Change, ...]:
-        """The steps that change something."""
+        """Return the steps that change something."""
         hopeless = self.hopeless
         return tuple(step for step in self.steps if step.facets and step.uuid not in hopeless)
 
     @property
     def unreached(self) -> tuple[Change, ...]:
-        """The steps that were asked for and will not be tried; a journal keeps them for a resume."""
+        """Return the steps that are intended and will not be tried; a journal keeps them for a resume."""
         hopeless = self.hopeless
         return tuple(step for step in self.steps if step.uuid in hopeless)
 
     @property
     def unchanged(self) -> tuple[Change, ...]:
-        """The steps that find nothing to do."""
+        """Return the steps that change nothing."""
         hopeless = self.hopeless
         return tuple(step for step in self.steps if not step.facets and step.uuid not in hopeless)
 
@@ -265,8 +267,13 @@ class Plan:
         return f"{number:,} change{'' if number == 1 else 's'}" if self.is_staged else count_providers(number)
 
     @property
+    def question(self) -> str:
+        """Return the question by which the plan is confirmed."""
+        return f"{'Make' if self.is_staged else 'Change'} {self.count(len(self.changes))}?"
+
+    @property
     def summary(self) -> str:
-        """The plan in one line."""
+        """Return the plan in one line."""
         numbers = Counter(step.reason for step in self.unchanged)
         reasons = [(-number, reason) for reason, number in numbers.items()]
         nothing = "" if self.changes or self.hopeless else "Nothing to do: "
@@ -280,7 +287,7 @@ class Plan:
 
 
 class Result(enum.StrEnum):
-    """How it ended for one provider."""
+    """The kind of the outcome of a change."""
 
     APPLIED = "applied"
     UNCHANGED = "unchanged"
@@ -290,13 +297,14 @@ class Result(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How it ended for one provider.
+    """The outcome of a change.
 
-    ``change`` is the last plan made for it, which another writer's interference may have renewed;
-    ``attempts`` counts the writes tried, ``generation`` is the provider's after the last of them. ``note``
-    says why it was skipped, or how it is known to be applied though the server's answer was lost. It is
-    ``untouched`` if it failed, was skipped or is not selected any more, and it is certain that nothing of it
-    was, or will be, written.
+    :ivar change: the change as it was planned last, which may have been after a conflict
+    :ivar attempts: number of writes that were tried; ``generation`` is that of the provider after the last
+    :ivar note: why it was skipped, or how it is known to be applied although the answer was lost
+    :ivar untouched: whether it is certain that nothing of it was or will be written; it failed, was skipped,
+        or its provider is not selected any more
+    :ivar rejected: whether the server refused it for a reason that stays, so that a repetition is refused
     """
 
     change: Change
@@ -306,6 +314,7 @@ class Outcome:
     error: Exception | None = None
     note: str = ""
     untouched: bool = False
+    rejected: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -327,11 +336,21 @@ class Report:
 
     @property
     def is_refused(self) -> bool:
-        """Return whether all that was not done was refused by the plan; a resume would be refused again."""
-        return not (self.interrupted or self.halted) and all(
-            outcome.result in (Result.APPLIED, Result.UNCHANGED) or outcome.change.uuid in self.plan.refused
+        """Return whether a resume would be refused again, as things are.
+
+        The plan refused all that was not done, or the server refused it and nothing was written at all.
+        """
+        if self.interrupted:
+            return False
+        refused = self.plan.refused
+        pending = [
+            outcome
             for outcome in self.outcomes
-        )
+            if outcome.result not in (Result.APPLIED, Result.UNCHANGED) and outcome.change.uuid not in refused
+        ]
+        if not pending:
+            return not self.halted
+        return self.is_untouched and all(outcome.rejected for outcome in pending)
 
     @property
     def counts(self) -> Counter[Result]:
@@ -352,7 +371,7 @@ class Report:
 
     @property
     def summary(self) -> str:
-        """The report in one line."""
+        """Return the report in one line."""
         counts = [f"{self.counts[result]:,} {result}" for result in Result if self.counts[result]]
         halted = f"; {self.halted}" if self.halted else ""
         if not counts:
@@ -390,5 +409,5 @@ def plan_change(edit: Edit, subject: Subject, state: ProviderState) -> Change:
 
 
 def count_providers(number: int) -> str:
-    """A number of resource providers in words."""
+    """Return a number of resource providers in words."""
     return f"{number:,} resource provider{'' if number == 1 else 's'}"

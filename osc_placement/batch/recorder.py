@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an executor asks of whoever records a run."""
+"""The interface through which the executor records a run."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Edits that are known by what they changed: the difference of two states, made again on a third. Pure.
+"""Edits made from a change: the difference of its two states is applied to a third. Pure.
 
-A resume plans with them where somebody else changed a provider meanwhile: his changes stay, ours are added.
+A resume plans with them if somebody else changed a provider meanwhile: their changes stay, ours are added.
 """
 
 from __future__ import annotations
@@ -11,13 +11,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from osc_placement.batch.plan import ABSENT, ALL_FACETS, Change, Decision, Edit, Facet, ProviderState
-from osc_placement.batch.room import is_overtaken
 from osc_placement.model import INVENTORY_FIELDS, Inventory
 
 
 @dataclass(frozen=True, slots=True)
 class Repeat:
-    """Make of any state what ``before`` had to become to be ``after``."""
+    """An edit that applies the difference of ``before`` and ``after`` to any state."""
 
     title: str
     before: ProviderState
@@ -70,7 +69,7 @@ class Recorded:
 
 @dataclass(frozen=True, slots=True)
 class Replace:
-    """Make of any state what a change had to make of it; what others changed in the same facets goes.
+    """An edit that sets the facets of a change to its after-image; changes of others to them are lost.
 
     Of a provider that is created, only what the file describes is written: the after-image has all facets,
     and those that others gave it meanwhile are theirs.
@@ -97,16 +96,6 @@ class Replace:
             if getattr(state, facet) is not None or facet in ("owner", "consumer_type")
         }
         return Decision(replace(state, **wanted), "is as planned already")
-
-
-def is_overtaken_for(edit: Edit, change: Change, now: ProviderState) -> bool:
-    """Return whether a change must not be planned again with its edit, as others changed the allocations.
-
-    A consumer that a file describes gets what it says, whatever it holds. One that the file does not name
-    loses only what it held when that was planned: it may hold from providers since that were not selected.
-    """
-    is_described = isinstance(edit, Replace) and edit.change.after != ProviderState(allocations={})
-    return not is_described and is_overtaken(change, now)
 
 
 def carry_planned(change: Change, again: Change) -> Change:

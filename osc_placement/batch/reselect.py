@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Judge again whether providers are selected still, before they are written: the selection moves as well."""
+"""Check before providers are written that they still meet the selection."""
 
 from __future__ import annotations
 
@@ -7,13 +7,15 @@ import contextlib
 import threading
 import time
 from collections.abc import Iterable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from osc_placement.api.client import PlacementClient
-from osc_placement.batch.plan import Change
-from osc_placement.batch.selection import Selection
 from osc_placement.errors import PlacementError
 from osc_placement.model import Provider
+
+if TYPE_CHECKING:
+    from osc_placement.api.client import PlacementClient
+    from osc_placement.batch.plan import Change
+    from osc_placement.batch.selection import Selection
 
 #: seconds for which a list of those selected holds; ten times what it takes to read it, if that is more
 MAX_AGE: Final = 1.0

@@ -49,7 +49,7 @@ class Move:
 
 @dataclass(frozen=True, slots=True)
 class Transfer:
-    """What one consumer has of a class, moved from one provider to another."""
+    """The amount of a class that one consumer holds, moved from one provider to another."""
 
     consumer: str
     source: str
@@ -60,7 +60,7 @@ class Transfer:
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """What is there now.
+    """The current inventories and allocations that a reshape is about.
 
     :ivar inventories: by provider: everything that each provider concerned has
     :ivar holdings: by provider, by consumer: everything that is allocated from each provider concerned
@@ -83,7 +83,7 @@ class World:
 
 @dataclass(frozen=True, slots=True)
 class ReshapePlan:
-    """What the providers shall have, and whose allocations go where."""
+    """The new inventories of the providers, and the allocations that move."""
 
     world: World
     moves: Sequence[Move]
@@ -106,11 +106,11 @@ class ReshapePlan:
 
     @property
     def consumers(self) -> Sequence[str]:
-        """Those who move, each once."""
+        """Return the consumers that move, each once."""
         return sorted({transfer.consumer for transfer in self.transfers})
 
     def to_json(self) -> dict[str, Any]:
-        """The one request that does it, in the form of 1.28 up to 1.37."""
+        """Return the body of the request, in the form of 1.28 up to 1.37."""
         world = self.world
         return {
             "inventories": {
@@ -207,7 +207,7 @@ def _split(given: Inventory, had: Inventory | None, amount: int) -> tuple[Invent
 
 
 def _scale(inventory: Inventory, total: int) -> int:
-    """The max_unit that goes with a new total: all of it if it was all of it, else as it was."""
+    """Return the max_unit for a new total: the total if it was the total before, else unchanged."""
     return total if inventory.max_unit == inventory.total else inventory.max_unit
 
 
@@ -231,7 +231,7 @@ class _Distribution:
             self._targets.setdefault((move.source, move.resource_class), {})[move.target] = None
 
     def transfers(self) -> Sequence[Transfer]:
-        """A place for everything that has to move."""
+        """Return a target for each amount that has to move."""
         self._check_pins()
         for (source, resource_class), targets in self._targets.items():
             self._place_pinned(source, resource_class, tuple(targets))
@@ -300,7 +300,7 @@ class _Distribution:
         return self._world.used(uuid, resource_class) + come - gone
 
     def _choose(self, consumer: str, resource_class: str, amount: int, targets: Sequence[str]) -> str | None:
-        """The target with the most room of those that take the amount; of equals the first."""
+        """Return the target with the most free capacity that takes the amount; of equals the first."""
         fitting = [uuid for uuid in targets if self._fits(consumer, uuid, resource_class, amount)]
         return max(fitting, key=lambda uuid: -self._excess(uuid, resource_class), default=None)
 

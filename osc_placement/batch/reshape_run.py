@@ -6,20 +6,23 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from osc_placement import microversion
-from osc_placement.api.client import PlacementClient
 from osc_placement.api.concurrency import CONCURRENCY, map_in_order
 from osc_placement.api.retry import retry
 from osc_placement.batch.execute import execute_transaction
 from osc_placement.batch.plan import Change, Plan, Report
-from osc_placement.batch.recorder import Recorder
 from osc_placement.batch.repeat import Recorded
 from osc_placement.batch.reshape import ReshapePlan, World, changes_of
 from osc_placement.batch.undo import ReshapeUndo, undo_of
 from osc_placement.errors import PlacementError
-from osc_placement.microversion import Version
 from osc_placement.model import Inventory, Provider
+
+if TYPE_CHECKING:
+    from osc_placement.api.client import PlacementClient
+    from osc_placement.batch.recorder import Recorder
+    from osc_placement.microversion import Version
 
 #: makes a plan of what is there now; called again when somebody else was faster
 Planner = Callable[[World], ReshapePlan]
@@ -110,7 +113,7 @@ class Task:
 
     @property
     def steps(self) -> Plan:
-        """The plan as that of a run."""
+        """Return the plan as that of a run."""
         return plan_steps(self.title, changes_of(self.plan))
 
 

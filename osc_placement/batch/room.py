@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The inventories of a provider while what consumers hold of it is exchanged. Pure.
+"""The inventories of a provider while allocations of it are replaced. Pure.
 
-Placement gives nobody anything of a class that is reserved as a whole, not even together with the inventory.
-So such a class is written twice: with room for its consumers, and then as it shall be.
+Placement refuses allocations of a class that is completely reserved, even in the request that reserves it.
+Such a class is written twice: with enough free capacity for its consumers, and then as planned.
 """
 
 from __future__ import annotations
@@ -11,15 +11,18 @@ import math
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from osc_placement.api.consumer import Consumer
-from osc_placement.batch.plan import Change, Facet, ProviderState
 from osc_placement.errors import PlacementError
-from osc_placement.model import Inventory
+
+if TYPE_CHECKING:
+    from osc_placement.batch.plan import Change, Facet, ProviderState
+    from osc_placement.model import Inventory
 
 
 def make_room(state: ProviderState) -> dict[str, Inventory]:
-    """The inventories of a state, with no more reserved than its allocations leave."""
+    """Return the inventories of a state, with no more reserved than its allocations leave."""
     used: Counter[str] = Counter()
     for amounts in (state.allocations or {}).values():
         used.update(amounts)
@@ -64,7 +67,7 @@ def is_overtaken(change: Change, now: ProviderState) -> bool:
 
 
 class Overtaken(PlacementError):
-    """Somebody else changed what a consumer holds since it was looked at."""
+    """Somebody else changed the allocations of a consumer since they were read."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -72,7 +75,7 @@ class Overtaken(PlacementError):
 
 
 def carry_owner(change: Change, again: Change) -> Change:
-    """The later plan, with whose the consumers of a provider are: nobody reads that with the provider."""
+    """Return the later plan with the owners of the earlier one, which are not read with a provider."""
     if isinstance(change.subject, Consumer) or change.before.owner is None:
         return again
     owner = change.before.owner

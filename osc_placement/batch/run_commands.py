@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What both command lines have in their commands on runs: options, lists, headers, choosing and deleting.
+"""The commands on runs that both command lines share: options, lists, headers, choosing and deleting.
 
 These commands are ``openstack resource provider batch run`` and ``placement-migrate run``.
 """
@@ -11,15 +11,18 @@ import datetime
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TextIO
+from typing import TYPE_CHECKING, Any, Final, TextIO
 
-from osc_placement.api.client import PlacementClient
-from osc_placement.batch import journal
+from osc_placement.batch.journal import file as journal
+from osc_placement.batch.journal.run import Header, JournalError, Run, Summary, find_undone
 from osc_placement.batch.plan import EXIT_DONE, EXIT_PARTIAL, Report, Result
 from osc_placement.errors import UsageError
 from osc_placement.terminal.escape import printable
 from osc_placement.terminal.lines import align, cut
 from osc_placement.terminal.values import read_positive
+
+if TYPE_CHECKING:
+    from osc_placement.api.client import PlacementClient
 
 LIST_COLUMNS: Final = (
     *("id", "state", "what", "selection", "changes", "applied", "failed", "server"),
@@ -31,7 +34,7 @@ _MOST_DAYS: Final = 500_000
 #: the width from which on a list of all clouds has all columns
 _WIDE: Final = 120
 
-Complain = Callable[[journal.JournalError], None]
+Complain = Callable[[JournalError], None]
 
 
 # options
@@ -117,7 +120,7 @@ class RunList:
     :ivar undone: IDs of the undos of runs that are undone, by the ID of the run
     """
 
-    runs: Sequence[journal.Run]
+    runs: Sequence[Summary]
     undone: Mapping[str, str]
 
     @property
@@ -129,7 +132,7 @@ class RunList:
                 _state_of(run, self.undone),
                 run.header.edit.title,
                 run.header.selection,
-                len(run.intents),
+                run.changes,
                 run.applied,
                 run.failed,
                 run.header.server,
@@ -172,22 +175,22 @@ class RunList:
 def read_list(server: str | None, last: int | None, complain: Complain) -> RunList:
     """Read the runs for a server, or for all servers if it is None; ``last`` is their greatest number."""
     runs = []
-    for run in journal.read_all(server=server):
-        if isinstance(run, journal.JournalError):
+    for run in journal.read_summaries(server=server):
+        if isinstance(run, JournalError):
             complain(run)
         else:
             runs.append(run)
-    return RunList(runs[-last:] if last else runs, journal.find_undone(runs))
+    return RunList(runs[-last:] if last else runs, find_undone(runs))
 
 
 # one run
 
 
-def describe_run(run: journal.Run) -> list[str]:
+def describe_run(run: Run) -> list[str]:
     """Return the lines that say what a run is about, with its state, its undos and its counts."""
     header = run.header
     undos = journal.read_undos(header.id)
-    undone_by = journal.find_undone(undos).get(header.id)
+    undone_by = find_undone(undos).get(header.id)
     states = [f"undone by run {undone_by}" if undone_by else run.state]
     states += [
         f"undo {undo.state}: run {undo.header.id}"
@@ -211,9 +214,7 @@ def describe_run(run: journal.Run) -> list[str]:
     return [f"{name + ':':10} {value}" for name, value in facts.items() if value]
 
 
-def read_chosen(
-    options: argparse.Namespace, client: PlacementClient, stream: TextIO | None
-) -> journal.Header:
+def read_chosen(options: argparse.Namespace, client: PlacementClient, stream: TextIO | None) -> Header:
     """Return the header of the run that is named; of the last one, print the ID on ``stream``."""
     if not options.last:
         return journal.read_header(options.run)
@@ -224,41 +225,68 @@ def read_chosen(
 
 
 def delete_runs(
-    options: argparse.Namespace, identify_server: Callable[[], str], complain: Complain, stream: TextIO | None
+    options: argparse.Namespace,
+    identify_server: Callable[[], str],
+    complain: Complain,
+    stdout: TextIO | None,
+    stderr: TextIO | None,
 ) -> int:
     """Delete the runs that are named, or those that are old enough; return the exit status.
 
     ``identify_server`` returns the address of placement, as journals have it.
     """
-    runs = options.run or _find_older(options.older_than, identify_server(), complain)
-    errors = []
-    for run_id in dict.fromkeys(runs):
+    errors: list[JournalError] = []
+    deleted: set[str] = set()
+    for named in options.run or _find_older(options.older_than, identify_server(), complain):
         try:
-            journal.delete(run_id)
-        except journal.JournalError as error:
+            # the same run may be named twice
+            if (run_id := journal.complete_id(named)) not in deleted:
+                journal.delete(run_id)
+                deleted.add(run_id)
+        except JournalError as error:
             errors.append(error)
-    if errors and len(errors) == len(runs) == 1:
+    if len(errors) == 1 and not deleted:
         raise errors[0]
     for each in errors:
         complain(each)
+    status = EXIT_DONE if not errors else EXIT_PARTIAL if deleted else 1
     if options.older_than:
-        number = len(runs) - len(errors)
-        print(f"{number} run{'' if number == 1 else 's'} deleted", file=stream)
-    return 1 if errors and len(errors) == len(set(runs)) else EXIT_PARTIAL if errors else EXIT_DONE
+        print(f"{_count_runs(len(deleted))} deleted", file=stdout)
+    elif deleted:
+        what = f"run {deleted.pop()}" if len(deleted) == 1 else _count_runs(len(deleted))
+        print(f"Deleted {what}", file=stderr)
+    return status
+
+
+def _count_runs(number: int) -> str:
+    return f"{number:,} run{'' if number == 1 else 's'}"
 
 
 def _find_older(days: int, server: str, complain: Complain) -> list[str]:
     limit = datetime.datetime.now(datetime.UTC) - datetime.timedelta(days=min(days, _MOST_DAYS))
     found = []
     for header in journal.read_headers(server):
-        if isinstance(header, journal.JournalError):
+        if isinstance(header, JournalError):
             complain(header)
         elif (started := _parse_time(header.started)) and started < limit:
             found.append(header.id)
     return found
 
 
-def _state_of(run: journal.Run, undone: Mapping[str, str]) -> str:
+def hint_at_other_clouds() -> str:
+    """Return a sentence that says how to list runs when there are none for this cloud; empty without runs."""
+    number = len(journal.list_ids())
+    return f"--all-clouds lists {_count_runs(number)} of other clouds." if number else ""
+
+
+def describe_no_runs(server: str | None) -> list[str]:
+    """Return the sentences in place of an empty list of runs; the second says how to list those of others."""
+    if server is None or not (hint := hint_at_other_clouds()):
+        return ["There are no runs."]
+    return [f"There are no runs for {server}.", hint]
+
+
+def _state_of(run: Summary, undone: Mapping[str, str]) -> str:
     return "undone" if run.header.id in undone else run.state
 
 

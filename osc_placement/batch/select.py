@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which providers a batch is about, and what they hold now: all of its reads, and no write."""
+"""All reads of a batch: the selected providers, and their states."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final, overload
+from typing import TYPE_CHECKING, Any, Final, overload
 
 from osc_placement import microversion
-from osc_placement.api.client import Document, PlacementClient
 from osc_placement.api.concurrency import CONCURRENCY, map_in_order
 from osc_placement.api.consumer import Consumer
 from osc_placement.api.names import (
@@ -18,14 +17,11 @@ from osc_placement.api.names import (
     require_classes,
     require_traits,
 )
-from osc_placement.batch.advice import advise, find_refusal, is_shrinking
 from osc_placement.batch.plan import (
     ABSENT,
     NO_GENERATION,
-    Change,
     CustomName,
     Facet,
-    Plan,
     ProviderState,
     Reading,
     Subject,
@@ -35,6 +31,9 @@ from osc_placement.batch.plan import (
 from osc_placement.batch.selection import NothingSelected, ProvidersMissing, Selection
 from osc_placement.errors import NotFound, PlacementError
 from osc_placement.model import Inventory, Part, Provider, ProviderRecord
+
+if TYPE_CHECKING:
+    from osc_placement.api.client import Document, PlacementClient
 
 #: up to so many providers are read one by one rather than among all there are
 _FEW: Final = 20
@@ -52,8 +51,9 @@ __all__ = [
 def select_providers(
     client: PlacementClient, selection: Selection, *, allow_empty: bool = False
 ) -> list[Provider]:
-    """The providers selected, in the server's order; NothingSelected if there are none."""
-    providers = _list(client, selection.filters)
+    """Return the selected providers, in the server's order; raise NothingSelected if there are none."""
+    with naming_unknown(client, selection.traits, selection.resources or ()):
+        providers = _list(client, selection.filters)
     return _choose(client, selection, providers, allow_empty=allow_empty)
 
 
@@ -95,9 +95,8 @@ def read_selected(
     parts: tuple[Part, ...] = (*_parts_of(facets), *(("usages",) if with_usages else ()))
     with naming_unknown(client, selection.traits, selection.resources or ()):
         records = client.read_providers_at_once(selection.filters, want=parts)
-        if records is None:
-            providers = select_providers(client, selection, allow_empty=allow_empty)
     if records is None:
+        providers = select_providers(client, selection, allow_empty=allow_empty)
         if on_selected:
             on_selected(len(providers))
         return read_states(client, providers, facets, concurrency=concurrency, on_reading=on_reading)
@@ -149,7 +148,7 @@ def read_again(
 
 
 class Gone(PlacementError):
-    """A provider that was there is not."""
+    """A provider was deleted since it was planned."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -159,7 +158,7 @@ class Gone(PlacementError):
 def read_usages(
     client: PlacementClient, readings: Sequence[Reading], *, concurrency: int = CONCURRENCY
 ) -> list[Reading]:
-    """The same readings with usages, which are asked for where they are not known."""
+    """Return the readings with usages, which are requested if they are not known."""
     missing = {
         reading.subject.uuid for reading in readings if reading.usages is None and reading.state is not None
     }
@@ -307,38 +306,3 @@ def require_resource_classes(
     """Raise UnknownResourceClass unless the server knows all names; asks only if no provider has one."""
     known = {name for reading in readings if reading.state for name in reading.state.inventories or ()}
     require_classes(client, [name for name in names if name not in known])
-
-
-def require_capacity(client: PlacementClient, change: Change) -> None:
-    """Raise Overcommitted or InUse if a change leaves less than is allocated; asks where it leaves less."""
-    if is_shrinking(change):
-        refusal = find_refusal(change, client.provider_usages(change.uuid))
-        if refusal is not None:
-            raise refusal
-
-
-def judge_capacity(
-    client: PlacementClient,
-    plan: Plan,
-    readings: Sequence[Reading] | None = None,
-    *,
-    aggregates: Sequence[str] = (),
-    allow_overcommitted: bool = False,
-    concurrency: int = CONCURRENCY,
-) -> Plan:
-    """Return what `advise` makes of a plan, with the usages of the providers that it leaves less.
-
-    :param readings: what the plan was made of, where their usages may be known; else those are read
-    """
-    if readings is None:
-        readings = [Reading(step.subject, step.before) for step in plan.changes]
-    shrinking = {step.uuid for step in plan.changes if is_shrinking(step)}
-    concerned = [reading for reading in readings if reading.subject.uuid in shrinking]
-    known = read_usages(client, concerned, concurrency=concurrency)
-    unknown = {reading.subject.uuid: reading.error for reading in known if reading.error is not None}
-    return advise(
-        replace(plan, unreadable={**plan.unreadable, **unknown}),
-        {reading.subject.uuid: reading.usages for reading in known if reading.usages is not None},
-        aggregates=aggregates,
-        allow_overcommitted=allow_overcommitted,
-    )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which providers a batch is about: what the server is asked, and what is judged here. Pure."""
+"""The selection of providers: conditions that the server evaluates, and those evaluated here. Pure."""
 
 from __future__ import annotations
 
@@ -46,7 +46,10 @@ class Selection:
             if not is_uuid(aggregate):
                 raise UsageError(f"An aggregate must be given by its UUID, not {aggregate!r}")
         if not (self.everything or self._phrases()):
-            raise UsageError("Say which resource providers to change; --all changes all there are")
+            raise UsageError(
+                "Say which resource providers to change, with --aggregate, --name or other conditions; "
+                "--all changes all there are"
+            )
 
     def __str__(self) -> str:
         return " and ".join(self._phrases()) or "there"
@@ -92,7 +95,7 @@ class Selection:
         return bool(others._phrases() or self._named[1])
 
     def choose(self, providers: Sequence[Provider]) -> list[Provider]:
-        """Those that also meet what the server cannot judge."""
+        """Return the providers that also meet the conditions that the server cannot evaluate."""
         chosen: Iterable[Provider] = providers
         if self.root_only:
             chosen = [provider for provider in chosen if provider.parent_provider_uuid is None]
@@ -105,7 +108,7 @@ class Selection:
 
     @property
     def _named(self) -> tuple[set[str], set[str]]:
-        """UUIDs and names of providers; what is like a UUID is no name."""
+        """Return the UUIDs and the names of providers; a text in the form of a UUID is no name."""
         texts = self.providers or ()
         uuids = {canonical_uuid(text) for text in texts if is_uuid(text)}
         return uuids, {text for text in texts if not is_uuid(text)}
@@ -149,7 +152,7 @@ def _amounts(resources: Mapping[str, int]) -> str:
 
 
 def read_provider_names(lines: Iterable[str]) -> tuple[str, ...]:
-    """The providers that a file names, one a line.
+    """Return the providers that a file names, one per line.
 
     A ``#`` at the start of a line, or behind white space, begins a comment; elsewhere it is part of a name.
     """

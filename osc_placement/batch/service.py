@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import pathlib
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 from osc_placement.api.client import PlacementClient
 from osc_placement.api.concurrency import CONCURRENCY
+from osc_placement.batch.advice import advise
+from osc_placement.batch.attempt import is_overtaken_for
+from osc_placement.batch.capacity import is_shrinking
 from osc_placement.batch.difference import holds
 from osc_placement.batch.execute import execute_atomically, execute_plan, require_versions
 from osc_placement.batch.gate import Gate
@@ -29,17 +32,18 @@ from osc_placement.batch.plan import (
     Outcome,
     Plan,
     ProviderState,
+    Reading,
     Report,
     Subject,
     plan_change,
     settle_name,
 )
-from osc_placement.batch.repeat import Recorded, carry_planned, edits_of, is_overtaken_for
+from osc_placement.batch.repeat import Recorded, carry_planned, edits_of
 from osc_placement.batch.reshape import KIND as RESHAPE
 from osc_placement.batch.reshape import ReshapePlan
 from osc_placement.batch.reshape_run import Task, execute_reshape, plan_steps, plan_task
 from osc_placement.batch.room import Overtaken, carry_owner, is_half_written
-from osc_placement.batch.select import judge_capacity
+from osc_placement.batch.select import read_usages
 from osc_placement.batch.transaction import check_atomic
 from osc_placement.batch.undo import (
     FOUND_UNDONE,
@@ -48,6 +52,7 @@ from osc_placement.batch.undo import (
     ReadStates,
     UndoEdit,
     describe_refusals,
+    name_refused,
     plan_undo,
     read_now,
     undo_change,
@@ -94,7 +99,7 @@ def require_planned(run: Run) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How fast a run is carried out, and what stops it.
+    """The speed of a run, and the limits that stop it.
 
     :ivar rate: changes a second; 0 is as fast as possible
     :ivar canary: number of changes that are made and read back before the others
@@ -152,11 +157,41 @@ class Result:
     reshape: ReshapePlan | None = None
 
 
+def judge_capacity(
+    client: PlacementClient,
+    plan: Plan,
+    readings: Sequence[Reading] | None = None,
+    *,
+    aggregates: Sequence[str] = (),
+    allow_overcommitted: bool = False,
+    concurrency: int = CONCURRENCY,
+) -> Plan:
+    """Read the usages that `advise` needs, and return the plan with its warnings and refusals.
+
+    :param readings: what the plan was made of, where their usages may be known; else those are read
+    """
+    if readings is None:
+        readings = [Reading(step.subject, step.before) for step in plan.changes]
+    shrinking = {step.uuid for step in plan.changes if is_shrinking(step)}
+    concerned = [reading for reading in readings if reading.subject.uuid in shrinking]
+    known = read_usages(client, concerned, concurrency=concurrency)
+    unknown = {reading.subject.uuid: reading.error for reading in known if reading.error is not None}
+    return advise(
+        replace(plan, unreadable={**plan.unreadable, **unknown}),
+        {reading.subject.uuid: reading.usages for reading in known if reading.usages is not None},
+        aggregates=aggregates,
+        allow_overcommitted=allow_overcommitted,
+    )
+
+
 def read_run(client: PlacementClient, run_id: str, directory: pathlib.Path | None = None) -> Run:
-    """Read a run; raise JournalError if it is under way, WrongServer if it is of another server."""
+    """Read a run; raise JournalError if it is under way, WrongServer if it is of another server.
+
+    :param run_id: the ID, or a prefix that no other run's ID has
+    """
     run = journal.read(run_id, directory)
     if run.is_running:
-        raise JournalError(f"Run {run_id} is under way in another process")
+        raise JournalError(f"Run {run.header.id} is under way in another process")
     check_server(run.header.server, client.endpoint)
     return run
 
@@ -222,11 +257,15 @@ def undo(
     :param atomic: make all changes of the undo in one transaction
     """
     run = read_run(client, run_id, directory)
+    run_id = run.header.id
     selection = f"changed by run {run_id}"
     if run.header.kind != RESHAPE:
         plan = plan_undo(run, read, force=force)
         if atomic and plan.refused:
-            raise PlacementError(f"Nothing was changed, as all or nothing was asked for: {plan.warnings[0]}")
+            raise PlacementError(
+                f"Nothing was changed, as all or nothing was asked for: {plan.warnings[0]} "
+                f"(changed since: {name_refused(plan)})"
+            )
         kind = APPLY if plan.is_staged else ""
         return Job(plan, selection, kind, atomic, undoes=run_id)
     title = f"undo of {run.header.id} ({run.header.edit.title})"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Changes that are made all or none, in one request: sent, planned again after a conflict, and put back.
+"""Atomic changes, all in one request: sent, planned again after a conflict, and reverted.
 
 Inventories, traits and aggregates go to ``POST /-/providers`` where the server is osc-placement's own, for
 which the rights to change them one by one suffice. Elsewhere inventories go to ``POST /reshaper``, which
@@ -13,18 +13,15 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from osc_placement import microversion
-from osc_placement.api.client import PlacementClient
 from osc_placement.api.concurrency import CONCURRENCY
 from osc_placement.api.retry import is_conflict, retry
-from osc_placement.batch.advice import InUse, Overcommitted
+from osc_placement.batch.capacity import InUse, Overcommitted, require_capacity
 from osc_placement.batch.difference import holds
 from osc_placement.batch.plan import FACETS, Change, Plan, ProviderState, Subject, plan_change
-from osc_placement.batch.recorder import Recorder
-from osc_placement.batch.reselect import Reselection
-from osc_placement.batch.select import read_again, require_capacity
+from osc_placement.batch.select import read_again
 from osc_placement.batch.undo import undo_change
 from osc_placement.batch.writers.bulk import write_atomically
 from osc_placement.batch.writers.reshape import MayNotReshape, require_right, write_inventories
@@ -37,8 +34,13 @@ from osc_placement.errors import (
     is_outcome_unknown,
 )
 
+if TYPE_CHECKING:
+    from osc_placement.api.client import PlacementClient
+    from osc_placement.batch.recorder import Recorder
+    from osc_placement.batch.reselect import Reselection
+
 #: sends changes in one request, of which all are made or none
-Write = Callable[[PlacementClient, Sequence[Change]], None]
+Write = Callable[["PlacementClient", Sequence[Change]], None]
 
 
 def check_atomic(plan: Plan, client: PlacementClient) -> Write:

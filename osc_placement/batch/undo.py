@@ -73,17 +73,23 @@ class ChangedSince(PlacementError):
 
 
 def describe_refusals(refused: Sequence[ChangedSince], number: int, force: str = "--force") -> str:
-    """Return in one line which changes of ``number`` are not undone, why, and what to do.
+    """Return in one line how many changes of ``number`` are not undone, why, and what to do.
+
+    The rows of the plan name them.
 
     :param force: the option, or the command, that undoes them nevertheless
     """
-    names = ", ".join(refusal.name for refusal in refused[:_MOST_NAMES])
-    more = f" and {len(refused) - _MOST_NAMES} more" if len(refused) > _MOST_NAMES else ""
     return (
-        f"{len(refused)} of {number} changes will not be undone, because what the run set was changed since: "
-        f"{names}{more}; undo the later run first, or use {force}, which undoes the rest and keeps what was "
-        "set since"
+        f"{len(refused)} of {number} changes will not be undone, because what the run set was changed since; "
+        f"undo the later run first, or use {force}, which undoes the rest and keeps what was set since"
     )
+
+
+def name_refused(plan: Plan) -> str:
+    """Return the names of some subjects whose changes a plan refuses, and how many more there are."""
+    names = [step.subject.name for step in plan.steps if step.uuid in plan.refused]
+    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+    return ", ".join(names[:_MOST_NAMES]) + more
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,7 +64,7 @@ class Node:
     traits: tuple[str, ...] = ()
     aggregates: tuple[str, ...] = ()
     name: str = ""
-    generation: int = 0
+    generation: int | None = 0
     modified: datetime | None = None
     stocked: datetime | None = None
 

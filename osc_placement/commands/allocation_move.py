@@ -17,7 +17,7 @@ from osc_placement.api.consumer import Allocations, Consumer, describe_consumers
 from osc_placement.api.retry import retry
 from osc_placement.commands import base
 from osc_placement.commands.allocation import SHOW, without
-from osc_placement.commands.state import STANDARD_STREAM, read_file
+from osc_placement.commands.input_file import name_source, read_file
 from osc_placement.errors import PlacementError, UsageError
 from osc_placement.model import UNKNOWN_TYPE, canonical_uuid
 from osc_placement.state.document import ConsumerEntry, parse_consumers
@@ -145,7 +145,7 @@ class ApplyAllocations(base.Lister):
         return parser
 
     def read_arguments(self, parsed_args: argparse.Namespace) -> None:
-        source = "standard input" if parsed_args.file == STANDARD_STREAM else parsed_args.file
+        source = name_source(parsed_args.file)
         parsed_args.consumers = parse_yaml(read_file(parsed_args.file, source), source, parse_consumers)
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Any, Any]:

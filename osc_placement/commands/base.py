@@ -11,8 +11,8 @@ from __future__ import annotations
 import argparse
 import re
 from collections.abc import Callable, Iterable, Mapping
-from functools import cached_property
-from typing import Any, ClassVar, cast
+from functools import cached_property, partial
+from typing import Any, ClassVar, Final, cast
 
 from osc_lib.command import command
 
@@ -22,6 +22,7 @@ from osc_placement.commands.host_aggregate import AggregateNames
 from osc_placement.errors import NameNotFound, OutcomeUnknown, PlacementError, is_outcome_unknown
 from osc_placement.microversion import Version
 from osc_placement.model import canonical_uuid, is_uuid
+from osc_placement.package import refuse_usage
 from osc_placement.terminal.escape import printable_lines
 from osc_placement.terminal.screen import discard, open_output
 from osc_placement.terminal.tables import VisibleFormatter
@@ -29,6 +30,26 @@ from osc_placement.terminal.tables import VisibleFormatter
 EXIT_STATUSES = "Exit status: 0 done; 1 not done, the reason is on stderr; 2 the command line is wrong."
 #: the name of a version in a docstring, such as ``{CONSUMER_TYPES}``
 _VERSION_NAME = re.compile(r"\{([A-Z_]+)\}")
+#: the commands that the reference plugin does not have, by their first words; scripts may match the usage
+#: text that the others print before an error
+OWN_COMMANDS: Final = (
+    "allocation candidate claim",
+    "allocation candidate explain",
+    "placement migration",
+    "resource provider aggregate add",
+    "resource provider aggregate remove",
+    "resource provider allocation apply",
+    "resource provider allocation move",
+    "resource provider apply",
+    "resource provider batch",
+    "resource provider capacity",
+    "resource provider export",
+    "resource provider reshape",
+    "resource provider trait add",
+    "resource provider trait remove",
+    "resource provider tree",
+    "resource usage top",
+)
 PROVIDER_HELP = "Name or UUID of the resource provider"
 
 
@@ -66,11 +87,13 @@ class PlacementCommand(command.Command):
         return AggregateNames(self.app.client_manager)
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Return a parser whose help text has paragraphs."""
+        """Return a parser whose help text has paragraphs, and whose errors are short if they may be."""
         parser = super().get_parser(prog_name)
         known: Any = parser.formatter_class
         formatter: Any = type("HelpFormatter", (Paragraphs, known), {})
         parser.formatter_class = formatter
+        if prog_name.removeprefix("openstack ").startswith(OWN_COMMANDS):
+            cast(Any, parser).error = partial(refuse_usage, parser)
         return parser
 
     def get_description(self) -> str:

@@ -15,7 +15,7 @@ from osc_placement.batch.inventory import InventoryDeletion, InventoryEdit, Rati
 from osc_placement.batch.journal.saved import save_plan
 from osc_placement.batch.membership import AggregateEdit, TraitEdit, Verb
 from osc_placement.batch.plan import FACETS, Edit, Facet, Plan, Reading, make_plan
-from osc_placement.batch.service import Job
+from osc_placement.batch.service import Job, judge_capacity
 from osc_placement.commands import base
 from osc_placement.commands.batch_execution import PlanCommand, refuse_steering
 from osc_placement.commands.batch_options import (
@@ -105,7 +105,7 @@ class BatchCommand(PlanCommand):
         plan = make_plan(edit, readings, parsed_args.selection)
         select.require_resource_classes(self.client, readings, self.name_classes(parsed_args))
         if "inventories" in edit.facets:
-            plan = select.judge_capacity(
+            plan = judge_capacity(
                 self.client,
                 plan,
                 readings,

@@ -8,10 +8,10 @@ import pathlib
 from typing import Final
 
 from osc_placement.batch import select
-from osc_placement.batch.advice import is_shrinking
+from osc_placement.batch.capacity import is_shrinking
 from osc_placement.batch.journal import saved
 from osc_placement.batch.plan import count_providers
-from osc_placement.batch.service import Job, check_server
+from osc_placement.batch.service import Job, check_server, judge_capacity
 from osc_placement.commands.batch_execution import PlanCommand
 from osc_placement.commands.batch_options import add_execution, add_overcommit
 from osc_placement.errors import PlacementError
@@ -22,7 +22,7 @@ _MOST_MOVES: Final = 10
 
 
 class PlanOutdated(PlacementError):
-    """What a plan changes was changed on some providers since they were planned."""
+    """Some providers of a plan were changed since they were planned."""
 
     def __init__(self, moves: list[saved.Move]) -> None:
         self.moves = moves
@@ -78,7 +78,7 @@ class ApplyPlanFile(PlanCommand):
         if moves and not parsed_args.replan:
             self._offer_to_replan(moves, parsed_args)
         # providers that did not move were judged when they were planned
-        judged = select.judge_capacity(
+        judged = judge_capacity(
             self.client,
             saved.plan_saved(plan, moves, readings),
             [move.now for move in moves],

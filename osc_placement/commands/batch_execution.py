@@ -231,19 +231,16 @@ class PlanCommand(ConfirmedCommand, ChangesLister):
         )
 
     def _agree(self, job: Job, parsed_args: argparse.Namespace) -> None:
-        """Show the plan and ask for confirmation, or show its warnings alone."""
+        """Show the warnings of the plan, and unless it is agreed to, the plan, and ask for confirmation."""
         plan = job.plan
         if job.is_atomic and job.kind != KIND:
             check_atomic(plan, self.client)
         is_confirmed = bool(plan.changes) and not (self.is_harmless(parsed_args) or parsed_args.yes)
-        if is_confirmed:
-            more = "(--dry-run --long shows each of them)"
-            _say(self.page.describe(rows_of_plan(plan), is_plan=True, more=more), self.app.stderr)
         page = self.page if is_terminal(self.app.stderr) else Page()
         _say(page.warn(plan.warnings), self.app.stderr)
         if is_confirmed:
-            _say(page.summarize(plan.summary), self.app.stderr)
-            self.confirm(f"{'Make' if plan.is_staged else 'Change'} {plan.count(len(plan.changes))}?")
+            _say(page.propose(plan, "(--dry-run --long shows each of them)"), self.app.stderr)
+            self.confirm(plan.question)
 
     def _execute(self, job: Job, parsed_args: argparse.Namespace) -> Report:
         if not job.is_needed:
@@ -321,8 +318,9 @@ def carry_out(
     :param is_quiet: whether there is no progress unless the stream is a terminal
     """
     recorder = service.start(client, job)
-    if is_told:
-        print(f"Run {recorder.id}; control file: {recorder.control}", file=stream)
+    if is_told and stream is not None:
+        control = pace.control if pace and pace.control else recorder.control
+        print(_tell_control(recorder.id, control, screen_of(stream).width), file=stream)
     with (
         ProgressBar(title, len(job.plan.steps), stream, is_quiet=is_quiet) as progress,
         stop_on_interrupt(stream, progress.say) as stop,
@@ -338,6 +336,20 @@ def carry_out(
         ).report
     is_resumed = job.resumed is not None
     return report, name_next_commands(recorder.id, report, _RUN, _RUN, is_resumed=is_resumed)
+
+
+def _tell_control(run: str, path: pathlib.Path, width: int | None) -> str:
+    """Return the line that names a run and its control file.
+
+    Where that does not fit the width, the file is named alone, with ~ for the home directory.
+    """
+    whole = f"Run {run}; control file: {path}"
+    if width is None or len(whole) <= width:
+        return whole
+    home = pathlib.Path.home()
+    return (
+        f"Control file: {pathlib.Path('~') / path.relative_to(home) if path.is_relative_to(home) else path}"
+    )
 
 
 class StateColumn(FormattableColumn[Any]):

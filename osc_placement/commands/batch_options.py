@@ -7,7 +7,7 @@ import argparse
 import pathlib
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import TextIO
+from typing import Any, TextIO
 
 from osc_placement import microversion, syntax
 from osc_placement.batch.select import Selection
@@ -15,6 +15,21 @@ from osc_placement.batch.selection import read_provider_names
 from osc_placement.commands import base
 from osc_placement.errors import PlacementError
 from osc_placement.terminal.values import add_concurrency_option, read_count, read_rate
+
+
+class _Once(argparse.Action):
+    """The action of an option that takes one value; argparse would use the last of several."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: Any,
+        option_string: str | None = None,
+    ) -> None:
+        if getattr(namespace, self.dest) is not None:
+            raise argparse.ArgumentError(self, "may be given only once")
+        setattr(namespace, self.dest, values)
 
 
 def add_selectors(
@@ -36,6 +51,7 @@ def add_selectors(
     command.add_option(
         group,
         "--in-tree",
+        action=_Once,
         type=base.read_text,
         metavar="<resource_provider>",
         since=microversion.NESTED_PROVIDERS,
@@ -44,6 +60,7 @@ def add_selectors(
     _add_capabilities(command, group)
     group.add_argument(
         "--name",
+        action=_Once,
         type=base.read_text,
         metavar="<pattern>",
         help="Select by a pattern for the name, such as ``rack1-*``; quote it for the shell.",
@@ -57,6 +74,7 @@ def add_selectors(
     )
     group.add_argument(
         "--providers-file",
+        action=_Once,
         type=base.read_text,
         metavar="<file>",
         help="Select those listed in this file, by name or UUID, one in each line; - is standard input. "
@@ -146,6 +164,13 @@ def _read_providers_file(name: str | None, stdin: TextIO | None) -> tuple[str, .
         raise PlacementError(f"The file {name} cannot be read: it is not text") from None
 
 
+def _read_control(text: str) -> str:
+    """Read the path of a control file, as ``type=`` of an option; the file may be made during the run."""
+    if not pathlib.Path(base.read_text(text)).parent.is_dir():
+        raise argparse.ArgumentTypeError(f"must be in a directory that exists, unlike {text!r}")
+    return text
+
+
 def add_execution(parser: argparse.ArgumentParser, *, with_atomic: bool = True) -> None:
     """Add the options for the execution of a plan."""
     group = parser.add_argument_group("execution")
@@ -186,7 +211,7 @@ def add_execution(parser: argparse.ArgumentParser, *, with_atomic: bool = True) 
     )
     group.add_argument(
         "--control",
-        type=base.read_text,
+        type=_read_control,
         metavar="<file>",
         help="Control file that is read during the run, with a line such as 'rate 5', 'rate none', "
         "'pause', 'go' or 'stop' (default: beside the journal of the run)",

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any, Final, cast
 
 from osc_placement import microversion
-from osc_placement.batch import journal, select, service
+from osc_placement.batch import journal, service
 from osc_placement.batch.difference import describe_difference, list_differences
 from osc_placement.batch.page import rows_of_run
 from osc_placement.batch.plan import EXIT_PARTIAL
@@ -25,7 +25,9 @@ from osc_placement.batch.run_commands import (
     check_choice,
     check_deletion,
     delete_runs,
+    describe_no_runs,
     describe_run,
+    hint_at_other_clouds,
     read_chosen,
     read_list,
 )
@@ -81,8 +83,11 @@ class ListRun(_JournalCommand, TextLister):
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Any, Any]:
         server = None if parsed_args.all_clouds else self.identify_cloud()
         found = read_list(server, parsed_args.last, self.complain)
+        is_on_terminal = self.is_table_on_terminal(parsed_args)
+        if not found.runs and (is_on_terminal or (server is not None and hint_at_other_clouds())):
+            print(printable(" ".join(describe_no_runs(server))), file=self.app.stderr or sys.stderr)
         wanted = (parsed_args.long, parsed_args.columns, parsed_args.sort_columns)
-        if self.is_table_on_terminal(parsed_args) and not any(wanted):
+        if is_on_terminal and not any(wanted):
             width = screen_of(self.app.stdout).width or sys.maxsize
             self.text = found.draw(width, with_clouds=parsed_args.all_clouds)
         return LIST_COLUMNS, found.rows
@@ -97,7 +102,7 @@ class ShowRun(WatchedCommand, _JournalCommand, ChangesLister):
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
-        parser.add_argument("run", metavar="<run>", help=f"ID of a run {_SEE}")
+        parser.add_argument("run", metavar="<run>", help=f"ID of a run, or its beginning {_SEE}")
         add_failed_only_option(parser)
         return parser
 
@@ -130,7 +135,7 @@ class _RunCommand(PlanCommand):
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
-        add_choice(parser, f"ID of a run {_SEE}")
+        add_choice(parser, f"ID of a run, or its beginning {_SEE}")
         return parser
 
     def _read_run(self, parsed_args: argparse.Namespace) -> None:
@@ -212,7 +217,7 @@ class UndoRun(_RunCommand):
         if job.kind == KIND:
             return job
         # the operator asked for the undo, so leaving less than is allocated is a warning and not a refusal
-        plan = select.judge_capacity(
+        plan = service.judge_capacity(
             self.client, job.plan, allow_overcommitted=True, concurrency=parsed_args.concurrency
         )
         return replace(job, plan=plan)
@@ -231,12 +236,14 @@ class DeleteRun(_JournalCommand):
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
-        add_delete_options(parser, f"ID of a run {_SEE}")
+        add_delete_options(parser, f"ID of a run, or its beginning {_SEE}")
         return parser
 
     def read_arguments(self, parsed_args: argparse.Namespace) -> None:
         check_deletion(parsed_args)
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
-        status = delete_runs(parsed_args, self.identify_cloud, self.complain, self.app.stdout)
+        status = delete_runs(
+            parsed_args, self.identify_cloud, self.complain, self.app.stdout, self.app.stderr
+        )
         self.exit_status = status or self.exit_status

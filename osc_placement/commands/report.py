@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What reports in rows share: a selection of providers, columns that fit, totals, and ``--watch``."""
+"""The common base of reports in rows: selection of providers, columns, totals, and ``--watch``."""
 
 from __future__ import annotations
 

@@ -26,13 +26,13 @@ from osc_placement.batch.transaction import NotKnown
 from osc_placement.batch.writers.reshape import MayNotReshape
 from osc_placement.candidates.cloud import CloudView
 from osc_placement.commands import base
+from osc_placement.commands.input_file import name_source, read_file
 from osc_placement.commands.reshape_moves import (
     MoveAction,
     read_instructions,
     read_moves,
     read_pins,
 )
-from osc_placement.commands.state import STANDARD_STREAM, read_file
 from osc_placement.errors import PlacementError, UsageError
 from osc_placement.model import Provider, ProviderRecord
 from osc_placement.report.tree import draw_trees
@@ -92,7 +92,7 @@ class Reshape(ConfirmedCommand, base.Lister):
                 raise UsageError("--consumer cannot be used with --undo")
             _require_reshape(parsed_args.undo)
         elif parsed_args.file:
-            source = "standard input" if parsed_args.file == STANDARD_STREAM else parsed_args.file
+            source = name_source(parsed_args.file)
             parsed_args.moves = read_moves(read_file(parsed_args.file, source), source)
         else:
             parsed_args.moves = read_instructions(instructions)

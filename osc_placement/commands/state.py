@@ -4,8 +4,6 @@
 from __future__ import annotations
 
 import argparse
-import pathlib
-import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -14,14 +12,14 @@ from typing import Final
 from osc_placement import microversion
 from osc_placement.batch import service
 from osc_placement.batch.execute import execute_plan
-from osc_placement.batch.plan import APPLY, EXIT_DONE, EXIT_PARTIAL, Plan
+from osc_placement.batch.plan import APPLY, EXIT_DONE, EXIT_PARTIAL, Plan, count_providers
 from osc_placement.batch.service import Job
 from osc_placement.commands import base
 from osc_placement.commands.batch_execution import carry_out
 from osc_placement.commands.batch_options import add_overcommit
 from osc_placement.commands.host_aggregate import AGGREGATE_HELP
+from osc_placement.commands.input_file import STANDARD_STREAM, name_source, read_file
 from osc_placement.commands.reading import show_reading
-from osc_placement.errors import PlacementError
 from osc_placement.state import read
 from osc_placement.state.description import describe_leftover, describe_plan
 from osc_placement.state.plan import ApplyPlan, Kind, Leftover, plan_apply, plan_run
@@ -36,7 +34,6 @@ from osc_placement.terminal.screen import screen_of
 from osc_placement.terminal.values import add_concurrency_option
 from osc_placement.whole_file import replace_file
 
-STANDARD_STREAM: Final = "-"
 #: how many lines of a plan are shown on a terminal: before it is confirmed, by --dry-run, and of refusals,
 #: warnings, failures and deletions each
 _LINES_TO_CONFIRM: Final = 16
@@ -103,6 +100,8 @@ class ExportState(_StateCommand):
             self.app.stdout.writelines(text)
         else:
             replace_file(parsed_args.output, text)
+            written = count_providers(len(document.providers))
+            print(printable(f"Wrote {written} to {parsed_args.output}"), file=self.app.stderr)
 
 
 class ApplyState(ConfirmedCommand, _StateCommand):
@@ -166,7 +165,7 @@ class ApplyState(ConfirmedCommand, _StateCommand):
     def read_arguments(self, parsed_args: argparse.Namespace) -> None:
         if parsed_args.prune:
             self.require_somebody(parsed_args)
-        parsed_args.source = "standard input" if parsed_args.file == STANDARD_STREAM else parsed_args.file
+        parsed_args.source = name_source(parsed_args.file)
         with nothing_changed_on_interrupt(self.app.stderr):
             text = read_file(parsed_args.file, parsed_args.source)
             parsed_args.document = parse_text(text, parsed_args.source)
@@ -354,21 +353,3 @@ def count_things(numbers: Mapping[Kind, int]) -> str:
         f"{number} {kind if number == 1 else _PLURALS[kind]}" for kind, number in numbers.items() if number
     ]
     return ", ".join(counts) or "nothing"
-
-
-def read_file(name: str, source: str) -> str:
-    """Return the text of a file or of standard input; ``source`` names it in errors."""
-    try:
-        return _read_bytes(name).decode("utf-8")
-    except OSError as error:
-        raise PlacementError(f"{source} cannot be read: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise PlacementError(f"{source} cannot be read: byte {error.start} is not UTF-8 text") from error
-
-
-def _read_bytes(name: str) -> bytes:
-    if name != STANDARD_STREAM:
-        return pathlib.Path(name).read_bytes()
-    if sys.stdin is None:
-        raise PlacementError("standard input cannot be read: it is closed")
-    return sys.stdin.buffer.read()

@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from importlib.resources import files
 from typing import Final
 
+from osc_placement.package import BriefParser
+
 SHELLS: Final = ("bash", "zsh")
 #: begins the command lines that the code for the shells calls
 _ASK: Final = "--complete"
@@ -31,7 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def make_parser() -> argparse.ArgumentParser:
     """Return the parser of the command line."""
-    parser = argparse.ArgumentParser(
+    parser = BriefParser(
         prog="placement-completion",
         description="Print the code with which a shell completes placement-server, placement-migrate and "
         "the placement commands of openstack, with the names that the cloud has.",

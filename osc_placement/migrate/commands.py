@@ -20,18 +20,20 @@ from typing import Final, TextIO
 
 from osc_placement.batch import journal
 from osc_placement.batch.page import rows_of_run
-from osc_placement.batch.plan import EXIT_DONE, EXIT_INTERRUPTED, EXIT_PARTIAL, Outcome, Result
+from osc_placement.batch.plan import EXIT_DONE, EXIT_INTERRUPTED, EXIT_PARTIAL, Outcome, Plan, Result
 from osc_placement.batch.run_commands import (
     LIST_COLUMNS,
     SEE_ALL,
     NextCommands,
+    describe_no_runs,
+    hint_at_other_clouds,
     name_next_commands,
     read_chosen,
     read_list,
 )
 from osc_placement.batch.run_commands import delete_runs as delete_journals
 from osc_placement.batch.run_commands import describe_run as describe_journal
-from osc_placement.errors import ANSWER_LOST, one_line
+from osc_placement.errors import ANSWER_LOST, PlacementError, one_line
 from osc_placement.migrate import exit_statuses, readiness, runner
 from osc_placement.migrate.exit_statuses import EXIT_UNKNOWN, exit_status
 from osc_placement.migrate.migrations import registry
@@ -65,6 +67,7 @@ from osc_placement.migrate.output import (
 from osc_placement.migrate.problem import Problem, Reason
 from osc_placement.migrate.runner import Execution, Run
 from osc_placement.model import canonical_uuid
+from osc_placement.terminal.confirmation import confirm, is_attended
 from osc_placement.terminal.escape import printable, printable_lines
 from osc_placement.terminal.live import watch_command
 from osc_placement.terminal.progress import ProgressBar
@@ -444,13 +447,18 @@ def _complain(error: Exception) -> None:
 def list_runs(command: Command) -> int:
     """Run ``placement-migrate run list``."""
     options, medium, errors = command.options, command.medium, list[Exception]()
-    server = None if options.all_clouds else command.identify_cloud()
+    try:
+        server = None if options.all_clouds else command.identify_cloud()
+    except PlacementError:
+        if hint := hint_at_other_clouds():
+            print(f"placement-migrate: {hint}", file=sys.stderr)
+        raise
     found = read_list(server, options.last, errors.append)
     rows = [dict(zip(LIST_COLUMNS, row, strict=True)) for row in found.rows]
 
     def describe() -> list[str]:
         if not rows:
-            return ["There are no runs." if server is None else f"There are no runs for {server}."]
+            return describe_no_runs(server)
         if medium.width is None or medium.is_long:
             return [format_table(LIST_COLUMNS, rows)]
         return found.draw(medium.width, with_clouds=options.all_clouds)
@@ -490,10 +498,20 @@ def resume_run(command: Command) -> int:
 
 
 def undo_run(command: Command) -> int:
-    """Run ``placement-migrate run undo``."""
-    client = command.settings.open_client()
-    header = read_chosen(command.options, client, sys.stderr)
-    run = runner.undo(client, header.id, command.execution, force=command.options.force)
+    """Run ``placement-migrate run undo``: on a terminal ask first, unless ``--yes`` is given."""
+    options, client = command.options, command.settings.open_client()
+    header = read_chosen(options, client, sys.stderr)
+
+    def agree(plan: Plan) -> None:
+        # without a terminal it is not asked for, so that scripts need no --yes
+        if options.yes or not plan.changes or not is_attended(sys.stdin, sys.stderr):
+            return
+        page = replace(command.medium, width=screen_of(sys.stderr).width).open_page()
+        for line in page.warn(plan.warnings) + page.propose(plan):
+            print(printable_lines(line), file=sys.stderr)
+        confirm(plan.question, sys.stdin, sys.stderr)
+
+    run = runner.undo(client, header.id, command.execution, force=options.force, agree=agree)
     command.show_result(run)
     return run.report.exit_status
 
@@ -501,7 +519,7 @@ def undo_run(command: Command) -> int:
 def delete_runs(command: Command) -> int:
     """Run ``placement-migrate run delete``."""
     errors = list[Exception]()
-    status = delete_journals(command.options, command.identify_cloud, errors.append, sys.stdout)
+    status = delete_journals(command.options, command.identify_cloud, errors.append, sys.stdout, sys.stderr)
     for error in errors:
         _complain(error)
     return status or (EXIT_PARTIAL if errors else EXIT_DONE)

@@ -32,7 +32,7 @@ from osc_placement.migrate.nova.settings import USUAL_TOKEN, Settings
 from osc_placement.migrate.nova.shard import WHOLE, read_shard
 from osc_placement.migrate.output import explain
 from osc_placement.migrate.runner import Execution
-from osc_placement.package import ShowVersion
+from osc_placement.package import BriefParser, ShowVersion
 from osc_placement.terminal.escape import printable
 from osc_placement.terminal.live import add_watch_option, check_watch
 from osc_placement.terminal.screen import discard
@@ -66,7 +66,7 @@ EXIT_STATUSES: Final = (
 NOVA_EXIT_STATUSES: Final = (
     f"{EXIT_STATUSES} With --nova-exit-codes those of nova-manage, see the documentation."
 )
-_RUN_HELP: Final = "ID of a run (see: placement-migrate run list)"
+_RUN_HELP: Final = "ID of a run, or its beginning (see: placement-migrate run list)"
 #: the options that need --follow
 _OF_FOLLOW: Final = ("interval", "notifications", "notifications_topic")
 
@@ -152,10 +152,10 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 def make_parser() -> argparse.ArgumentParser:
     """Return the parser of the command line of ``placement-migrate``."""
-    parser = argparse.ArgumentParser(
+    parser: argparse.ArgumentParser = BriefParser(
         prog="placement-migrate",
-        description="Bring placement in line with nova. It does not ask for confirmation; --dry-run shows "
-        "what would change.",
+        description="Bring placement in line with nova. Only 'run undo' asks for confirmation, on a "
+        "terminal; --dry-run of the migrations shows what would change.",
         epilog=EXIT_STATUSES,
     )
     parser.add_argument("--version", action=ShowVersion, help="print the version of osc-placement and exit")
@@ -480,6 +480,11 @@ def _add_runs(subparsers: Subparsers) -> None:
     action = actions.add_parser("undo", help="undo a run, except where what it set was changed since")
     add_choice(action, _RUN_HELP)
     add_force_option(action)
+    action.add_argument(
+        "--yes",
+        action="store_true",
+        help="Do not ask for confirmation, which is asked for only where there is a terminal",
+    )
     _add_format(action)
     action.set_defaults(act=commands.undo_run, check=check_choice)
     action = actions.add_parser("delete", help="delete the journals of runs")

@@ -50,7 +50,7 @@ FAILURES: Final = (PlacementError, keystone.ClientException, OSError)
 
 @dataclass(frozen=True, slots=True)
 class Medium:
-    """Where text is printed.
+    """A place where text is printed.
 
     :ivar width: of a terminal; None elsewhere, where each row has all columns
     :ivar is_long: whether a terminal gets all rows

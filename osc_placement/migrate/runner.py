@@ -7,16 +7,19 @@ import pathlib
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
-from osc_placement.api.client import PlacementClient
 from osc_placement.api.concurrency import CONCURRENCY
 from osc_placement.batch import select, service
 from osc_placement.batch.execute import execute_plan
-from osc_placement.batch.plan import Outcome, Plan, Report
 from osc_placement.batch.service import Job, Pace
-from osc_placement.batch.undo import ReadStates
 from osc_placement.errors import PlacementError
-from osc_placement.migrate.migrations.base import Assessment
+
+if TYPE_CHECKING:
+    from osc_placement.api.client import PlacementClient
+    from osc_placement.batch.plan import Outcome, Plan, Report
+    from osc_placement.batch.undo import ReadStates
+    from osc_placement.migrate.migrations.base import Assessment
 
 
 @dataclass(frozen=True)
@@ -85,10 +88,21 @@ def resume(client: PlacementClient, run_id: str, execution: Execution) -> Run:
         return _run(client, job, execution)
 
 
-def undo(client: PlacementClient, run_id: str, execution: Execution, *, force: bool = False) -> Run:
-    """Undo a run, in a run of its own."""
+def undo(
+    client: PlacementClient,
+    run_id: str,
+    execution: Execution,
+    *,
+    force: bool = False,
+    agree: Callable[[Plan], None] = lambda _plan: None,
+) -> Run:
+    """Undo a run, in a run of its own.
+
+    :param agree: called with the plan before anything is written; what it raises ends the undo
+    """
     read = _reader(client, execution)
     job = service.undo(client, run_id, read, force=force, directory=execution.directory)
+    agree(job.plan)
     return _run(client, job, execution)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How full an inventory is, as a percentage, a level and a bar. Pure."""
+"""The usage of an inventory as a percentage, a level and a bar. Pure."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Whether one tree meets a constraint; ``detail`` says what it has or lacks."""
+    """The result of checking a tree against a constraint; ``detail`` says what it has or lacks."""
 
     group: str
     text: str

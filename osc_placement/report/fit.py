@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How many more times a request fits, on each host and on all together. Pure.
+"""The number of times that a request still fits, on each host and on all together. Pure.
 
 The request is that of an instance without numbered groups: of a tree of providers and those that share with
 it, each class comes whole from one provider, and different classes may come from different ones.
@@ -29,7 +29,7 @@ from osc_placement.report.explain import describe_shortage
 
 @dataclass(frozen=True, slots=True)
 class HostFit:
-    """How often a request fits on the tree of a host, and which class or trait limits it."""
+    """The number of times that a request fits on the tree of a host, and what limits it."""
 
     host: Node
     count: int
@@ -38,7 +38,7 @@ class HostFit:
 
 @dataclass(frozen=True, slots=True)
 class Fits:
-    """How often a request fits; ``total`` is a lower bound unless it is ``exact``."""
+    """The number of times that a request fits; ``total`` is a lower bound unless it is ``exact``."""
 
     hosts: Sequence[HostFit]
     total: int

@@ -11,7 +11,7 @@ from osc_placement.candidates.cloud import CloudView
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """What a consumer has allocated, from all providers together."""
+    """The allocations of a consumer, from all providers together."""
 
     consumer: str
     project: str

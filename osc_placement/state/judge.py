@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the server would refuse of the plan of an apply, found before anything is written. Pure.
+"""The changes of an apply that the server would refuse, found before anything is written. Pure.
 
 The plan is judged by the state that it leads to. A change that is refused is not made, so the state is
 another one without it, and the others are judged again: what depends on a refused change is refused too, and
@@ -29,7 +29,7 @@ class WouldFail(PlacementError):
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What a plan is judged by, as it is on the server.
+    """The state of the server that a plan is checked against.
 
     :ivar providers: all providers, by UUID
     :ivar inventories: by UUID, of the providers of which the plan changes allocations; of all, if it deletes

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from osc_placement.api.consumer import Consumer
-from osc_placement.api.retry import is_conflict
+from osc_placement.api.retry import is_permanent
 from osc_placement.batch.plan import (
     EXIT_DONE,
     EXIT_INTERRUPTED,
@@ -21,13 +21,12 @@ from osc_placement.batch.plan import (
     Result,
     read_identity,
 )
-from osc_placement.errors import HttpError, OutcomeUnknown, is_outcome_unknown
+from osc_placement.errors import OutcomeUnknown, is_outcome_unknown
 from osc_placement.state.plan import Kind
 
 Done = Literal["created", "updated", "deleted", "unchanged", "refused", "failed", "unknown", "skipped"]
 #: results of things that were tried and are not known to have succeeded
 _FAILED: Final = ("failed", "unknown")
-_SERVER_ERROR: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +54,7 @@ class ApplyReport:
     @property
     def is_repeatable(self) -> bool:
         """Return whether another apply may make what this one did not; not if the server refused it all."""
-        return self.is_any_skipped or not all(_is_refused(result.error) for result in self.failures)
+        return self.is_any_skipped or not all(is_permanent(result.error) for result in self.failures)
 
     @property
     def is_any_skipped(self) -> bool:
@@ -77,11 +76,6 @@ class ApplyReport:
         if self.failures or self.refusals or self.halted:
             return EXIT_PARTIAL
         return EXIT_INTERRUPTED if self.is_any_skipped else EXIT_DONE
-
-
-def _is_refused(error: Exception | None) -> bool:
-    """Return whether the server refused a request for a reason that stays."""
-    return isinstance(error, HttpError) and not is_conflict(error) and error.http_status < _SERVER_ERROR
 
 
 def list_results(report: Report) -> ApplyReport:

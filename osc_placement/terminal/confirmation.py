@@ -4,11 +4,23 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
+from typing import Any, TextIO
 
 from osc_placement.errors import PlacementError, UsageError
 from osc_placement.terminal.escape import printable
 from osc_placement.terminal.screen import is_terminal
+
+
+def is_attended(stdin: TextIO | None, stderr: TextIO | None) -> bool:
+    """Return whether there is a terminal to ask on."""
+    return is_terminal(stdin) and is_terminal(stderr)
+
+
+def confirm(question: str, stdin: TextIO, stderr: TextIO) -> None:
+    """Ask a question; raise PlacementError unless the answer is yes."""
+    print(f"{printable(question)} [y/N] ", end="", file=stderr, flush=True)
+    if stdin.readline().strip().lower() not in ("y", "yes"):
+        raise PlacementError("Nothing was changed: not confirmed")
 
 
 class ConfirmedCommand:
@@ -23,7 +35,7 @@ class ConfirmedCommand:
 
     def is_attended(self) -> bool:
         """Return whether there is a terminal to ask on."""
-        return is_terminal(self.app.stdin) and is_terminal(self.app.stderr)
+        return is_attended(self.app.stdin, self.app.stderr)
 
     def require_somebody(self, parsed_args: argparse.Namespace) -> None:
         """Raise UsageError if a confirmation is needed and there is no terminal to ask on."""
@@ -35,6 +47,4 @@ class ConfirmedCommand:
 
     def confirm(self, question: str) -> None:
         """Ask a question; raise PlacementError unless the answer is yes."""
-        print(f"{printable(question)} [y/N] ", end="", file=self.app.stderr, flush=True)
-        if self.app.stdin.readline().strip().lower() not in ("y", "yes"):
-            raise PlacementError("Nothing was changed: not confirmed")
+        confirm(question, self.app.stdin, self.app.stderr)

@@ -136,7 +136,7 @@ def _height() -> int:
 
 
 class _View:
-    """What is on the screen: lines that were just read, and the error that happened since."""
+    """The contents of the screen: the lines read last, and the error since."""
 
     def __init__(self, title: str, seconds: float, body: Sequence[str]) -> None:
         self._title = f"Every {seconds:g} s: {title}"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What can be shown on a stream: its width, its colours, and the characters to draw with."""
+"""The abilities of a stream: its width, its colours, and the characters to draw with."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def paint(text: str, style: Style) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Screen:
-    """How reports are drawn as text.
+    """The style in which reports are drawn as text.
 
     ``width`` is that of a line, None for any; ``paint`` colours a piece of text; ``brief`` leaves traits,
     aggregates and UUIDs out.

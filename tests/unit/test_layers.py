@@ -48,10 +48,29 @@ ARROWS = {
     "migrate.nova": ("api.concurrency", "migrate.problem", "package", *LEAVES),
     "migrate.nova.settings": ("api.client", "migrate.nova", *LEAVES),
     "migrate.migrations": ("api", "batch", "candidates", "migrate.nova", "migrate.problem", *LEAVES),
-    "commands": ("api", "batch", "candidates", "migrate", "report", "state", "whole_file", *LEAVES),
+    "commands": (
+        "api",
+        "batch",
+        "candidates",
+        "migrate",
+        "package",
+        "report",
+        "state",
+        "whole_file",
+        *LEAVES,
+    ),
     "plugin": ("api.client", "microversion", "terminal.values"),
     # every command line
-    "completion": ("batch.journal", "commands", "migrate", "model", "plugin", "server.main", "whole_file"),
+    "completion": (
+        "batch.journal",
+        "commands",
+        "migrate",
+        "model",
+        "package",
+        "plugin",
+        "server.main",
+        "whole_file",
+    ),
     "candidates": SHARED,
     "server": ("server", "candidates", "package", "whole_file", *SHARED),
     "server.api.schemas": ("model",),
@@ -119,7 +138,9 @@ RESERVED = {
     "server.db.dialects.postgresql": ("server.db.dialects",),
     "server.worker": (),
     "server.wsgi": (),
-    "server.process.serve": ("server.main",),
+    "server.process.serve": ("server.main", "server.shadow.comparing", "server.shadow.run"),
+    "server.shadow.run": ("server.main",),
+    "server.shadow.comparing": (),
     "candidates.search": (
         "server.api.handlers.allocation_candidate",
         "server.api.handlers.candidate_body",
@@ -136,8 +157,14 @@ LIBRARIES = {
     ),
     "argcomplete": ("completion",),
     "alembic": ("server.db.upgrade", "server.db.migrations", "server.db.own_migrations"),
-    "gunicorn": ("server.process.serve", "server.process.worker", "server.process.connection"),
-    "prometheus_client": ("server.process.metrics",),
+    "gunicorn": (
+        "server.process.serve",
+        "server.process.worker",
+        "server.process.connection",
+        "server.process.tls",
+        "server.shadow.run",
+    ),
+    "prometheus_client": ("server.process.metrics", "server.shadow.metrics"),
     "webob": ("server",),
     "jsonschema": ("server.api.http",),
     "oslo_config": ("server", "migrate"),
@@ -149,6 +176,7 @@ LIBRARIES = {
     "keystonemiddleware": ("server.api.auth",),
     "requests": ("api.transport", "migrate.nova.rest", "server.testing"),
     "rich": ("terminal",),
+    "urllib3": ("server.shadow.upstream", "server.shadow.forward"),
 }
 
 #: these import nothing but the standard library and what ARROWS allows them
@@ -165,6 +193,7 @@ PURE = (
     "batch.journal.record",
     "batch.repeat",
     "batch.advice",
+    "batch.capacity",
     "batch.reshape",
     "batch.room",
     "batch.selection",
@@ -173,6 +202,9 @@ PURE = (
     "candidates",
     "server.api.schemas",
 )
+
+#: the number of modules in the longest chain of imports that begins in each part
+LONGEST_CHAINS = {"commands": 11, "migrate": 12, "server": 14}
 
 #: what the start of every `openstack` command must not pay for
 NOT_LOADED_BY_PLUGIN = ("sqlalchemy", "webob", "oslo_config", "rich", "yaml", "requests", f"{PACKAGE}.server")
@@ -190,11 +222,15 @@ MODULES = {name_module(path): path for path in sorted((ROOT / PACKAGE).rglob("*.
 def read_imports(path):
     """The full names of what a file imports, wherever it does, for type checking too."""
     for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            assert not node.level, f"{path} has a relative import"
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            assert not getattr(node, "level", 0), f"{path} has a relative import"
+            yield from read_names(node)
+
+
+def read_names(node):
+    """The full names that a statement imports."""
+    module = f"{node.module}." if isinstance(node, ast.ImportFrom) else ""
+    return (f"{module}{alias.name}" for alias in node.names)
 
 
 def is_in(module, part):
@@ -226,6 +262,42 @@ def test_arrows_go_one_way(module):
     allowed = (part, *ARROWS[part])
     wrong = {name for name in OWN[module] if not any(is_in(name, other) for other in allowed)}
     assert wrong == set()
+
+
+def find_imports_at_start(path):
+    """Return the modules of ours that are imported with a file, not for type checking or in a function."""
+    names, blocks = set(), [ast.parse(path.read_text()).body]
+    while blocks:
+        for node in blocks.pop():
+            if isinstance(node, ast.If):
+                blocks += (
+                    [node.orelse] if ast.unparse(node.test) == "TYPE_CHECKING" else [node.body, node.orelse]
+                )
+            elif isinstance(node, ast.Try):
+                blocks += [node.body, node.orelse, *(handler.body for handler in node.handlers)]
+            elif isinstance(node, ast.Import | ast.ImportFrom):
+                names |= set(read_names(node))
+    return {find_module(name) for name in names if is_in(name, PACKAGE)}
+
+
+def find_longest_chain(module, start, known):
+    """Return the longest chain of modules that import each other, from this one down."""
+    if module not in known:
+        chains = (find_longest_chain(other, start, known) for other in sorted(start[module] - {module}))
+        known[module] = (module, *max(chains, key=len, default=()))
+    return known[module]
+
+
+def test_chains_of_imports_are_short():
+    """A reader who follows the imports of a module downward is soon at the end.
+
+    A longer chain is a decision; often an import that only annotations need makes it.
+    """
+    start = {module: find_imports_at_start(path) for module, path in MODULES.items()}
+    known = {}
+    for part, longest in LONGEST_CHAINS.items():
+        chains = [find_longest_chain(module, start, known) for module in MODULES if is_in(module, part)]
+        assert len(max(chains, key=len)) == longest, max(chains, key=len)
 
 
 @pytest.mark.parametrize("part", RESERVED)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs on disk: what was planned, what was there before, how it ended. Resume and undo need nothing else.
+"""Runs on disk: the plan, the state before it, and the outcome, from which a run is resumed and undone.
 
 A run is one file of JSON Lines, appended to and never rewritten, readable by its owner only:
 
@@ -23,6 +23,7 @@ the chain of sums, and ``saved`` keeps plans that are carried out later.
 
 from osc_placement.batch.journal.file import (
     Journal,
+    complete_id,
     create,
     delete,
     find_last,
@@ -32,11 +33,21 @@ from osc_placement.batch.journal.file import (
     read_all,
     read_header,
     read_headers,
+    read_summaries,
+    read_summary,
     read_undos,
     reopen,
     state_directory,
 )
-from osc_placement.batch.journal.run import Ending, Header, JournalDamaged, JournalError, Run, find_undone
+from osc_placement.batch.journal.run import (
+    Ending,
+    Header,
+    JournalDamaged,
+    JournalError,
+    Run,
+    Summary,
+    find_undone,
+)
 
 __all__ = [
     "Ending",
@@ -45,6 +56,8 @@ __all__ = [
     "JournalDamaged",
     "JournalError",
     "Run",
+    "Summary",
+    "complete_id",
     "create",
     "delete",
     "find_last",
@@ -55,6 +68,8 @@ __all__ = [
     "read_all",
     "read_header",
     "read_headers",
+    "read_summaries",
+    "read_summary",
     "read_undos",
     "reopen",
     "state_directory",

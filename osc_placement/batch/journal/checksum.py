@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lines that are chained by checksums: a line that was changed, lost, doubled or moved is found. Pure.
+"""Checksums over lines, each including the one before, so that any change of the lines is found. Pure.
 
 The last member of each line, ``sum``, is a hash of the rest of the line and of the sum of the line before.
 """
@@ -50,6 +50,12 @@ def check_line(line: bytes, before: str | None) -> str | None:
     if before is None or rest != _hash(before, body).encode() + _TAIL:
         raise BadSum
     return rest.decode().removesuffix(_TAIL.decode())
+
+
+def read_sum(line: bytes) -> str | None:
+    """Return the sum that a line, or the end of one, claims to have; None if it has none."""
+    _, head, rest = line.rpartition(_HEAD)
+    return rest.decode("ascii", "replace").removesuffix(_TAIL.decode()) if head else None
 
 
 def _hash(before: str, body: bytes) -> str:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import datetime
 import fcntl
+import json
 import os
 import pathlib
 import re
@@ -13,19 +14,35 @@ import secrets
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final, TypeVar
+from typing import IO, TYPE_CHECKING, Any, Final, TypeVar
 from urllib.parse import urlsplit
 
-from osc_placement.batch.journal.checksum import START, chain_line
-from osc_placement.batch.journal.record import change_to_json, edit_to_json, selection_to_json
-from osc_placement.batch.journal.run import VERSION, Header, JournalDamaged, JournalError, Run, parse
-from osc_placement.batch.plan import Change, Outcome, Plan, Report
+from osc_placement.batch.journal.checksum import START, chain_line, check_line, read_sum
+from osc_placement.batch.journal.record import change_to_json, check_types, edit_to_json, selection_to_json
+from osc_placement.batch.journal.run import (
+    VERSION,
+    Header,
+    JournalDamaged,
+    JournalError,
+    Run,
+    Summary,
+    parse,
+)
 from osc_placement.errors import without_password
 from osc_placement.whole_file import write_whole
+
+if TYPE_CHECKING:
+    from osc_placement.batch.plan import Change, Outcome, Plan, Report
 
 _SUFFIX: Final = ".jsonl"
 _OWNER_ONLY: Final = 0o600
 _Read = TypeVar("_Read")
+#: the members of the summary in the last record
+_SUMMARY: Final = {"state": str, "changes": int, "applied": int, "failed": int}
+#: runs that are named where a shortened ID stands for several
+_MOST_CANDIDATES: Final = 5
+#: bytes at the end of a journal, in which its last line and the sum of the line before it are
+_END_SIZE: Final = 4096
 #: the names that runs are given
 _ID: Final = re.compile(r"\d{8}T\d{6}-[0-9a-f]{6,}")
 
@@ -114,6 +131,7 @@ class Journal:
                     "record": "end",
                     "status": report.exit_status,
                     "time": _format_time(datetime.datetime.now(datetime.UTC)),
+                    **self._summarize(),
                 }
             )
             self._sync()
@@ -121,6 +139,20 @@ class Journal:
             # what was done on the server is done, and to be told all the same
             return replace(report, halted=report.halted or str(error))
         return report
+
+    def _summarize(self) -> Mapping[str, Any]:
+        """Return the member of the last record that has the state and the counts of the run.
+
+        It is what a reader of the whole journal finds, so it is found in the same way, which takes 0.3 s for
+        10,000 changes. Return nothing where no reader would use it, or the journal cannot be read.
+        """
+        if self._sum is None:
+            return {}
+        try:
+            summary = parse(self.path, self.path.read_bytes()[: self._end]).summary
+        except (OSError, JournalError):
+            return {}
+        return {"summary": {name: getattr(summary, name) for name in _SUMMARY}}
 
     def close(self) -> None:
         """Close the file, and remove the control file: it must not steer the next attempt.
@@ -169,6 +201,7 @@ def outcome_to_json(outcome: Outcome) -> Mapping[str, Any]:
         "error": str(outcome.error) if outcome.error else None,
         "note": outcome.note or None,
         "untouched": outcome.untouched or None,
+        "refused": (outcome.untouched and outcome.rejected) or None,
     }
     return {name: value for name, value in facts.items() if value is not None}
 
@@ -227,7 +260,7 @@ def reopen(run_id: str, directory: pathlib.Path | None = None) -> tuple[Run, Jou
     """Open the journal of a run that no process executes; leave one that is damaged as it is."""
     path = _find(run_id, directory)
     with _as_journal_error(path):
-        descriptor = _open_locked(path, run_id)
+        descriptor = _open_locked(path)
     try:
         with _as_journal_error(path):
             mark, content = _read_mark(path), path.read_bytes()
@@ -248,11 +281,60 @@ def read(run_id: str, directory: pathlib.Path | None = None) -> Run:
         mark, content = _read_mark(path), path.read_bytes()
         run = _parse_whole(path, content, mark)
         with path.open("rb") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            except BlockingIOError:
-                return replace(run, is_running=True)
-        return run
+            return replace(run, is_running=_is_locked(file))
+
+
+def read_summary(run_id: str, directory: pathlib.Path | None = None) -> Summary:
+    """Read the state and the counts of a run.
+
+    PERF: if nothing was written behind the end of its last attempt, only the first line and the last are read
+    and verified. The lines between are not, which is left to `read`; it takes 0.3 s for 10,000 changes.
+    Any other journal is read whole: of a run that is unfinished because its process died, one of an earlier
+    version, and a copy without its mark.
+    """
+    path = _find(run_id, directory)
+    with _as_journal_error(path):
+        # the mark first: whoever writes at the moment is ahead of it
+        mark = _read_mark(path)
+        with path.open("rb") as file:
+            header = _parse_marked(path, file.readline(), mark).header
+            summary = _read_last_summary(file, mark)
+            # after the last line: whoever resumes the run locks it before it writes
+            if summary is not None and not _is_locked(file):
+                return Summary(header, **summary)
+    return read(run_id, directory).summary
+
+
+def _read_last_summary(file: IO[bytes], mark: tuple[int, str] | None) -> dict[str, Any] | None:
+    """Return the summary in the last line; None if it has none, or is not the line that the mark is about.
+
+    The sum of the mark covers the line and, by the sum of the line before it, all others.
+    """
+    if mark is None:
+        return None
+    file.seek(max(0, file.seek(0, os.SEEK_END) - _END_SIZE))
+    lines = file.read().split(b"\n")
+    if len(lines) < 3 or lines[-1]:
+        return None
+    before, last = lines[-3:-1]
+    try:
+        if check_line(last, read_sum(before)) != mark[1]:
+            return None
+        summary = json.loads(last)["summary"]
+        check_types(summary, _SUMMARY)
+    except (ValueError, LookupError, TypeError, AttributeError):
+        return None
+    return {name: summary[name] for name in _SUMMARY}
+
+
+def _is_locked(file: IO[bytes]) -> bool:
+    """Return whether another process writes to a journal."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    fcntl.flock(file, fcntl.LOCK_UN)
+    return False
 
 
 def read_header(run_id: str, directory: pathlib.Path | None = None) -> Header:
@@ -262,6 +344,14 @@ def read_header(run_id: str, directory: pathlib.Path | None = None) -> Header:
         mark = _read_mark(path)
         with path.open("rb") as file:
             return _parse_marked(path, file.readline(), mark).header
+
+
+def complete_id(run_id: str, directory: pathlib.Path | None = None) -> str:
+    """Return the ID of the run that is named, by its ID or by a prefix that no other run's ID has.
+
+    Raise JournalError if there is none, or if there are several.
+    """
+    return _find(run_id, directory).name.removesuffix(_SUFFIX)
 
 
 def list_ids(directory: pathlib.Path | None = None) -> list[str]:
@@ -276,12 +366,24 @@ def read_all(
 
     :param server: yield only runs of the server that has this address, as `identify_server` returns it
     """
+    return _read_each(_list_paths(directory), _only_of(server, read))
 
-    def read_wanted(run_id: str, directory: pathlib.Path) -> Run | None:
+
+def read_summaries(
+    directory: pathlib.Path | None = None, server: str | None = None
+) -> Iterator[Summary | JournalError]:
+    """Yield the summaries of all runs, as `read_all` yields the runs."""
+    return _read_each(_list_paths(directory), _only_of(server, read_summary))
+
+
+def _only_of(
+    server: str | None, read: Callable[[str, pathlib.Path], _Read]
+) -> Callable[[str, pathlib.Path], _Read | None]:
+    def read_wanted(run_id: str, directory: pathlib.Path) -> _Read | None:
         is_wanted = server in (None, read_header(run_id, directory).server)
         return read(run_id, directory) if is_wanted else None
 
-    return _read_each(_list_paths(directory), read_wanted)
+    return read_wanted
 
 
 def read_headers(server: str, directory: pathlib.Path | None = None) -> Iterator[Header | JournalError]:
@@ -294,7 +396,7 @@ def read_headers(server: str, directory: pathlib.Path | None = None) -> Iterator
     return _read_each(reversed(_list_paths(directory)), read_wanted)
 
 
-def read_undos(run_id: str, directory: pathlib.Path | None = None) -> list[Run]:
+def read_undos(run_id: str, directory: pathlib.Path | None = None) -> list[Summary]:
     """Return the runs that undo a run, and those that undo these, the oldest first.
 
     Runs that cannot be read are left out. PERF: an undo is started after what it undoes, so nothing is read
@@ -303,11 +405,11 @@ def read_undos(run_id: str, directory: pathlib.Path | None = None) -> list[Run]:
     undone, undos = {run_id}, []
     later = [path for path in _list_paths(directory) if path.name > f"{run_id}{_SUFFIX}"]
 
-    def read_wanted(other: str, directory: pathlib.Path) -> Run | None:
-        return read(other, directory) if read_header(other, directory).undoes in undone else None
+    def read_wanted(other: str, directory: pathlib.Path) -> Summary | None:
+        return read_summary(other, directory) if read_header(other, directory).undoes in undone else None
 
     for run in _read_each(later, read_wanted):
-        if isinstance(run, Run):
+        if isinstance(run, Summary):
             undone.add(run.header.id)
             undos.append(run)
     return undos
@@ -342,7 +444,7 @@ def delete(run_id: str, directory: pathlib.Path | None = None) -> None:
     """Delete a run's files; raise JournalError if it is under way. The journal may be damaged."""
     path = _find(run_id, directory)
     with _as_journal_error(path):
-        descriptor = _open_locked(path, run_id)
+        descriptor = _open_locked(path)
         try:
             # a journal without the other files is read as any other
             for each in (_mark_of(path), path.with_suffix(".control"), path):
@@ -356,17 +458,17 @@ def _list_paths(directory: pathlib.Path | None) -> list[pathlib.Path]:
     return sorted((directory or state_directory()).glob(f"*{_SUFFIX}"))
 
 
-def _open_locked(path: pathlib.Path, run_id: str) -> int:
+def _open_locked(path: pathlib.Path) -> int:
     """Open a journal and lock it; raise JournalError if another process holds the lock, or deleted it."""
     descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         if not os.fstat(descriptor).st_nlink:
-            raise JournalError(f"Run {run_id} was deleted by another process")
+            raise JournalError(f"Run {path.stem} was deleted by another process")
     except BaseException as error:
         os.close(descriptor)
         if isinstance(error, BlockingIOError):
-            raise JournalError(f"Run {run_id} is under way in another process") from None
+            raise JournalError(f"Run {path.stem} is under way in another process") from None
         raise
     return descriptor
 
@@ -411,13 +513,29 @@ def _read_mark(path: pathlib.Path) -> tuple[int, str] | None:
 
 
 def _find(run_id: str, directory: pathlib.Path | None) -> pathlib.Path:
+    """Return the journal of the run with this ID, or of the only one whose ID begins with it."""
     directory = directory or state_directory()
     path = directory / f"{run_id}{_SUFFIX}"
-    if not run_id or "/" in run_id or not path.is_file():
-        raise JournalError(
-            f"There is no run {run_id!r} in {directory} (see: batch run list, placement-migrate run list)"
-        )
-    return path
+    if run_id and "/" not in run_id:
+        if path.is_file():
+            return path
+        found = [each for each in _list_paths(directory) if each.name.startswith(run_id)]
+        if len(found) == 1:
+            return found[0]
+        if found:
+            raise JournalError(_describe_ambiguity(run_id, [each.stem for each in found]))
+    raise JournalError(
+        f"There is no run {run_id!r} in {directory}; see openstack resource provider batch run list, or "
+        "placement-migrate run list"
+    )
+
+
+def _describe_ambiguity(prefix: str, run_ids: Sequence[str]) -> str:
+    """Return a message that names the last runs whose IDs have the prefix."""
+    more = len(run_ids) - _MOST_CANDIDATES
+    candidates = ", ".join(run_ids[-_MOST_CANDIDATES:])
+    earlier = f", and {more:,} earlier" if more > 0 else ""
+    return f"{prefix!r} begins the IDs of {len(run_ids):,} runs: {candidates}{earlier}; give more of the ID"
 
 
 @contextlib.contextmanager

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A run, read from its journal: what was planned, what was there before, how far it came. Pure."""
+"""A run, read from its journal: its plan, the states before it, and the outcomes so far. Pure."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 import pathlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from osc_placement.batch.journal.checksum import START, BadSum, check_line
 from osc_placement.batch.journal.record import (
@@ -17,8 +17,10 @@ from osc_placement.batch.journal.record import (
     selection_from_json,
 )
 from osc_placement.batch.plan import Change, Edit, Result
-from osc_placement.batch.selection import Selection
 from osc_placement.errors import PlacementError
+
+if TYPE_CHECKING:
+    from osc_placement.batch.selection import Selection
 
 VERSION: Final = 1
 _SETTINGS: Final = {"atomic": bool, "keeps_capacity": bool, "kind": str}
@@ -67,6 +69,7 @@ class Ending:
 
     ``untouched``: it is certain that neither this attempt nor one before has written anything of it.
     ``refused``: it was not tried, because the plan of the last attempt refused it.
+    ``rejected``: the server refused it for a reason that stays, and it is ``untouched``.
     """
 
     result: Result
@@ -75,6 +78,22 @@ class Ending:
     note: str = ""
     untouched: bool = False
     refused: bool = False
+    rejected: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """A run without its changes, as lists show it.
+
+    :ivar changes: number of providers and consumers that it plans to change; some may be ``applied``, others
+        may have ``failed``
+    """
+
+    header: Header
+    state: str
+    changes: int
+    applied: int
+    failed: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,10 +127,16 @@ class Run:
 
     @property
     def is_refused(self) -> bool:
-        """Return whether all that is pending was refused, so that a resume as things are changes nothing."""
-        return all(
-            (ending := self.endings.get(change.uuid)) is not None and ending.refused
-            for change in self.pending
+        """Return whether a resume would be refused again, as things are.
+
+        The plan refused all that is pending, or the server refused it and nothing was written at all.
+        """
+        endings = [self.endings.get(change.uuid) for change in self.pending]
+        if all(ending is not None and ending.refused for ending in endings):
+            return True
+        return not self.applied and all(
+            ending is not None and ending.untouched and (ending.refused or ending.rejected)
+            for ending in endings
         )
 
     @property
@@ -139,8 +164,13 @@ class Run:
         """Return how many providers failed."""
         return sum(ending.result is Result.FAILED for ending in self.endings.values())
 
+    @property
+    def summary(self) -> Summary:
+        """Return the run without its changes."""
+        return Summary(self.header, self.state, len(self.intents), self.applied, self.failed)
 
-def find_undone(runs: Iterable[Run]) -> dict[str, str]:
+
+def find_undone(runs: Iterable[Run | Summary]) -> dict[str, str]:
     """Return by the ID of each run that is undone as a whole the ID of the run that did it.
 
     An undo that was undone itself does not count.
@@ -268,7 +298,7 @@ class _Reader:
 
     def _take_outcome(self, record: Mapping[str, Any]) -> None:
         check_types(record, {"uuid": str, "result": str})
-        optional = {"generation": int, "error": str, "note": str, "untouched": bool}
+        optional = {"generation": int, "error": str, "note": str, "untouched": bool, "refused": bool}
         check_types(record, optional, optional=True)
         if not self.is_planned or record["uuid"] not in self.intents:
             raise ValueError(f"nothing was planned for {record['uuid']}")
@@ -278,7 +308,8 @@ class _Reader:
             record.get("generation"),
             record.get("error", ""),
             record.get("note", ""),
-            self._is_untouched(record),
+            untouched := self._is_untouched(record),
+            rejected=untouched and bool(record.get("refused")),
             refused=result is Result.FAILED and before is not None and before.refused,
         )
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plans in files: saved to be carried out later, and refused where what they change was changed since.
+"""Saved plans: written to files, read back, and checked for providers that were changed since.
 
 A file has a checksum of its content, however it is laid out: what was edited is not what was shown.
 """
@@ -11,9 +11,9 @@ import json
 import pathlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from osc_placement.batch.advice import find_excesses
+from osc_placement.batch.capacity import find_excesses
 from osc_placement.batch.difference import describe_difference, holds
 from osc_placement.batch.journal.record import (
     change_from_json,
@@ -25,10 +25,12 @@ from osc_placement.batch.journal.record import (
 )
 from osc_placement.batch.plan import FACETS, Change, Edit, Facet, Plan, Reading, plan_change
 from osc_placement.batch.repeat import edits_of
-from osc_placement.batch.selection import Selection
 from osc_placement.batch.undo import redo_change
 from osc_placement.errors import PlacementError
 from osc_placement.whole_file import write_whole
+
+if TYPE_CHECKING:
+    from osc_placement.batch.selection import Selection
 
 FORMAT: Final = "osc-placement-plan"
 VERSION: Final = 1

@@ -9,10 +9,12 @@ them in one transaction. None of them tries again: that is for ``batch.execute``
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from osc_placement.batch.plan import Change
 from osc_placement.errors import PlacementError
+
+if TYPE_CHECKING:
+    from osc_placement.batch.plan import Change
 
 #: by UUID the generation afterwards, None where it is not told; or why it was not done or is not known to be
 Results = Mapping[str, int | PlacementError | None]

@@ -11,12 +11,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from osc_placement.api.client import NO_ROUTE, Document, PlacementClient
 from osc_placement.batch.plan import FACETS, NO_GENERATION, Change, read_identity
-from osc_placement.batch.writers import Results
-from osc_placement.errors import ANSWER_LOST, HttpError, NotFound, PlacementError, last_line
+from osc_placement.errors import ANSWER_LOST, NO_ROUTE, HttpError, NotFound, PlacementError, last_line
+
+if TYPE_CHECKING:
+    from osc_placement.api.client import Document, PlacementClient
+    from osc_placement.batch.writers import Results
 
 LOG = logging.getLogger(__name__)
 

@@ -10,14 +10,16 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from osc_placement.api.client import PlacementClient
 from osc_placement.api.consumer import Consumer, describe_consumers
 from osc_placement.batch.plan import Change, set_owner
-from osc_placement.batch.writers import Results
 from osc_placement.errors import ANSWER_LOST
 from osc_placement.model import UNKNOWN_TYPE
+
+if TYPE_CHECKING:
+    from osc_placement.api.client import PlacementClient
+    from osc_placement.batch.writers import Results
 
 LOG = logging.getLogger(__name__)
 

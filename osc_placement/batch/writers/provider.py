@@ -5,16 +5,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from osc_placement import codes, microversion
-from osc_placement.api.client import Document, PlacementClient
-from osc_placement.api.consumer import Consumer, describe_consumers, send_new_consumers
+from osc_placement.api.consumer import Consumer, describe_consumers
+from osc_placement.api.retry import send_new_consumers
 from osc_placement.batch.plan import Change, CustomName, Facet, read_identity
 from osc_placement.batch.writers.consumers import consumer_after
 from osc_placement.batch.writers.reshape import write_holdings
 from osc_placement.errors import Conflict, NotFound, PlacementError
 from osc_placement.model import Inventory, Provider
+
+if TYPE_CHECKING:
+    from osc_placement.api.client import Document, PlacementClient
 
 _CONFLICT: Final = 409
 

@@ -10,16 +10,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from osc_placement import codes, microversion
-from osc_placement.api.client import PlacementClient
-from osc_placement.api.consumer import Consumer, describe_consumers, send_new_consumers
+from osc_placement.api.consumer import Consumer, describe_consumers
+from osc_placement.api.retry import send_new_consumers
 from osc_placement.batch.plan import Change, set_owner
 from osc_placement.batch.room import make_room
 from osc_placement.errors import Conflict, Forbidden, PlacementError, Unconfirmed
-from osc_placement.microversion import Version
-from osc_placement.model import Inventory
+
+if TYPE_CHECKING:
+    from osc_placement.api.client import PlacementClient
+    from osc_placement.microversion import Version
+    from osc_placement.model import Inventory
 
 Document = dict[str, Any]
 _CONFLICT: Final = 409

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Allocations that belong to nobody, and whatever else in placement and nova does not fit together.
+"""Find orphaned allocations, and other differences between placement and nova.
 
 Finds allocations of consumers that nova does not have, and parts of an instance's allocations on hosts that
 it is not on: these are the plan, which removes nothing else. Reports instances without allocations or with

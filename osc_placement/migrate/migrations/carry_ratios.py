@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
-from osc_placement.batch.advice import find_excesses
+from osc_placement.batch.capacity import find_excesses
 from osc_placement.batch.inventory import RatioEdit
 from osc_placement.batch.plan import Change, Edit, Plan, ProviderState, plan_change
 from osc_placement.batch.repeat import Recorded

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bare metal nodes from sizes to resource classes.
+"""Move bare metal nodes from sizes to custom resource classes.
 
 Finds compute nodes of nova's ironic driver. Gives the provider of each the class of its node in Ironic, as 1;
 gives an instance on it that one, in place of VCPU, MEMORY_MB and DISK_GB or of nothing; and takes the

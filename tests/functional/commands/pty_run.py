@@ -41,7 +41,7 @@ class WholeTerminal:
     def read_until(self, text, since=0):
         """Read until this text is shown behind the first ``since`` characters; return where it ends."""
         while text not in self.shown[since:]:
-            if not (select.select([self.master], [], [], _PATIENCE)[0] and self._read()):
+            if not self._read():
                 self.process.kill()
                 raise AssertionError(f"{text!r} is not shown: {self.shown[since:]!r}")
         return since + self.shown[since:].index(text) + len(text)
@@ -54,6 +54,10 @@ class WholeTerminal:
         return self.shown, self.process.wait(60)
 
     def _read(self):
+        if not select.select([self.master], [], [], _PATIENCE)[0]:
+            # such as a question that nobody answers
+            self.process.kill()
+            raise AssertionError(f"nothing comes any more: {self.shown!r}")
         try:
             part = os.read(self.master, 65536)
         except OSError:

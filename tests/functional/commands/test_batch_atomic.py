@@ -252,6 +252,21 @@ def test_atomic_run_reports_its_changes_when_the_disk_is_full(openstack, rack, p
 
 
 @pytest.mark.parametrize(
+    ("status", "state"), [(400, "refused"), (403, "refused"), (409, "refused"), (401, "unfinished")]
+)
+def test_atomic_run_is_refused_where_a_repetition_cannot_help(openstack, rack, proxy, status, state):
+    """Then no resume is offered, nor an undo; another token, as after 401, may help."""
+    error = {"status": status, "title": "No", "detail": "No.", "code": "placement.undefined_code"}
+    answer = (status, "application/json", json.dumps({"errors": [error]}))
+    with proxy(lambda *_request: answer) as endpoint:
+        result = openstack.run(*RATIO, *rack.select, endpoint=endpoint)
+        run = openstack.run(*RUN, "list", "--all-clouds", "-f", "json").json[-1]
+    assert (result.status, run["state"], rack.ratios()) == (3, state, {16.0})
+    assert ("to resume it: " in result.err) == (state == "unfinished")
+    assert "to undo it: " not in result.err
+
+
+@pytest.mark.parametrize(
     ("options", "words"),
     [
         (("--canary", "1"), "--canary"),

@@ -11,6 +11,9 @@ from tests.functional.commands.shell import PROGRAM
 
 BATCH = ("resource", "provider", "batch")
 RATIO = (*BATCH, "ratio", "set", "VCPU=4")
+#: begins and ends what is said of a wrong command line
+RATIO_SET = "openstack resource provider batch ratio set"
+SEE = f"See: {RATIO_SET} --help"
 
 
 @pytest.mark.parametrize(
@@ -24,7 +27,23 @@ def test_empty_option_value_is_refused(openstack, rack, option):
     """A variable of the shell that is not set neither widens a selection nor makes a plan a run."""
     result = openstack.run(*RATIO, *rack.select, option, "", "--yes")
     assert (result.status, result.out, rack.ratios()) == (2, "", {16.0})
-    assert result.err.endswith(f"error: argument {option}: must not be empty\n")
+    assert result.err == f"{RATIO_SET}: error: argument {option}: must not be empty\n{SEE}\n"
+
+
+@pytest.mark.parametrize("option", ["--in-tree", "--name", "--providers-file"])
+def test_condition_that_takes_one_value_may_be_given_only_once(openstack, rack, option):
+    """All conditions hold, so neither the first value nor the last one may be dropped."""
+    result = openstack.run(*RATIO, *rack.select, option, "first", option, "second", "--yes")
+    assert (result.status, result.out, rack.ratios()) == (2, "", {16.0})
+    assert f"error: argument {option}: may be given only once\n" in result.err
+
+
+def test_control_file_in_no_directory_is_refused(openstack, rack):
+    """A misspelled path would steer nothing; the file itself may be made during the run."""
+    result = openstack.run(*RATIO, *rack.select, "--yes", "--control", "/nowhere/steer")
+    assert (result.status, result.out, rack.ratios()) == (2, "", {16.0})
+    words = "must be in a directory that exists, unlike '/nowhere/steer'"
+    assert f"error: argument --control: {words}\n" in result.err
 
 
 @pytest.mark.parametrize("number", ["-1", "1.5", "x", ""])
@@ -33,7 +52,8 @@ def test_invalid_count_names_the_valid_values(openstack, option, number):
     """-1 is a number, but not one of these."""
     result = openstack.run(*RATIO, "--all", "--dry-run", f"{option}={number}")
     assert result.status == 2
-    assert result.err.endswith(f"argument {option}: must be a whole number, 0 or more, not {number!r}\n")
+    error = f"argument {option}: must be a whole number, 0 or more, not {number!r}"
+    assert result.err == f"{RATIO_SET}: error: {error}\n{SEE}\n"
 
 
 @pytest.mark.parametrize(

@@ -137,7 +137,7 @@ def test_aggregate_may_be_given_by_the_name_of_its_host_aggregate(openstack, rac
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ((), "Say which resource providers to change; --all changes all there are\n"),
+        ((), "Say which resource providers to change, with --aggregate, --name or other conditions; --all "),
         (("--name", "nobody-*"), "No resource provider is named like nobody-*; see what there is with"),
         (("--resource", "VCPU=x"), "Amount of VCPU must be a whole number, not 'x'\n"),
         (("--providers-file", "/nowhere"), "The file /nowhere cannot be read: No such file or directory\n"),
@@ -544,9 +544,10 @@ def test_undo_refuses_what_was_set_again_since_and_says_so_once(openstack, rack,
     document["inventories"]["VCPU"]["allocation_ratio"] = 9.0
     rack.client.set_inventories(stranger, document["inventories"], document["resource_provider_generation"])
     name = rack.client.show_provider(stranger)["name"]
-    told = f"1 of 4 changes will not be undone, because what the run set was changed since: {name}; "
+    told = "1 of 4 changes will not be undone, because what the run set was changed since; undo "
     result = openstack.run(*RUN, "undo", run, "--yes", "-f", "json", *options)
     assert result.err.count(told) == result.err.count("--force") == 1
+    assert result.err.count(name) == (1 if options else 0)
     if options:
         assert (result.status, result.out, rack.ratios()) == (1, "", {4.0, 9.0})
         return
@@ -740,13 +741,36 @@ def test_runs_are_deleted_by_id_or_age(openstack, rack):
     result = openstack.run(*RUN, "delete", runs[0], "nothing")
     assert (result.status, result.out) == (3, "")
     assert result.err.startswith("There is no run 'nothing' in ")
+    assert result.err.endswith(f"Deleted run {runs[0]}\n")
     assert openstack.run(*RUN, "delete", runs[0]).status == 1
     for days in ("1", "9" * 19):
         assert openstack.run(*RUN, "delete", "--older-than", days).out == "0 runs deleted\n"
     assert last_run(openstack)["id"] == runs[1]
-    assert openstack.run(*RUN, "delete", runs[1]).status == 0
+    result = openstack.run(*RUN, "delete", runs[1][:-1])
+    assert (result.status, result.out, result.err) == (0, "", f"Deleted run {runs[1]}\n")
     assert not {row["id"] for row in openstack.run(*RUN, "list", "-f", "json").json}.intersection(runs)
     assert openstack.run(*RUN, "delete").err == "Give either IDs of runs or --older-than\n"
+
+
+def test_list_without_runs_for_this_cloud_mentions_those_of_others(openstack, rack):
+    """The hint is on stderr, so that scripts read what they always read."""
+    openstack.run(*RATIO, "VCPU=3", *rack.select, "--yes")
+    number = len(openstack.run(*RUN, "list", "--all-clouds", "-f", "json").json)
+    with proxy_to(openstack.endpoint, lambda _method, _path: None) as elsewhere:
+        result = openstack.run(*RUN, "list", "-f", "json", endpoint=elsewhere)
+    assert (result.status, result.json) == (0, [])
+    runs = f"{number} run{'' if number == 1 else 's'}"
+    assert result.err == f"There are no runs for {elsewhere}. --all-clouds lists {runs} of other clouds.\n"
+
+
+@pytest.mark.parametrize("options", [(), ("--all-clouds",)])
+def test_list_without_any_run_says_so_on_a_terminal(openstack, tmp_path, options):
+    """Elsewhere it prints nothing but the rows, of which there are none."""
+    environment = {"XDG_STATE_HOME": str(tmp_path)}
+    shown, status = run_on_terminal(openstack, *RUN, "list", *options, environment=environment)
+    assert (shown.strip(), status) == ("There are no runs.", 0)
+    result = openstack.run(*RUN, "list", *options, "-f", "json", environment=environment)
+    assert (result.json, result.err) == ([], "")
 
 
 def test_run_shows_what_it_is_about_and_its_failures_alone(openstack, rack):
@@ -825,3 +849,30 @@ def test_unknown_run_is_a_one_line_error(openstack, verb):
     assert (result.status, result.out) == (1, "")
     assert result.err.startswith("There is no run 'nothing' in ")
     assert result.err.count("\n") == 1
+
+
+def test_warnings_are_shown_before_the_rows_that_are_to_be_confirmed(openstack, rack):
+    """As with --dry-run."""
+    arguments = (*RATIO, "VCPU=4", *rack.select)
+    shown, status = run_on_terminal(openstack, *arguments, columns=80, answer="n\n")
+    name = rack.client.show_provider(rack.hosts[0])["name"]
+    assert status == 1
+    assert shown.index("Warning: ") < shown.index(name) < shown.index("[y/N]")
+
+
+def test_control_file_is_told_in_one_line_of_80_columns(openstack, rack):
+    """The file has the ID of the run in its name; ~ is the home directory."""
+    arguments = (*RATIO, "VCPU=4", *rack.select, "--yes")
+    shown, status = run_on_terminal(openstack, *arguments, columns=80)
+    (line,) = (line for line in shown.splitlines() if line.startswith("Control file: "))
+    run = last_run(openstack)["id"]
+    assert (status, len(line) <= 80) == (0, True)
+    assert line == f"Control file: ~/.local/state/osc-placement/runs/{run}.control"
+
+
+def test_control_file_of_the_command_line_is_the_one_that_is_told(openstack, rack):
+    """Nothing reads the file beside the journal if there is another one."""
+    arguments = (*RATIO, "VCPU=4", *rack.select, "--yes", "--control", "steer")
+    shown, status = run_on_terminal(openstack, *arguments, columns=80)
+    assert status == 0
+    assert f"Run {last_run(openstack)['id']}; control file: steer" in shown.splitlines()

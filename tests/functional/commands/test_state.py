@@ -233,13 +233,15 @@ def test_a_file_may_come_from_standard_input(openstack, empty):
 
 
 def test_an_export_goes_to_a_file(openstack, empty, write, tmp_path):
-    """The file is replaced as a whole, nothing is left beside it, and nothing is printed."""
+    """The file is replaced as a whole, nothing is left beside it, and stderr says what was written."""
     openstack.run(*APPLY, write(SMALL))
     target = tmp_path / "export" / "out.yaml"
     target.parent.mkdir()
     target.write_text("old")
     result = openstack.run(*EXPORT, "--output", target)
-    assert (result.status, result.out, result.err) == (0, "", "")
+    number = len(empty.list_providers())
+    assert (result.status, result.out) == (0, "")
+    assert result.err == f"Wrote {number} resource provider{'s' * (number > 1)} to {target}\n"
     assert target.read_text() == openstack.run(*EXPORT).out
     assert [file.name for file in target.parent.iterdir()] == ["out.yaml"]
 

@@ -271,7 +271,7 @@ def test_undo_removes_the_healed_allocations(cloud, client, add_host, migrate, m
     hold(client, changed, {h1: {**CLAIM, "VCPU": 4}}, generation)
     done = migrate("run", "undo", run)
     assert done.returncode == 3
-    words = "1 of 2 changes will not be undone, because what the run set was changed since: "
+    words = "1 of 2 changes will not be undone, because what the run set was changed since; "
     assert done.stdout.count(f"Warning: {words}") == 1
     assert held_by(client, undone) == {}
     assert held_by(client, changed)[h1]["VCPU"] == 4
@@ -313,7 +313,10 @@ def test_healing_can_be_narrowed_and_bounded(cloud, client, add_host, migrate, m
         (("--config-file", "/no/nova.conf", "status"), "/no/nova.conf"),
         (("--os-cloud", "no-such-cloud", "status"), "no-such-cloud"),
         (("--placement-endpoint", "here", "status"), "--placement-endpoint is an address such as"),
-        (("run", "show", "none"), "see: batch run list, placement-migrate run list"),
+        (
+            ("run", "show", "none"),
+            "see openstack resource provider batch run list, or placement-migrate run list",
+        ),
     ],
 )
 def test_missing_configuration_or_service_is_a_one_line_error(cloud, migrate, arguments, text):

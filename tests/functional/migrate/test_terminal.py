@@ -137,7 +137,7 @@ def test_runs_are_shown_listed_and_undone_on_a_terminal(hosts, program, migrate,
     assert (status, lines[0]) == (0, f"run:       {run}")
     assert f"changes:   {changes}: {changes} applied" in lines
     assert len(lines) <= MOST_LINES
-    lines, status = show(program, "run", "undo", "--last")
+    lines, status = show(program, "run", "undo", "--last", "--yes")
     assert (status, len(lines) <= MOST_LINES) == (0, True)
     assert lines[0].startswith(f"Last run: {run}, ")
     lines, status = show(program, "run", "list")
@@ -145,11 +145,28 @@ def test_runs_are_shown_listed_and_undone_on_a_terminal(hosts, program, migrate,
     assert " undone " in lines[1]
     assert len(lines) == 3
     program.access += ["--placement-endpoint", "http://127.0.0.1:1/elsewhere"]
-    assert show(program, "run", "list")[0] == ["There are no runs for http://127.0.0.1:1/elsewhere."]
+    lines, _ = show(program, "run", "list")
+    assert " ".join(lines) == (
+        "There are no runs for http://127.0.0.1:1/elsewhere. --all-clouds lists 2 runs of other clouds."
+    )
     lines, _ = show(program, "run", "list", "--all-clouds", "--last", "1")
     assert len(lines) == 2
     lines, _ = show(program, "run", "delete", run)
-    assert (lines, len(migrate_json("run", "list")[0]["runs"])) == ([], 1)
+    assert (lines, len(migrate_json("run", "list")[0]["runs"])) == ([f"Deleted run {run}"], 1)
+
+
+def test_undo_is_confirmed_on_a_terminal(hosts, program, migrate_json):
+    """It shows what it will change; any other answer than yes changes nothing and leaves no run."""
+    run = migrate_json("mirror-aggregates")[0]["run"]
+    question = f"Change {HOSTS - UNKNOWN} resource providers? [y/N] "
+    lines, status = show(program, "run", "undo", run, answer="n\n")
+    text = "".join(lines)
+    assert (status, question in text, "Nothing was changed: not confirmed" in text) == (1, True, True)
+    assert any(line.startswith(f"{HOSTS - UNKNOWN:>9,}  -") for line in lines)
+    assert len(migrate_json("run", "list")[0]["runs"]) == 1
+    lines, status = show(program, "run", "undo", run, answer="y\n")
+    assert (status, question in "".join(lines), len(lines) <= MOST_LINES) == (0, True, True)
+    assert [each["state"] for each in migrate_json("run", "list")[0]["runs"]] == ["undone", "done"]
 
 
 def test_failures_are_counted_by_their_reason(hosts, program, migrate, monkeypatch):

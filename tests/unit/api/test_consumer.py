@@ -5,9 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from osc_placement import codes, microversion
-from osc_placement.api.consumer import Consumer, describe_consumers, send_new_consumers
-from osc_placement.errors import Conflict
+from osc_placement import microversion
+from osc_placement.api.consumer import Consumer, describe_consumers
 from osc_placement.model import UNKNOWN_TYPE
 
 HELD = {"rp": {"VCPU": 1}}
@@ -65,33 +64,6 @@ def test_typed_consumers_are_written_in_the_version_in_use():
     documents, version = describe_consumers([CONSUMER], microversion.MAX)
     assert version == microversion.MAX
     assert documents["c"]["consumer_type"] == "INSTANCE"
-
-
-def refuse(documents, sent, **facts):
-    """Make a function that notes the generations it sends, and is refused the first time."""
-
-    def send():
-        sent.append([document["consumer_generation"] for document in documents])
-        if len(sent) == 1:
-            raise Conflict(409, "refused", document=facts)
-
-    return send
-
-
-def test_new_consumer_that_a_refused_write_left_behind_has_generation_0():
-    documents, sent = [{"consumer_generation": None}, {"consumer_generation": 3}], []
-    send_new_consumers(refuse(documents, sent, code=codes.CONCURRENT_UPDATE), documents)
-    assert sent == [[None, 3], [0, 3]]
-
-
-@pytest.mark.parametrize(
-    ("generation", "code"), [(3, codes.CONCURRENT_UPDATE), (None, "placement.undefined_code")]
-)
-def test_other_conflicts_are_for_the_caller(generation, code):
-    documents, sent = [{"consumer_generation": generation}], []
-    with pytest.raises(Conflict):
-        send_new_consumers(refuse(documents, sent, code=code), documents)
-    assert len(sent) == 1
 
 
 def test_consumers_can_be_in_a_set():

@@ -67,3 +67,30 @@ def test_pauses_double_up_to_a_second():
     retry.retry(fail(*[OVERTAKEN] * 9), stop=pauses)
     longest = [min(1.0, 0.02 * 2**number) for number in range(1, 10)]
     assert all(most / 2 <= paused <= most for paused, most in zip(pauses.seconds, longest, strict=True))
+
+
+def refuse(documents, sent, **facts):
+    """Make a function that notes the generations it sends, and is refused the first time."""
+
+    def send():
+        sent.append([document["consumer_generation"] for document in documents])
+        if len(sent) == 1:
+            raise Conflict(409, "refused", document=facts)
+
+    return send
+
+
+def test_new_consumer_that_a_refused_write_left_behind_has_generation_0():
+    documents, sent = [{"consumer_generation": None}, {"consumer_generation": 3}], []
+    retry.send_new_consumers(refuse(documents, sent, code=codes.CONCURRENT_UPDATE), documents)
+    assert sent == [[None, 3], [0, 3]]
+
+
+@pytest.mark.parametrize(
+    ("generation", "code"), [(3, codes.CONCURRENT_UPDATE), (None, "placement.undefined_code")]
+)
+def test_other_conflicts_are_for_the_caller(generation, code):
+    documents, sent = [{"consumer_generation": generation}], []
+    with pytest.raises(Conflict):
+        retry.send_new_consumers(refuse(documents, sent, code=code), documents)
+    assert len(sent) == 1

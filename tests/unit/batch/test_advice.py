@@ -6,7 +6,8 @@ from dataclasses import replace
 import pytest
 
 from osc_placement.api.consumer import Consumer
-from osc_placement.batch.advice import advise, find_excesses
+from osc_placement.batch.advice import advise
+from osc_placement.batch.capacity import find_excesses
 from osc_placement.batch.plan import ABSENT, Change, Plan, ProviderState, describe_identity
 from osc_placement.batch.repeat import Recorded
 from osc_placement.model import Inventory, Provider

@@ -120,7 +120,7 @@ def test_refusal_is_recorded_for_every_change(tmp_path):
     report, run = recorded(tmp_path, FakeServer(refusal), world, world)
     assert {outcome.result for outcome in report.outcomes} == {Result.FAILED}
     assert report.halted.startswith("nothing was changed: ")
-    assert (report.exit_status, run.state, run.failed) == (3, "unfinished", 3)
+    assert (report.exit_status, run.state, run.failed) == (3, "refused", 3)
 
 
 def test_reshape_is_not_undone_or_resumed_change_by_change(tmp_path):

@@ -1,10 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """osc_placement.commands.base: versions, names and exit statuses, for every command."""
 
+import configparser
+import pathlib
+
 import pytest
+import yaml
 
 from osc_placement import errors, microversion
 from osc_placement.commands import base
+from osc_placement.commands.tree import ShowTree
 from tests.unit.commands.shell import make, run
 from tests.unit.fake_placement import FakePlacement
 
@@ -161,3 +166,28 @@ def test_negotiated_version_is_lowered_where_types_are_not_requested(servers, ap
     """A request whose meaning 1.38 changed is sent in 1.37 where 1.39 was only negotiated."""
     chosen = base.version_before_consumer_types(FakePlacement(servers).client(api_version=api_version))
     assert (str(chosen) if chosen else None) == version
+
+
+def test_error_without_usage_text_is_for_commands_that_the_reference_lacks():
+    """Commands of the reference plugin keep the text; test_parity.py compares it with the reference."""
+    root = pathlib.Path(__file__).parents[3]
+    setup = configparser.ConfigParser()
+    setup.read(root / "setup.cfg")
+    entries = setup["options.entry_points"]["openstack.placement.v1"].strip().splitlines()
+    commands = {entry.partition("=")[0].strip().replace("_", " ") for entry in entries}
+    parity = yaml.safe_load((root / "tests/functional/commands/parity.yaml").read_text())
+    own = {command for command in commands if command.startswith(base.OWN_COMMANDS)}
+    assert own == commands - set(parity["commands"])
+    assert all(any(command.startswith(words) for command in own) for words in base.OWN_COMMANDS)
+
+
+@pytest.mark.parametrize("program", ["openstack ", ""])
+def test_error_of_a_command_line_is_two_lines(capsys, program):
+    """Also in the interactive mode of openstack, where commands are named without it."""
+    parser = make(ShowTree).get_parser(f"{program}resource provider tree")
+    with pytest.raises(SystemExit, match="2"):
+        parser.parse_args(["--nothing"])
+    name = f"{program}resource provider tree"
+    assert capsys.readouterr().err == (
+        f"{name}: error: unrecognized arguments: --nothing\nSee: {name} --help\n"
+    )

@@ -30,10 +30,12 @@ def test_code_for_a_shell_calls_this_program(shell, capsys, monkeypatch):
 
 @pytest.mark.parametrize("arguments", [[], ["fish"], ["bash", "zsh"]])
 def test_other_arguments_are_refused(arguments, capsys):
-    """With the usage."""
+    """In two lines."""
     with pytest.raises(SystemExit, match="2"):
         main(arguments)
-    assert capsys.readouterr().err.startswith("usage: placement-completion")
+    error, hint = capsys.readouterr().err.splitlines()
+    assert error.startswith("placement-completion: error: ")
+    assert hint == "See: placement-completion --help"
 
 
 @pytest.fixture

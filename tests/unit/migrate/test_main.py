@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the command line of `placement-migrate` refuses."""
 
+import json
 import re
 
 import pytest
 
+from osc_placement.batch import journal
+from osc_placement.batch.membership import TraitEdit
+from osc_placement.batch.plan import Plan
 from osc_placement.migrate.main import main, make_parser
 from osc_placement.migrate.migrations import registry
 
@@ -59,11 +63,13 @@ def test_old_name_of_the_commands_on_runs_is_accepted():
         ("status --watch 0", "argument --watch: must be a number of seconds, at least 0.1, not '0'"),
     ],
 )
-def test_wrong_choice_is_refused_in_one_line(arguments, reason, capsys):
-    """The exit status is that of a wrong command line, and no cloud is asked."""
+def test_wrong_choice_is_refused_without_the_usage_text(arguments, reason, capsys):
+    """The exit status is that of a wrong command line, no cloud is asked, and a hint at the help follows."""
     with pytest.raises(SystemExit, match="2"):
         main(arguments.split())
-    assert capsys.readouterr().err.splitlines()[-1].endswith(f": error: {reason}")
+    error, hint = capsys.readouterr().err.splitlines()
+    assert error.endswith(f": error: {reason}")
+    assert hint.startswith("See: placement-migrate ")
 
 
 @pytest.mark.parametrize("command", ["carry-ratios", "move-baremetal"])
@@ -82,3 +88,19 @@ def test_options_of_follow_are_refused_without_follow(option, capsys):
     with pytest.raises(SystemExit, match="2"):
         main(["mirror-aggregates", *option.split()])
     assert f"{option.split()[0]} can be used with --follow only" in capsys.readouterr().err
+
+
+def test_list_without_nova_conf_mentions_the_runs_of_all_clouds(tmp_path, monkeypatch, capsys):
+    """The list for all clouds needs no address of placement."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    access = ["--config-file", str(tmp_path / "nova.conf")]
+    assert main([*access, "run", "list"]) == 1
+    assert "--all-clouds" not in capsys.readouterr().err
+    journal.create("http://placement.test", Plan(TraitEdit("add", frozenset({"A"})), ())).close()
+    assert main([*access, "run", "list"]) == 1
+    captured = capsys.readouterr()
+    hint, error = captured.err.splitlines()
+    assert (captured.out, hint) == ("", "placement-migrate: --all-clouds lists 1 run of other clouds.")
+    assert str(tmp_path / "nova.conf") in error
+    assert main([*access, "run", "list", "--all-clouds", "-f", "json"]) == 0
+    assert len(json.loads(capsys.readouterr().out)["runs"]) == 1

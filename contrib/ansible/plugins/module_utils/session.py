@@ -30,7 +30,7 @@ with importing():
 
     from osc_placement import errors
     from osc_placement.api.names import suggest
-    from osc_placement.batch import advice, select
+    from osc_placement.batch import capacity, select
     from osc_placement.client import PlacementClient
     from osc_placement.model import CUSTOM_PREFIX, canonical_uuid, is_uuid
 
@@ -197,7 +197,7 @@ def connect(params: Mapping[str, Any]) -> Cloud:
 
 def explain(error: Exception) -> str:
     """Return what went wrong and what to do, in the words of a playbook instead of a command line."""
-    if isinstance(error, advice.Overcommitted):
+    if isinstance(error, capacity.Overcommitted):
         told = "; ".join(map(str, error.excesses))
         return f"{told}; allow_overcommitted: true changes it all the same"
     if isinstance(error, select.NothingSelected):

@@ -288,7 +288,7 @@ def plan_edit(module: AnsibleModule, cloud: Cloud, edit: Edit) -> Plan:
     plan = make_plan(edit, readings, selection)
     if not holds_inventories:
         return plan
-    return select.judge_capacity(
+    return service.judge_capacity(
         client,
         plan,
         readings,

@@ -7,6 +7,8 @@ import fcntl
 import json
 import resource
 import stat
+import threading
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -16,12 +18,14 @@ from osc_placement.batch.execute import execute_atomically
 from osc_placement.batch.gate import Gate
 from osc_placement.batch.inventory import RatioEdit
 from osc_placement.batch.journal import file
+from osc_placement.batch.journal.checksum import chain_line, read_sum
+from osc_placement.batch.journal.run import parse
 from osc_placement.batch.membership import TraitEdit
 from osc_placement.batch.plan import Change, Consumer, Plan, ProviderState, Result, make_plan
 from osc_placement.batch.repeat import Recorded, edits_of
 from osc_placement.batch.select import read_states
 from osc_placement.batch.undo import NOT_DONE, UndoEdit, plan_undo
-from osc_placement.errors import Forbidden, ServerError
+from osc_placement.errors import Forbidden, PlacementError, ServerError, from_answer
 from osc_placement.model import Inventory, Provider
 from tests.unit.batch.cloud import FakeCloud, processors
 from tests.unit.batch.journals import cut_off, without_sums
@@ -44,7 +48,15 @@ def run_recorded(cloud, directory, plan, **options):
     report = execute.execute_plan(cloud, plan, recorder=recorder, concurrency=1)
     recorder.end_sitting(report)
     recorder.close()
+    check_summary(recorder.id, directory)
     return recorder.id
+
+
+def check_summary(run_id, directory):
+    """The state and the counts of a list are those of the whole journal."""
+    read, whole = journal.read_summary(run_id, directory), journal.read(run_id, directory).summary
+    assert read.header.id == whole.header.id
+    assert replace(read, header=None) == replace(whole, header=None)
 
 
 def resume(cloud, directory, run_id):
@@ -54,6 +66,7 @@ def resume(cloud, directory, run_id):
     report = execute.execute_plan(cloud, plan, recorder=recorder, concurrency=1)
     recorder.end_sitting(report)
     recorder.close()
+    check_summary(run_id, directory)
     return report
 
 
@@ -300,7 +313,7 @@ def run_ratios(cloud, directory, ratio):
 
 
 def test_undo_refuses_what_was_set_again_since_and_says_so_once(tmp_path):
-    """The others are undone; the message names some of those that are refused, and what --force does."""
+    """The others are undone; the warning counts those that are refused, and their rows name them."""
     names = [f"host{number:02}" for number in range(14)]
     cloud = FakeCloud(*names, inventories=processors(1.0))
     run_id = run_ratios(cloud, tmp_path, 4.0)
@@ -309,14 +322,17 @@ def test_undo_refuses_what_was_set_again_since_and_says_so_once(tmp_path):
     plan = plan_undo(journal.read(run_id, tmp_path), reader(cloud))
     (warning,) = plan.warnings
     assert warning == (
-        "13 of 14 changes will not be undone, because what the run set was changed since: "
-        f"{', '.join(names[1:11])} and 3 more; undo the later run first, or use --force, which undoes the "
-        "rest and keeps what was set since"
+        "13 of 14 changes will not be undone, because what the run set was changed since; "
+        "undo the later run first, or use --force, which undoes the rest and keeps what was set since"
     )
     assert {str(error) for error in plan.refused.values()} == {
         f"{name} was changed since: VCPU:allocation_ratio=4.0 became VCPU:allocation_ratio=9.0"
         for name in names[1:]
     }
+    client = SimpleNamespace(endpoint=SERVER)
+    with pytest.raises(PlacementError) as caught:
+        service.undo(client, run_id, reader(cloud), atomic=True, directory=tmp_path)
+    assert str(caught.value).endswith(f"(changed since: {', '.join(names[1:11])} and 3 more)")
     report = undo(cloud, tmp_path, run_id)
     assert [outcome.result for outcome in report.outcomes] == [Result.APPLIED] + 13 * [Result.FAILED]
     assert cloud.facets[names[0]]["inventories"] == processors(1.0)
@@ -405,7 +421,7 @@ def test_resumed_undo_refuses_later_changes(tmp_path, edit, atomic):
     )
     (warning,) = plan.warnings
     assert warning == (
-        "1 of 1 changes will not be undone, because what the run set was changed since: a; undo the later "
+        "1 of 1 changes will not be undone, because what the run set was changed since; undo the later "
         "run first, or use batch run undo r --force, which undoes the rest and keeps what was set since"
     )
     assert cloud.facets["a"]["inventories"] == processors(9.0)
@@ -565,6 +581,120 @@ def test_end_of_the_last_attempt_is_read(tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("status", "code", "names", "state"),
+    [
+        (403, "placement.undefined_code", "ab", "refused"),
+        (409, "placement.inventory.inuse", "ab", "refused"),
+        (403, "placement.undefined_code", "a", "unfinished"),
+        (409, "placement.concurrent_update", "ab", "unfinished"),
+        (401, "placement.undefined_code", "ab", "unfinished"),
+        (503, "placement.undefined_code", "ab", "unfinished"),
+    ],
+)
+def test_run_is_refused_if_nothing_was_written_and_a_repetition_cannot_help(
+    tmp_path, monkeypatch, status, code, names, state
+):
+    """The report and the journal agree, so that a resume is offered where the list says unfinished."""
+    monkeypatch.setattr(threading.Event, "wait", lambda *_: False)
+    cloud = FakeCloud("a", "b")
+    error = {"status": status, "title": "No", "detail": "No.", "code": code}
+    refusal = from_answer("PUT", "/x", status, "", json.dumps({"errors": [error]}))
+
+    def fail(uuid):
+        if uuid in names:
+            raise refusal
+
+    cloud.before_write = fail
+    plan = plan_for(cloud)
+    recorder = journal.create(SERVER, plan, directory=tmp_path)
+    report = recorder.end_sitting(execute.execute_plan(cloud, plan, recorder=recorder, concurrency=1))
+    recorder.close()
+    assert journal.read(recorder.id, tmp_path).state == state
+    assert report.is_refused == (state == "refused")
+
+
+@pytest.fixture
+def parsed(monkeypatch):
+    """The numbers of lines of journals that were parsed."""
+    numbers = []
+
+    def count(path, content):
+        numbers.append(content.count(b"\n"))
+        return parse(path, content)
+
+    monkeypatch.setattr(file, "parse", count)
+    return numbers
+
+
+def test_summary_of_an_ended_run_is_read_without_its_changes(tmp_path, parsed):
+    """Of a run that succeeded, of one that failed, and again after its resume, which counts both attempts."""
+    cloud = FakeCloud("a", "b", "c")
+    done = run_recorded(cloud, tmp_path, plan_for(cloud, TraitEdit("add", frozenset({"B"}))))
+    cloud.before_write = lambda uuid: lose_answer(uuid) if uuid == "b" else None
+    failed = run_recorded(cloud, tmp_path, plan_for(cloud))
+
+    def read():
+        parsed.clear()
+        summaries = list(journal.read_summaries(tmp_path))
+        assert set(parsed) == {1}
+        return [(each.header.id, each.state, each.changes, each.applied, each.failed) for each in summaries]
+
+    assert read() == [(done, "done", 3, 3, 0), (failed, "unfinished", 3, 2, 1)]
+    cloud.before_write = lambda _uuid: None
+    resume(cloud, tmp_path, failed)
+    assert read() == [(done, "done", 3, 3, 0), (failed, "done", 3, 3, 0)]
+
+
+def remove_the_mark(path):
+    path.with_suffix(".mark").unlink()
+
+
+def append_a_line(path):
+    with path.open("ab") as lines:
+        lines.write(chain_line({"record": "planned", "changes": 0}, read_sum(path.read_bytes().rstrip()))[0])
+
+
+def remove_the_sums(path):
+    cut_off(path, without_sums(path.read_bytes()))
+
+
+@pytest.mark.parametrize(
+    "spoil", [remove_the_mark, append_a_line, remove_the_sums], ids=["copied", "resumed and killed", "older"]
+)
+def test_summary_of_any_other_journal_is_read_from_all_of_it(tmp_path, parsed, spoil):
+    """What the last line or the mark does not vouch for is not believed."""
+    cloud = FakeCloud("a", "b")
+    run = run_recorded(cloud, tmp_path, plan_for(cloud))
+    path = tmp_path / f"{run}.jsonl"
+    spoil(path)
+    parsed.clear()
+    summary = journal.read_summary(run, tmp_path)
+    assert (summary.state, summary.changes, summary.applied) == ("done", 2, 2)
+    assert max(parsed) == path.read_bytes().count(b"\n")
+
+
+@pytest.mark.parametrize("old", ['"applied":2', '"status":0'])
+def test_changed_last_line_is_damage_for_a_list_too(tmp_path, old):
+    """Its own sum does not fit, whatever the mark says."""
+    cloud = FakeCloud("a", "b")
+    path = tmp_path / f"{run_recorded(cloud, tmp_path, plan_for(cloud))}.jsonl"
+    text = path.read_text()
+    assert text.count(old) == 1
+    path.write_text(text.replace(old, f"{old}1"))
+    assert [type(each) for each in journal.read_summaries(tmp_path)] == [journal.JournalDamaged]
+
+
+def test_run_under_way_is_listed_as_running(tmp_path):
+    """A resume that has written nothing yet has locked the journal."""
+    cloud = FakeCloud("a")
+    run = run_recorded(cloud, tmp_path, plan_for(cloud))
+    _, recorder = journal.reopen(run, tmp_path)
+    assert journal.read_summary(run, tmp_path).state == "running"
+    recorder.close()
+    assert journal.read_summary(run, tmp_path).state == "done"
+
+
+@pytest.mark.parametrize(
     ("damage", "words"),
     [
         (b"garbage\n", "Expecting value"),
@@ -581,6 +711,32 @@ def test_damage_is_reported_with_its_line(tmp_path, damage, words):
     with pytest.raises(journal.JournalError, match=f"damaged at line 2: {words}"):
         journal.read(run_id, tmp_path)
     assert [type(run) for run in journal.read_all(tmp_path)] == [journal.JournalDamaged]
+
+
+def test_run_is_found_by_the_beginning_of_its_id(tmp_path):
+    """Whatever is read, resumed, undone or deleted can be named by a unique prefix."""
+    cloud = FakeCloud("a")
+    first, second = (run_recorded(cloud, tmp_path, plan_for(cloud)) for _ in range(2))
+    assert journal.read(second[:-1], tmp_path).header.id == second
+    assert journal.read_header(first[:-1], tmp_path).id == first
+    job = service.undo(SimpleNamespace(endpoint=SERVER), first[:-1], reader(cloud), directory=tmp_path)
+    assert (job.undoes, job.selection) == (first, f"changed by run {first}")
+    run, recorder = journal.reopen(second[:-1], tmp_path)
+    recorder.close()
+    assert run.header.id == recorder.id == second
+    journal.delete(first[:-1], tmp_path)
+    assert journal.list_ids(tmp_path) == [second]
+
+
+def test_beginning_of_several_ids_names_the_last_of_them(tmp_path):
+    cloud = FakeCloud("a")
+    runs = [run_recorded(cloud, tmp_path, plan_for(cloud)) for _ in range(7)]
+    with pytest.raises(journal.JournalError) as caught:
+        journal.delete("2", tmp_path)
+    assert str(caught.value) == (
+        f"'2' begins the IDs of 7 runs: {', '.join(runs[-5:])}, and 2 earlier; give more of the ID"
+    )
+    assert journal.list_ids(tmp_path) == runs
 
 
 @pytest.mark.parametrize("run_id", ["", "none", "../x", "."])
