@@ -23,6 +23,7 @@ CONFIG.read(ROOT / "setup.cfg")
 #: what the package needs and does not import
 NOT_IMPORTED = {
     "pymysql": "SQLAlchemy loads it for a mysql+pymysql:// database",
+    "psycopg": "SQLAlchemy loads it for a postgresql+psycopg:// database",
     "psycopg2-binary": "SQLAlchemy loads it for a postgresql:// database",
     "python-memcached": "keystonemiddleware loads it for memcached_servers",
     "python-openstackclient": "the openstack command, whose plugin this is",
@@ -191,3 +192,15 @@ def test_wheel_has_every_module_and_data_file(wheel):
 def test_wheel_has_nothing_else(wheel):
     """Neither tests nor benchmarks nor documentation are installed."""
     assert {name.split("/")[0] for name in wheel if ".dist-info/" not in name} == {"osc_placement"}
+
+
+def test_compat_requires_the_server_of_its_own_version():
+    """osc-placement-compat calls modules of the server, so both are exchanged together."""
+    compat = configparser.ConfigParser()
+    compat.read(ROOT / "compat" / "setup.cfg")
+    version = CONFIG["metadata"]["version"]
+    assert compat["metadata"]["version"] == version
+    required = [compat["options"]["install_requires"], *compat["options.extras_require"].values()]
+    assert [line.strip() for line in required] == [
+        f"osc-placement[{extra}]=={version}" for extra in ("server", "mysql", "postgresql", "psycopg")
+    ]

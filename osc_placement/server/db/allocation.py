@@ -72,7 +72,7 @@ class OfConsumer(NamedTuple):
     """An allocation of a known consumer, with the consumer's owner; ``modified`` is UTC."""
 
     provider_uuid: str
-    provider_generation: int
+    provider_generation: int | None
     resource_class: str
     used: int
     modified: datetime
@@ -95,7 +95,7 @@ _held = _joined.with_only_columns(
     # the fields that contain no blanks in one text, because each column of a row costs
     dialects.packed(
         resource_providers.c.uuid,
-        resource_providers.c.generation,
+        provider.packed_generation,
         consumers.c.uuid,
         consumers.c.generation,
         resource_classes.c.name,
@@ -118,23 +118,31 @@ def load_of_consumer(conn: Connection, consumer_uuid: str) -> list[OfConsumer]:
         uuid, generation, _, consumer_generation, resource_class, used = packed.split()
         held.append(
             OfConsumer(
-                uuid, int(generation), resource_class, int(used), modified, int(consumer_generation), *owner
+                uuid,
+                provider.to_generation(int(generation)),
+                resource_class,
+                int(used),
+                modified,
+                int(consumer_generation),
+                *owner,
             )
         )
     return held
 
 
-def load_of_provider(conn: Connection, uuid: str) -> tuple[int, list[OnProvider]]:
+def load_of_provider(conn: Connection, uuid: str) -> tuple[int | None, list[OnProvider]]:
     """Return a provider's generation and the allocations on it.
 
     :raises errors.ProviderNotFound: there is no such provider
     """
     held = []
-    generation = None
+    generation = ""
     for packed, modified in conn.execute(_held_of_provider, {"uuid": uuid}):
         _, generation, consumer_uuid, consumer_generation, resource_class, used = packed.split()
         held.append(OnProvider(consumer_uuid, int(consumer_generation), resource_class, int(used), modified))
-    return provider.load(conn, uuid).generation if generation is None else int(generation), held
+    if not held:
+        return provider.load(conn, uuid).generation, held
+    return provider.to_generation(int(generation)), held
 
 
 def load_all(conn: Connection) -> Sequence[Any]:

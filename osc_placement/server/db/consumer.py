@@ -145,7 +145,8 @@ def save(conn: Connection, owners: Mapping[str, OwnerIds], present: Mapping[str,
             conn.execute(_insert, rows)
     kept = {uuid: present[uuid] for uuid in owners if uuid in present}
     for uuid, consumer in kept.items():
-        dialects.of(conn).check_generation(consumers, uuid, consumer.generation)
+        if dialects.of(conn).is_last_generation(consumer.generation):
+            raise errors.GenerationExhausted(consumers.name, uuid, consumer.generation)
     for seen in dialects.split([(consumer.id, consumer.generation) for consumer in kept.values()]):
         if conn.execute(_advance, {"ids": [id_ for id_, _ in seen], "seen": seen}).rowcount != len(seen):
             raise errors.Retry

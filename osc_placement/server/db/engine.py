@@ -12,7 +12,7 @@ import os
 import random
 import threading
 import time
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar, cast
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     from oslo_config.cfg import ConfigOpts
     from sqlalchemy.engine import URL, Connection, Engine
+    from sqlalchemy.engine.interfaces import DBAPIConnection
 
 LOG = logging.getLogger(__name__)
 
@@ -162,6 +163,8 @@ class Database:
     :ivar is_disposed: whether the connections were closed by `dispose`, so that nothing should be read in the
         background
     :ivar is_in_memory: whether it is a database of SQLite that only this object has
+    :ivar refuses_changes: whether nothing is written through this object: `write` raises, and the database is
+        told to refuse changes from each of its connections
     """
 
     def __init__(
@@ -183,6 +186,8 @@ class Database:
         self._attempts = max(1, attempts)
         self.observer = Observer()
         self.records_changes = self.is_disposed = False
+        options = options or dialects.EngineOptions()
+        self.refuses_changes = options.read_only
         self._slots = Slots()
         self._kept: _Kept | None = None
         self._recycle_seconds = cast(int, pool.get("pool_recycle", -1))
@@ -190,7 +195,6 @@ class Database:
         self._pid = os.getpid()
         self._file = self.dialect.identify_file(self.url)
         self._replacing = threading.Lock()
-        options = options or dialects.EngineOptions()
         self._reader = self._make_engine("read", options, pool)
         self.is_in_memory = self.dialect.is_memory(self.url)
         # a database in memory exists in one connection, which readers and writers use in turns
@@ -207,13 +211,13 @@ class Database:
         self._turns: dict[Engine, AbstractContextManager[object]] = {self._writer: turn}
 
     @classmethod
-    def from_conf(cls, conf: ConfigOpts) -> Database:
+    def from_conf(cls, conf: ConfigOpts, *, read_only: bool = False) -> Database:
         """Return the database of ``[placement_database]`` in an operator's configuration."""
         group = conf.placement_database
         url = sa.make_url(group.connection)
         if group.connection_parameters:
             url = url.update_query_string(group.connection_parameters, append=True)
-        options = dialects.EngineOptions(group.sqlite_synchronous, group.mysql_sql_mode)
+        options = dialects.EngineOptions(group.sqlite_synchronous, group.mysql_sql_mode, read_only)
         pool = {
             "pool_recycle": group.connection_recycle_time,
             "pool_size": group.max_pool_size,
@@ -230,10 +234,22 @@ class Database:
     ) -> Engine:
         engine = sa.create_engine(self.url, **self.dialect.engine_arguments(self.url, purpose), **pool)
         self.dialect.prepare(engine, purpose, options)
+        if options.read_only:
+            statement = self.dialect.make_read_only
+
+            @event.listens_for(engine, "connect")
+            def refuse_changes(connection: DBAPIConnection, record: object) -> None:
+                cursor = connection.cursor()
+                cursor.execute(statement)
+                cursor.close()
+                # otherwise PostgreSQL would forget it at the end of the transaction
+                connection.commit()
+
         event.listen(engine, "handle_error", _refuse_if_read_only)
         # the filters map the drivers' errors to common classes: duplicate, deadlock (also a lost
         # certification of Galera), disconnection
         exc_filters.register_engine(engine)
+        event.listen(engine, "close", self._slots.release)
         return engine
 
     def tell(self, observer: Observer) -> None:
@@ -344,6 +360,8 @@ class Database:
         :raises errors.TooMuchContention: the transaction lost ``attempts`` races
         :raises errors.Unstorable: the database cannot represent a value
         """
+        if self.refuses_changes:
+            raise errors.DatabaseReadOnly
         self._forget_old_connections()
         longest = FIRST_PAUSE
         end = time.monotonic() + PATIENCE
@@ -376,7 +394,8 @@ class Database:
     def _write_once(self, operation: Callable[[Connection], T]) -> T:
         """Run the operation in one transaction, record its changes with the last statement, and commit.
 
-        A slot (see `writers`) is given up if nobody knows what the database has in it.
+        A slot (see `writers`) is given up if nobody knows what the database has in it; otherwise the next
+        transaction of the same connection uses it.
         """
         with self._turns.get(self._writer, nullcontext()), self._writer.connect() as connection:
             changes = Changes() if self.records_changes else None
@@ -388,12 +407,12 @@ class Database:
                 with _leaving_if_read_only(connection):
                     found = operation(connection)
                     if changes:
-                        slot = self._slots.take()
+                        slot = self._slots.take(connection.info)
                         stored = slot.store(connection, changes)
             except db_exc.DBConnectionError as error:
                 raise _LostBeforeCommit(error.inner_exception) from error
             except db_exc.DBDeadlock:
-                self._give_back(slot)
+                self._keep(connection, slot)
                 raise
             except db_exc.DBError as error:
                 if isinstance(error.cause, db_exc.DBDeadlock):
@@ -403,22 +422,28 @@ class Database:
                 raise
             try:
                 connection.commit()
-            except BaseException as error:
+            except db_exc.DBDeadlock:
+                # the transaction lost its certification and was rolled back; SQLAlchemy sends the ROLLBACK
+                # that leaves no doubt for a transaction that has not failed only
+                self._keep(connection, slot)
+                with suppress(db_exc.DBError):
+                    connection.rollback()
+                    connection.begin()
+                    connection.rollback()
+                raise
+            except BaseException:
                 # the state of the transaction is unknown, and the pool does not reset connections to
                 # servers
                 if self.dialect.is_server:
                     connection.invalidate()
-                if isinstance(error, db_exc.DBDeadlock):
-                    # except here: the transaction lost its certification and was rolled back
-                    self._give_back(slot)
                 raise
-            self._give_back(stored)
+            self._keep(connection, stored)
             return found
 
-    def _give_back(self, slot: Slot | None) -> None:
-        """Let the next write use a slot, if there is one."""
+    def _keep(self, connection: Connection, slot: Slot | None) -> None:
+        """Let the next write on this connection use a slot, if there is one."""
         if slot is not None:
-            self._slots.give_back(slot)
+            self._slots.keep(connection.info, slot)
 
     def _forget_old_connections(self) -> None:
         """Drop connections that a parent process opened, and those to a SQLite file that was replaced.

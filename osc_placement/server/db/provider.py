@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import sqlalchemy as sa
 from oslo_db import exception as db_exc
@@ -34,12 +34,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Provider:
-    """A provider as it is stored; ``modified`` is UTC."""
+    """A provider as it is stored; ``modified`` is UTC; only other programs store no generation."""
 
     id: int
     uuid: str
     name: str
-    generation: int
+    generation: int | None
     parent_provider_uuid: str | None
     root_provider_uuid: str
     modified: datetime
@@ -77,6 +77,16 @@ select_providers = (
 )
 
 
+_NO_GENERATION: Final = -1
+#: the generation for `dialects.packed`, which accepts no NULL; `to_generation` returns it as it is stored
+packed_generation = sa.func.coalesce(resource_providers.c.generation, _NO_GENERATION)
+
+
+def to_generation(number: int) -> int | None:
+    """Return a generation read as `packed_generation`, None if another program has stored NULL."""
+    return None if number == _NO_GENERATION else number
+
+
 _load = select_providers.where(resource_providers.c.uuid == sa.bindparam("uuid"))
 
 
@@ -104,12 +114,14 @@ def find_ids(conn: Connection, *, name: str | None, uuid: str | None, in_tree: s
     return set(conn.scalars(query))
 
 
+# another program may have stored no generation, which is locked and incremented as 0
+_generation = sa.func.coalesce(resource_providers.c.generation, 0)
 _lock = (
     sa.select(
         resource_providers.c.uuid,
         dialects.packed_integers(
             resource_providers.c.id,
-            sa.func.coalesce(resource_providers.c.generation, 0),
+            _generation,
             sa.func.coalesce(resource_providers.c.parent_provider_id, 0),
             _root_id,
         ),
@@ -166,11 +178,9 @@ _advance = (
     # the condition on ids lets SQLite use the primary key, which it does not for pairs
     .where(
         resource_providers.c.id.in_(sa.bindparam("ids", expanding=True)),
-        sa.tuple_(resource_providers.c.id, resource_providers.c.generation).in_(
-            sa.bindparam("seen", expanding=True)
-        ),
+        sa.tuple_(resource_providers.c.id, _generation).in_(sa.bindparam("seen", expanding=True)),
     )
-    .values(generation=resource_providers.c.generation + sa.bindparam("increments"))
+    .values(generation=_generation + sa.bindparam("increments"))
 )
 
 
@@ -198,7 +208,8 @@ def advance_generations(
     by_increment: dict[int, list[tuple[int, int]]] = {}
     for provider, increment in increments.items():
         last = provider.generation + increment - 1
-        dialects.of(conn).check_generation(resource_providers, provider.uuid, last)
+        if dialects.of(conn).is_last_generation(last):
+            raise errors.GenerationExhausted(resource_providers.name, provider.uuid, last)
         by_increment.setdefault(increment, []).append((provider.id, provider.generation))
     for increment, seen in sorted(by_increment.items()):
         for portion in dialects.split(sorted(seen)):

@@ -93,6 +93,19 @@ def _sum_by_class(conn: Connection, held: sa.FromClause, condition: sa.ColumnEle
     return {name: int(amount) for name, amount in conn.execute(query)}
 
 
+def by_project(conn: Connection) -> list[tuple[str, str, int]]:
+    """Return project, resource class and usage, of all projects that have allocations, in order."""
+    query = (
+        sa.select(projects.c.external_id, resource_classes.c.name, sa.func.sum(allocations.c.used))
+        .join(consumers, consumers.c.project_id == projects.c.id)
+        .join(allocations, allocations.c.consumer_id == consumers.c.uuid)
+        .join(resource_classes, allocations.c.resource_class_id == resource_classes.c.id)
+        .group_by(projects.c.external_id, resource_classes.c.name)
+        .order_by(projects.c.external_id, resource_classes.c.name)
+    )
+    return [(project, name, int(amount)) for project, name, amount in conn.execute(query)]
+
+
 def by_consumer_type(
     conn: Connection, project_id: str, user_id: str | None, consumer_type: str | None
 ) -> dict[str, Usage]:

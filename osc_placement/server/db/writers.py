@@ -3,7 +3,7 @@
 
 A worker that keeps a snapshot (`server.snapshot`) has to know after each commit, whichever process made it,
 what to read again, without reading the whole cloud. Each process that writes owns a few *slots*, rows of
-`own_tables.writers`, one for each of its transactions that are open at a time. The last statement of every
+`own_tables.writers`, one for each connection on which it writes (`Slots`). The last statement of every
 transaction that changes something increments the count of a slot and adds a line about the change. Since only
 the owner of a slot writes it, and one transaction at a time, no writer waits for another, and a count that is
 visible implies that all counts below it are.
@@ -25,6 +25,12 @@ visible implies that all counts below it are.
 A commit whose outcome is unknown gives its slot up, since nobody knows the count in the database. A commit
 that lost its certification on a Galera cluster was rolled back, so its slot is used again.
 
+Connections of one process may lead to different nodes of a cluster, and a node may not have applied yet what
+another has committed. A slot therefore stays with its connection. When that is closed, the slot rests for
+`REST` seconds, within which nodes apply what was committed, before another connection uses it. `MOST_RESTING`
+limits how many slots rest: beyond it, the one that has rested longest is used again earlier, and if the node
+does not have its last change, a new slot takes its place.
+
 The row with the id `STRANGERS` belongs to no process. Whoever finds that another program wrote to the
 database, which cannot be seen here, sets ``changed_at`` of that row (see `snapshot.current`).
 """
@@ -33,12 +39,11 @@ from __future__ import annotations
 
 import os
 import secrets
-import threading
 import time
-from collections import Counter
-from collections.abc import Collection, Mapping
+from collections import Counter, deque
+from collections.abc import Collection, Mapping, MutableMapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import sqlalchemy as sa
 from oslo_db import exception as db_exc
@@ -50,6 +55,7 @@ from osc_placement.server.db.own_tables import provider_revisions, writers
 
 if TYPE_CHECKING:
     from sqlalchemy.engine import Connection
+    from sqlalchemy.pool import ConnectionPoolEntry
 
 #: the option of a connection with the `Changes` of its transaction; without it nothing is recorded
 CHANGES: Final = "oscp_changes"
@@ -65,6 +71,9 @@ CHARACTERS: Final = 4000
 MANY: Final = 200
 #: seconds after which a slot that is not used is deleted
 IDLE: Final = 24 * 60 * 60
+#: seconds for which a slot is not used after its connection was closed, and the number of slots that rest
+REST: Final = 10
+MOST_RESTING: Final = 32
 #: tokens are below this, so that a sum of them does not overflow
 _TOKENS: Final = 1 << 40
 
@@ -285,32 +294,64 @@ def _shorten(lines: tuple[str, ...]) -> tuple[str, ...]:
     return lines
 
 
-class Slots:
-    """The slots of this process that no transaction uses at the moment; for any number of threads."""
+class _Own:
+    """The number of a process, and its slots that no connection has, each with the time when it lost it."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._start()
-
-    def _start(self) -> None:
-        self._pid = os.getpid()
+        self.pid = os.getpid()
         # 0 is left to the row of strangers; the highest bit is left out, since the column has a sign
-        self._process = 1 + secrets.randbelow((1 << 31) - 1)
-        self._idle: list[Slot] = []
+        self.process = 1 + secrets.randbelow((1 << 31) - 1)
+        #: the one that has rested longest is first; without a lock, since the garbage collector closes
+        #: connections at any point of any thread
+        self.resting: deque[tuple[float, Slot]] = deque()
 
-    def take(self) -> Slot:
-        """Return a slot for one transaction, which gives it back or gives it up."""
-        with self._lock:
-            if self._pid != os.getpid():
-                # the slots belong to the parent
-                self._start()
-            return self._idle.pop() if self._idle else Slot(self._process)
+    def take_rested(self) -> Slot | None:
+        """Return the slot that has rested longest, if that is long enough or too many rest."""
+        try:
+            since, slot = self.resting.popleft()
+        except IndexError:
+            return None
+        if time.monotonic() - since >= REST or len(self.resting) >= MOST_RESTING:
+            return slot
+        self.resting.appendleft((since, slot))
+        return None
 
-    def give_back(self, slot: Slot) -> None:
-        """Take back a slot whose state in the database is known."""
-        with self._lock:
-            if slot.process == self._process:
-                self._idle.append(slot)
+
+#: the key of the slot of a connection in ``Connection.info``, which is that of the driver's connection
+_SLOT: Final = "oscp_slot"
+
+
+class Slots:
+    """The slots of this process, for any number of threads.
+
+    A slot is either kept in the ``info`` of the connection that wrote it last, used by the transaction of
+    that connection, or resting.
+    """
+
+    def __init__(self) -> None:
+        self._own = _Own()
+
+    def take(self, info: MutableMapping[Any, Any]) -> Slot:
+        """Return a slot for the transaction of this connection, which keeps it or gives it up."""
+        own = self._own
+        if own.pid != os.getpid():
+            # the slots belong to the parent
+            own = self._own = _Own()
+        slot: Slot | None = info.pop(_SLOT, None)
+        if slot is None or slot.process != own.process:
+            slot = own.take_rested()
+        return slot or Slot(own.process)
+
+    def keep(self, info: MutableMapping[Any, Any], slot: Slot) -> None:
+        """Keep a slot whose state in the database is known for the next transaction of this connection."""
+        info[_SLOT] = slot
+
+    def release(self, _connection: object, record: ConnectionPoolEntry) -> None:
+        """Let the slot of a connection rest; a listener for the pool's event ``close``."""
+        slot: Slot | None = record.info.pop(_SLOT, None)
+        own = self._own
+        if slot is not None and slot.id is not None and slot.process == own.process:
+            own.resting.append((time.monotonic(), slot))
 
 
 def strangers_found(conn: Connection, *, at: int | None = None) -> None:

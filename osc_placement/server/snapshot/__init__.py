@@ -19,7 +19,7 @@ asked at each request. There are three levels; each is tried only if the one bef
 Other programs write nothing into slots. While none writes, a comparison in the background finds the first
 change of one, after some seconds; from then on, until ten minutes after its last change, each check compares
 (`current`). An operator who runs another program on purpose says so by ``other_programs_write``. Servers of
-earlier releases of this project are such programs, but each of their changes shows in the mark of level 1,
+earlier releases of this project are such programs, but each of their changes shows at level 1,
 because they store its time in a table of ours. They find the changes of this release as those of any other
 program, by generations and consumers, at each of their checks.
 

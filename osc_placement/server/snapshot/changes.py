@@ -74,7 +74,7 @@ class Rows:
 
 def _numbers(row: Row) -> Numbers:
     """Return the values that a row adds to the sums of the fingerprint."""
-    return 1, *fingerprint.provider_numbers(row.id, row.generation, row.hash)
+    return 1, *fingerprint.provider_numbers(row.id, row.generation or 0, row.hash)
 
 
 _NOTHING: Final[Numbers] = (0,) * 5

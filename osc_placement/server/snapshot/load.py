@@ -214,7 +214,7 @@ def _check_moves(before: Mapping[int, Row], present: Mapping[int, Row], changes:
         old, new = before.get(id_), present.get(id_)
         if old is None or new is None:
             raise _Unrecorded
-        if new.generation != old.generation + changes.moves[id_] or new.place != old.place:
+        if (new.generation or 0) != (old.generation or 0) + changes.moves[id_] or new.place != old.place:
             raise _Unrecorded
 
 

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from osc_placement.candidates.node import Stock
 from osc_placement.model import INVENTORY_FIELDS, Inventory
-from osc_placement.server.db import dialects, inventory_rows
+from osc_placement.server.db import dialects, inventory_rows, provider
 from osc_placement.server.db.tables import (
     allocations,
     inventories,
@@ -35,12 +35,15 @@ Usage = dict[tuple[int, int], int]
 
 
 class Row(NamedTuple):
-    """A provider's row; the hash is that of `fingerprint.provider_hash`."""
+    """A provider's row; the hash is that of `fingerprint.provider_hash`.
+
+    :ivar generation: None if it is NULL, which only other programs store
+    """
 
     id: int
     uuid: str
     name: str
-    generation: int
+    generation: int | None
     parent_id: int | None
     root_id: int
     modified: datetime | None
@@ -79,7 +82,7 @@ def _select_rows(dialect: Dialect) -> sa.Select[Any]:
     columns = resource_providers.c
     fields: Any = dialects.packed(
         columns.id,
-        sa.func.coalesce(columns.generation, 0),
+        provider.packed_generation,
         sa.func.coalesce(columns.parent_provider_id, 0),
         sa.func.coalesce(columns.root_provider_id, columns.id),
         fingerprint.provider_hash(dialect),
@@ -93,7 +96,8 @@ def _select_rows(dialect: Dialect) -> sa.Select[Any]:
 def _row(fields: str, modified: datetime | None) -> tuple[int, Row]:
     *numbers, uuid, name = fields.split(" ", 6)
     id_, generation, parent_id, root_id, hash_ = map(int, numbers)
-    return id_, Row(id_, uuid, name, generation, parent_id or None, root_id, modified, hash_)
+    stored = provider.to_generation(generation)
+    return id_, Row(id_, uuid, name, stored, parent_id or None, root_id, modified, hash_)
 
 
 def read_class_names(conn: Connection) -> dict[int, str]:

@@ -7,8 +7,10 @@ import uuid
 from email.utils import parsedate_to_datetime
 
 import pytest
+import sqlalchemy as sa
 import webob
 
+from osc_placement.server.db import tables
 from osc_placement.server.snapshot.current import Current
 from tests import databases
 from tests.functional.api.conftest import make_application
@@ -18,10 +20,11 @@ VERSIONS = ("1.0", "1.6", "1.13", "1.14", "1.15", "1.18", "1.19", "1.39")
 
 
 class Side:
-    """One application, and whether it may answer from its snapshot."""
+    """One application on a database."""
 
-    def __init__(self, application):
-        self.application = application
+    def __init__(self, url):
+        self.url = url
+        self.application = make_application(url)
 
     def send(self, method, path, body=None, version="1.39"):
         """Send a request as the administrator."""
@@ -38,7 +41,7 @@ class Side:
 def side(backend, tmp_path_factory):
     """A server on a database of its own, whose snapshot is loaded."""
     with databases.make_database(backend, tmp_path_factory.mktemp("reads")) as url:
-        side = Side(make_application(url))
+        side = Side(url)
         assert side.send("GET", BASE).status_int == 200
         yield side
 
@@ -146,6 +149,31 @@ def test_snapshot_answers_as_the_database_does(side, answers, monkeypatch):
     assert answers["database"] == 0
 
 
+def test_generation_that_another_program_left_out_is_null(side, monkeypatch):
+    """As openstack-placement answers; the next change counts from 0."""
+    subject = make_provider(side)
+    body = {"resource_provider_generation": 0, "inventories": {"VCPU": {"total": 8}}}
+    assert side.send("PUT", f"{BASE}/{subject}/inventories", body).status_int == 200
+    consumer = claim(side, subject)
+    engine = sa.create_engine(side.url, poolclass=sa.pool.NullPool)
+    with engine.begin() as connection:
+        of = tables.resource_providers.c
+        forget = sa.update(tables.resource_providers).where(of.uuid == subject)
+        connection.execute(forget.values(generation=None))
+    # a new worker, since one that is running need not notice the first change of another program at once
+    loaded = Side(side.url)
+    held = loaded.send("GET", f"/allocations/{consumer}").json["allocations"][subject]
+    assert held == {"resources": {"VCPU": 2}, "generation": None}
+    for part in ("allocations", "inventories", "usages", "traits", "aggregates"):
+        answer = loaded.send("GET", f"{BASE}/{subject}/{part}")
+        assert answer.json["resource_provider_generation"] is None, part
+    assert loaded.send("GET", f"{BASE}?uuid={subject}").json["resource_providers"][0]["generation"] is None
+    assert_same_answers(loaded, (subject,), monkeypatch)
+    claim(loaded, subject)
+    assert loaded.send("GET", f"{BASE}/{subject}").json["generation"] == 1
+    assert_same_answers(loaded, (subject,), monkeypatch)
+
+
 def test_list_checks_for_changes_once(side, monkeypatch):
     """With and without filters by UUID."""
     root, *_ = make_tree(side)
@@ -181,7 +209,7 @@ def test_time_of_inventories_is_that_of_the_last_change(side, monkeypatch):
 def test_new_worker_answers_before_its_snapshot_is_loaded(backend, tmp_path_factory, answers):
     """The first answers come from the database, later ones from the snapshot, which is loaded meanwhile."""
     with databases.make_database(backend, tmp_path_factory.mktemp("new")) as url:
-        side = Side(make_application(url))
+        side = Side(url)
         subject = make_provider(side)
         path = f"{BASE}/{subject}/inventories"
         assert side.send("GET", path).json["inventories"] == {}

@@ -7,8 +7,8 @@ Of its own, because the reference can be given one database in the life of a pro
 import json
 import sys
 
-from tests.reliability.differential import compare
-from tests.reliability.differential.conversation import Request
+from osc_placement.server.shadow import compare
+from osc_placement.server.shadow.exchange import Request
 from tests.reliability.differential.sides import Ours, Reference
 
 

@@ -7,9 +7,9 @@ import uuid
 import pytest
 import sqlalchemy as sa
 
+from osc_placement.server.shadow.exchange import Request
 from tests import databases
 from tests.functional import forking
-from tests.reliability.differential.conversation import Request
 
 SERVERS = ("reference", "ours")
 HEADERS = {

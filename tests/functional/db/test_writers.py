@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The slots in which transactions record what they changed, and the workers that follow them."""
 
+import itertools
 import logging
 import random
 import time
@@ -31,11 +32,12 @@ from osc_placement.server.db import (
 from osc_placement.server.db.allocation import Claim
 from osc_placement.server.db.consumer import Owner
 from osc_placement.server.db.engine import Database
-from osc_placement.server.db.writers import STRANGERS
+from osc_placement.server.db.writers import STRANGERS, Slot
 from osc_placement.server.process.health import Health
 from osc_placement.server.snapshot import current as current_module
 from osc_placement.server.snapshot import load as load_module
 from osc_placement.server.snapshot.current import Current
+from tests import databases
 from tests.functional.db.conftest import open_prepared
 
 OWNER = Owner("project", "user", None)
@@ -415,6 +417,94 @@ def test_slots_without_use_are_deleted(database, open_database, worker, monkeypa
     claim(database, item)
     assert len(read_slots(database)) == 2
     assert used(worker, item) == 2
+
+
+class TestConnections:
+    """A slot stays with its connection."""
+
+    @pytest.fixture
+    def nodes(self, database, backend, tmp_path):
+        """A database whose connections lead to two nodes in turns, and the nodes, which replicate nothing."""
+
+        with databases.make_database(backend, tmp_path) as url, open_prepared(url) as other:
+            both = [database, other]
+            shared = Database(database.url)
+            upgrade.upgrade(shared)
+            opened = itertools.count()
+
+            @sa.event.listens_for(shared._writer, "do_connect")
+            def connect(dialect, record, arguments, parameters):
+                node = both[next(opened) % 2]
+                arguments[:], given = dialect.create_connect_args(node.url)
+                parameters.update(given)
+
+            # SQLite's writers queue before they connect
+            shared._turns.clear()
+            yield shared, both
+            shared.dispose()
+
+    @staticmethod
+    def write_on_each(shared, times):
+        """Write on two connections at the same time, and each time on the one that the pool gives."""
+
+        def write(conn, *, depth):
+            writers.record(conn, names=True)
+            if depth:
+                shared.write(write, depth=depth - 1)
+
+        for _ in range(times):
+            shared.write(write, depth=1)
+            shared.write(write, depth=0)
+
+    def test_a_node_that_lags_behind_makes_no_slots_grow(self, nodes):
+        """There are as many as connections, however often the pool hands out another."""
+        shared, both = nodes
+        for node in both:
+            node.write(lambda conn: conn.execute(sa.delete(own_tables.writers)))
+        self.write_on_each(shared, 10)
+        slots = [read_slots(node) for node in both]
+        assert [len(rows) for rows in slots] == [1, 1]
+        assert sum(rows[0]["count"] for rows in slots) == 30
+
+    def test_a_slot_rests_after_its_connection_was_closed(self, database, monkeypatch):
+        """A new connection may lead to a node that does not have its last change yet."""
+        item = make_provider(database)
+        assert len(read_slots(database)) == 1
+        database.dispose()
+        claim(database, item)
+        assert len(read_slots(database)) == 2
+        monkeypatch.setattr(writers, "REST", 0)
+        for _ in range(5):
+            database.dispose()
+            claim(database, item)
+        assert len(read_slots(database)) == 2
+
+    def test_few_slots_rest(self, database, worker, monkeypatch):
+        """Connections that are closed and opened again and again take the slots of old ones."""
+        item = make_provider(database)
+        worker.get()
+        monkeypatch.setattr(writers, "MOST_RESTING", 3)
+        for number in range(1, 11):
+            database.dispose()
+            claim(database, item)
+            assert used(worker, item) == number
+        assert len(read_slots(database)) == 4
+
+    def test_a_child_process_uses_no_slot_of_its_parent(self, database):
+        """Neither one of a connection nor one that rests."""
+        item = make_provider(database)
+        database.dispose()
+        claim(database, item)
+        own = database._slots._own
+        own.pid = -1
+        taken = database._slots.take({writers._SLOT: Slot(own.process, 1, 1)})
+        assert taken.id is None
+        assert taken.process != own.process
+        claim(database, item)
+        assert {row["id"] >> writers.PROCESS_BITS for row in read_slots(database)} == {
+            own.process,
+            taken.process,
+        }
 
 
 def test_another_program_that_starts_to_write_is_found(database, open_database, worker, ways, caplog):

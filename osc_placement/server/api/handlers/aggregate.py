@@ -14,7 +14,7 @@ from osc_placement.server.db import provider as provider_db
 from osc_placement.server.errors import Answer, answering
 
 
-def _reply(request: Request, aggregates: list[str], generation: int) -> Any:
+def _reply(request: Request, aggregates: list[str], generation: int | None) -> Any:
     body: dict[str, Any] = {"aggregates": aggregates}
     if request.version >= microversion.AGGREGATES_WITH_GENERATION:
         body["resource_provider_generation"] = generation

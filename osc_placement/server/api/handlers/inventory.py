@@ -51,13 +51,13 @@ def may_reserve_all(request: Request) -> bool:
     return request.version >= microversion.RESERVED_UP_TO_TOTAL
 
 
-def _reply_with_one(request: Request, inventory: Inventory, generation: int, **more: Any) -> Any:
+def _reply_with_one(request: Request, inventory: Inventory, generation: int | None, **more: Any) -> Any:
     body = inventory.to_json() | {"resource_provider_generation": generation}
     return reply(request, body, **more)
 
 
 def _reply_with_all(
-    request: Request, inventories: Mapping[str, Inventory], generation: int, **more: Any
+    request: Request, inventories: Mapping[str, Inventory], generation: int | None, **more: Any
 ) -> Any:
     by_class = {name: inventory.to_json() for name, inventory in inventories.items()}
     body = {"resource_provider_generation": generation, "inventories": by_class}

@@ -13,7 +13,6 @@ from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.functions import FunctionElement
 
 from osc_placement.model import MAX_AMOUNT
-from osc_placement.server import errors
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -46,10 +45,15 @@ def split(values: Sequence[Value]) -> Iterator[Sequence[Value]]:
 
 @dataclass(frozen=True, slots=True)
 class EngineOptions:
-    """The options of ``[placement_database]`` that depend on the database."""
+    """The options of ``[placement_database]`` that depend on the database.
+
+    :ivar read_only: whether the database is told to refuse changes from each connection; this is no option
+        of the configuration
+    """
 
     sqlite_synchronous: bool = True
     mysql_sql_mode: str | None = "TRADITIONAL"
+    read_only: bool = False
 
 
 class Dialect:
@@ -59,12 +63,15 @@ class Dialect:
     :cvar admits_many_writers: whether several transactions can write at the same time
     :cvar limits_integers: whether a generation cannot exceed the largest integer of SQL
     :cvar hashes_slowly: whether `hash_of` takes long for each column
+    :cvar make_read_only: the statement after which the database refuses changes from a connection
     """
 
     is_server = True
     admits_many_writers = True
     limits_integers = True
     hashes_slowly = False
+    #: MariaDB's and MySQL's
+    make_read_only = "SET SESSION TRANSACTION READ ONLY"
 
     #: seconds of silence after which a database server is considered to hang. Writes wait for the locks of
     #: other transactions, on MariaDB for 50 seconds by default; changes to the schema are not limited.
@@ -122,10 +129,9 @@ class Dialect:
         """Keep other processes from changing the schema until the transaction ends."""
         yield
 
-    def check_generation(self, table: sa.Table, uuid: str, generation: int) -> None:
-        """Raise GenerationExhausted if a generation cannot be incremented."""
-        if generation >= MAX_AMOUNT and self.limits_integers:
-            raise errors.GenerationExhausted(table.name, uuid, generation)
+    def is_last_generation(self, generation: int) -> bool:
+        """Return whether a generation cannot be incremented."""
+        return generation >= MAX_AMOUNT and self.limits_integers
 
     def try_to_write(self, connection: Connection, table: sa.Table) -> None:
         """Execute a DELETE of no row, which locks nothing and fails if the database refuses changes.

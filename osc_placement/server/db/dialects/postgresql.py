@@ -46,6 +46,8 @@ _SUM_HASHES: Final = sa.text(
 class PostgreSQL(Dialect):
     """The PostgreSQL database."""
 
+    make_read_only = "SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY"
+
     def with_driver(self, url: URL) -> URL:
         """Return the URL with a driver that is installed, if it names none.
 

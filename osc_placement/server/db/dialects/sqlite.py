@@ -41,6 +41,7 @@ class SQLite(Dialect):
     is_server = False
     admits_many_writers = False
     limits_integers = False
+    make_read_only = "PRAGMA query_only = ON"
 
     def is_memory(self, url: URL) -> bool:
         return url.database in (None, "", ":memory:")
@@ -66,7 +67,8 @@ class SQLite(Dialect):
             # otherwise the driver would begin and commit transactions by itself
             connection.isolation_level = None
             cursor = connection.cursor()
-            _switch_to_wal(cursor)
+            if not options.read_only:
+                _switch_to_wal(cursor)
             # with FULL, acknowledged commits survive a power failure
             cursor.execute(f"PRAGMA synchronous = {'FULL' if options.sqlite_synchronous else 'OFF'}")
             cursor.close()

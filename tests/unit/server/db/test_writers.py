@@ -2,6 +2,7 @@
 """The lines in which a slot describes transactions, and the slots of a process."""
 
 import multiprocessing
+import types
 from collections import Counter
 
 import pytest
@@ -60,24 +61,33 @@ def test_a_slot_keeps_the_last_lines_that_fit():
 
 
 def test_each_process_has_slots_of_its_own():
-    """A fork inherits none, and what it took before belongs to the parent."""
-    slots = Slots()
-    mine = slots.take()
-    slots.give_back(writers.Slot(mine.process, 5, 1))
-    assert slots.take().id == 5
-    slots.give_back(writers.Slot(mine.process, 5, 2))
+    """A fork inherits none, and the slot of an inherited connection belongs to the parent."""
+    slots, info = Slots(), {}
+    mine = slots.take(info)
+    slots.keep(info, writers.Slot(mine.process, 5, 1))
+    assert slots.take(info).id == 5
+    slots.keep(info, writers.Slot(mine.process, 5, 2))
     context = multiprocessing.get_context("fork")
     queue = context.Queue()
 
     def take():
-        taken = slots.take()
-        slots.give_back(mine)
-        queue.put((taken.process, taken.id, slots.take().id))
+        taken = slots.take(info)
+        queue.put((taken.process, taken.id))
 
     child = context.Process(target=take)
     child.start()
-    process, id_, again = queue.get(timeout=30)
+    process, id_ = queue.get(timeout=30)
     child.join()
     assert process != mine.process
-    assert (id_, again) == (None, None)
-    assert slots.take().id == 5
+    assert id_ is None
+    assert slots.take(info).id == 5
+
+
+def test_slot_of_a_closed_connection_rests_before_another_takes_it(monkeypatch):
+    """The node of another connection may not have its last change yet."""
+    slots, info = Slots(), {}
+    slots.keep(info, writers.Slot(slots.take(info).process, 7, 3))
+    slots.release(None, types.SimpleNamespace(info=info))
+    assert slots.take({}).id is None
+    monkeypatch.setattr(writers, "REST", 0.0)
+    assert slots.take({}).id == 7
