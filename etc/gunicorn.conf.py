@@ -2,11 +2,7 @@
 """The application in gunicorn: gunicorn --config /etc/placement/gunicorn.conf.py"""
 
 wsgi_app = "osc_placement.server.wsgi:application"
-raw_env = [
-    "OS_PLACEMENT_CONFIG_DIR=/etc/placement",
-    # the processes count together; a directory that is emptied when the service starts
-    "PROMETHEUS_MULTIPROC_DIR=/run/placement/metrics",
-]
+raw_env = ["OS_PLACEMENT_CONFIG_DIR=/etc/placement"]
 bind = "127.0.0.1:8778"
 workers = 4
 # slow clients hold no thread, and health is answered while the database hangs

@@ -182,6 +182,18 @@ METRICS_OPTS = [
         help="Tell in GET /-/metrics what each provider has and what is used of it, beside the sums of "
         "classes and aggregates: four series for each provider and class.",
     ),
+    cfg.BoolOpt(
+        "by_project",
+        default=False,
+        help="Tell in GET /-/metrics what each project uses. The amounts are read from the database by each "
+        "worker that is asked, at most once in 30 seconds.",
+    ),
+    cfg.BoolOpt(
+        "openstack_exporter_names",
+        default=False,
+        help="Tell in GET /-/metrics what each provider has under the names of openstack-exporter, for "
+        "dashboards made for it: four series for each provider and class.",
+    ),
 ]
 
 WORKAROUND_OPTS = [
@@ -316,6 +328,15 @@ def parse(
 def named_config_dir() -> str:
     """Return the directory of ``placement.conf`` in the environment, or an empty string."""
     return os.environ.get(CONFIG_DIR_VARIABLE, "").strip()
+
+
+def set_up_logging(conf: cfg.ConfigOpts) -> None:
+    """Set up the log as configured; lines of our loggers go where those of the logger ``placement`` go.
+
+    Logging files of deployment tools name that logger only; their root logger writes warnings, or nothing.
+    """
+    logging.getLogger("osc_placement").parent = logging.getLogger(PROJECT)
+    oslo_log.setup(conf, PROJECT)
 
 
 def log_options(conf: cfg.ConfigOpts) -> None:

@@ -23,7 +23,7 @@ from osc_placement.microversion import Version
 from osc_placement.model import check_text
 from osc_placement.server import errors
 from osc_placement.server.api import auth, http, routes
-from osc_placement.server.db import upgrade
+from osc_placement.server.db import upgrade, usage
 from osc_placement.server.db.claim_queue import ClaimQueue
 from osc_placement.server.db.engine import Database
 from osc_placement.server.policy import Policy
@@ -80,7 +80,16 @@ def make_application(conf: ConfigOpts, database: Database) -> WSGIApplication:
         health.get_ready()
         return current.get().snapshot.nodes
 
-    cloud = CloudMetrics(read_nodes, metrics.directory, by_provider=conf.metrics.by_provider)
+    def read_projects() -> list[tuple[str, str, int]]:
+        return database.read(usage.by_project)
+
+    cloud = CloudMetrics(
+        read_nodes,
+        metrics.directory,
+        by_provider=conf.metrics.by_provider,
+        exporter_names=conf.metrics.openstack_exporter_names,
+        read_projects=read_projects if conf.metrics.by_project else None,
+    )
     service = http.Service(
         conf, database, Policy(conf), current, ClaimQueue(database), health, metrics, cloud
     )

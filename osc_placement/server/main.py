@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import argparse
 import ipaddress
+import json
 import logging
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from osc_placement.package import ShowVersion
+from osc_placement.package import BriefParser, ShowVersion
 from osc_placement.server.process import limits
 
 if TYPE_CHECKING:
@@ -41,6 +42,8 @@ CONFIG_NAMESPACES = (
 )
 #: the exit status if an upgrade check fails to run; 1 and 2 are results of a check
 CHECK_FAILED = 255
+#: the exit status if a shadow found differences that nothing explains
+DIFFERS = 3
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -64,7 +67,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def make_parser() -> argparse.ArgumentParser:
     """Return the parser of the command line of ``placement-server``."""
-    parser = argparse.ArgumentParser(
+    parser: argparse.ArgumentParser = BriefParser(
         prog="placement-server",
         description="An OpenStack Placement service in one command.",
         epilog="Exit status: 0 if all went well, 1 if not (one line on stderr says why), 2 for a command "
@@ -74,6 +77,7 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action=ShowVersion, help="print the version of osc-placement and exit")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     _add_serve(commands)
+    _add_shadow(commands)
     actions = _add_group(commands, "db", "look after the database")
     for name, run, text in (
         ("sync", _sync, "Make the tables, or bring them up to date."),
@@ -147,6 +151,19 @@ def _add_serve(commands: Subparsers) -> None:
         help="address of a reverse proxy, which may have more connections; 127.0.0.1 and ::1 are taken for "
         "such; may be repeated",
     )
+    parser.add_argument(
+        "--tls-certificate",
+        metavar="FILE",
+        type=Path,
+        help="serve HTTPS with this certificate, in PEM format, followed by those of its issuers; read again "
+        "within a second after it changed",
+    )
+    parser.add_argument(
+        "--tls-key",
+        metavar="FILE",
+        type=Path,
+        help="the key of the certificate, not encrypted, unless it is in the same file",
+    )
     _add_sources(parser)
     parser.add_argument(
         "--write-clouds-yaml",
@@ -166,6 +183,102 @@ def _add_serve(commands: Subparsers) -> None:
     parser.add_argument("--log-requests", action="store_true", help="log a line per request on stderr")
     parser.add_argument(
         "-v", "--verbose", action="store_true", help="log on stderr what the server does, and its processes"
+    )
+
+
+def _add_shadow(commands: Subparsers) -> None:
+    parser = _add(
+        commands,
+        "shadow",
+        _shadow,
+        "Forward each request to the placement in service and answer with its answer; ask our server, on the "
+        "same database, for each read as well, and report what differs. Nothing is written to the database.",
+    )
+    parser.add_argument("--upstream", metavar="URL", help="the placement in service; required")
+    parser.add_argument(
+        "--ours",
+        metavar="URL",
+        help="our server, if it is to be asked over HTTP and not run by the shadow; it is sent reads only",
+    )
+    parser.add_argument(
+        "--ca-file", metavar="FILE", help="certificates to verify services with, instead of the system's"
+    )
+    parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
+    parser.add_argument(
+        "--port", type=int, default=8780, help="port to listen on; 0 takes a free one (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--timeout",
+        type=_seconds,
+        metavar="SECONDS",
+        default=60.0,
+        help="seconds without an answer after which the client gets 504 (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--threads",
+        type=_positive,
+        default=64,
+        help="requests that are forwarded at once (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--sample",
+        type=_part,
+        metavar="RATE",
+        default=1.0,
+        help="the part of the reads to compare, from 0 to 1 (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--max-in-flight",
+        type=_positive,
+        metavar="NUMBER",
+        default=64,
+        help="comparisons under way; further reads are skipped (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--max-memory",
+        type=_positive,
+        metavar="MIB",
+        default=64,
+        help="MiB that the comparisons under way may take; further reads are skipped (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--comparing-threads",
+        type=_positive,
+        metavar="NUMBER",
+        default=4,
+        help="comparisons that are made at once (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--stall",
+        type=_seconds,
+        metavar="SECONDS",
+        default=60.0,
+        help="seconds without a result after which the process that compares is started again (default: "
+        "%(default)s)",
+    )
+    parser.add_argument(
+        "--report",
+        metavar="FILE",
+        type=Path,
+        default=Path("placement-shadow.json"),
+        help="the report, which is written every ten seconds and at the end, and which a shadow that is "
+        "started again continues (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--metrics",
+        metavar="HOST:PORT",
+        type=_endpoint,
+        help="serve the report's counts for Prometheus there",
+    )
+    _add_sources(parser)
+    parser.add_argument("-v", "--verbose", action="store_true", help="log on stderr what the shadow does")
+    actions = parser.add_subparsers(metavar="ACTION")
+    report = _add(actions, "report", _print_shadow_report, "Print the report of a shadow.")
+    report.add_argument("file", metavar="FILE", type=Path, help="the report that a shadow writes")
+    report.add_argument("--json", action="store_true", help="print JSON instead of text")
+    report.epilog = (
+        "Exit status: 0 nothing differs but what is meant to; 1 the report cannot be read; 3 there are "
+        "differences that nothing explains."
     )
 
 
@@ -209,6 +322,27 @@ def _count(text: str) -> int:
     return _positive(text, 0)
 
 
+def _seconds(text: str) -> float:
+    number = float(text)
+    if not 0 < number < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text} is no number of seconds")
+    return number
+
+
+def _part(text: str) -> float:
+    number = float(text)
+    if not 0 <= number <= 1:
+        raise argparse.ArgumentTypeError(f"{text} is not between 0 and 1")
+    return number
+
+
+def _endpoint(text: str) -> tuple[str, int]:
+    host, _, port = text.rpartition(":")
+    if not (host and port.isdecimal() and int(port) < 1 << 16):
+        raise argparse.ArgumentTypeError(f"{text} is not HOST:PORT")
+    return host.strip("[]"), int(port)
+
+
 def _address(text: str) -> str:
     try:
         return str(ipaddress.ip_address(text))
@@ -234,6 +368,8 @@ def _serve(options: argparse.Namespace) -> int:
             threads=options.threads,
             connections_per_address=options.connections_per_address,
             proxies=frozenset(options.proxy),
+            tls_certificate=options.tls_certificate,
+            tls_key=options.tls_key,
             clouds_yaml=options.write_clouds_yaml,
             insecure=options.insecure,
             allow_admin_reshape=options.allow_admin_reshape,
@@ -242,6 +378,43 @@ def _serve(options: argparse.Namespace) -> int:
         )
     )
     return 0
+
+
+def _shadow(options: argparse.Namespace) -> int:
+    from osc_placement.server.process.opening import CannotRun
+    from osc_placement.server.shadow import run
+
+    if options.upstream is None:
+        raise CannotRun("Name the placement in service with --upstream URL")
+    run.shadow(
+        run.Options(
+            sources=_sources(options),
+            upstream=options.upstream,
+            ours=options.ours,
+            ca_file=options.ca_file,
+            host=options.host,
+            port=options.port,
+            timeout=options.timeout,
+            threads=options.threads,
+            sample=options.sample,
+            most_in_flight=options.max_in_flight,
+            most_megabytes=options.max_memory,
+            comparing_threads=options.comparing_threads,
+            stall_seconds=options.stall,
+            report=options.report,
+            metrics=options.metrics,
+            verbose=options.verbose,
+        )
+    )
+    return 0
+
+
+def _print_shadow_report(options: argparse.Namespace) -> int:
+    from osc_placement.server.shadow import report
+
+    document = report.read_file(options.file)
+    print(json.dumps(document, indent=2) if options.json else report.render(document))
+    return DIFFERS if any(row["different"] for row in document["routes"]) else 0
 
 
 def _with_database(

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """``application``, for WSGI containers: gunicorn, uWSGI, mod_wsgi.
 
-The configuration is read when this module is imported, so that a container with an invalid one does not
-start; it is found as openstack-placement finds it (see `conf.parse`). So is the directory of shared metrics.
+The configuration and the policy are read when this module is imported, so that a container with an invalid
+one does not start; they are found as openstack-placement finds them (see `conf.parse`). The directory of
+shared metrics is created then, unless the environment names one.
 The first request of each process creates the application, because a container may import before it forks, and
 connections must not be shared.
 """
@@ -14,11 +15,9 @@ import os
 import threading
 from typing import TYPE_CHECKING
 
-from oslo_log import log as oslo_log
-
 from osc_placement.server import conf as configuration
 from osc_placement.server import deploy
-from osc_placement.server.process import metrics
+from osc_placement.server.process import metrics, metrics_directory, opening
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -41,15 +40,19 @@ class Application:
             with self._making:
                 made = self._made
                 if made is None or made[0] != os.getpid():
+                    # the container may have changed the user after the import
+                    metrics_directory.join(metrics.DIRECTORY_VARIABLE)
                     made = self._made = (os.getpid(), deploy.loadapp(self._conf))
         return made[1](environ, start_response)
 
 
 def _configure() -> ConfigOpts:
     conf = configuration.load()
-    # before logging is set up, which would log the exception in place of the container
+    # before logging is set up, which would log the exceptions in place of the container
+    metrics_directory.join(metrics.DIRECTORY_VARIABLE)
     metrics.find_directory()
-    oslo_log.setup(conf, configuration.PROJECT)
+    opening.check_policy(conf)
+    configuration.set_up_logging(conf)
     logging.captureWarnings(True)
     configuration.log_options(conf)
     return conf

@@ -37,7 +37,7 @@ def make_command():
     return (pathlib.Path(sys.executable), "-m", *measure, PROGRAM)
 
 
-READY = re.compile(r"placement-server: ready at (http://\S+) \((.*)\)\n")
+READY = re.compile(r"placement-server: ready at (https?://\S+) \((.*)\)\n")
 #: seconds after which a server that says nothing is taken to hang
 PATIENCE = 60
 
@@ -65,14 +65,14 @@ def make_environment(**variables):
 
 
 @contextlib.contextmanager
-def launched(directory, *arguments, environment=None, wrapper=(), command=None):
+def launched(directory, *arguments, verb="serve", environment=None, wrapper=(), command=None):
     """A server process in a directory, with its log there; killed at the end if it is still running.
 
     A wrapper is a command that becomes the one it is given. With neither that nor a command, and in a test
     that is not about the program, the process comes from a fork server.
     """
     log = directory / "server.log"
-    line = ["serve", "--port", "0", *map(str, arguments)]
+    line = [verb, "--port", "0", *map(str, arguments)]
     if wrapper or command or is_in(*OF_PROGRAM):
         start = partial(subprocess.Popen, [*wrapper, *(command or make_command()), *line])
     else:
@@ -110,3 +110,22 @@ def running(directory, *arguments, **options):
         yield server
         assert server.stop() == 0
     assert "Traceback" not in server.log.read_text()
+
+
+def find_grandchildren(pid):
+    """The ids of the processes that the children of a process have started, from whichever thread."""
+    found = []
+    for child in pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
+        # any of them may end meanwhile
+        with contextlib.suppress(OSError):
+            for task in pathlib.Path(f"/proc/{child}/task").iterdir():
+                found += map(int, (task / "children").read_text().split())
+    return found
+
+
+def count_threads(pid):
+    """The number of threads of a process; none if it has ended."""
+    try:
+        return len(os.listdir(f"/proc/{pid}/task"))
+    except OSError:
+        return 0

@@ -46,8 +46,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from osc_placement.server.shadow.exchange import Answer, Request
 from tests import databases
-from tests.reliability.differential.conversation import Answer, Request
 from tests.reliability.differential.sides import Ours, Reference, Side
 
 PROVIDERS, CHILDREN, AGGREGATES, NAMES = 24, 4, 12, 4

@@ -14,10 +14,10 @@ def find_own(host: str) -> str:
     return _WILDCARDS.get(host, host)
 
 
-def format_url(host: str, port: int) -> str:
+def format_url(host: str, port: int, scheme: str = "http") -> str:
     """Return the URL at which clients on this machine reach a server that listens on an address."""
     host = find_own(host)
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
 
 
 def is_loopback(host: str) -> bool:

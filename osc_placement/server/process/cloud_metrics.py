@@ -29,6 +29,8 @@ LOG = logging.getLogger(__name__)
 
 #: seconds for which a text is returned again
 FRESH: Final = 1.0
+#: seconds for which the usage of projects is returned again, which takes a query of all allocations
+PROJECTS_FRESH: Final = 30.0
 #: seconds that a scrape waits for another one that waits for the database; Prometheus itself waits for ten
 PATIENCE: Final = 5.0
 #: seconds between two attempts to take the lock of another worker
@@ -41,16 +43,27 @@ class CloudMetrics:
     """The metrics text of one cloud, made at most once a second."""
 
     def __init__(
-        self, read_nodes: Callable[[], Sequence[Node]], directory: Path | None, *, by_provider: bool
+        self,
+        read_nodes: Callable[[], Sequence[Node]],
+        directory: Path | None,
+        *,
+        by_provider: bool,
+        exporter_names: bool = False,
+        read_projects: Callable[[], Sequence[tuple[str, str, int]]] | None = None,
     ) -> None:
         """Create it without a text; the first `get` makes one.
 
         :param read_nodes: returns the present providers, or raises `errors.Unavailable`
         :param directory: the directory that the workers share, if there are several
+        :param exporter_names: whether providers are described in the names of openstack-exporter, too
+        :param read_projects: returns project, class and usage; None to leave projects out
         """
         self._read_nodes = read_nodes
         self._directory = directory
         self._by_provider = by_provider
+        self._exporter_names = exporter_names
+        self._read_projects = read_projects
+        self._projects: tuple[float, str] | None = None
         self._turn = threading.Lock()
         self._made: tuple[float, bytes] | None = None
 
@@ -94,10 +107,25 @@ class CloudMetrics:
     def _make(self) -> tuple[float, bytes]:
         try:
             nodes = self._read_nodes()
+            projects = self._describe_projects()
         except errors.Unavailable as error:
             LOG.warning("the metrics of the cloud are left out: %s", error)
             return time.time(), _describe_nothing()
-        return time.time(), "".join(_describe(nodes, by_provider=self._by_provider)).encode()
+        text = "".join(_describe(nodes, by_provider=self._by_provider))
+        if self._exporter_names:
+            text += "".join(_describe_as_exporter(nodes))
+        return time.time(), (text + projects).encode()
+
+    def _describe_projects(self) -> str:
+        """Return the usage of projects, read at most once in `PROJECTS_FRESH`; empty if it is not wanted."""
+        if self._read_projects is None:
+            return ""
+        if self._projects is None or time.monotonic() - self._projects[0] > PROJECTS_FRESH:
+            used = self._read_projects()
+            samples = (({"project": who, "resource_class": name}, amount) for who, name, amount in used)
+            text = "".join(_family("project_used", "What the consumers of a project hold.", samples))
+            self._projects = time.monotonic(), text
+        return self._projects[1]
 
 
 class _TookTooLong(Exception):
@@ -209,6 +237,31 @@ def _describe(nodes: Sequence[Node], *, by_provider: bool) -> Iterator[str]:
         yield from _sums("provider", " at a provider", of_each)
 
 
+def _describe_as_exporter(nodes: Sequence[Node]) -> Iterator[str]:
+    """Yield what openstack-exporter tells about inventories, with the labels that its dashboards select by.
+
+    Source: the collector of placement in github.com/openstack-exporter/openstack-exporter.
+    """
+    prefix = "openstack_placement_"
+    stocks = [
+        ({"hostname": node.name, "resourcetype": name}, stock)
+        for node in nodes
+        for name, stock in node.stocks.items()
+    ]
+    yield from _family("up", "Whether placement answers.", [({}, 1)], prefix)
+    for name, text, read in _EXPORTER:
+        samples = ((labels, read(stock)) for labels, stock in stocks)
+        yield from _family(f"resource_{name}", text, samples, prefix)
+
+
+_EXPORTER: Final[tuple[tuple[str, str, Callable[[Stock], float]], ...]] = (
+    ("total", "What a provider has of a resource class.", lambda stock: stock.inventory.total),
+    ("reserved", "What is kept from allocations.", lambda stock: stock.inventory.reserved),
+    ("allocation_ratio", "The allocation ratio.", lambda stock: stock.inventory.allocation_ratio),
+    ("usage", "What is allocated.", lambda stock: stock.used),
+)
+
+
 def _sums(prefix: str, where: str, sums: Sequence[tuple[Mapping[str, str], _Sums]]) -> Iterator[str]:
     for index, (field, text) in enumerate(_TEXTS.items()):
         yield from _family(
@@ -216,11 +269,14 @@ def _sums(prefix: str, where: str, sums: Sequence[tuple[Mapping[str, str], _Sums
         )
 
 
-def _family(name: str, text: str, samples: Iterable[tuple[Mapping[str, str], int]]) -> Iterator[str]:
+def _family(
+    name: str, text: str, samples: Iterable[tuple[Mapping[str, str], float]], prefix: str = "placement_"
+) -> Iterator[str]:
     """Yield the lines of a gauge; without samples, its help text still shows that it exists."""
-    yield f"# HELP placement_{name} {text}\n# TYPE placement_{name} gauge\n"
+    name = f"{prefix}{name}"
+    yield f"# HELP {name} {text}\n# TYPE {name} gauge\n"
     for labels, value in samples:
         inner = ",".join([f'{key}="{label.translate(_ESCAPES)}"' for key, label in labels.items()])
         # a large ratio makes a capacity exceed the range of Prometheus
         number = str(value) if abs(value) <= sys.float_info.max else "+Inf" if value > 0 else "-Inf"
-        yield f"placement_{name}{{{inner}}} {number}\n" if inner else f"placement_{name} {number}\n"
+        yield f"{name}{{{inner}}} {number}\n" if inner else f"{name} {number}\n"

@@ -28,6 +28,8 @@ from osc_placement.server.process import limits
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from osc_placement.server.process.tls import TlsSocket
+
 #: bytes to read from a socket at once
 _READ_SIZE: Final = 64 << 10
 #: bytes of a body to pass to gunicorn at once; it copies the rest of a piece each time it takes a part
@@ -72,7 +74,7 @@ class Connection:
     uses the other attributes.
     """
 
-    def __init__(self, sock: socket.socket, client: Any, server: Any, now: float) -> None:
+    def __init__(self, sock: socket.socket | TlsSocket, client: Any, server: Any, now: float) -> None:
         sock.setblocking(False)
         self.sock = sock
         self.client = client

@@ -90,8 +90,8 @@ class Health:
         """Write to the database what every request relies on, as soon as the database can be reached.
 
         This is done once, and again if the database was dropped and created again, or restored from a backup,
-        which is checked once a second. One thread does so; the others continue meanwhile, except the first
-        time.
+        which is checked once a second. A database that refuses changes is only checked. One thread does so;
+        the others continue meanwhile, except the first time.
 
         :raises errors.DatabaseUnavailable: it cannot be reached
         :raises errors.SchemaUnfit: its tables are not as required
@@ -107,12 +107,17 @@ class Health:
                 self._ready = False
                 if fault := upgrade.find_fault(self._database):
                     raise errors.SchemaUnfit(fault)
-                # before, so that the names are recorded
-                self._make_own_tables()
-                names.synchronize(self._database)
+                if not self._database.refuses_changes:
+                    # first, so that the names are recorded
+                    self._make_own_tables()
+                    names.synchronize(self._database)
                 self._state = self._read_state()
                 self._ready = True
-            elif not self._database.records_changes and time.monotonic() > self._made_at + MAKE_AGAIN:
+            elif (
+                not self._database.refuses_changes
+                and not self._database.records_changes
+                and time.monotonic() > self._made_at + MAKE_AGAIN
+            ):
                 self._make_own_tables()
                 self._state = self._read_state()
             self._checked_at = time.monotonic()

@@ -3,8 +3,7 @@
 
 The worker processes of one service count in files of one directory, so that each of them can report the
 numbers of all: this is prometheus_client's multiprocess mode. It is on if the environment names the
-directory, which ``placement-server serve`` does by itself; a process that serves alone keeps its numbers in
-memory.
+directory, which ``placement-server serve`` and `wsgi` do by themselves if the operator does not.
 
 PERF: counting a request takes 4 µs, or 8 with shared numbers, because the children of metrics are found in a
 dictionary of our own. To measure it again: ``tests/functional/server/test_metrics.py``, which allows 20.
@@ -13,16 +12,19 @@ dictionary of our own. To measure it again: ``tests/functional/server/test_metri
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import functools
 import os
+import struct
 import time
+from collections import defaultdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from osc_placement.server.observer import Observer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable
+    from collections.abc import Callable, Hashable, Iterator
 
 #: the variable in which prometheus_client finds the directory when it is first imported
 DIRECTORY_VARIABLE: Final = "PROMETHEUS_MULTIPROC_DIR"
@@ -35,6 +37,13 @@ CANDIDATES: Final = (0, 1, 10, 100, 1000, 10_000, 50_000)
 #: the methods counted by name; a client may invent others, each of which would be a series
 METHODS: Final = frozenset(("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"))
 OTHER: Final = "other"
+#: the name of a file of counters ends with the id of its process; this one has the sums of ended processes
+ENDED: Final = 0
+#: ended processes from which their files are added to one, since a file takes space in memory
+MOST_ENDED: Final = 8
+#: attempts to read the files of all processes, and seconds between them
+READINGS: Final = 20
+READING_PAUSE: Final = 0.005
 
 
 class CannotCount(Exception):
@@ -50,6 +59,8 @@ class Metrics(Observer):
         # it chooses the place of numbers at import, so `serve` has to name the directory before
         import prometheus_client
 
+        if self.directory is not None:
+            _merge_the_dead(self.directory)
         self._registry = prometheus_client.CollectorRegistry(auto_describe=False)
         self._children: dict[Hashable, Any] = {}
 
@@ -139,13 +150,19 @@ class Metrics(Observer):
         import prometheus_client
         from prometheus_client import multiprocess
 
-        registry = self._registry
-        if self.directory is not None:
+        if self.directory is None:
+            return prometheus_client.generate_latest(self._registry)
+        with _reading(self.directory):
             _forget_the_dead(self.directory, multiprocess.mark_process_dead)
             registry = prometheus_client.CollectorRegistry()
             collect: Any = multiprocess.MultiProcessCollector
             collect(registry, str(self.directory))
-        return prometheus_client.generate_latest(registry)
+            for _ in range(READINGS - 1):
+                # another process may be creating its file, which is empty for a moment
+                with contextlib.suppress(struct.error):
+                    return prometheus_client.generate_latest(registry)
+                time.sleep(READING_PAUSE)
+            return prometheus_client.generate_latest(registry)
 
 
 def find_directory() -> Path | None:
@@ -171,12 +188,80 @@ def find_directory() -> Path | None:
 
 
 def _forget_the_dead(directory: Path, forget: Callable[[int, str], object]) -> None:
-    """Remove the numbers of ended processes that hold for living ones only, such as connections."""
-    for path in directory.glob("gauge_live*_*.db"):
-        pid = int(path.stem.rpartition("_")[2])
-        try:
-            os.kill(pid, 0)
-        except (ProcessLookupError, PermissionError):
-            # it ended; another user's process may have its id, and another worker may remove the same file
-            with contextlib.suppress(FileNotFoundError):
+    """Remove the numbers of ended processes that hold for living ones only, such as connections.
+
+    Remove files, too, that a process left empty because it was killed while it created them.
+    """
+    for path in directory.glob("*_*.db"):
+        pid = _find_process(path)
+        # another worker may remove the same file
+        with contextlib.suppress(FileNotFoundError):
+            is_empty = path.stat().st_size == 0
+            if not (is_empty or path.name.startswith("gauge_live")) or _is_alive(pid):
+                continue
+            if is_empty:
+                path.unlink()
+            else:
                 forget(pid, str(directory))
+
+
+def _find_process(path: Path) -> int:
+    return int(path.stem.rpartition("_")[2])
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, PermissionError):
+        # another user's process may have the id of one that ended
+        return False
+    return True
+
+
+@contextlib.contextmanager
+def _reading(directory: Path, *, alone: bool = False) -> Iterator[None]:
+    """Hold the lock under which files of ended processes are added up; without locks, go on without."""
+    with contextlib.ExitStack() as stack:
+        with contextlib.suppress(OSError):
+            file = stack.enter_context((directory / "merge.lock").open("w"))
+            fcntl.flock(file, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
+        yield
+
+
+def _merge_the_dead(directory: Path) -> None:
+    """Add the counters of ended processes to one file for each kind, if there are many.
+
+    The sums are written beside the old file and replace it whole. No scrape reads meanwhile: `_reading`. If
+    this process is killed between the replacement and the removals, the counters show more than there was.
+    """
+    from prometheus_client.mmap_dict import MmapedDict
+
+    dead: dict[str, list[Path]] = defaultdict(list)
+    with _reading(directory, alone=True):
+        for path in directory.glob("*_*.db"):
+            kind, _, _ = path.stem.rpartition("_")
+            pid = _find_process(path)
+            if (
+                kind in ("counter", "histogram")
+                and pid != ENDED
+                and not _is_alive(pid)
+                and path.stat().st_size
+            ):
+                dead[kind].append(path)
+        for kind, paths in dead.items():
+            if len(paths) <= MOST_ENDED:
+                continue
+            sums: dict[str, float] = defaultdict(float)
+            whole, draft = directory / f"{kind}_{ENDED}.db", directory / f"{kind}.new"
+            for path in [*paths, *([whole] if whole.exists() else [])]:
+                read: Any = MmapedDict.read_all_values_from_file
+                for key, value, *_ in read(str(path)):
+                    sums[key] += value
+            draft.unlink(missing_ok=True)
+            file: Any = MmapedDict(str(draft))  # type: ignore[no-untyped-call]
+            for key, value in sums.items():
+                file.write_value(key, value, 0.0)
+            file.close()
+            draft.replace(whole)
+            for path in paths:
+                path.unlink()

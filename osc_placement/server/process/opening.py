@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The configuration and database of a command line, or one line that explains why they cannot be used."""
+"""The configuration, policy and database of a service, or one line that explains why they cannot be used."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from osc_placement.server import conf as configuration
 from osc_placement.server.db.engine import Database
 from osc_placement.server.db.upgrade import SchemaError
 from osc_placement.server.errors import PlacementError
+from osc_placement.server.policy import Policy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -93,14 +94,24 @@ def _prepare(sources: Sources) -> cfg.ConfigOpts:
     return conf
 
 
-def open_database(conf: cfg.ConfigOpts, *, create: bool = True) -> Database:
+def check_policy(conf: cfg.ConfigOpts) -> None:
+    """Read the policy files; :raises CannotRun: there is an error in one of them."""
+    try:
+        Policy(conf).load()
+    except Exception as error:  # any error of oslo.policy about a text
+        name = conf.oslo_policy.policy_file
+        raise CannotRun(f"The policy, {name}, cannot be read: {in_one_line(error)}") from error
+
+
+def open_database(conf: cfg.ConfigOpts, *, create: bool = True, read_only: bool = False) -> Database:
     """Return the configured database without connecting to it.
 
     :param create: whether a missing SQLite file will be created
+    :param read_only: whether the database is told to refuse changes
     :raises CannotRun: its URL is malformed, or names a database, driver or file that does not exist
     """
     try:
-        database = Database.from_conf(conf)
+        database = Database.from_conf(conf, read_only=read_only)
     except sa.exc.NoSuchModuleError as error:
         raise CannotRun(f"There is no such kind of database: {_reason(error)}; {_URLS}") from error
     except sa.exc.ArgumentError as error:

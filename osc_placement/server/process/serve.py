@@ -9,25 +9,25 @@ import http.client
 import logging
 import os
 import socket
+import ssl
 import threading
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gunicorn.app.base import BaseApplication
-from gunicorn.arbiter import Arbiter
+from gunicorn.arbiter import Arbiter as BaseArbiter
 from gunicorn.glogging import Logger
-from oslo_log import log as oslo_log
 
 from osc_placement.server import conf as configuration
 from osc_placement.server import deploy
 from osc_placement.server.db import names, upgrade
-from osc_placement.server.policy import Policy
-from osc_placement.server.process import clouds_yaml, limits, metrics, metrics_directory, trial
+from osc_placement.server.process import clouds_yaml, limits, metrics, metrics_directory, tls, trial
 from osc_placement.server.process.address import find_own, format_url, is_loopback
 from osc_placement.server.process.opening import (
     CannotRun,
     Sources,
+    check_policy,
     describe,
     improvise_configuration,
     in_one_line,
@@ -39,6 +39,7 @@ from osc_placement.server.process.opening import (
 from osc_placement.server.process.worker import Worker, until_handled
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from wsgiref.types import WSGIApplication
 
     from oslo_config.cfg import ConfigOpts
@@ -66,6 +67,8 @@ class Options:
     threads: int
     connections_per_address: int
     proxies: frozenset[str]
+    tls_certificate: Path | None
+    tls_key: Path | None
     clouds_yaml: Path | None
     insecure: bool
     allow_admin_reshape: bool
@@ -80,9 +83,9 @@ def serve(options: Options) -> None:
     """
     conf = _read(options)
     _set_up_logging(conf, options)
-    listener = _listen(options.host, options.port)
+    listener = listen(options.host, options.port)
     address: tuple[str, int] = listener.getsockname()[:2]
-    url = format_url(options.host, address[1])
+    url = format_url(options.host, address[1], "https" if options.tls_certificate else "http")
     cloud = None
     if options.clouds_yaml is not None:
         if conf.api.auth_strategy != "noauth2":
@@ -110,6 +113,13 @@ def _read(options: Options) -> ConfigOpts:
     """Return the configuration after checking it; :raises CannotRun: the server cannot run with it."""
     read = read_configuration if options.sources.is_configured else improvise_configuration
     conf = read(options.sources)
+    if options.tls_certificate is not None:
+        try:
+            tls.check(options.tls_certificate, options.tls_key)
+        except tls.CannotUse as error:
+            raise CannotRun(str(error)) from error
+    elif options.tls_key is not None:
+        raise CannotRun("--tls-key needs --tls-certificate, which names the file of its certificate")
     believes_everybody = conf.api.auth_strategy == "noauth2"
     if believes_everybody and not options.insecure and not is_loopback(options.host):
         raise CannotRun(
@@ -123,7 +133,7 @@ def _read(options: Options) -> ConfigOpts:
     return conf
 
 
-def _set_up_logging(conf: ConfigOpts, options: Options) -> None:
+def set_up_logging(conf: ConfigOpts, *, is_configured: bool, log_requests: bool, verbose: bool) -> None:
     """Set up logging as configured; without a configuration, log errors and what the options request only.
 
     :raises CannotRun: it cannot be set up
@@ -132,20 +142,29 @@ def _set_up_logging(conf: ConfigOpts, options: Options) -> None:
         if not (conf.log_file or conf.log_dir or conf.use_syslog or conf.use_journal):
             # otherwise the log would go to stdout, which is for the line that announces readiness
             conf.set_default("use_stderr", True)
-        oslo_log.setup(conf, configuration.PROJECT)
+        configuration.set_up_logging(conf)
         own = logging.getLogger("osc_placement")
-        if options.verbose:
+        if verbose:
             own.setLevel(logging.DEBUG)
-        elif not options.sources.is_configured:
+        elif not is_configured:
             own.setLevel(logging.WARNING)
-        if options.log_requests or options.verbose:
+        if log_requests or verbose:
             logging.getLogger(deploy.__name__).setLevel(logging.INFO)
         configuration.log_options(conf)
     except Exception as error:  # any error of oslo.log about a value, or of the system about a file
         raise CannotRun(f"The log cannot be set up as configured: {in_one_line(error)}") from error
 
 
-def _listen(host: str, port: int) -> socket.socket:
+def _set_up_logging(conf: ConfigOpts, options: Options) -> None:
+    set_up_logging(
+        conf,
+        is_configured=options.sources.is_configured,
+        log_requests=options.log_requests,
+        verbose=options.verbose,
+    )
+
+
+def listen(host: str, port: int) -> socket.socket:
     """Open the socket, first of all, so that an address in use and the number for port 0 are known early.
 
     A client that connects before there are workers waits for them and is not refused.
@@ -179,11 +198,7 @@ def _prepare_database(conf: ConfigOpts) -> None:
 
 def _try_to_load(conf: ConfigOpts, directory: Path) -> None:
     """Create the application and discard it, so that an error is reported once and not by every worker."""
-    try:
-        Policy(conf).load()
-    except Exception as error:  # any error of oslo.policy about a text
-        name = conf.oslo_policy.policy_file
-        raise CannotRun(f"The policy, {name}, cannot be read: {in_one_line(error)}") from error
+    check_policy(conf)
     try:
         deploy.loadapp(conf)
     except Exception as error:
@@ -218,7 +233,7 @@ def _forget_log_levels(conf: ConfigOpts) -> None:
         logging.getLogger(pair.partition("=")[0]).setLevel(logging.NOTSET)
 
 
-class _Log(Logger):  # type: ignore[misc]  # it has no annotations
+class Log(Logger):  # type: ignore[misc]  # it has no annotations
     """The log of gunicorn, written to the same place and in the same form as other messages."""
 
     def setup(self, cfg: Any) -> None:
@@ -228,7 +243,7 @@ class _Log(Logger):  # type: ignore[misc]  # it has no annotations
         self.error_log.propagate = True
 
 
-class _Arbiter(Arbiter):  # type: ignore[misc]  # it has no annotations
+class Arbiter(BaseArbiter):  # type: ignore[misc]  # it has no annotations
     """The process that starts and stops the workers, including one that has only just started."""
 
     def spawn_worker(self) -> Any:
@@ -241,6 +256,38 @@ def _share_memory(_arbiter: Any) -> None:
     # otherwise the garbage collector of each worker would write to, and so copy, the shared memory
     gc.collect()
     gc.freeze()
+
+
+def make_settings(descriptor: int, workers: int, threads: int, *, verbose: bool) -> dict[str, Any]:
+    """Return the settings of gunicorn for workers of ours that accept connections from a listening socket."""
+    return {
+        "bind": f"fd://{descriptor}",
+        "workers": workers,
+        "worker_class": Worker,
+        "threads": threads,
+        "worker_connections": limits.CONNECTIONS,
+        "keepalive": KEEP_ALIVE,
+        "graceful_timeout": GRACE,
+        # the worker has its own limit; the setting allows at most 8,190 bytes
+        "limit_request_line": 0,
+        # gunicorn would use gunicorn_h1c if it is installed, which takes a bare line feed for a line end
+        "http_parser": "python",
+        # a client must not set the mount point of the service; gunicorn trusts clients on this machine
+        "forwarder_headers": "",
+        # if a heartbeat waited for a slow disk, the worker would seem to hang
+        "worker_tmp_dir": metrics_directory.find_memory(),
+        "logger_class": Log,
+        "loglevel": "info" if verbose else "error",
+        "proc_name": "placement-server",
+        "control_socket_disable": True,
+    }
+
+
+def apply_settings(cfg: Any, settings: Mapping[str, Any]) -> None:
+    """Set those settings that this release of gunicorn has."""
+    for name, value in settings.items():
+        if name in cfg.settings:
+            cfg.set(name, value)
 
 
 class _Gunicorn(BaseApplication):  # type: ignore[misc]  # it has no annotations
@@ -265,35 +312,20 @@ class _Gunicorn(BaseApplication):  # type: ignore[misc]  # it has no annotations
 
     def run(self) -> None:
         """Serve until told to stop, then raise :exc:`SystemExit`, as each worker does."""
-        _Arbiter(self).run()
+        Arbiter(self).run()
 
     def load_config(self) -> None:
-        """Set those settings that this release of gunicorn has."""
+        """Set the settings."""
+        options = self._options
         settings = {
-            "bind": f"fd://{self._descriptor}",
-            "workers": self._options.workers,
-            "worker_class": Worker,
-            "threads": self._options.threads,
-            "worker_connections": limits.CONNECTIONS,
-            "keepalive": KEEP_ALIVE,
-            "graceful_timeout": GRACE,
-            # the worker has its own limit; the setting allows at most 8,190 bytes
-            "limit_request_line": 0,
-            # a client must not set the mount point of the service; gunicorn trusts clients on this machine
-            "forwarder_headers": "",
-            # if a heartbeat waited for a slow disk, the worker would seem to hang
-            "worker_tmp_dir": metrics_directory.find_memory(),
-            "logger_class": _Log,
-            "loglevel": "info" if self._options.verbose else "error",
-            "proc_name": "placement-server",
-            "control_socket_disable": True,
+            **make_settings(self._descriptor, options.workers, options.threads, verbose=options.verbose),
+            "certfile": options.tls_certificate and str(options.tls_certificate),
+            "keyfile": options.tls_key and str(options.tls_key),
             "when_ready": _share_memory,
             "post_fork": self._set_limits,
             "post_worker_init": self._announce,
         }
-        for name, value in settings.items():
-            if name in self.cfg.settings:
-                self.cfg.set(name, value)
+        apply_settings(self.cfg, settings)
 
     def reload(self) -> None:
         """Read the configuration again for the workers that SIGHUP starts in place of the old ones.
@@ -348,8 +380,13 @@ class _Gunicorn(BaseApplication):  # type: ignore[misc]  # it has no annotations
 
     def _print_readiness(self) -> None:
         """Print, for people and scripts that wait for it, that the server is ready, once it has answered."""
-        host, port = self._address
-        connection = http.client.HTTPConnection(find_own(host), port)
+        host, port = find_own(self._address[0]), self._address[1]
+        connection = http.client.HTTPConnection(host, port)
+        if self._options.tls_certificate is not None:
+            # the certificate is that of the name which clients know
+            context = ssl.create_default_context()
+            context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+            connection = http.client.HTTPSConnection(host, port, context=context)
         try:
             with contextlib.closing(connection):
                 connection.request("GET", "/")

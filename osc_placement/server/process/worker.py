@@ -23,12 +23,12 @@ import threading
 import time
 from collections import defaultdict, deque
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from gunicorn.http import wsgi
 from gunicorn.workers.base import Worker as BaseWorker
 
-from osc_placement.server.process import limits
+from osc_placement.server.process import limits, tls
 from osc_placement.server.process.connection import Connection, Output, State
 
 if TYPE_CHECKING:
@@ -85,10 +85,28 @@ class _Turn(enum.Enum):
     REST = enum.auto()
 
 
+class _Settings:
+    """The settings of gunicorn, each looked up once.
+
+    PERF: gunicorn takes half a microsecond for each, and a request needs thirty of them. They do not change
+    after a worker has started.
+    """
+
+    def __init__(self, cfg: Any) -> None:
+        self._cfg = cfg
+
+    def __getattr__(self, name: str) -> Any:
+        value = self.__dict__[name] = getattr(self._cfg, name)
+        return value
+
+
 class Worker(BaseWorker):  # type: ignore[misc]  # it has no annotations
     """A process that serves requests; it has settings beside gunicorn's, which ``post_fork`` may set."""
 
     alive: bool
+    #: the certificate that the arbiter has loaded for its workers; one that starts while the files cannot be
+    #: used serves with it
+    _inherited: ClassVar[tls.Tls | None] = None
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -96,21 +114,21 @@ class Worker(BaseWorker):  # type: ignore[misc]  # it has no annotations
         self.connections_per_address = limits.CONNECTIONS_PER_ADDRESS
         #: the addresses without that limit
         self.proxies: frozenset[str] = PROXIES
+        #: gunicorn's settings, for what every request needs
+        self.settings = _Settings(self.cfg)
         self._connections: set[Connection] = set()
         self._by_origin: defaultdict[str, set[Connection]] = defaultdict(set)
         self._most = self.cfg.worker_connections
         self._kept = 0
         self._listens = False
+        if self.cfg.is_ssl:
+            # the arbiter runs this, before it forks
+            Worker._inherited = tls.load(self.cfg, Worker._inherited)
+        self._tls = Worker._inherited if self.cfg.is_ssl else None
         #: the connections with a request, for the common threads and for each of the reserved threads
         self._queues = [_Queue() for _ in (None, *RESERVED)]
         #: the connections that threads have returned to the loop
         self._returned: queue.SimpleQueue[Connection] = queue.SimpleQueue()
-
-    @classmethod
-    def check_config(cls, cfg: Any, log: Any) -> None:
-        """Refuse settings that this worker does not support; :raises RuntimeError: with the reason."""
-        if cfg.is_ssl:
-            raise RuntimeError("This worker does not speak TLS; put a proxy in front of it that does")
 
     def init_signals(self) -> None:
         """Install the handlers of signals, including those blocked since :func:`until_handled`."""
@@ -155,6 +173,8 @@ class Worker(BaseWorker):  # type: ignore[misc]  # it has no annotations
                     self.log.info("Parent changed, shutting down: %s", self)
                     self.alive = False
                 self._end_overdue(now, stop)
+                if self._tls is not None:
+                    self._tls = self._tls.refresh()
                 self._listen(self.alive)
 
     # methods of the loop
@@ -203,6 +223,13 @@ class Worker(BaseWorker):  # type: ignore[misc]  # it has no annotations
                 # the selector would report the waiting connection again and again; wait for the next tick
                 self._listen(False)
             return
+        if self._tls is not None:
+            try:
+                sock = self._tls.accept(sock)
+            except OSError:
+                # the client has gone
+                sock.close()
+                return
         connection = Connection(sock, client, server, time.monotonic())
         if not self._make_room(connection):
             sock.close()
@@ -269,7 +296,7 @@ class Worker(BaseWorker):  # type: ignore[misc]  # it has no annotations
             connection.state = State.ARRIVING
             connection.since = time.monotonic()
         try:
-            is_complete = connection.find_request(self.cfg)
+            is_complete = connection.find_request(self.settings)
         except Exception as error:
             connection.closes_after = True
             self.handle_error(None, Output(connection), connection.client, error)
@@ -527,16 +554,15 @@ class _Answer:
     def begin(self) -> None:
         """Call the application."""
         worker, connection = self._worker, self._connection
-        worker.cfg.pre_request(worker, self._request)
         self._response, self._environ = wsgi.create(
-            self._request, Output(connection), connection.client, connection.server, worker.cfg
+            self._request, Output(connection), connection.client, connection.server, worker.settings
         )
         self._environ["wsgi.multithread"] = True
         worker.nr += 1
         if worker.nr >= worker.max_requests and worker.alive:
             worker.log.info("Autorestarting worker after current request.")
             worker.alive = False
-        if connection.closes_after or not worker.alive or not worker.cfg.keepalive:
+        if connection.closes_after or not worker.alive or not worker.settings.keepalive:
             self._response.force_close()
         self._body = worker.wsgi(self._environ, self._response.start_response)
         self._pieces = iter(self._body)
@@ -562,7 +588,6 @@ class _Answer:
                 self._body.close()
             if self._response is not None and self._response.status is not None:
                 worker.log.access(self._response, self._request, self._environ, datetime.now() - self._began)
-            worker.cfg.post_request(worker, self._request, self._environ, self._response)
         except Exception:
             worker.log.exception("an answer did not end well")
 

@@ -8,6 +8,8 @@ import pathlib
 import re
 import signal
 import subprocess
+import sys
+import threading
 import time
 import uuid
 
@@ -24,9 +26,22 @@ from osc_placement.server.process import metrics_directory
 from osc_placement.server.testing import make_conf
 from tests.functional import containers, servers
 from tests.functional.server.test_health import serving, write_conf
+from tests.functional.server.test_reload import await_
 
 ADMIN = {"X-Auth-Token": "admin", "OpenStack-API-Version": "placement 1.39"}
 MEMORY = pathlib.Path(metrics_directory.find_memory() or "/nonexistent")
+#: writes to the memory from which the system tells the command line of a process, as the library does
+SETPROCTITLE = """
+import ctypes, pathlib
+
+def getproctitle():
+    return ""
+
+def setproctitle(title):
+    fields = pathlib.Path("/proc/self/stat").read_text().rpartition(")")[2].split()
+    start, end = map(int, fields[45:47])
+    ctypes.memmove(start, title.encode().ljust(end - start, b"\\0")[: end - start], end - start)
+"""
 RACK, ROW = str(uuid.uuid4()), str(uuid.uuid4())
 
 
@@ -55,20 +70,142 @@ def scrape(url, headers=ADMIN):
     return Scraped(parse(answer.text))
 
 
+def count_in_all_processes(url):
+    """Requests on separate connections reach several processes, and every scrape includes them all."""
+    for _ in range(40):
+        requests.get(f"{url}/traits/CUSTOM_NOT_THERE", headers=ADMIN, timeout=30)
+    labels = {"method": "GET", "route": "/traits/{name}"}
+    for _ in range(10):
+        scraped = scrape(url)
+        assert scraped.get("requests_total", status="404", microversion="1.39", **labels) == 40
+        assert scraped.get("request_seconds_count", **labels) == 40
+        assert scraped.get("database_up") == 1
+
+
 @pytest.mark.parametrize("way", ["serve", "gunicorn", "uwsgi"])
 def test_every_process_reports_the_metrics_of_all(way, tmp_path):
-    """Requests on separate connections reach several processes, and every scrape includes them all."""
-    connection = f"sqlite:///{tmp_path}/placement.db\nsync_on_startup = true"
-    write_conf(tmp_path, connection)
+    write_conf(tmp_path, f"sqlite:///{tmp_path}/placement.db\nsync_on_startup = true")
     with serving(way, tmp_path, PROMETHEUS_MULTIPROC_DIR=str(tmp_path / "metrics")) as url:
-        for _ in range(40):
-            requests.get(f"{url}/traits/CUSTOM_NOT_THERE", headers=ADMIN, timeout=30)
-        labels = {"method": "GET", "route": "/traits/{name}"}
-        for _ in range(10):
-            scraped = scrape(url)
-            assert scraped.get("requests_total", status="404", microversion="1.39", **labels) == 40
-            assert scraped.get("request_seconds_count", **labels) == 40
-            assert scraped.get("database_up") == 1
+        count_in_all_processes(url)
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+@pytest.mark.parametrize("container", ["gunicorn", "uwsgi"])
+def test_containers_need_no_directory_in_the_environment(container, moment, tmp_path):
+    """Whether the application is imported before or after the container makes its processes."""
+    options = {("gunicorn", "before"): ["--preload"], ("uwsgi", "after"): ["--lazy-apps"]}
+    arguments = options.get((container, moment), [])
+    write_conf(tmp_path, f"sqlite:///{tmp_path}/placement.db\nsync_on_startup = true")
+    with containers.serving(tmp_path, *arguments, container=container) as (url, _):
+        count_in_all_processes(url)
+
+
+def test_processes_that_name_what_they_are_for_share_a_directory(tmp_path):
+    """With setproctitle, the command lines of gunicorn's processes differ; here a module takes its place."""
+    write_conf(tmp_path, f"sqlite:///{tmp_path}/placement.db\nsync_on_startup = true")
+    (tmp_path / "setproctitle.py").write_text(SETPROCTITLE)
+    with containers.serving(tmp_path, PYTHONPATH=str(tmp_path)) as (url, process):
+        command = pathlib.Path(f"/proc/{process.pid}/cmdline")
+        await_(lambda: command.read_bytes().startswith(b"gunicorn: master ["), "another command line")
+        count_in_all_processes(url)
+        assert len(list(MEMORY.glob(f"placement-metrics-{os.getuid()}-{process.pid}-*"))) == 1
+
+
+def test_process_of_another_user_takes_another_directory(tmp_path):
+    """As after ``gunicorn --preload --user`` and uWSGI's ``drop-after-apps``: the first user's is closed."""
+    if os.getuid():
+        pytest.skip("only root can become another user")
+    program = (
+        "import os, pathlib\n"
+        "from osc_placement.server.process import metrics_directory\n"
+        "metrics_directory.join('DIRECTORY')\n"
+        "first = os.environ['DIRECTORY']\n"
+        "os.setuid(65534)\n"
+        "metrics_directory.join('DIRECTORY')\n"
+        "second = os.environ['DIRECTORY']\n"
+        "assert pathlib.Path(second).stat().st_uid == 65534 and os.access(second, os.W_OK), second\n"
+        "metrics_directory.join('DIRECTORY')\n"
+        "assert os.environ['DIRECTORY'] == second != first\n"
+        "os.rmdir(second)\n"
+    )
+    environment = servers.make_environment()
+    environment.pop("DIRECTORY", None)
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_two_containers_count_separately(tmp_path):
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    for name in ("a", "b"):
+        write_conf(tmp_path / name, f"sqlite:///{tmp_path}/{name}.db\nsync_on_startup = true")
+    with containers.serving(tmp_path / "a") as (one, _), containers.serving(tmp_path / "b") as (other, _):
+        count_in_all_processes(one)
+        count_in_all_processes(other)
+
+
+def test_container_removes_the_directory_of_one_that_ended(tmp_path):
+    write_conf(tmp_path, f"sqlite:///{tmp_path}/placement.db\nsync_on_startup = true")
+    with containers.serving(tmp_path) as (url, process):
+        scrape(url)
+        (old,) = MEMORY.glob(f"placement-metrics-{os.getuid()}-{process.pid}-*")
+        with containers.serving(tmp_path) as (other, _):
+            scrape(other)
+            assert old.is_dir()
+    with containers.serving(tmp_path) as (url, _):
+        scrape(url)
+        assert not old.exists()
+
+
+def test_empty_file_of_a_process_does_not_prevent_scrapes(tmp_path):
+    """One is empty until its process has made it longer; that of a killed process stays so."""
+    write_conf(tmp_path, f"sqlite:///{tmp_path}/placement.db\nsync_on_startup = true")
+    shared = tmp_path / "metrics"
+    with containers.serving(tmp_path, PROMETHEUS_MULTIPROC_DIR=str(shared)) as (url, process):
+        scrape(url)
+        killed = shared / "counter_999999999.db"
+        killed.touch()
+        scrape(url)
+        assert not killed.exists()
+        # the process that started the workers lives and counts nothing
+        growing = shared / f"counter_{process.pid}.db"
+        growing.touch()
+        timer = threading.Timer(0.02, growing.write_bytes, [bytes(1 << 16)])
+        timer.start()
+        scrape(url)
+        timer.join()
+
+
+def test_counters_of_many_ended_processes_are_kept_in_one_file(tmp_path):
+    program = (
+        "from osc_placement.server.process.metrics import Metrics\n"
+        "metrics = Metrics()\n"
+        "metrics.conflicted('placement.undefined_code')\n"
+        "metrics.searched(3, whole=True)\n"
+        "print(metrics.render().decode())\n"
+    )
+    environment = servers.make_environment(PROMETHEUS_MULTIPROC_DIR=str(tmp_path))
+    for number in range(1, 21):
+        done = subprocess.run(
+            [sys.executable, "-c", program],
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=60,
+        )
+        scraped = Scraped(parse(done.stdout))
+        assert scraped.get("conflicts_total", code="placement.undefined_code") == number
+        assert scraped.get("candidates_sum") == 3 * number
+        assert len(list(tmp_path.glob("counter_*.db"))) <= 10
+    assert (tmp_path / "counter_0.db").exists()
 
 
 def find_directory(server):
@@ -90,7 +227,9 @@ def test_metrics_directory_is_removed_with_the_server(tmp_path):
 def test_separate_counts_of_several_processes_are_refused(tmp_path):
     """A number of one of several processes would be useless, because the next scrape may reach another."""
     write_conf(tmp_path, f"sqlite:///{tmp_path}/placement.db\nsync_on_startup = true")
-    with containers.serving(tmp_path) as (url, _):
+    # the library chooses where to count when it is imported, which is too early here
+    (tmp_path / "early.py").write_text("import prometheus_client\n")
+    with containers.serving(tmp_path, "--config", "early.py") as (url, _):
         answer = requests.get(f"{url}/-/metrics", headers=ADMIN, timeout=30)
     assert answer.status_code == 503
     assert "PROMETHEUS_MULTIPROC_DIR" in answer.json()["errors"][0]["detail"]
@@ -243,10 +382,34 @@ def test_by_provider_reports_each_provider(make_application):
     assert scraped.get("provider_used", **labels) == 0
 
 
+def test_by_project_reports_what_the_consumers_of_each_hold(make_application):
+    """The query of all allocations is not repeated within half a minute."""
+    application = make_application(by_project=True)
+    host = make_host(application, "one")
+    claim(application, host, 2)
+    claim(application, host, 3)
+    assert read(application).get("project_used", project="p", resource_class="VCPU") == 5
+    claim(application, host, 1)
+    time.sleep(1.1)
+    scraped = read(application)
+    assert scraped.get("resource_used", resource_class="VCPU") == 6
+    assert scraped.get("project_used", project="p", resource_class="VCPU") == 5
+
+
+def test_names_of_the_exporter_are_reported_beside_the_others(make_application):
+    application = make_application(openstack_exporter_names=True)
+    make_host(application, "one")
+    text = send(application, "GET", "/-/metrics").text
+    labels = '{hostname="one",resourcetype="VCPU"}'
+    assert "\nopenstack_placement_up 1\n" in text
+    for line in ("total%s 8", "reserved%s 1", "allocation_ratio%s 2.0", "usage%s 0"):
+        assert f"\nopenstack_placement_resource_{line % labels}\n" in text
+
+
 def test_every_series_is_documented(make_application):
     """The page for operators tells what there is, and of nothing else."""
     page = (pathlib.Path(__file__).parents[3] / "doc/source/admin/operations.rst").read_text()
-    application = make_application(by_provider=True)
+    application = make_application(by_provider=True, by_project=True)
     make_host(application, "one", RACK)
     # of the snapshot there is something to tell once there is one
     read(application)

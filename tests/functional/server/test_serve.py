@@ -452,8 +452,10 @@ def test_clouds_yaml_is_refused_with_keystone(tmp_path):
 @pytest.mark.parametrize(
     "arguments", [(), ("serve", "--port", "x"), ("serve", "--workers", "0"), ("db",), ("db", "nothing")]
 )
-def test_invalid_command_line_prints_the_usage(tmp_path, arguments):
-    """A command line that is none ends with usage on stderr and status 2."""
+def test_invalid_command_line_is_told_in_two_lines(tmp_path, arguments):
+    """The error and how to see the usage are on stderr; the status is 2."""
     done = run(tmp_path, *arguments)
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith("usage: placement-server")
+    error, hint = done.stderr.splitlines()
+    assert re.match(r"placement-server[a-z ]*: error: ", error)
+    assert re.fullmatch(r"See: placement-server[a-z ]* --help", hint)

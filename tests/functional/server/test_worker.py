@@ -407,6 +407,17 @@ def test_invalid_request_line_is_refused_at_once(tmp_path):
                 await_closed(sock)
 
 
+def test_parser_of_requests_does_not_depend_on_what_is_installed(tmp_path):
+    """gunicorn would use this module, which it knows by its name, for every request."""
+    other = (
+        "import sys, types\nsys.modules['gunicorn_h1c'] = types.SimpleNamespace(LimitRequestLine=ValueError)"
+    )
+    with servers.launched(
+        tmp_path, command=(sys.executable, "-c", other + LIMITED.format(limits={}))
+    ) as server:
+        assert ask(server.url, "/")[0] == 200
+
+
 def test_connections_of_one_address_are_limited(tmp_path):
     """Further ones close its longest idle one; other addresses and proxies are not affected."""
     arguments = ("--workers", 1, "--connections-per-address", 5, "--proxy", "127.0.0.3")

@@ -80,6 +80,21 @@ def test_import_fails_with_an_invalid_configuration(tmp_path, lines, message):
     assert message in done.stderr.splitlines()[-1]
 
 
+@pytest.mark.parametrize("container", ["gunicorn", "uwsgi"])
+def test_container_does_not_start_with_a_policy_that_cannot_be_read(tmp_path, container):
+    write_conf(
+        tmp_path, "[placement_database]", "connection = sqlite://", "[oslo_policy]", "policy_file = p.yaml"
+    )
+    (tmp_path / "p.yaml").write_text("'placement:usages': 'role:reader")
+    # gunicorn listens before its workers import the application, uWSGI ends before it listens
+    with (
+        contextlib.suppress(AssertionError),
+        containers.serving(tmp_path, container=container) as (_, process),
+    ):
+        assert process.wait(timeout=60) != 0
+    assert "The policy, p.yaml, cannot be read: " in (tmp_path / "container.log").read_text()
+
+
 def test_import_fails_with_an_unusable_metrics_directory(tmp_path):
     """It is found when the application is imported, and not by each request."""
     write_conf(tmp_path, "[placement_database]", "connection = sqlite://")

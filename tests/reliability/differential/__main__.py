@@ -17,8 +17,8 @@ from random import Random
 
 import sqlalchemy as sa
 
+from osc_placement.server.shadow.exchange import Request
 from tests.reliability.differential import runner
-from tests.reliability.differential.conversation import Request
 from tests.reliability.differential.sides import Ours, Reference
 
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
+from osc_placement.server.shadow.exchange import Request
 from tests.reliability.differential import generate, queries
 from tests.reliability.differential import vocabulary as words
-from tests.reliability.differential.conversation import Request
 from tests.reliability.differential.generate import Draft, World
 
 #: questions about one cloud

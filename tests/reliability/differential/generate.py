@@ -13,9 +13,9 @@ from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
 
+from osc_placement.server.shadow.exchange import Request
 from tests.reliability.differential import bodies, queries
 from tests.reliability.differential import vocabulary as words
-from tests.reliability.differential.conversation import Request
 
 #: how often a request is damaged
 DAMAGE = 0.2

@@ -15,8 +15,9 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-from tests.reliability.differential import clouds, compare, explained, generate
-from tests.reliability.differential.conversation import Request
+from osc_placement.server.shadow import compare, explained
+from osc_placement.server.shadow.exchange import Request
+from tests.reliability.differential import clouds, generate
 from tests.reliability.differential.sides import Ours, Reference, look
 
 #: requests of one conversation, and how many of them set the scene

@@ -16,7 +16,7 @@ from oslo_config import cfg
 from osc_placement.server import conf as server_conf
 from osc_placement.server import deploy
 from osc_placement.server.db import tables
-from tests.reliability.differential.conversation import Answer, Request, send
+from osc_placement.server.shadow.exchange import Answer, Request, send
 from tests.reliability.differential.generate import World
 
 #: what conversations leave behind, in the order in which it can be deleted

@@ -6,10 +6,10 @@ import secrets
 
 import pytest
 
+from osc_placement.server.shadow import compare
+from osc_placement.server.shadow.exchange import Answer, Request
 from tests import databases
 from tests.functional import forking
-from tests.reliability.differential import compare
-from tests.reliability.differential.conversation import Answer, Request
 
 #: a seed that stays, so that a failure is of the change; and one that does not, so that every run is worth it
 SEEDS = (1, secrets.randbelow(10**9))

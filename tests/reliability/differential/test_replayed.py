@@ -5,10 +5,10 @@ import json
 
 import pytest
 
+from osc_placement.server.shadow.exchange import Request
 from tests import databases
 from tests.reliability import scale
 from tests.reliability.differential import vocabulary as words
-from tests.reliability.differential.conversation import Request
 from tests.reliability.differential.test_differential import run
 
 ONE, TWO = words.PROVIDERS[:2]

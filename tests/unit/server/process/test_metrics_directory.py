@@ -2,7 +2,9 @@
 """The directory that workers count in, and servers that start at the same moment."""
 
 import os
+import sys
 import tempfile
+import types
 
 import pytest
 
@@ -62,3 +64,31 @@ def test_directory_is_made_without_locks_of_the_file_system(memory, monkeypatch)
     with metrics_directory.provided(VARIABLE) as directory:
         assert list(memory.iterdir()) == [directory]
     assert list(memory.iterdir()) == []
+
+
+def test_directory_of_a_container_is_not_made_where_memory_is_short(memory, monkeypatch):
+    """A process is killed when there is no space for its numbers, so it keeps them to itself."""
+    monkeypatch.delitem(sys.modules, "prometheus_client", raising=False)
+    monkeypatch.setattr(metrics_directory, "LEAST_SPACE", 2**60)
+    metrics_directory.join(VARIABLE)
+    assert VARIABLE not in os.environ
+    assert list(memory.iterdir()) == []
+
+
+def test_directory_of_another_user_is_not_used(memory, monkeypatch):
+    monkeypatch.delitem(sys.modules, "prometheus_client", raising=False)
+    real = os.getuid()
+    monkeypatch.setattr(metrics_directory.os, "getuid", lambda: real + 1)
+    metrics_directory.join(VARIABLE)
+    assert VARIABLE not in os.environ
+
+
+def test_processes_of_one_apache_group_share_a_directory(monkeypatch):
+    """The groups of one Apache are separate services."""
+    names = []
+    for group in ("placement", "placement", "other/one"):
+        monkeypatch.setitem(sys.modules, "mod_wsgi", types.SimpleNamespace(process_group=group))
+        names.append(metrics_directory._identify_container())
+    assert names[0] == names[1] != names[2]
+    assert names[0].startswith(f"{os.getppid()}-")
+    assert "/" not in names[2]

@@ -1,20 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Differences that are meant: rows of doc/source/contributor/differences.rst, as narrow as can be told."""
+"""Intended differences from openstack-placement: the rows of doc/source/contributor/differences.rst.
+
+Each has a function that recognizes it, as narrowly as the request and both answers permit.
+"""
 
 from __future__ import annotations
 
 import html
 import json
 import re
-from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl
 
-from tests.reliability.differential import vocabulary as words
-from tests.reliability.differential.compare import normalize
-from tests.reliability.differential.conversation import Answer, Request
+from osc_placement.candidates.node import SHARING_TRAIT
+from osc_placement.server.shadow.compare import normalize
 
-Judge = Callable[[Request, Answer, Answer], bool]
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from osc_placement.server.shadow.exchange import Answer, Request
+
+    Judge = Callable[[Request, Answer, Answer], bool]
 
 
 def _is_inside_told(request: Request, theirs: Answer, ours: Answer) -> bool:
@@ -26,18 +32,18 @@ def _is_sharing_child(request: Request, theirs: Answer, ours: Answer) -> bool:
 
 
 def _is_malformed_of_no_class(request: Request, theirs: Answer, ours: Answer) -> bool:
-    """Whether the reference looks at the generation, and only then at an inventory that is none."""
+    """Return whether the reference looks at the generation, and only then at an inventory that is none."""
     told = (theirs.status, ours.status) == (409, 400) and b"JSON does not validate" in ours.body
     return told and request.method == "PUT" and request.path.endswith("/inventories")
 
 
 def _is_usage_by_type(request: Request, theirs: Answer, ours: Answer) -> bool:
-    """Whether the reference groups usages in a way that PostgreSQL does not take."""
+    """Return whether the reference groups usages in a way that PostgreSQL does not take."""
     return request.path == "/usages" and (theirs.status, ours.status) == (500, 200)
 
 
 def _is_other_duplicate(request: Request, theirs: Answer, ours: Answer) -> bool:
-    """Whether both the UUID and the name of a new provider are taken; PostgreSQL tells of the name."""
+    """Return whether both the UUID and the name of a new provider are taken; PostgreSQL tells of the name."""
     told = b"Conflicting resource provider "
     return theirs.status == ours.status == 409 and told in theirs.body and told in ours.body
 
@@ -100,7 +106,7 @@ def _is_another_fault_of_a_reshape(request: Request, theirs: Answer, ours: Answe
 
 
 def _is_amount_added_to_others(request: Request, theirs: Answer, ours: Answer) -> bool:
-    """Whether groups that take one class of one provider have their sum told of other candidates as well.
+    """Return whether groups that take one class of one provider have their sum in other candidates too.
 
     Such a candidate may then seem to be another one, or to be more than there is, and be lost.
     """
@@ -109,7 +115,7 @@ def _is_amount_added_to_others(request: Request, theirs: Answer, ours: Answer) -
 
 
 def _is_lost_anchor(request: Request, theirs: Answer, ours: Answer) -> bool:
-    """Whether a provider that shares is forgotten for all but one of the trees that it could be used with.
+    """Return whether a sharing provider is missing from all but one of the trees that can use it.
 
     That happens when it has all that the group without a suffix asks for, and there are other groups.
     """
@@ -119,12 +125,12 @@ def _is_lost_anchor(request: Request, theirs: Answer, ours: Answer) -> bool:
     known = set(_without_amounts(theirs.data["allocation_requests"]))
     more = [one for one in ours.data["allocation_requests"] if not known & set(_without_amounts([one]))]
     summaries = ours.data["provider_summaries"]
-    sharing = {uuid for uuid, summary in summaries.items() if words.SHARING in summary["traits"]}
+    sharing = {uuid for uuid, summary in summaries.items() if SHARING_TRAIT in summary["traits"]}
     return all(sharing & one["allocations"].keys() for one in more)
 
 
 def _is_group_that_requires_nothing(request: Request, theirs: Answer, ours: Answer) -> bool:
-    """Whether a group wants no resource, trait or aggregate; the reference finds no provider for it."""
+    """Return whether a group requires nothing; the reference finds no provider for it."""
     by_suffix: dict[str, dict[str, str]] = {}
     for key, value in parse_qsl(request.query):
         if match := re.fullmatch("(resources|required|member_of|in_tree)(.+)", key):
@@ -138,13 +144,13 @@ def _requires_nothing(conditions: Mapping[str, str]) -> bool:
 
 
 def _groups(request: Request) -> dict[str, set[str]]:
-    """The classes that each group of a query for candidates asks for, by its suffix."""
+    """Return the classes that each group of a query for candidates asks for, by its suffix."""
     found = re.findall("resources([^=&]*)=([^&]*)", request.query)
     return {suffix: set(re.findall("([A-Z_]+):", text)) for suffix, text in found}
 
 
 def _is_part(theirs: Answer, ours: Answer) -> bool:
-    """Whether both are candidates, and all that the reference has are here, whatever their amounts."""
+    """Return whether both are candidates, and all that the reference has are here, whatever their amounts."""
     if not theirs.status == ours.status == 200 or "allocation_requests" not in ours.data:
         return False
     told, right = ({*_without_amounts(side.data["allocation_requests"])} for side in (theirs, ours))
@@ -157,7 +163,7 @@ def _without_amounts(candidates: list[Any]) -> list[str]:
 
 
 def _is_long_message_cut(request: Request, theirs: Answer, ours: Answer) -> bool:
-    """Whether all that is here of an error is there too, in this order, and more where it was cut."""
+    """Return whether all that is here of an error is there too, in this order, and more where it was cut."""
     if theirs.status != ours.status or theirs.status < 400:
         return False
     pieces, rest = _text(ours).split(" ... "), _text(theirs)
@@ -179,7 +185,7 @@ def _words(answer: Answer) -> list[str]:
     return sorted(re.findall(r"[^\s\",'\[\]{}]+", text))
 
 
-#: reason, and who recognises it
+#: by reason, the function that recognizes it
 EXPLAINED: Mapping[str, Judge] = {
     "the reference answers 500": _is_inside_told,
     "a child that shares": _is_sharing_child,
@@ -203,5 +209,5 @@ EXPLAINED: Mapping[str, Judge] = {
 
 
 def explain(request: Request, theirs: Answer, ours: Answer) -> str | None:
-    """The reason for a difference, if there is one."""
+    """Return the reason for a difference, or None if none is known."""
     return next((reason for reason, judge in EXPLAINED.items() if judge(request, theirs, ours)), None)

@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where two answers to one request differ, as lines of text; the order of what has none does not count."""
+"""The comparison of two answers to one request; the API defines no order of lists, so none is compared."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from tests.reliability.differential.conversation import Answer, Request
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from osc_placement.server.shadow.exchange import Answer, Request
 
 #: headers that have to be equal
 HEADERS = (
@@ -20,7 +22,7 @@ HEADERS = (
     "vary",
     "www-authenticate",
 )
-#: headers that have to be there, or not, on both sides; their values tell a time or a number given once
+#: headers that both answers have, or neither; their values are a time or a number that is used once
 PRESENT = ("last-modified", "x-openstack-request-id", "retry-after")
 
 _REQUEST_ID = re.compile(r"req-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -28,7 +30,7 @@ _SHOWN = 700
 
 
 def differences(request: Request, theirs: Answer, ours: Answer) -> list[str]:
-    """What differs; the answer of the reference stands first."""
+    """Return what differs, a line for each; the value of the reference is first."""
     found = [f"status: {theirs.status} / {ours.status}"] if theirs.status != ours.status else []
     for name in HEADERS:
         if theirs.headers.get(name) != ours.headers.get(name):
@@ -46,7 +48,7 @@ def differences(request: Request, theirs: Answer, ours: Answer) -> list[str]:
 
 
 def is_limited(request: Request) -> bool:
-    """Whether the answer is a choice that the servers may make in different ways."""
+    """Return whether each server may choose a different part of all candidates."""
     return request.path == "/allocation_candidates" and "limit=" in request.query
 
 
@@ -57,7 +59,7 @@ def _compare_limited(theirs: Any, ours: Any) -> Iterator[str]:
 
 
 def normalize(data: Any) -> Any:
-    """The same in an order of its own, and without the id of the request."""
+    """Return a document with its lists sorted, and without ids of requests."""
     if isinstance(data, dict):
         return {key: normalize(value) for key, value in sorted(data.items()) if key != "request_id"}
     if isinstance(data, list):
@@ -68,7 +70,7 @@ def normalize(data: Any) -> Any:
 
 
 def _show(data: Any, other: Any) -> str:
-    """The text around the first place where it is not that of the other."""
+    """Return the text around the first place where a document differs from another."""
     text, against = (json.dumps(item, ensure_ascii=False) for item in (data, other))
     apart = (place for place, pair in enumerate(zip(text, against, strict=False)) if len({*pair}) > 1)
     begin = max(0, next(apart, 0) - _SHOWN // 3)

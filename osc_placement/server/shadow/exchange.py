@@ -1,32 +1,38 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A request as a value that can be kept and sent again, and what an application answers to it."""
+"""A request as a value that can be stored and sent again, and the answer of an application to it."""
 
 from __future__ import annotations
 
 import base64
+import contextlib
 import io
 import json
 import sys
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote_to_bytes
 
-NEWEST = "1.39"
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from wsgiref.types import WSGIApplication
 
 
 @dataclass(frozen=True)
 class Request:
-    """What goes over the wire: the path is quoted, header names are in small letters."""
+    """A request as it is sent: the path is quoted, header names are in lower case.
+
+    :ivar prefix: the path at which the service is mounted, which comes before `path`
+    """
 
     method: str
     path: str
     query: str = ""
     headers: Mapping[str, str] = field(default_factory=dict)
     body: bytes = b""
+    prefix: str = ""
 
     def to_json(self) -> str:
-        """One line from which `from_json` makes the same request."""
+        """Return one line from which `from_json` makes the same request."""
         fields = dict(vars(self), headers=dict(self.headers))
         try:
             fields["body"] = self.body.decode()
@@ -36,7 +42,7 @@ class Request:
 
     @classmethod
     def from_json(cls, line: str) -> Request:
-        """The request that `to_json` wrote."""
+        """Return the request that `to_json` wrote."""
         fields = json.loads(line)
         body = fields["body"]
         fields["body"] = body.encode() if isinstance(body, str) else base64.b64decode(body["base64"])
@@ -44,14 +50,14 @@ class Request:
 
     @property
     def microversion(self) -> str:
-        """What the request asks for; empty for the oldest."""
+        """Return the microversion that the request asks for; empty for the oldest."""
         return self.headers.get("openstack-api-version", "").removeprefix("placement ")
 
     def environ(self) -> dict[str, Any]:
-        """The request as WSGI has it."""
+        """Return the request as WSGI has it."""
         environ: dict[str, Any] = {
             "REQUEST_METHOD": self.method,
-            "SCRIPT_NAME": "",
+            "SCRIPT_NAME": self.prefix,
             "PATH_INFO": unquote_to_bytes(self.path).decode("latin-1"),
             "QUERY_STRING": self.query,
             "SERVER_NAME": "localhost",
@@ -77,7 +83,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Answer:
-    """What came back; header names are in small letters."""
+    """An answer; header names are in lower case."""
 
     status: int
     headers: Mapping[str, str]
@@ -85,18 +91,19 @@ class Answer:
 
     @property
     def data(self) -> Any:
-        """The body as JSON, or as text where it is none."""
+        """Return the body as JSON, or as text if it is not JSON."""
         text = self.body.decode("utf-8", "replace")
         if "json" in self.headers.get("content-type", ""):
-            return json.loads(text)
+            with contextlib.suppress(ValueError):
+                return json.loads(text)
         return text
 
 
-def send(application: Any, request: Request) -> Answer:
-    """Call the application as a container would."""
+def send(application: WSGIApplication, request: Request) -> Answer:
+    """Call a WSGI application as a container does."""
     started: list[Any] = []
 
-    def start_response(status: str, headers: list[tuple[str, str]], exc_info: Any = None) -> None:
+    def start_response(status: str, headers: list[tuple[str, str]], exc_info: Any = None) -> Any:
         started[:] = [status, headers]
 
     chunks = application(request.environ(), start_response)
