@@ -23,12 +23,14 @@ SOURCES = sorted([*ROOT.glob("*.rst"), *(ROOT / "doc" / "source").rglob("*.rst")
 WITH_A_TEST = {"doc/source/admin/baremetal.rst": "tests/functional/migrate/test_move_baremetal.py"}
 #: pages whose commands are not run as they stand there, and why
 NOT_RUN = {
+    "doc/source/admin/compat.rst": "the index of packages; tests/functional/packaging/test_compat.py",
     "doc/source/admin/deploying.rst": "containers and the index of packages; tests/functional/packaging",
     "doc/source/admin/drop-in.rst": "random requests for minutes; tests/reliability runs the tool",
     "doc/source/admin/leaving-caching-scheduler.rst": "a whole nova; tests/functional/migrate has one",
     "doc/source/admin/mirroring-aggregates.rst": "a whole nova; tests/functional/migrate has one",
     "doc/source/admin/own-routes.rst": "answers that are cut short; tests/functional/api asks for them",
     "doc/source/admin/operations.rst": "states that a server has to be brought into; tests/functional/server",
+    "doc/source/admin/shadow.rst": "a placement in service; tests/functional/server/test_shadow.py has some",
     "doc/source/cli/placement-migrate.rst": "a whole nova; tests/functional/migrate has one",
     "doc/source/contributor/reliability.rst": "minutes of load; tests/reliability runs short forms",
     "doc/source/contributor/benchmarks.rst": "an hour of measuring; tests/functional/benchmarks runs --quick",

@@ -12,18 +12,18 @@ EPOCH = 1_700_000_000
 
 
 def build(root, directory):
-    """Have a tree's own tool build it; the wheel and the source distribution."""
+    """Have a tree's own tool build it; wheel and source distribution, then those of osc-placement-compat."""
     environment = {**os.environ, "SOURCE_DATE_EPOCH": str(EPOCH)}
     command = ["sh", root / "tools" / "build", directory]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    (wheel,) = directory.glob("*.whl")
-    (source,) = directory.glob("*.tar.gz")
-    assert done.stdout.split() == [str(wheel), str(source)]
-    return wheel, source
+    wheel, compat_wheel = sorted(directory.glob("*.whl"))
+    source, compat_source = sorted(directory.glob("*.tar.gz"))
+    assert done.stdout.split() == [str(path) for path in (wheel, compat_wheel, source, compat_source)]
+    return wheel, source, compat_wheel, compat_source
 
 
 @pytest.fixture(scope="session")
 def built(tmp_path_factory):
-    """The wheel and the source distribution of this tree."""
+    """The distributions of this tree, see `build`."""
     return build(ROOT, tmp_path_factory.mktemp("built"))

@@ -192,7 +192,6 @@ def place(name, directory, port):
     text = (ETC / name).read_text()
     for there, here in (
         ("/etc/placement", directory),
-        ("/run/placement", directory / "run"),
         ("127.0.0.1:8778", f"127.0.0.1:{port}"),
     ):
         assert there in text, f"{name} does not have {there}"
