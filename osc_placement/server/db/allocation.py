@@ -7,6 +7,9 @@ end, the generations of the providers with those read under the lock. The data t
 READ COMMITTED, include everything that other claims on these providers have committed; no other claim can add
 to them before this one commits. After a conflict the whole transaction is repeated
 (`engine.Database.write`).
+
+`replace_first` is the short form for the claim of a new consumer on one provider, which is most of a cloud's
+claims: there is no consumer to lock.
 """
 
 from __future__ import annotations
@@ -207,6 +210,55 @@ def replace(conn: Connection, claims: Sequence[Claim]) -> None:
     (error,) = replace_each(conn, [claims])
     if error is not None:
         raise error
+
+
+_lock_for_first: sa.Select[Any] = (
+    sa.select(
+        dialects.packed_integers(
+            *provider.LOCKED_COLUMNS,
+            # a subquery locks nothing
+            sa.select(sa.func.count())
+            .where(consumers.c.uuid == sa.bindparam("consumer_uuid"))
+            .scalar_subquery(),
+        )
+    )
+    .where(resource_providers.c.uuid == sa.bindparam("uuid"))
+    .with_for_update(of=resource_providers)
+)
+
+
+def is_first(claim: Claim) -> bool:
+    """Return whether `replace_first` is for this claim.
+
+    The client must have said that the consumer is new. Custom classes could be renamed meanwhile.
+    """
+    if not claim.checked or claim.generation is not None or len(claim.resources) != 1:
+        return False
+    (amounts,) = claim.resources.values()
+    return amounts.keys() <= names.STANDARD_CLASSES.keys()
+
+
+def replace_first(conn: Connection, claim: Claim) -> bool:
+    """Carry out a claim that `is_first`, as `replace` does, and return True.
+
+    Return False, and write nothing, if there is such a consumer. The transaction must end then, because
+    `replace` locks consumers first. A consumer that another transaction creates meanwhile is found by its
+    insertion, and the transaction is repeated.
+
+    :raises errors.PlacementError: as `replace` does
+    """
+    ((uuid, amounts),) = claim.resources.items()
+    class_ids = {name: names.STANDARD_CLASSES[name] for name in amounts}
+    parameters = {"consumer_uuid": claim.consumer_uuid, "uuid": uuid}
+    locked = {}
+    for ((*columns, is_known),) in conn.execute(_lock_for_first, parameters):
+        if is_known:
+            return False
+        locked = {uuid: provider.Locked.from_columns(uuid, columns)}
+    judge = _Judge.read(conn, {}, {}, locked, class_ids)
+    judge.grant([claim])
+    _write(conn, [[claim]], judge, names.Known({}))
+    return True
 
 
 def replace_each(conn: Connection, requests: Sequence[Sequence[Claim]]) -> list[errors.PlacementError | None]:

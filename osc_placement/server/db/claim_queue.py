@@ -8,7 +8,8 @@ them to the thread of the first, which carries out all of the group in one trans
 
 *What is locked:* nothing beyond what `allocation.replace_each` locks in the database: the consumers, then the
 providers of the whole group, each by ascending id, so that groups of several processes and other transactions
-wait for each other in one order.
+wait for each other in one order. The first claim of a consumer, if it is alone, locks only its provider
+(`allocation.replace_first`).
 
 *What is compared:* each request of a group is judged by itself, in order of arrival, as if those before it
 were committed already. A group never has two requests for one consumer: the second begins the next group.
@@ -153,7 +154,7 @@ class ClaimQueue:
         outcomes: Sequence[Exception | None]
         try:
             if len(group) == 1:
-                self._database.write(allocation.replace, group[0].claims)
+                self._carry_out_alone(group[0].claims)
                 outcomes = [None]
             else:
                 outcomes = self._database.write(allocation.replace_each, [each.claims for each in group])
@@ -167,6 +168,11 @@ class ClaimQueue:
             self._finish(group, [errors.DatabaseUnavailable()] * len(group))
             raise
         self._finish(group, outcomes)
+
+    def _carry_out_alone(self, claims: Sequence[allocation.Claim]) -> None:
+        is_first = len(claims) == 1 and allocation.is_first(claims[0])
+        if not (is_first and self._database.write(allocation.replace_first, claims[0])):
+            self._database.write(allocation.replace, claims)
 
     def _finish(self, group: Sequence[_Request], outcomes: Sequence[Exception | None]) -> None:
         with self._lock:

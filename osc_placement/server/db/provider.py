@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 import sqlalchemy as sa
 from oslo_db import exception as db_exc
 
+from osc_placement.model import canonical_uuid
 from osc_placement.server import errors
 from osc_placement.server.db import dialects, writers
 from osc_placement.server.db.tables import (
@@ -54,6 +55,12 @@ class Locked:
     generation: int
     parent_id: int | None
     root_id: int
+
+    @classmethod
+    def from_columns(cls, uuid: str, columns: Iterable[int]) -> Locked:
+        """Return the provider whose `LOCKED_COLUMNS` these are."""
+        id_, generation, parent_id, root_id = columns
+        return cls(id_, uuid, generation, parent_id or None, root_id)
 
 
 # rows of releases without trees have no root, and are roots themselves
@@ -116,16 +123,15 @@ def find_ids(conn: Connection, *, name: str | None, uuid: str | None, in_tree: s
 
 # another program may have stored no generation, which is locked and incremented as 0
 _generation = sa.func.coalesce(resource_providers.c.generation, 0)
+#: the integers of `Locked`
+LOCKED_COLUMNS: Final = (
+    resource_providers.c.id,
+    _generation,
+    sa.func.coalesce(resource_providers.c.parent_provider_id, 0),
+    _root_id,
+)
 _lock = (
-    sa.select(
-        resource_providers.c.uuid,
-        dialects.packed_integers(
-            resource_providers.c.id,
-            _generation,
-            sa.func.coalesce(resource_providers.c.parent_provider_id, 0),
-            _root_id,
-        ),
-    )
+    sa.select(resource_providers.c.uuid, dialects.packed_integers(*LOCKED_COLUMNS))
     .order_by(resource_providers.c.id)
     .with_for_update()
 )
@@ -167,10 +173,8 @@ def lock_ids(conn: Connection, ids: Collection[int]) -> dict[str, Locked]:
 
 
 def _locked(rows: Iterable[Any]) -> dict[str, Locked]:
-    found = {}
-    for uuid, (id_, generation, parent_id, root_id) in rows:
-        found[uuid] = Locked(id_, uuid, generation, parent_id or None, root_id)
-    return found
+    # other servers may have stored capital letters, which MariaDB treats as equal
+    return {(found := canonical_uuid(uuid)): Locked.from_columns(found, columns) for uuid, columns in rows}
 
 
 _advance = (

@@ -162,6 +162,23 @@ def test_consumer_stored_in_capitals_is_found_on_mariadb(database, backend, make
     assert database.read(usage.of_provider, subject.uuid)[1] == {"VCPU": used}
 
 
+@pytest.mark.parametrize("backend", ["mariadb"], indirect=True)
+def test_provider_stored_in_capitals_is_claimed_from_on_mariadb(database, make_provider, claim, owner):
+    """To MariaDB it is the same provider, for the first claim of a consumer and for a later one."""
+    subject = make_provider(VCPU=8)
+
+    def capitalize(connection):
+        row = sa.update(tables.resource_providers).where(tables.resource_providers.c.id == subject.id)
+        connection.execute(row.values(uuid=subject.uuid.upper()))
+
+    database.write(capitalize)
+    consumer = str(uuid.uuid4())
+    first = Claim(consumer, owner, {subject.uuid: {"VCPU": 2}}, checked=True)
+    assert database.write(allocation.replace_first, first)
+    claim({subject.uuid: 4}, consumer)
+    assert database.read(usage.of_provider, subject.uuid)[1] == {"VCPU": 4}
+
+
 def test_inventory_below_its_usage_is_logged(database, make_provider, claim, caplog):
     """It is allowed, and the operator is told."""
     subject = make_provider(VCPU=8, DISK_GB=8)

@@ -44,7 +44,7 @@ class Held:
 
     def write(self, operation, argument):
         """Do as `Database.write`, and note the requests of each group."""
-        self.groups.append([argument] if operation is allocation.replace else argument)
+        self.groups.append(argument if operation is allocation.replace_each else [argument])
         if len(self.groups) == 1:
             self._began.set()
             assert self._may_end.wait(30)
@@ -155,7 +155,8 @@ def test_consumer_occurs_once_in_a_group(database, make_provider, held):
     first, second = held.send(make_request(item), requests)
     assert first is None
     assert isinstance(second, errors.ConsumerChanged)
-    assert [len(group) for group in held.groups] == [1, 1, 1]
+    # the second is tried as the first claim of its consumer before
+    assert [len(group) for group in held.groups] == [1, 1, 1, 1]
 
 
 def test_size_of_a_group_is_limited(database, make_provider, held, monkeypatch):

@@ -6,6 +6,7 @@ import random
 import threading
 import time
 import uuid
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import sqlalchemy as sa
@@ -26,6 +27,7 @@ from osc_placement.server.db import (
 )
 from osc_placement.server.db.allocation import Claim
 from osc_placement.server.db.consumer import Owner
+from osc_placement.server.db.provider import New
 
 #: how often a race is run; who wins differs
 ROUNDS = range(4)
@@ -140,25 +142,121 @@ def test_claim_beside_a_deletion_is_complete_or_absent(database, make_provider, 
     assert database.read(count, tables.consumers.c.uuid, consumer) == len(held)
 
 
-def test_deletion_of_nothing_keeps_a_later_claim(database, backend, make_provider, claim):
-    """A deletion that found no consumer to lock does not take what came to be a moment later."""
+@pytest.fixture
+def come_between(database, backend):
+    """A function that lets an operation be carried out after the next statement of a write."""
     if backend == "sqlite":
         pytest.skip("SQLite has one writer at a time, so nothing comes between two statements")
-    subject = make_provider(VCPU=8)
-    consumer = str(uuid.uuid4())
-    come_between = iter([claim({subject.uuid: 2}, consumer)])
+    waiting = []
 
     def let_come(*arguments):
-        for operation in come_between:
-            operation()
+        while waiting:
+            waiting.pop()()
 
     sa.event.listen(database._writer, "after_cursor_execute", let_come)
-    try:
-        with pytest.raises(errors.AllocationsNotFound):
-            database.write(allocation.delete, consumer)
-    finally:
-        sa.event.remove(database._writer, "after_cursor_execute", let_come)
+    yield waiting.append
+    sa.event.remove(database._writer, "after_cursor_execute", let_come)
+    assert not waiting
+
+
+def test_deletion_of_nothing_keeps_a_later_claim(database, make_provider, claim, come_between):
+    """A deletion that found no consumer to lock does not take what came to be a moment later."""
+    subject = make_provider(VCPU=8)
+    consumer = str(uuid.uuid4())
+    come_between(claim({subject.uuid: 2}, consumer))
+    with pytest.raises(errors.AllocationsNotFound):
+        database.write(allocation.delete, consumer)
     assert [held.used for held in database.read(allocation.load_of_consumer, consumer)] == [2]
+
+
+@pytest.fixture
+def first_claim(database, owner):
+    """A function that carries out the first claim of a consumer, and returns whether it was."""
+
+    def claim_(subject, amount, consumer_uuid=None):
+        resources = {subject.uuid: {"VCPU": amount}}
+        wanted = Claim(consumer_uuid or str(uuid.uuid4()), owner, resources, checked=True)
+        assert allocation.is_first(wanted)
+        return database.write(allocation.replace_first, wanted)
+
+    return claim_
+
+
+def test_first_claims_never_exceed_the_capacity(database, make_provider, claim, first_claim):
+    """Beside claims of the other form, for the same units; each that is granted moves the generation."""
+    subject = make_provider(VCPU=12)
+    first = [lambda: first_claim(subject, 1) for _ in range(16)]
+    results = race(*first, *(claim({subject.uuid: 1}) for _ in range(8)))
+    assert tally(results) == {None: 12, errors.CapacityExceeded: 12}
+    assert used(database, subject) == 12
+    assert database.read(provider.load, subject.uuid).generation == 1 + 12
+
+
+@pytest.mark.parametrize("other", [1, 8])
+def test_first_claim_that_waited_for_the_lock_reads_the_usage_after_it(
+    database, backend, make_provider, claim, first_claim, other
+):
+    """It is refused if the claim that it waited for has left no room."""
+    if backend == "sqlite":
+        pytest.skip("SQLite has one writer at a time, so nothing waits for a lock")
+    subject = make_provider(VCPU=8)
+    is_locked, may_end = threading.Event(), threading.Event()
+
+    def hold(conn):
+        wanted = Claim(str(uuid.uuid4()), Owner("project", "user"), {subject.uuid: {"VCPU": other}})
+        allocation.replace(conn, [wanted])
+        is_locked.set()
+        assert may_end.wait(30)
+
+    with ThreadPoolExecutor(2) as threads:
+        holder = threads.submit(database.write, hold)
+        assert is_locked.wait(30)
+        waiting = threads.submit(first_claim, subject, 2)
+        with pytest.raises(TimeoutError):
+            waiting.result(0.3)
+        may_end.set()
+        holder.result(30)
+        if other == 1:
+            assert waiting.result(30)
+        else:
+            with pytest.raises(errors.CapacityExceeded):
+                waiting.result(30)
+    assert used(database, subject) == (3 if other == 1 else 8)
+    assert database.read(provider.load, subject.uuid).generation == (3 if other == 1 else 2)
+
+
+def test_first_claim_of_a_consumer_that_exists_is_not_carried_out(
+    database, make_provider, claim, first_claim
+):
+    """Nothing is written; the long form compares the generation."""
+    subject, elsewhere = make_provider(VCPU=8), make_provider(VCPU=8)
+    consumer = str(uuid.uuid4())
+    claim({elsewhere.uuid: 1}, consumer)()
+    assert not first_claim(subject, 2, consumer)
+    assert (used(database, subject), used(database, elsewhere)) == (0, 1)
+
+
+def test_first_claim_of_a_consumer_that_is_created_meanwhile_is_repeated(
+    database, make_provider, claim, first_claim, come_between
+):
+    """It finds the consumer then, which has a claim on another provider."""
+    subject, elsewhere = make_provider(VCPU=8), make_provider(VCPU=8)
+    consumer = str(uuid.uuid4())
+    come_between(claim({elsewhere.uuid: 1}, consumer))
+    assert not first_claim(subject, 2, consumer)
+    assert (used(database, subject), used(database, elsewhere)) == (0, 1)
+
+
+@pytest.mark.parametrize(
+    ("totals", "error"), [(None, errors.ProviderNotFound), ({"MEMORY_MB": 8}, errors.InventoryUnfit)]
+)
+def test_first_claim_tells_an_unknown_provider_from_one_without_the_class(
+    database, make_provider, first_claim, totals, error
+):
+    """As the long form does."""
+    subject = make_provider(**totals) if totals else New(str(uuid.uuid4()), "unknown")
+    with pytest.raises(error):
+        first_claim(subject, 2)
 
 
 def count(connection, column, value):

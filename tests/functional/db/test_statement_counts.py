@@ -8,6 +8,7 @@ import pytest
 import sqlalchemy as sa
 
 from osc_placement.model import Inventory
+from osc_placement.server import errors
 from osc_placement.server.db import (
     aggregate,
     allocation,
@@ -72,6 +73,22 @@ def make_claims(owner, consumers, providers, classes=1):
 def make_uuids(number):
     """So many new UUIDs."""
     return [str(uuid.uuid4()) for _ in range(number)]
+
+
+def test_statements_of_the_first_claim_of_a_consumer(count, make_provider, owner, backend):
+    """Lock the provider; stock; write; generation, consumer, count; PostgreSQL computes a hash.
+
+    A claim that is refused ends with the stock.
+    """
+    subject = make_provider(**dict.fromkeys(CLASSES, 100))
+    resources = {subject.uuid: dict.fromkeys(CLASSES, 1)}
+    claim = Claim(str(uuid.uuid4()), owner, resources, checked=True)
+    assert allocation.is_first(claim)
+    assert count(allocation.replace_first, claim) == 6 + (backend == "postgresql")
+    too_much = Claim(str(uuid.uuid4()), owner, {subject.uuid: {"VCPU": 100}}, checked=True)
+    with counting() as statements, pytest.raises(errors.CapacityExceeded):
+        count(allocation.replace_first, too_much)
+    assert len(statements) == 2
 
 
 @pytest.mark.parametrize("size", [1, 4])
