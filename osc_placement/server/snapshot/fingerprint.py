@@ -91,8 +91,9 @@ def _statement(dialect: Dialect, own_tables: bool) -> sa.Select[Any]:
     if own_tables:
         identity = sa.select(sa.func.max(database_identity.c.identity))
     membership_hash = dialect.hash_of(member.resource_provider_id, member.aggregate_id)
-    # SQLite uses the ids of deleted rows again
-    trait_hash = dialect.hash_of_names(traits.c.id, traits.c.name)
+    # SQLite uses the id of a deleted trait for the next one, which may have the same name
+    age = () if dialect.hashes_slowly else (traits.c.created_at,)
+    trait_hash = dialect.hash_of_names(traits.c.id, traits.c.name, *age)
     class_hash = dialect.hash_of_names(names.id, names.name)
     parts: tuple[Any, ...] = (
         sa.select(*provider_sums(dialect)),

@@ -88,6 +88,21 @@ def test_provider_that_reuses_an_id_is_noticed(database, comparing, make_provide
     assert comparing.get().snapshot.node(item.id).stocks["VCPU"].inventory.total == 7
 
 
+@pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
+def test_trait_that_reuses_an_id_is_noticed(database, comparing):
+    """SQLite uses ids again: only its time tells a trait from a deleted one of the same name."""
+    name = "CUSTOM_MADE_TWICE"
+    database.write(trait.ensure, name)
+    before = comparing.get().trait_times[name]
+
+    def make_anew(conn):
+        moment = datetime.datetime(2026, 1, 1, microsecond=1)
+        conn.execute(sa.update(tables.traits).where(tables.traits.c.name == name).values(created_at=moment))
+
+    database.write(make_anew)
+    assert comparing.get().trait_times[name] != before
+
+
 def test_swapped_provider_names_are_noticed(database, comparing, make_provider):
     """Another program does not move their generations then."""
     first, second = make_provider(), make_provider()
