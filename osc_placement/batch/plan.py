@@ -137,7 +137,10 @@ class Decision:
 
 
 class Edit(Protocol):
-    """A rule that turns the state of any provider into another; equal states give equal decisions."""
+    """A rule that turns the state of any provider into another; equal states give equal decisions.
+
+    It leaves its own result as it is, since a resume may apply it to a state that has it already.
+    """
 
     @property
     def title(self) -> str:

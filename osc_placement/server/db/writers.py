@@ -5,8 +5,8 @@ A worker that keeps a snapshot (`server.snapshot`) has to know after each commit
 what to read again, without reading the whole cloud. Each process that writes owns a few *slots*, rows of
 `own_tables.writers`, one for each connection on which it writes (`Slots`). The last statement of every
 transaction that changes something increments the count of a slot and adds a line about the change. Since only
-the owner of a slot writes it, and one transaction at a time, no writer waits for another, and a count that is
-visible implies that all counts below it are.
+the owner of a slot writes it, and one transaction at a time, no writer waits for another, and whoever sees a
+count of a slot sees the changes of all lower counts, too.
 
 ``id``
     the number of the process in the upper 32 bits, a random number in the lower;
