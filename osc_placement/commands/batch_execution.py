@@ -314,15 +314,16 @@ def carry_out(
     """Carry a job out as a run, with its progress, until it ends or is interrupted.
 
     :param stream: standard error
-    :param is_told: whether the ID and the control file of the run are told when it starts
+    :param is_told: whether a terminal is told the control file of the run, when the progress bar is drawn
     :param is_quiet: whether there is no progress unless the stream is a terminal
     """
     recorder = service.start(client, job)
+    notice = ""
     if is_told and stream is not None:
         control = pace.control if pace and pace.control else recorder.control
-        print(_tell_control(recorder.id, control, screen_of(stream).width), file=stream)
+        notice = _tell_control(recorder.id, control, screen_of(stream).width)
     with (
-        ProgressBar(title, len(job.plan.steps), stream, is_quiet=is_quiet) as progress,
+        ProgressBar(title, len(job.plan.steps), stream, is_quiet=is_quiet, notice=notice) as progress,
         stop_on_interrupt(stream, progress.say) as stop,
     ):
         report = service.carry_out(

@@ -29,16 +29,25 @@ class ProgressBar:
     """A bar on a terminal, drawn once the work has taken half a second; elsewhere a line every minute.
 
     A standard error that was closed is None, and gets nothing. With ``is_quiet`` there are no such lines.
+
+    :param notice: a line that is printed above the bar, when that is drawn
     """
 
     def __init__(
-        self, title: str, total: int | None, stream: TextIO | None, *, is_quiet: bool = False
+        self,
+        title: str,
+        total: int | None,
+        stream: TextIO | None,
+        *,
+        is_quiet: bool = False,
+        notice: str = "",
     ) -> None:
         self._title = title
         self._total = total
         self._stream = stream
         self._is_terminal = is_terminal(stream)
         self._is_quiet = is_quiet
+        self._notice = notice
         self._done = 0
         self._started = self._shown = time.monotonic()
         self._bar: Progress | None = None
@@ -63,6 +72,8 @@ class ProgressBar:
         rate = self._done / max(now - self._started, 1e-9)
         if self._is_terminal:
             if self._bar is None and now - self._started > _QUIET_SECONDS:
+                if self._notice:
+                    self.say(self._notice)
                 self._bar = self._draw()
             if self._bar is not None:
                 self._bar.update(self._bar.task_ids[0], completed=self._done, rate=f"{rate:.0f}/s")

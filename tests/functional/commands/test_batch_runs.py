@@ -862,7 +862,7 @@ def test_warnings_are_shown_before_the_rows_that_are_to_be_confirmed(openstack, 
 
 def test_control_file_is_told_in_one_line_of_80_columns(openstack, rack):
     """The file has the ID of the run in its name; ~ is the home directory."""
-    arguments = (*RATIO, "VCPU=4", *rack.select, "--yes")
+    arguments = (*RATIO, "VCPU=4", *rack.select, "--throttle", "1", "--yes")
     shown, status = run_on_terminal(openstack, *arguments, columns=80)
     (line,) = (line for line in shown.splitlines() if line.startswith("Control file: "))
     run = last_run(openstack)["id"]
@@ -872,7 +872,14 @@ def test_control_file_is_told_in_one_line_of_80_columns(openstack, rack):
 
 def test_control_file_of_the_command_line_is_the_one_that_is_told(openstack, rack):
     """Nothing reads the file beside the journal if there is another one."""
-    arguments = (*RATIO, "VCPU=4", *rack.select, "--yes", "--control", "steer")
+    arguments = (*RATIO, "VCPU=4", *rack.select, "--throttle", "1", "--yes", "--control", "steer")
     shown, status = run_on_terminal(openstack, *arguments, columns=80)
     assert status == 0
     assert f"Run {last_run(openstack)['id']}; control file: steer" in shown.splitlines()
+
+
+def test_control_file_of_a_run_that_is_over_at_once_is_not_told(openstack, rack):
+    """There is no time to write to it."""
+    shown, status = run_on_terminal(openstack, *RATIO, "VCPU=4", *rack.select, "--yes", columns=80)
+    assert status == 0
+    assert "control file" not in shown.lower()
