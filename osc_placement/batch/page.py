@@ -167,8 +167,10 @@ class Page:
         return lines + self._tell_once(more) if len(lines) < len(problems) else lines
 
     def warn(self, warnings: Iterable[str]) -> list[str]:
-        """Return a line for each warning."""
-        return self._take([f"Warning: {each}" for each in warnings], _MOST_WARNINGS, "more warnings")
+        """Return a line for each warning that is not on the page already."""
+        new = [text for each in warnings if (text := f"Warning: {each}") not in self._told]
+        self._told.update(new)
+        return self._take(new, _MOST_WARNINGS, "more warnings")
 
     def propose(self, plan: Plan, more: str = "") -> list[str]:
         """Return the text of a plan that is to be confirmed, without its warnings.

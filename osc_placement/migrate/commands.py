@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final, TextIO
 
 from osc_placement.batch import journal
-from osc_placement.batch.page import rows_of_run
+from osc_placement.batch.page import Page, rows_of_run
 from osc_placement.batch.plan import EXIT_DONE, EXIT_INTERRUPTED, EXIT_PARTIAL, Outcome, Plan, Result
 from osc_placement.batch.run_commands import (
     LIST_COLUMNS,
@@ -139,12 +139,12 @@ class Command:
         with ProgressBar(plan.edit.title, len(plan.changes), sys.stderr) as progress:
             return runner.carry_out(context.client, assessment, execution, progress.advance)
 
-    def show_result(self, run: Run, assessment: Assessment | None = None) -> None:
-        """Print the result of a run."""
+    def show_result(self, run: Run, assessment: Assessment | None = None, page: Page | None = None) -> None:
+        """Print the result of a run; ``page`` has its plan already."""
         known = assessment or Assessment(run.report.plan)
         self.show(
             lambda: run_to_json(run, known),
-            lambda: describe_run(run, known, self.name_next(run), self.medium),
+            lambda: describe_run(run, known, self.name_next(run), self.medium, page),
         )
 
     def name_next(self, run: Run, title: str = "") -> NextCommands | None:
@@ -501,8 +501,11 @@ def undo_run(command: Command) -> int:
     """Run ``placement-migrate run undo``: on a terminal ask first, unless ``--yes`` is given."""
     options, client = command.options, command.settings.open_client()
     header = read_chosen(options, client, sys.stderr)
+    #: what is on the terminal before the result
+    page: Page | None = None
 
     def agree(plan: Plan) -> None:
+        nonlocal page
         # without a terminal it is not asked for, so that scripts need no --yes
         if options.yes or not plan.changes or not is_attended(sys.stdin, sys.stderr):
             return
@@ -512,7 +515,7 @@ def undo_run(command: Command) -> int:
         confirm(plan.question, sys.stdin, sys.stderr)
 
     run = runner.undo(client, header.id, command.execution, force=options.force, agree=agree)
-    command.show_result(run)
+    command.show_result(run, page=page if command.medium.width is not None else None)
     return run.report.exit_status
 
 

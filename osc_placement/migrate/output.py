@@ -114,13 +114,21 @@ def run_to_json(run: Run, assessment: Assessment) -> Document:
 
 
 def describe_run(
-    run: Run, assessment: Assessment, following: NextCommands | None, medium: Medium
+    run: Run,
+    assessment: Assessment,
+    following: NextCommands | None,
+    medium: Medium,
+    page: Page | None = None,
 ) -> list[str]:
-    """Return the text of a run; ``following`` are the commands that show and undo it."""
+    """Return the text of a run.
+
+    :param following: the commands that show and undo it
+    :param page: the page that the plan is on already; None is a new one
+    """
     report = run.report
     plan, counts, problems = report.plan, report.counts, assessment.problems
     tried = _find_tried(run)
-    page = medium.open_page(assessment.names, _KEPT)
+    page = page or medium.open_page(assessment.names, _KEPT)
     lines = medium.list_rows(
         page,
         [row for row in rows_of_report(report) if row.result != Result.UNCHANGED],

@@ -169,6 +169,19 @@ def test_undo_is_confirmed_on_a_terminal(hosts, program, migrate_json):
     assert [each["state"] for each in migrate_json("run", "list")[0]["runs"]] == ["undone", "done"]
 
 
+@pytest.mark.parametrize("options", [[], ["--long"]], ids=["bounded", "long"])
+def test_undo_warns_once(hosts, client, program, migrate_json, options):
+    """What was said before the confirmation is not said of the result again."""
+    document = migrate_json("carry-ratios")[0]
+    for row in document["rows"][:2]:
+        inventory = client.show_inventory(row["uuid"], "VCPU")
+        generation = inventory.pop("resource_provider_generation")
+        client.set_inventory(row["uuid"], "VCPU", inventory | {"allocation_ratio": 3.0}, generation)
+    lines, status = show(program, "run", "undo", document["run"], *options, answer="y\n")
+    assert status == 3
+    assert "".join(lines).count("will not be undone, because what the run set was changed since") == 1
+
+
 def test_failures_are_counted_by_their_reason(hosts, program, migrate, monkeypatch):
     """The reason is one line, also if it has the UUID of the instance."""
 
