@@ -70,28 +70,37 @@ def parse_inventories(texts: Iterable[str]) -> Inventories:
 
 
 def parse_inventory_value(resource_class: str, field: str, text: str) -> int | float | Percent:
-    """Read the value of a field of an inventory: a number, ``16GB`` of memory or disk, ``10%`` reserved.
-
-    A class whose name ends in ``_MB`` or ``_GB`` is counted in mebibytes or gibibytes.
-    """
+    """Read the value of a field of an inventory: a number, an amount with a unit, or ``10%`` reserved."""
     what = f"{field} of {resource_class}"
     if INVENTORY_FIELDS[field] is float:
         return parse_ratio(text, what)
     quantity = _QUANTITY.fullmatch(text)
+    if quantity is None or quantity[3] != "%":
+        return parse_amount(resource_class, text, what, or_else=" or a percentage" * (field == "reserved"))
+    if field != "reserved":
+        raise UsageError(f"{what} must be a number, not {text!r}: only reserved is a share of the total")
+    share = Percent(f"{quantity[1]}.{quantity[2]}" if quantity[2] else quantity[1])
+    if share.of(MAX_AMOUNT) > MAX_AMOUNT:
+        raise UsageError(f"{what} must be from 0% to 100%, not {text!r}")
+    return share
+
+
+def parse_amount(resource_class: str, text: str, what: str = "", *, or_else: str = "") -> int:
+    """Read an amount of a class: a number, or ``16GB`` of memory or disk.
+
+    A class whose name ends in ``_MB`` or ``_GB`` is counted in mebibytes or gibibytes.
+
+    :param what: names the amount in the error; by default it is the amount of the class
+    :param or_else: what the value may be in place of an amount, for the error
+    """
+    what = what or f"Amount of {resource_class}"
+    quantity = _QUANTITY.fullmatch(text)
     if quantity is None:
         return parse_whole_number(text, what)
     whole, decimals, unit = quantity[1], quantity[2] or "", quantity[3]
-    if unit == "%":
-        if field != "reserved":
-            raise UsageError(f"{what} must be a number, not {text!r}: only reserved is a share of the total")
-        share = Percent(f"{whole}.{decimals}" if decimals else whole)
-        if share.of(MAX_AMOUNT) > MAX_AMOUNT:
-            raise UsageError(f"{what} must be from 0% to 100%, not {text!r}")
-        return share
     own_unit = resource_class.rpartition("_")[2]
     if own_unit not in ("MB", "GB"):
-        or_share = " or a percentage" if field == "reserved" else ""
-        raise UsageError(f"{what} must be a number without a unit{or_share}, not {text!r}")
+        raise UsageError(f"{what} must be a number without a unit{or_else}, not {text!r}")
     if unit not in _POWERS:
         raise UsageError(f"{what} must have the unit MB, GB, TB, PB or none, not {text!r}")
     denominator: int = 10 ** len(decimals) * 1024 ** _POWERS[own_unit]

@@ -70,7 +70,8 @@ class ShowCapacity(ReportCommand):
             "--fit",
             metavar="<resource_class>=<amount>[,...]",
             action="append",
-            help="Show how many more times these amounts fit together. May be repeated for further classes.",
+            help="Show how many more times these amounts fit together; memory and disk may have units, as in "
+            "MEMORY_MB=8GB. May be repeated for further classes.",
         )
         fit.add_argument(
             "--fit-flavor",
@@ -140,7 +141,7 @@ class ShowCapacity(ReportCommand):
         parts: tuple[Part, ...] = (*STOCKS, "traits") if want.traits.names else STOCKS
         selected = self.read_cloud(parsed_args, parts, reading, with_sharing=True)
         if parsed_args.fit:
-            require_classes(selected.cloud, want.resources)
+            require_classes(self.client, selected.cloud, want.resources)
         cloud = read_sharing(self.client, selected.cloud)
         hosts = None
         if selected.uuids is not None:
@@ -175,7 +176,7 @@ def read_want(texts: list[str]) -> Group:
             raise UsageError(f"Amounts of --fit must be of the form VCPU=4,MEMORY_MB=8192, not {text!r}")
         if name in amounts:
             raise UsageError(f"{name} is given twice")
-        amounts[name] = syntax.parse_whole_number(number, f"Amount of {name}")
+        amounts[name] = syntax.parse_amount(name, number)
         if amounts[name] < 1:
             raise UsageError(f"Amount of {name} must be at least 1, not {number}")
     return make_request(amounts)

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import TextIO
 
+from osc_placement.api import names as server_names
+from osc_placement.api.client import PlacementClient
 from osc_placement.api.concurrency import Reading
 from osc_placement.candidates.cloud import CloudView
 from osc_placement.errors import PlacementError
@@ -30,10 +32,11 @@ def show_reading(stream: TextIO, concurrency: int, title: str = "Reading") -> It
         yield Reading(concurrency, begin, advance)
 
 
-def require_classes(cloud: CloudView, names: Iterable[str]) -> None:
-    """Raise PlacementError at a class that no provider has, which is probably mistyped."""
-    for name in names:
-        if name not in cloud.classes:
-            raise PlacementError(
-                f"No resource provider has {name}; there is {', '.join(cloud.classes) or 'nothing'}"
-            )
+def require_classes(client: PlacementClient, cloud: CloudView, names: Iterable[str]) -> None:
+    """Raise PlacementError at a class that no provider has; one that the server does not know is mistyped."""
+    missing = [name for name in names if name not in cloud.classes]
+    server_names.require_classes(client, missing, in_query=True)
+    if missing:
+        raise PlacementError(
+            f"No resource provider has {missing[0]}; there is {', '.join(cloud.classes) or 'nothing'}"
+        )

@@ -209,7 +209,8 @@ def _add_moves(parser: argparse.ArgumentParser) -> None:
         dest="resources",
         metavar="<resource_class>=<amount>",
         action=MoveAction,
-        help="Amount of the total of a class to move. May be repeated.",
+        help="Amount of the total of a class to move; memory and disk may have units, as in MEMORY_MB=16GB. "
+        "May be repeated.",
     )
     group.add_argument(
         "--file",

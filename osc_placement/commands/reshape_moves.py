@@ -69,7 +69,7 @@ def read_instructions(instructions: Iterable[Instruction]) -> list[NamedMove]:
             name, separator, number = text.partition("=")
             if not (separator and syntax.NAME.fullmatch(name)):
                 raise UsageError(f"--resource must be of the form VGPU=4, not {text!r}")
-            amount = syntax.parse_whole_number(number, f"Amount of {name}")
+            amount = syntax.parse_amount(name, number)
             if amount < 1:
                 raise UsageError(f"Amount of {name} must be at least 1, not {number}")
             moves.append(NamedMove(instruction.source, instruction.target, name, amount))

@@ -60,7 +60,7 @@ class TopUsage(ReportCommand):
             selected = self.read_cloud(parsed_args, STOCKS, reading, only_capacity=True)
             cloud = selected.part
             if parsed_args.resource_class is not None:
-                require_classes(cloud, [parsed_args.resource_class])
+                require_classes(self.client, cloud, [parsed_args.resource_class])
             holdings = read_holdings(self.client, cloud, reading, only_here=selected.uuids is not None)
         by_project = parsed_args.by == "project"
         holders = sum_by_project(holdings) if by_project else [(holding, 1) for holding in holdings]

@@ -145,6 +145,8 @@ def test_tree_is_drawn_in_ascii_without_unicode(openstack, cloud):
         ((*CAPACITY, "--fit", "VCPU=x"), "Amount of VCPU must be a whole number"),
         ((*CAPACITY, "--fit", "VCPU=1,VCPU=2"), "VCPU is given twice"),
         ((*CAPACITY, "--fit", ""), "must be of the form"),
+        ((*CAPACITY, "--fit", "VCPUS=1"), "the resource class VCPUS (is it VCPU?); see: "),
+        ((*TOP, "--resource-class", "VCPUS"), "the resource class VCPUS (is it VCPU?); see: "),
         ((*CAPACITY, "--fit", "PGPU=1"), "No resource provider has PGPU; there is "),
         ((*CAPACITY, "--fit", "VCPU=1", "--by", "class"), "--by cannot be used with --fit"),
         ((*TOP, "--limit", "-1"), "--limit must be at least 0"),

@@ -308,6 +308,10 @@ def test_reshape_replans_after_a_concurrent_claim(client, host):
         ((), "Give one of: moves"),
         (("--from", "a"), "--from a needs --to"),
         (("--from", "a", "--to", "b"), "--from a needs --resource"),
+        (
+            ("--from", "a", "--to", "b", "--resource", "VGPU=4GB"),
+            "Amount of VGPU must be a number without a unit, not '4GB'",
+        ),
         (("--from", "a", "--to", "b", "--resource", "VGPU"), "must be of the form VGPU=4"),
         (("--from", "a", "--to", "b", "--resource", "VGPU=0"), "must be at least 1"),
         (("--from", "nobody", "--to", "b", "--resource", "VGPU=1"), "No resource provider named 'nobody'"),

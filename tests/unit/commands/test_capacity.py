@@ -6,7 +6,7 @@ import io
 
 import pytest
 
-from osc_placement.commands.capacity import ALL, ShowCapacity, order_droppable
+from osc_placement.commands.capacity import ALL, ShowCapacity, order_droppable, read_want
 from osc_placement.report.capacity_page import Rows
 from osc_placement.terminal.tables import choose_columns
 from tests.unit.api.test_piecewise import NUMBER, capacities, count, fake
@@ -56,3 +56,8 @@ def test_names_of_domains_stay_on_one_line_at_80_columns():
     chosen = choose_columns(columns, rows.values, 80, order_droppable(rows))
     assert chosen == ["provider", "resource_class", "capacity", "percent"]
     assert choose_columns(columns, rows.values, 120, order_droppable(rows)) == list(columns)
+
+
+def test_amounts_that_are_to_fit_may_have_units():
+    """As the inventories that are set."""
+    assert read_want(["VCPU=4,MEMORY_MB=1.5GB"]).resources == {"VCPU": 4, "MEMORY_MB": 1536}
