@@ -311,14 +311,18 @@ def _check_matches(
     entries = {provider.uuid: name for name, provider in matched.items()}
     if len(entries) < len(matched):
         twice = next(name for name, provider in matched.items() if entries[provider.uuid] != name)
-        other = entries[matched[twice].uuid]
-        raise DocumentMismatch(f"{twice!r} and {other!r} are the same resource provider on the server")
+        same = matched[twice]
+        raise DocumentMismatch(
+            f"{twice!r} and {entries[same.uuid]!r} are the same resource provider on the server, "
+            f"{same.name!r} with the UUID {same.uuid}"
+        )
     for entry in document.providers:
         holder = by_name.get(entry.name)
         if holder is not None and holder.uuid not in entries:
+            owner = matched.get(entry.name)
             raise DocumentMismatch(
                 f"The server has a resource provider {entry.name!r} with the UUID {holder.uuid}, "
-                f"not {entry.uuid}"
+                f"not {entry.uuid}{f', which is that of {owner.name!r}' if owner else ''}"
             )
 
 

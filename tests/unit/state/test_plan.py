@@ -113,10 +113,18 @@ def test_a_name_that_another_provider_has_is_refused():
         plan_apply(document, server(Provider("u", "a", 1)))
 
 
+def test_a_name_and_a_uuid_of_two_providers_are_refused():
+    """With the name of the provider that the UUID belongs to."""
+    document = Document(providers=(ProviderEntry("a", "v"),))
+    with pytest.raises(DocumentMismatch, match="'a' with the UUID u, not v, which is that of 'b'$"):
+        plan_apply(document, server(Provider("u", "a", 1), Provider("v", "b", 1)))
+
+
 def test_two_entries_for_one_provider_are_refused():
-    """One by its UUID, the other by its name."""
+    """One by its UUID, the other by its name; the provider is told as the server has it."""
     document = Document(providers=(ProviderEntry("new", "u"), ProviderEntry("old")))
-    with pytest.raises(DocumentMismatch, match="the same resource provider on the server"):
+    same = "the same resource provider on the server, 'old' with the UUID u$"
+    with pytest.raises(DocumentMismatch, match=same):
         plan_apply(document, server(Provider("u", "old", 1)))
 
 
