@@ -9,7 +9,6 @@ from typing import Any
 
 from osc_placement import microversion
 from osc_placement.api.client import Document
-from osc_placement.commands import base
 from osc_placement.commands.candidate_query import CandidateQuery
 from osc_placement.commands.candidate_rows import (
     GROUP_COLUMNS,
@@ -20,6 +19,7 @@ from osc_placement.commands.candidate_rows import (
     read_names,
 )
 from osc_placement.commands.names import add_names_option
+from osc_placement.commands.report import FittedLister
 from osc_placement.microversion import Version
 
 
@@ -41,7 +41,7 @@ def candidate_rows(
             yield row
 
 
-class ListAllocationCandidate(CandidateQuery, base.Lister):
+class ListAllocationCandidate(CandidateQuery, FittedLister):
     """List the ways in which a request for resources can be met.
 
     Rows with the same number belong together: allocating all of them at once meets the request, as with
@@ -67,10 +67,15 @@ class ListAllocationCandidate(CandidateQuery, base.Lister):
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Any, Any]:
         document = self.client.allocation_candidates(self.make_query(parsed_args))
+        self.droppable = ("traits", "inventory used/capacity")
         if parsed_args.by_group:
+            self.droppable += ("uuid",)
             return ("#", *GROUP_COLUMNS), list(self._rows_by_group(document, parsed_args))
         names = read_names(self.client, document["provider_summaries"]) if parsed_args.names else None
-        name = () if names is None else ("name",)
+        name: tuple[str, ...] = ()
+        if names is not None:
+            name = ("name",)
+            self.droppable += ("resource provider",)
         columns: tuple[str, ...] = ("#", "allocation", "resource provider", *name, "inventory used/capacity")
         if self.client.version >= microversion.CANDIDATES_TRAITS:
             columns += ("traits",)

@@ -321,3 +321,25 @@ def test_claim_fits_a_terminal_and_names_the_columns_left_out(openstack, cloud):
     assert lines[-1].startswith("Not shown: group, uuid")
     long, _ = run_on_terminal(openstack, *command, "--long", columns=160)
     assert "inventory used/capacity" in long
+
+
+@pytest.mark.parametrize(
+    ("options", "left_out"),
+    [
+        ((), "inventory used/capacity, traits"),
+        (("--names",), "inventory used/capacity, traits"),
+        (("--by-group",), "uuid, inventory used/capacity"),
+    ],
+    ids=["plain", "names", "by-group"],
+)
+def test_list_of_candidates_fits_a_terminal(openstack, cloud, options, left_out):
+    """With the name of the provider, or its whole UUID; --long shows the other columns."""
+    command = (*CANDIDATE, "list", "--resource", "VCPU=1", *cloud.select, *options)
+    shown, status = run_on_terminal(openstack, *command, columns=80)
+    lines = shown.splitlines()
+    assert (status, max(map(len, lines)) <= 80) == (0, True)
+    named = {each for host in cloud.hosts.items() for each in host}
+    assert named & {cell.strip() for line in lines for cell in line.split("|")}
+    assert " ".join(lines[-2:]).endswith(f"Not shown: {left_out} (--long shows them)")
+    long, _ = run_on_terminal(openstack, *command, "--long", columns=200)
+    assert "inventory used/capacity" in long
