@@ -11,7 +11,7 @@ import datetime
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, TextIO
+from typing import Any, Final, TextIO
 
 from osc_placement.batch.journal import file as journal
 from osc_placement.batch.journal.run import Header, JournalError, Run, Summary, find_undone
@@ -20,9 +20,6 @@ from osc_placement.errors import UsageError
 from osc_placement.terminal.escape import printable
 from osc_placement.terminal.lines import align, cut
 from osc_placement.terminal.values import read_positive
-
-if TYPE_CHECKING:
-    from osc_placement.api.client import PlacementClient
 
 LIST_COLUMNS: Final = (
     *("id", "state", "what", "selection", "changes", "applied", "failed", "server"),
@@ -214,11 +211,16 @@ def describe_run(run: Run) -> list[str]:
     return [f"{name + ':':10} {value}" for name, value in facts.items() if value]
 
 
-def read_chosen(options: argparse.Namespace, client: PlacementClient, stream: TextIO | None) -> Header:
-    """Return the header of the run that is named; of the last one, print the ID on ``stream``."""
+def read_chosen(
+    options: argparse.Namespace, identify_server: Callable[[], str], stream: TextIO | None
+) -> Header:
+    """Return the header of the run that is named; of the last one, print the ID on ``stream``.
+
+    ``identify_server`` returns the address of placement, as journals have it.
+    """
     if not options.last:
         return journal.read_header(options.run)
-    header = journal.find_last(journal.identify_server(client.endpoint))
+    header = journal.find_last(identify_server())
     if stream is not None:
         print(printable(f"Last run: {header.id}, {header.edit.title}"), file=stream)
     return header

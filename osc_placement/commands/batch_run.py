@@ -102,9 +102,14 @@ class ShowRun(WatchedCommand, _JournalCommand, ChangesLister):
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
-        parser.add_argument("run", metavar="<run>", help=f"ID of a run, or its beginning {_SEE}")
+        add_choice(parser, f"ID of a run, or its beginning {_SEE}")
         add_failed_only_option(parser)
         return parser
+
+    def read_arguments(self, parsed_args: argparse.Namespace) -> None:
+        check_choice(parsed_args)
+        super().read_arguments(parsed_args)
+        parsed_args.run = read_chosen(parsed_args, self.identify_cloud, self.app.stderr).id
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Any, Any]:
         run = journal.read(parsed_args.run)
@@ -141,7 +146,9 @@ class _RunCommand(PlanCommand):
     def _read_run(self, parsed_args: argparse.Namespace) -> None:
         """Read the header of the run that is given."""
         check_choice(parsed_args)
-        header = read_chosen(parsed_args, self.client, self.app.stderr)
+        header = read_chosen(
+            parsed_args, lambda: journal.identify_server(self.client.endpoint), self.app.stderr
+        )
         parsed_args.header, parsed_args.run = header, header.id
 
 

@@ -472,6 +472,9 @@ def list_runs(command: Command) -> int:
 def show_run(command: Command) -> int:
     """Run ``placement-migrate run show``."""
     options, medium = command.options, command.medium
+    if options.last:
+        # the screen of --watch shows the same run, whatever is started meanwhile
+        options.run, options.last = read_chosen(options, command.identify_cloud, sys.stderr).id, False
     run = journal.read(options.run, command.execution.directory)
     rows = [row for row in rows_of_run(run) if row.is_failed or not options.failed_only]
 
@@ -491,7 +494,7 @@ def show_run(command: Command) -> int:
 def resume_run(command: Command) -> int:
     """Run ``placement-migrate run resume``."""
     client = command.settings.open_client()
-    header = read_chosen(command.options, client, sys.stderr)
+    header = read_chosen(command.options, lambda: journal.identify_server(client.endpoint), sys.stderr)
     run = runner.resume(client, header.id, command.execution)
     command.show_result(run)
     return run.report.exit_status
@@ -500,7 +503,7 @@ def resume_run(command: Command) -> int:
 def undo_run(command: Command) -> int:
     """Run ``placement-migrate run undo``: on a terminal ask first, unless ``--yes`` is given."""
     options, client = command.options, command.settings.open_client()
-    header = read_chosen(options, client, sys.stderr)
+    header = read_chosen(options, lambda: journal.identify_server(client.endpoint), sys.stderr)
     #: what is on the terminal before the result
     page: Page | None = None
 

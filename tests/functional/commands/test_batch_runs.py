@@ -718,17 +718,20 @@ def test_last_run_of_the_cloud_is_undone_and_resumed(openstack, rack):
     assert first["started"] < undo["started"] or first["id"] < undo["id"]
     shown = openstack.run(*RUN, "show", run).out
     assert f"state:     undone by run {undo['id']}\n" in shown
-    assert "undo" not in openstack.run(*RUN, "show", undo["id"]).out.partition("state:")[2]
+    last = openstack.run(*RUN, "show", "--last")
+    assert (last.status, last.err) == (0, f"Last run: {undo['id']}, {undo['what']}\n")
+    assert last.out == openstack.run(*RUN, "show", undo["id"]).out
+    assert "undo" not in last.out.partition("state:")[2]
     resumed = openstack.run(*RUN, "resume", "--last", "--yes")
     assert resumed.status == 0
     assert resumed.err.startswith(f"Last run: {undo['id']}, undo of {run} ")
 
 
-@pytest.mark.parametrize("verb", ["resume", "undo"])
+@pytest.mark.parametrize("verb", [("show",), ("resume", "--yes"), ("undo", "--yes")])
 @pytest.mark.parametrize("given", [(), ("--last", "20260101T000000-abcdef")])
 def test_a_run_is_given_by_its_id_or_as_the_last(openstack, verb, given):
     """Not in both ways, and not in none."""
-    result = openstack.run(*RUN, verb, *given, "--yes")
+    result = openstack.run(*RUN, *verb, *given)
     assert (result.status, result.err) == (1, "Give either the ID of a run or --last\n")
 
 
