@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 from osc_placement.batch.difference import count_differences, list_differences
 from osc_placement.batch.plan import Change, Plan, Report, Result
 from osc_placement.terminal.escape import printable
-from osc_placement.terminal.lines import count_lines, cut_middle, fit
+from osc_placement.terminal.lines import count_lines, fit, fit_middle
 
 if TYPE_CHECKING:
     from osc_placement.batch.journal import Run
@@ -164,7 +164,8 @@ class Page:
                 for subject, reason in problems
             )
         lines = self._take(texts, most, "more reasons")
-        return lines + self._tell_once(more) if len(lines) < len(problems) else lines
+        is_whole = len(problems) == len(texts) <= most
+        return lines if is_whole else lines + self._tell_once(more)
 
     def warn(self, warnings: Iterable[str]) -> list[str]:
         """Return a line for each warning that is not on the page already."""
@@ -182,7 +183,7 @@ class Page:
     def summarize(self, text: str) -> list[str]:
         """Return the summary of a plan or result."""
         if self.width is not None:
-            text = cut_middle(text, _MOST_SUMMARY * self.width)
+            text = fit_middle(printable(text), _MOST_SUMMARY, self.width)
         return self._take([text], _MOST_SUMMARY, "")
 
     def _draw_few(self, rows: Sequence[Row], most: int) -> list[str] | None:
@@ -221,11 +222,11 @@ class Page:
         return self._take(texts, most, more)
 
     def _take(self, texts: Sequence[str], most: int, more: str) -> list[str]:
-        """Return texts, escaped, as far as they fit on the page."""
+        """Return texts, escaped; on a terminal the lines that they take, as far as they fit on the page."""
         lines = [printable(text) for text in texts]
         if self.width is not None:
             lines = fit(lines, max(2, most), self.width, more)
-            self._left -= count_lines(lines, self.width)
+            self._left -= len(lines)
         return lines
 
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 from typing import Final
 
@@ -22,23 +23,45 @@ def cut_middle(text: str, length: int) -> str:
     return text[: length - end - len(_CUT)] + _CUT + text[-end:]
 
 
+def wrap(text: str, width: int) -> list[str]:
+    """Return a text in lines that end between words, or within a word that is longer than a line."""
+    if len(text) <= width:
+        return [text]
+    return textwrap.wrap(
+        text, width, expand_tabs=False, replace_whitespace=False, break_on_hyphens=False
+    ) or [""]
+
+
 def count_lines(texts: Sequence[str], width: int) -> int:
-    """Return how many lines these texts take on a terminal, which wraps them at its width."""
-    return sum(max(1, -(-len(line) // width)) for text in texts for line in text.split("\n"))
+    """Return how many lines these texts take on a terminal, if they are broken between words."""
+    return sum(len(wrap(line, width)) for text in texts for line in text.split("\n"))
 
 
 def fit(texts: Sequence[str], most: int, width: int, more: str) -> list[str]:
-    """Return texts of one line each that take at most so many lines of a terminal.
+    """Return the lines of texts on a terminal, at most so many, broken between words.
 
-    If they do not fit as they are, each is cut to its share of the lines. If there are more texts than lines,
-    the last line says how many are left out; ``more`` says of what.
+    If the texts do not fit as they are, each is cut to its share of the lines. If there are more texts than
+    lines, the last line says how many are left out; ``more`` says of what.
     """
-    if count_lines(texts, width) <= most:
-        return list(texts)
-    if len(texts) <= most:
-        return [cut(text, width * (most // len(texts))) for text in texts]
-    shown = texts[: most - 1]
-    return [*(cut(text, width) for text in shown), f"... and {len(texts) - len(shown):,} {more}"]
+    if len(texts) > most:
+        shown = texts[: most - 1]
+        return [*(cut(text, width) for text in shown), f"... and {len(texts) - len(shown):,} {more}"]
+    wrapped = [wrap(text, width) for text in texts]
+    if sum(map(len, wrapped)) > most:
+        share = most // len(texts)
+        wrapped = [
+            lines if len(lines) <= share else [*lines[: share - 1], cut(" ".join(lines[share - 1 :]), width)]
+            for lines in wrapped
+        ]
+    return [line for lines in wrapped for line in lines]
+
+
+def fit_middle(text: str, most: int, width: int) -> str:
+    """Return a text without its middle, if it takes more than so many lines."""
+    length = min(len(text), most * width)
+    while len(wrap(cut_middle(text, length), width)) > most:
+        length -= 1
+    return cut_middle(text, length)
 
 
 def align(rows: Sequence[Sequence[str]], width: int) -> list[str]:

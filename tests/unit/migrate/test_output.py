@@ -69,7 +69,8 @@ def test_problems_with_the_same_reason_are_one_line_on_a_terminal():
     """Names and UUIDs in the reason do not make it a different one; what is another kind of thing does."""
     problems = [*make_problems(30)[:30], Problem(Reason.UNKNOWN, "cell cell2", "refused")]
     assert describe_problems(problems, Page(80), "Left alone: ", "(all)") == [
-        f"Left alone: host compute00000 and 29 more: placement has no provider {name_of(0)}",
+        "Left alone: host compute00000 and 29 more: placement has no provider",
+        name_of(0),
         "Left alone: cell cell2: refused",
         "(all)",
     ]
@@ -78,7 +79,7 @@ def test_problems_with_the_same_reason_are_one_line_on_a_terminal():
 def test_few_problems_have_a_line_each_on_a_terminal():
     """As many as a screen has space for."""
     problems = make_problems(3)
-    lines = describe_problems(problems, Page(80), "Left alone: ", "(all)")
+    lines = describe_problems(problems, Page(120), "Left alone: ", "(all)")
     assert lines == [f"Left alone: {problem}" for problem in problems]
 
 

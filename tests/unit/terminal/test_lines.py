@@ -4,20 +4,37 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from osc_placement.terminal.lines import align, count_lines, cut, cut_middle, fit
+from osc_placement.terminal.lines import align, count_lines, cut, cut_middle, fit, fit_middle, wrap
 
 
 @given(
-    st.lists(st.text("ab", max_size=300), max_size=50),
+    st.lists(st.text("ab ", max_size=300), max_size=50),
     st.integers(min_value=2, max_value=20),
     st.integers(min_value=30, max_value=100),
 )
 def test_text_takes_at_most_the_lines_there_are(texts, most, width):
     """However many and long the texts are; nothing is cut that fits."""
     lines = fit(texts, most, width, "more")
-    assert count_lines(lines, width) <= most
+    assert len(lines) <= most
+    assert all(len(line) <= width for line in lines)
     if count_lines(texts, width) <= most:
-        assert lines == texts
+        assert "".join(lines).replace(" ", "") == "".join(texts).replace(" ", "")
+
+
+def test_text_is_broken_between_words():
+    """What begins a line stays there; a word that is longer than a line fills lines."""
+    assert wrap("  one two-three four", 10) == ["  one", "two-three", "four"]
+    assert wrap("see " + "a" * 20, 10) == ["see aaaaaa", "a" * 10, "a" * 4]
+    assert wrap("", 10) == [""]
+
+
+def test_middle_is_left_out_of_more_words_than_lines():
+    """The end is as whole as the beginning."""
+    text = fit_middle("undo of a run " + "with words " * 30 + "- 50 applied", 2, 40)
+    assert len(wrap(text, 40)) == 2
+    assert text.startswith("undo of a run")
+    assert text.endswith("- 50 applied")
+    assert fit_middle("one two", 1, 40) == "one two"
 
 
 def test_last_line_says_how_many_are_left_out():
@@ -27,7 +44,8 @@ def test_last_line_says_how_many_are_left_out():
 
 def test_long_texts_share_the_lines():
     """Each is cut to as many lines as all can have."""
-    assert list(map(len, fit(["a" * 500, "b" * 500], 5, 80, "more"))) == [160, 160]
+    lines = fit(["a" * 500, "b " * 250], 5, 80, "more")
+    assert lines == ["a" * 80, f"{'a' * 77}...", ("b " * 40).strip(), f"{'b ' * 38}b..."]
 
 
 def test_text_is_cut_at_its_end_or_in_its_middle():
