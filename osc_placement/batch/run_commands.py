@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import datetime
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any, Final, TextIO
 
@@ -140,33 +140,60 @@ class RunList:
         ]
 
     def draw(self, width: int, *, with_clouds: bool) -> list[str]:
-        """Return lines with whole IDs; a narrow terminal has no space for times and numbers of all clouds."""
-        rows = [("id", "started (UTC)", "state", "applied", "cloud", "what")]
-        for run in self.runs:
-            header = run.header
-            cloud = cut(printable(header.server), max(24, width // 4))
-            started = _parse_time(header.started)
-            rows.append(
-                (
-                    header.id,
-                    f"{started:%b %d %H:%M}" if started else "",
-                    _state_of(run, self.undone),
-                    f"{run.applied:,}",
-                    cloud,
-                    # the ID that an undo names would leave no space for what it undoes
-                    printable(
-                        header.edit.title.replace(f"{header.undoes} ", "")
-                        if header.undoes
-                        else header.edit.title
-                    ),
-                )
-            )
-        if len(rows) == 1:
+        """Return lines with whole IDs, also those of the runs that were undone.
+
+        A narrow terminal has no space for numbers and times of all clouds, and beside an ID that an undo
+        names none for the time, which is in the ID of the run too.
+        """
+        if not self.runs:
             return []
+        rows = [
+            [
+                run.header.id,
+                f"{started:%b %d %H:%M}" if (started := _parse_time(run.header.started)) else "",
+                _state_of(run, self.undone),
+                f"{run.applied:,}",
+                cut(printable(run.header.server), max(24, width // 4)),
+            ]
+            for run in self.runs
+        ]
+        heads = ["id", "started (UTC)", "state", "applied", "cloud"]
         left_out = {4} if not with_clouds else {1, 3} if width < _WIDE else set()
+        taken = _measure(heads, rows, left_out)
+        undos = [len(_name_undo(run.header)) for run in self.runs if run.header.undoes]
+        if not with_clouds and undos and taken + max(undos) > width:
+            left_out.add(1)
+            heads[0] = "id (time in UTC)"
+            taken = _measure(heads, rows, left_out)
         return align(
-            [[cell for number, cell in enumerate(row) if number not in left_out] for row in rows], width
+            [
+                [cell for number, cell in enumerate(cells) if number not in left_out] + [what]
+                for cells, what in zip(
+                    [heads, *rows],
+                    ["what", *(_describe_edit(run.header, width - taken) for run in self.runs)],
+                    strict=True,
+                )
+            ],
+            width,
         )
+
+
+def _measure(heads: Sequence[str], rows: Sequence[Sequence[str]], left_out: Set[int]) -> int:
+    """Return the width of all columns but those left out, with the two blanks behind each."""
+    columns = enumerate(zip(heads, *rows, strict=True))
+    return sum(max(map(len, cells)) + 2 for number, cells in columns if number not in left_out)
+
+
+def _name_undo(header: Header) -> str:
+    return f"undo of {header.undoes}"
+
+
+def _describe_edit(header: Header, width: int) -> str:
+    """Return what a run did: of an undo as much as fits of the run that it undoes, and what that did."""
+    title = printable(header.edit.title)
+    if not header.undoes or len(title) <= width:
+        return title
+    return name if len(name := _name_undo(header)) <= width else title.replace(f"{header.undoes} ", "")
 
 
 def read_list(server: str | None, last: int | None, complain: Complain) -> RunList:

@@ -684,14 +684,27 @@ def test_list_of_runs_fits_the_terminal_with_whole_ids(openstack, rack):
         assert ("cloud" in lines[0].split()) == bool(options)
 
 
-def test_list_of_runs_shows_on_a_terminal_what_an_undo_undoes(openstack, rack):
-    """The ID of the other run would leave no space for it, and other formats have it."""
+@pytest.mark.parametrize(
+    ("options", "columns", "what"),
+    [
+        ((), 80, "undo of {run}"),
+        ((), 120, "undo of {run} (ratio set VCPU=4.0)"),
+        # the address takes the space of the ID
+        (("--all-clouds",), 80, "undo of (ratio set"),
+    ],
+)
+def test_list_of_runs_shows_on_a_terminal_what_an_undo_undoes(openstack, rack, options, columns, what):
+    """The whole ID of the other run, and what that did if there is space for it; other formats have both."""
     openstack.run(*RATIO, "VCPU=4", *rack.select, "--yes")
     run = last_run(openstack)["id"]
     openstack.run(*RUN, "undo", run, "--yes")
-    shown, _ = run_on_terminal(openstack, *RUN, "list", columns=80)
-    assert shown.splitlines()[-1].partition("undo of ")[2].startswith("(ratio")
-    assert last_run(openstack)["what"] == f"undo of {run} (ratio set VCPU=4.0)"
+    undo = last_run(openstack)
+    shown, _ = run_on_terminal(openstack, *RUN, "list", *options, columns=columns)
+    lines = shown.splitlines()
+    assert lines[-1].startswith(f"{undo['id']}  ")
+    assert what.format(run=run) in lines[-1]
+    assert max(map(len, lines)) <= columns
+    assert undo["what"] == f"undo of {run} (ratio set VCPU=4.0)"
 
 
 def test_resume_of_a_run_that_is_done_says_so_without_a_control_file(openstack, rack):
