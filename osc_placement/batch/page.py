@@ -29,7 +29,9 @@ _MOST_OF_TABLE: Final = 32
 SCREEN: Final = 51
 #: letters of a line in its column of changes
 _LEAST_CHANGE: Final = 20
-_MOST_GROUPS: Final = 5
+#: groups of changes: those that have a line whatever else there is to say, and those that have one at all
+_LEAST_GROUPS: Final = 5
+_MOST_GROUPS: Final = 20
 _MOST_REASONS: Final = 4
 _MOST_FAILURES: Final = 40
 _MOST_WARNINGS: Final = 7
@@ -122,18 +124,21 @@ class Page:
         rows = sort_rows(rows)
         kept = _KEPT_BY_PLAN if is_plan else _MOST_SUMMARY
         table = self._draw_few(rows, self._left - kept)
+        reasons = _count_reasons(rows, table is not None)
+        failed = [row for row in rows if row.is_failed and row.reason not in self._told]
+        self._told |= {row.reason for row in failed}
+        failures = _describe_failures(failed)
         if table is None:
             wanted = "" if is_plan else Result.APPLIED
             counts = count_differences((row.change for row in rows if row.result == wanted), self.names)
-            lines = self._take_new(counts, _MOST_GROUPS, "more differences")
+            others = len(reasons[:_MOST_REASONS]) + count_lines(failures[:_MOST_FAILURES], self.width or 1)
+            free = self._left - kept - others
+            most = min(_MOST_GROUPS, max(_LEAST_GROUPS, free))
+            lines = self._take_new(counts, most, "more differences")
         else:
             lines = table
-        lines += self._take_new(_count_reasons(rows, table is not None), _MOST_REASONS, "more reasons")
-        failures = [row for row in rows if row.is_failed and row.reason not in self._told]
-        self._told |= {row.reason for row in failures}
-        lines += self._take(
-            _describe_failures(failures), min(_MOST_FAILURES, self._left - kept), "more failures"
-        )
+        lines += self._take_new(reasons, _MOST_REASONS, "more reasons")
+        lines += self._take(failures, min(_MOST_FAILURES, self._left - kept), "more failures")
         return lines + self._tell_once(more) if rows and table is None else lines
 
     def tell(self, facts: Sequence[str]) -> list[str]:

@@ -36,6 +36,20 @@ def test_many_changes_are_counted_the_most_frequent_first():
     ]
 
 
+@pytest.mark.parametrize(("failures", "groups"), [(0, 18), (8, 10), (40, 5)])
+def test_as_many_differences_are_shown_as_there_is_space_for(failures, groups):
+    """Failures come first; the lines of a plan that is to be confirmed leave space for its result."""
+    rows = [Row(make_change(number, new=float(number + 5))) for number in range(30)]
+    failed = [Row(make_change(number), "refused", LONG[: number + 9]) for number in range(failures)]
+    page = Page(WIDTH)
+    warned = page.warn([LONG])
+    lines = page.describe([*rows, *failed], is_plan=True, more="(more)")
+    shown = [line for line in lines if "VCPU:allocation_ratio" in line]
+    assert len(shown) + 1 == groups
+    assert f"... and {30 - len(shown)} more differences" in lines
+    assert len([*warned, *lines, *page.summarize(LONG)]) <= 30
+
+
 def test_few_changes_are_a_table_sorted_by_name_that_fits():
     """Without columns that are empty, and without UUIDs."""
     lines = Page(40).describe([Row(make_change(2)), Row(make_change(1))], is_plan=True, more="(more)")
