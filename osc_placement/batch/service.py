@@ -276,13 +276,11 @@ def undo(
     return Job(plan, selection, RESHAPE, True, task, undoes=run_id)
 
 
-def start(client: PlacementClient, job: Job, directory: pathlib.Path | None = None) -> Journal:
-    """Create resource classes, and record on the disk what will be done; return the journal.
+def require_transaction(client: PlacementClient, job: Job) -> None:
+    """Raise PlacementError if a job needs a transaction that is not to be had; change nothing.
 
-    Raise VersionTooLow if the version in use cannot write the plan, JournalError if it cannot be recorded,
-    and PlacementError if it is a transaction that the server does not have, or does not let the caller make.
+    The server may not have it, or may not let the caller make it.
     """
-    require_versions(client, job.plan)
     if job.reshape is not None:
         try:
             require_right(client)
@@ -290,6 +288,16 @@ def start(client: PlacementClient, job: Job, directory: pathlib.Path | None = No
             raise PlacementError(f"Nothing was changed: {error}") from error
     elif job.is_atomic:
         check_atomic(job.plan, client)
+
+
+def start(client: PlacementClient, job: Job, directory: pathlib.Path | None = None) -> Journal:
+    """Create resource classes, and record on the disk what will be done; return the journal.
+
+    Raise VersionTooLow if the version in use cannot write the plan, JournalError if it cannot be recorded,
+    and PlacementError if it is a transaction that the server does not have, or does not let the caller make.
+    """
+    require_versions(client, job.plan)
+    require_transaction(client, job)
     for name in sorted(job.classes):
         client.ensure_resource_class(name)
     if job.resumed is not None:

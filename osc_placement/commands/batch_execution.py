@@ -41,7 +41,6 @@ from osc_placement.batch.plan import (
 from osc_placement.batch.reshape import KIND
 from osc_placement.batch.run_commands import SEE_ALL, NextCommands, name_next_commands
 from osc_placement.batch.service import Job
-from osc_placement.batch.transaction import check_atomic
 from osc_placement.batch.undo import ReadStates
 from osc_placement.commands import base
 from osc_placement.errors import UsageError
@@ -233,9 +232,10 @@ class PlanCommand(ConfirmedCommand, ChangesLister):
     def _agree(self, job: Job, parsed_args: argparse.Namespace) -> None:
         """Show the warnings of the plan, and unless it is agreed to, the plan, and ask for confirmation."""
         plan = job.plan
-        if job.is_atomic and job.kind != KIND:
-            check_atomic(plan, self.client)
         is_confirmed = bool(plan.changes) and not (self.is_harmless(parsed_args) or parsed_args.yes)
+        # who may not reshape may see what it would do
+        if is_confirmed or job.kind != KIND:
+            service.require_transaction(self.client, job)
         page = self.page if is_terminal(self.app.stderr) else Page()
         _say(page.warn(plan.warnings), self.app.stderr)
         if is_confirmed:

@@ -112,6 +112,8 @@ class Reshape(ConfirmedCommand, base.Lister):
             assert job.reshape is not None
             plan = job.reshape.plan
             asks = not (parsed_args.dry_run or parsed_args.yes)
+            if asks:
+                service.require_transaction(self.client, job)
             if asks or parsed_args.formatter == self.formatter_default:
                 _show_trees(plan, self.app.stderr if asks else self.app.stdout)
             if asks:

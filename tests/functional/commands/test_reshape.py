@@ -13,7 +13,7 @@ from osc_placement.batch import reshape_run
 from osc_placement.batch.reshape import Move, plan_reshape
 from tests.functional import servers
 from tests.functional.commands.proxy import DROP, LOSE, proxy_to
-from tests.functional.commands.pty_run import run_on_terminal
+from tests.functional.commands.pty_run import WholeTerminal, run_on_terminal
 
 RESHAPE = ("resource", "provider", "reshape")
 BATCH = ("resource", "provider", "batch")
@@ -372,5 +372,12 @@ def test_reshape_without_the_service_role_explains_what_to_do(openstack, server_
         assert "Nothing was changed" in result.err
         assert "only the role 'service' may reshape" in result.err
         assert result.err.count("\n") == 1
+        terminal = WholeTerminal(openstack, *RESHAPE, *host.moves, columns=500, endpoint=server_url)
+        terminal.write("y\n")
+        shown, status = terminal.finish()
+        assert status == 1
+        assert "only the role 'service' may reshape" in shown
+        # what cannot be done is not asked
+        assert "[y/N]" not in shown
     finally:
         host.close()
