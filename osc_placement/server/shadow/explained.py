@@ -110,14 +110,20 @@ def _is_amount_added_to_others(request: Request, theirs: Answer, ours: Answer) -
 
     Such a candidate may then seem to be another one, or to be more than there is, and be lost.
     """
-    classes = [name for names in _groups(request).values() for name in names]
+    classes = [
+        amount.partition(":")[0]
+        for group in _groups(request).values()
+        for text in group.get("resources", ())
+        for amount in text.split(",")
+    ]
     return len(set(classes)) < len(classes) and _is_part(theirs, ours)
 
 
 def _is_lost_anchor(request: Request, theirs: Answer, ours: Answer) -> bool:
     """Return whether a sharing provider is missing from all but one of the trees that can use it.
 
-    That happens when it has all that the group without a suffix asks for, and there are other groups.
+    That happens when it has all that the group without a suffix asks for, and there are other groups, even if
+    these ask for no resources.
     """
     groups = _groups(request)
     if "" not in groups or len(groups) < 2 or not _is_part(theirs, ours):
@@ -126,27 +132,26 @@ def _is_lost_anchor(request: Request, theirs: Answer, ours: Answer) -> bool:
     more = [one for one in ours.data["allocation_requests"] if not known & set(_without_amounts([one]))]
     summaries = ours.data["provider_summaries"]
     sharing = {uuid for uuid, summary in summaries.items() if SHARING_TRAIT in summary["traits"]}
-    return all(sharing & one["allocations"].keys() for one in more)
+    return bool(more) and all(sharing & one["allocations"].keys() for one in more)
 
 
 def _is_group_that_requires_nothing(request: Request, theirs: Answer, ours: Answer) -> bool:
     """Return whether a group requires nothing; the reference finds no provider for it."""
-    by_suffix: dict[str, dict[str, str]] = {}
+    return any(map(_requires_nothing, _groups(request).values())) and _is_part(theirs, ours)
+
+
+def _requires_nothing(group: Mapping[str, list[str]]) -> bool:
+    wanted = (*group.get("required", ()), *group.get("member_of", ()))
+    return "resources" not in group and all(value.startswith("!") for value in wanted)
+
+
+def _groups(request: Request) -> dict[str, dict[str, list[str]]]:
+    """Return the groups of a query for candidates by suffix, each with the values of its parameters."""
+    groups: dict[str, dict[str, list[str]]] = {}
     for key, value in parse_qsl(request.query):
-        if match := re.fullmatch("(resources|required|member_of|in_tree)(.+)", key):
-            by_suffix.setdefault(match[2], {})[match[1]] = value
-    return any(map(_requires_nothing, by_suffix.values())) and _is_part(theirs, ours)
-
-
-def _requires_nothing(conditions: Mapping[str, str]) -> bool:
-    wanted = (conditions[key] for key in ("required", "member_of") if key in conditions)
-    return "resources" not in conditions and all(value.startswith("!") for value in wanted)
-
-
-def _groups(request: Request) -> dict[str, set[str]]:
-    """Return the classes that each group of a query for candidates asks for, by its suffix."""
-    found = re.findall("resources([^=&]*)=([^&]*)", request.query)
-    return {suffix: set(re.findall("([A-Z_]+):", text)) for suffix, text in found}
+        if match := re.fullmatch("(resources|required|member_of|in_tree)(.*)", key):
+            groups.setdefault(match[2], {}).setdefault(match[1], []).append(value)
+    return groups
 
 
 def _is_part(theirs: Answer, ours: Answer) -> bool:

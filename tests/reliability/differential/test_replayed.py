@@ -144,3 +144,26 @@ def test_integers_may_be_written_as_floats(replay, minor):
         # the reference cannot add an amount of 1.0 to what is used, on MySQL (see differences.rst)
         requests.append(ask("DELETE", f"/allocations/{of}", minor=minor))
     assert replay(requests) == "no difference\n"
+
+
+def test_tree_that_the_reference_loses_beside_a_group_without_resources_has_its_reason(replay):
+    """The hosts, which have no part of the resources, satisfy the other group (see differences.rst)."""
+    pool, *hosts = words.PROVIDERS[:3]
+    requests = []
+    for uuid in (pool, *hosts):
+        trait = words.SHARING if uuid == pool else "COMPUTE_NODE"
+        requests += [
+            ask("POST", "/resource_providers", {"uuid": uuid, "name": uuid}),
+            ask(
+                "PUT",
+                f"/resource_providers/{uuid}/traits",
+                {"traits": [trait], "resource_provider_generation": 0},
+            ),
+            *set_aggregates(uuid, [DASHED], 39, 1),
+        ]
+    inventory = {"resource_class": "DISK_GB", "total": 8}
+    requests.append(ask("POST", f"/resource_providers/{pool}/inventories", inventory))
+    # of three trees the reference keeps one, and which it is depends on the ids
+    query = "resources=DISK_GB:1&required_N=COMPUTE_NODE&same_subtree=_N"
+    requests.append(ask("GET", "/allocation_candidates", query=query))
+    assert replay(requests) == "no difference\n"
