@@ -60,7 +60,10 @@ def _is_unknown_name_of_nothing(request: Request, theirs: Answer, ours: Answer) 
 
 
 def _is_another_unknown_name(request: Request, theirs: Answer, ours: Answer) -> bool:
-    return theirs.status == ours.status == 400 and b"No such " in theirs.body and b"No such " in ours.body
+    told = (b"No such ", b"Expected 'member_of' parameter to contain valid UUID(s). Got: ")
+    return theirs.status == ours.status == 400 and any(
+        text in theirs.body and text in ours.body for text in told
+    )
 
 
 def _is_statement_told(request: Request, theirs: Answer, ours: Answer) -> bool:

@@ -63,3 +63,16 @@ def test_sum_of_groups_needs_a_class_that_two_of_them_ask_for():
     assert explain(ask("resources=DISK_GB:1&resources_N=VCPU:1,DISK_GB:2"), theirs, ours) == reason
     assert explain(ask("resources=DISK_GB%3A1&resources_N=VCPU%3A1%2CDISK_GB%3A2"), theirs, ours) == reason
     assert explain(ask("resources=DISK_GB:1&resources_N=VCPU:1,MEMORY_MB:2"), theirs, ours) is None
+
+
+def test_either_of_two_aggregates_that_are_no_uuid_may_be_told():
+    """Both servers have them in a set, so the first one differs from process to process."""
+
+    def refuse(text):
+        message = f"Expected 'member_of' parameter to contain valid UUID(s). Got: {text}"
+        return Answer(400, {"content-type": "application/json"}, message.encode())
+
+    request = ask("resources=DISK_GB:1&member_of=in:one,another")
+    reason = "several unknown names, of which one is told"
+    assert explain(request, refuse("one"), refuse("another")) == reason
+    assert explain(request, refuse("one"), Answer(400, {}, b"something else")) is None
