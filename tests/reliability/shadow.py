@@ -9,7 +9,9 @@ ours may differ without a reason::
 
 import argparse
 import collections
+import concurrent.futures
 import contextlib
+import itertools
 import json
 import os
 import pathlib
@@ -44,9 +46,10 @@ class Looking(sides.Side):
         return None
 
 
-def run(directory, backend, *, count, kills=0, seed=None):
+def run(directory, backend, *, count, clients=1, kills=0, seed=None):
     """Send so many requests through a shadow of openstack-placement; the report, and failures of clients.
 
+    :param clients: how many send at the same time
     :param kills: how often the process that compares is killed meanwhile
     """
     seed = secrets.randbelow(10**9) if seed is None else seed
@@ -64,7 +67,7 @@ def run(directory, backend, *, count, kills=0, seed=None):
             killing = threading.Thread(target=_kill, args=(shadow.process.pid, kills, killed, ended))
             killing.start()
             try:
-                failures = _send(shadow.url, url, random.Random(seed), count, lambda: len(killed) >= kills)
+                failures = _send(shadow.url, url, seed, count, clients, lambda: len(killed) >= kills)
             finally:
                 ended.set()
                 killing.join()
@@ -85,47 +88,77 @@ def _kill(pid, kills, killed, ended):
                     killed.append(process)
 
 
-def _send(address, database, chance, count, is_enough):
-    """Send requests until there were enough of them and of kills; the answers that a proxy made."""
+def _send(address, database, seed, count, clients, is_enough):
+    """Send requests from several clients until there were enough of them and of kills; what failed."""
     failures = []
-    looking = Looking(database)
-    session = requests.Session()
+    first = Client(address, database, random.Random(seed), failures)
+    with contextlib.closing(first):
+        first.build()
+    numbers = itertools.count()
 
-    def send(request):
-        url = address + request.path + (f"?{request.query}" if request.query else "")
+    def work(number):
+        with contextlib.closing(Client(address, database, random.Random(seed + number), failures)) as client:
+            # `next` of a counter is one operation, so each number is taken once
+            while next(numbers) < count or not is_enough():
+                client.send_any()
+
+    with concurrent.futures.ThreadPoolExecutor(clients) as executor:
+        list(executor.map(work, range(1, clients + 1)))
+    return failures
+
+
+class Client:
+    """A client with a connection of its own to the shadow; it looks at the database now and then.
+
+    :ivar failures: what a client may not get, for all clients: no answer, or one that a proxy made
+    """
+
+    def __init__(self, address, database, chance, failures):
+        self._address = address
+        self._chance = chance
+        self._failures = failures
+        self._looking = Looking(database)
+        self._session = requests.Session()
+        self._sent = 0
+
+    def close(self):
+        """Close the connections."""
+        self._looking.close()
+        self._session.close()
+
+    def build(self):
+        """Make a cloud."""
+        for request in clouds.build(self._chance):
+            self._send(request)
+
+    def send_any(self):
+        """Send a request about what was there a moment ago."""
+        if self._sent % LOOK == 0:
+            self._world = sides.look(self._looking.state())
+        self._sent += 1
+        if self._chance.randrange(100) < QUESTIONS:
+            self._send(clouds.question(self._chance, self._world))
+        else:
+            self._send(generate.request(self._chance, self._world, opening=False))
+
+    def _send(self, request):
+        url = self._address + request.path + (f"?{request.query}" if request.query else "")
         try:
-            answer = session.request(
+            answer = self._session.request(
                 request.method, url, data=request.body, headers=dict(request.headers), allow_redirects=False
             )
         except requests.RequestException as error:
-            failures.append(f"{request.to_json()}: {error}")
+            self._failures.append(f"{request.to_json()}: {error}")
             return
         if answer.status_code in (502, 504):
-            failures.append(f"{request.to_json()}: {answer.text}")
-
-    try:
-        for request in clouds.build(chance):
-            send(request)
-        sent = 0
-        while sent < count or not is_enough():
-            if sent % LOOK == 0:
-                world = sides.look(looking.state())
-            is_question = chance.randrange(100) < QUESTIONS
-            send(
-                clouds.question(chance, world)
-                if is_question
-                else generate.request(chance, world, opening=False)
-            )
-            sent += 1
-    finally:
-        looking.close()
-    return failures
+            self._failures.append(f"{request.to_json()}: {answer.text}")
 
 
 def main():
     """Run, and print what came of it; the exit status is 1 if there is a failure or a difference."""
     parser = argparse.ArgumentParser(prog="python -m tests.reliability.shadow", description=__doc__)
     parser.add_argument("--requests", type=int, default=100_000)
+    parser.add_argument("--clients", type=int, default=4)
     parser.add_argument("--kills", type=int, default=0)
     parser.add_argument("--backend", default="mariadb", choices=("sqlite", "mariadb", "postgresql"))
     parser.add_argument("--seed", type=int)
@@ -136,6 +169,7 @@ def main():
                 pathlib.Path(name),
                 options.backend,
                 count=options.requests,
+                clients=options.clients,
                 kills=options.kills,
                 seed=options.seed,
             )
