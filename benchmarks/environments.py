@@ -21,6 +21,7 @@ CONSTRAINTS = ROOT / "constraints.txt"
 PINS = ("openstack-placement==16.0.0", "osc-placement==4.9.1")
 OTHERS = ("gunicorn", "PyMySQL", "psycopg2-binary", "python-openstackclient")
 BARE = ("python-openstackclient",)
+UWSGI = "uwsgi==2.0.31"
 NOVA_PINS = ("nova==34.0.0", "SQLAlchemy<2.1", "PyMySQL")
 CACHE = ROOT / ".cache"
 
@@ -37,6 +38,11 @@ def make_reference() -> pathlib.Path:
 def make_bare() -> pathlib.Path:
     """Make the environment of the client without any plugin for placement; its bin directory."""
     return make("bench-bare", BARE, constraints=CONSTRAINTS)
+
+
+def make_uwsgi() -> pathlib.Path:
+    """Build uWSGI for this interpreter unless it is there; its program."""
+    return make("uwsgi", [UWSGI]) / "uwsgi"
 
 
 def make_nova() -> pathlib.Path:

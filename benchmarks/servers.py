@@ -2,7 +2,7 @@
 """Placement servers, ours and the reference, on a free port of the loopback interface.
 
 Both run under the same container with the same settings, from the same placement.conf, on databases with the
-same content.
+same content. The container is gunicorn if nothing else is said.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from benchmarks import databases
+from benchmarks import databases, environments, uwsgi
 from benchmarks.case import Workspace
 from benchmarks.clouds import Cloud
 from benchmarks.fill import fill
@@ -52,6 +52,8 @@ class Implementation:
     manage: str
     #: the WSGI application that the container loads; None if the program is its own container
     application: str | None
+    #: the options of uWSGI, which is the container then
+    uwsgi: tuple[str, ...] = ()
 
     def sync_command(self, workspace: Workspace) -> list[str | pathlib.Path]:
         """What makes the tables."""
@@ -67,6 +69,10 @@ class Implementation:
         if self.application is None:
             configuration = workspace.directory / "placement.conf"
             return [binaries / self.manage, "serve", "--config-file", configuration, "--port", str(port)]
+        if self.uwsgi:
+            file = workspace.directory / "uwsgi.ini"
+            uwsgi.write(file, (*self.uwsgi, f"module = {self.application}"), port=port)
+            return [environments.make_uwsgi(), "--home", binaries.parent, "--ini", file]
         container = ["--workers", str(WORKERS), "--timeout", str(TIMEOUT), "--log-level", "warning"]
         return [binaries / "gunicorn", "--bind", f"127.0.0.1:{port}", *container, self.application]
 

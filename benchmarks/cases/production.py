@@ -112,7 +112,7 @@ class Task:
 
 
 @dataclass(frozen=True)
-class _Times:
+class Times:
     """The figures of one kind of request."""
 
     title: str
@@ -151,13 +151,18 @@ def names() -> tuple[str, ...]:
     return tuple(task.name for task in _make_tasks(PRODUCTION))
 
 
+def choose_tasks(cloud: Cloud, only: Sequence[str] = ()) -> list[Task]:
+    """Return the tasks with these names, or all, for a cloud."""
+    return [task for task in _make_tasks(cloud) if not only or task.name in only]
+
+
 def _make_case(scale: Scale, full: int, choice: Choice) -> Case:
     hosts = scale.size(full)
     cloud = PRODUCTION.with_trees(hosts)
-    tasks = [task for task in _make_tasks(cloud) if not choice.only or task.name in choice.only]
+    tasks = choose_tasks(cloud, choice.only)
 
     def side(name: str, implementation: Implementation, targets: Mapping[str, Target]) -> Side:
-        return Side(name, _preparing(implementation, scale, cloud, tasks, galera=choice.galera), targets)
+        return Side(name, preparing(implementation, scale, cloud, tasks, galera=choice.galera), targets)
 
     reference = side("openstack-placement", REFERENCE, {})
     if full > LARGEST_OF_REFERENCE and choice.side is None:
@@ -183,9 +188,16 @@ def _left_out(workspace: Workspace) -> NoReturn:
     )
 
 
-def _preparing(
-    implementation: Implementation, scale: Scale, cloud: Cloud, tasks: Sequence[Task], *, galera: bool
+def preparing(
+    implementation: Implementation,
+    scale: Scale,
+    cloud: Cloud,
+    tasks: Sequence[Task],
+    *,
+    galera: bool = False,
 ) -> Prepare:
+    """Return what starts a server with a database server of its own on a cloud, for these tasks."""
+
     @contextlib.contextmanager
     def prepare(workspace: Workspace) -> Iterator[Sequence[Probe]]:
         with (
@@ -285,7 +297,7 @@ def _polling(
     task = _reading(name, title, rounds, claims=claims)
     if carried is None:
         return task
-    processor = _Times(title).processor.name
+    processor = Times(title).processor.name
 
     def measure(site: Site) -> Reading:
         reading = task.measure(site)
@@ -305,11 +317,11 @@ def make_poll(cloud: Cloud, number: int) -> list[Question]:
 
 
 def _reading(name: str, title: str, rounds: Iterator[list[Question]], *, claims: bool = False) -> Task:
-    times = _Times(title)
+    times = Times(title)
     return Task(name, times.figures, lambda site: _read(site, times, rounds, claims=claims))
 
 
-def _read(site: Site, times: _Times, rounds: Iterator[list[Question]], *, claims: bool) -> Reading:
+def _read(site: Site, times: Times, rounds: Iterator[list[Question]], *, claims: bool) -> Reading:
     """Send requests one after the other.
 
     If others claim, one does before each round of requests; only the requests are measured then.
@@ -369,7 +381,7 @@ def _release(url: str, consumers: Sequence[str]) -> None:
                 raise RuntimeError(f"a release is answered with {answer.status}: {answer.body[:500]!r}")
 
 
-PUT = _Times("PUT of a claim, one after the other")
+PUT = Times("PUT of a claim, one after the other")
 
 
 def _put(site: Site) -> Reading:
@@ -385,14 +397,14 @@ def _put(site: Site) -> Reading:
     return PUT.read(meter.spent, seconds, len(consumers))
 
 
-FULL_SPEED = _Times(f"claim by {FAST} clients at full speed, each request")
+FULL_SPEED = Times(f"claim by {FAST} clients at full speed, each request")
 RATE = Figure(f"{FAST} clients at full speed, claims accepted", "per s", more_is_better=True)
 MEDIAN = Figure(f"{FAST} clients at full speed, candidates meanwhile, p50", "ms")
 SLOWEST = Figure(f"{FAST} clients at full speed, candidates meanwhile, p99", "ms", summary=p99)
 
 
 def _steady(name: str, title: str, clients: int) -> Task:
-    times = _Times(title)
+    times = Times(title)
 
     def measure(site: Site) -> Reading:
         outcome, reading = _storm(site, times, clients, INTERVAL)
@@ -414,7 +426,7 @@ def _claim_fast(site: Site) -> Reading:
     }
 
 
-def _storm(site: Site, times: _Times, clients: int, interval: float) -> tuple[storm.Outcome, Reading]:
+def _storm(site: Site, times: Times, clients: int, interval: float) -> tuple[storm.Outcome, Reading]:
     meter = site.meter()
     with meter:
         process = storm.start(site.server.url, clients=clients, seconds=site.storm_seconds, interval=interval)
@@ -505,7 +517,7 @@ class _Dumper(yaml.CSafeDumper):
 
 
 def _of_processor(title: str) -> str:
-    return _Times(title).processor.name
+    return Times(title).processor.name
 
 
 #: what issue 21 asks for, by full number of hosts

@@ -15,15 +15,14 @@ from tests.functional import servers
 
 GUNICORN = pathlib.Path(sys.executable).with_name("gunicorn")
 APPLICATION = "osc_placement.server.wsgi:application"
-UWSGI = "uwsgi==2.0.31"
 
 
 def find_uwsgi():
     """The program, built from PyPI where that can be done; else the test is skipped, or fails."""
     try:
-        return environments.make("uwsgi", [UWSGI]) / "uwsgi"
+        return environments.make_uwsgi()
     except environments.NotInstallable as error:
-        databases.skip_or_fail(f"{UWSGI} cannot be built: {error}")
+        databases.skip_or_fail(f"{environments.UWSGI} cannot be built: {error}")
 
 
 def make_gunicorn_command(port, *arguments):

@@ -18,6 +18,7 @@ import venv
 import pytest
 import requests
 
+from benchmarks import uwsgi
 from tests import databases
 from tests.functional import containers, reference_server, servers
 from tests.functional.packaging import installing
@@ -147,8 +148,7 @@ def serving_by_uwsgi(deployment, options, wrapper=()):
     path = deployment.home / "placement-api-uwsgi.ini"
 
     def make(port):
-        lines = [line.format(port=port, bin=deployment.bin) for line in options]
-        path.write_text("\n".join(["[uwsgi]", *lines]) + "\n")
+        uwsgi.write(path, options, port=port, bin=deployment.bin)
         return [program, "--home", deployment.bin.parent, "--ini", path]
 
     (processes,) = [int(line.split()[-1]) for line in options if line.startswith("processes =")]
@@ -160,66 +160,8 @@ def serving_by_uwsgi(deployment, options, wrapper=()):
         yield url
 
 
-#: the options of kolla-ansible's role service-uwsgi-config, but for plugins, which PyPI's uWSGI has built in
-KOLLA = (
-    "add-header = Connection: close",
-    "buffer-size = 65535",
-    "die-on-term = true",
-    "enable-threads = true",
-    "exit-on-reload = false",
-    "hook-master-start = unix_signal:15 gracefully_kill_them_all",
-    "http = 127.0.0.1:{port}",
-    "lazy-apps = true",
-    "master = true",
-    "module = placement.wsgi.api:application",
-    "processes = 5",
-    "thunder-lock = true",
-    "worker-reload-mercy = 80",
-)
-#: openstack-helm makes such a file of the values of its chart, which deployments change
-HELM = (
-    "add-header = Connection: close",
-    "buffer-size = 65535",
-    "chunked-input-limit = 4096000",
-    "die-on-term = true",
-    "enable-threads = true",
-    "exit-on-reload = false",
-    "hook-master-start = unix_signal:15 gracefully_kill_them_all",
-    "http-socket = 127.0.0.1:{port}",
-    "lazy-apps = true",
-    "log-x-forwarded-for = true",
-    "master = true",
-    "need-app = true",
-    "processes = 4",
-    "procname-prefix-spaced = placement-api:",
-    "route-user-agent = ^kube-probe.* donotlog:",
-    "socket-timeout = 10",
-    "thunder-lock = true",
-    "worker-reload-mercy = 80",
-    "wsgi-file = {bin}/placement-api",
-)
-#: those of openstack-ansible's role uwsgi, but for the account
-ANSIBLE = (
-    "wsgi-file = {bin}/placement-api",
-    "http-socket = 127.0.0.1:{port}",
-    "master = true",
-    "enable-threads = true",
-    "processes = 4",
-    "threads = 1",
-    "exit-on-reload = true",
-    "die-on-term = true",
-    "lazy-apps = true",
-    "add-header = Connection: close",
-    "buffer-size = 65535",
-    "thunder-lock = true",
-    "disable-logging = true",
-    "http-auto-chunked = true",
-    "http-raw-body = true",
-    "socket-timeout = 10",
-    "need-app = true",
-    "log-x-forwarded-for = true",
-    "route-user-agent = ^osa-haproxy-healthcheck$ donotlog:",
-)
+MODULE = "module = placement.wsgi.api:application"
+SCRIPT = "wsgi-file = {bin}/placement-api"
 #: a path of its own, as in devstack, where Apache adds it
 MOUNTED = (
     "http-socket = 127.0.0.1:{port}",
@@ -257,18 +199,18 @@ def take_over_and_give_back(deployment, database_url, directory, options):
 
 def test_start_sequence_of_kolla_takes_over_a_database_and_gives_it_back(deployment, database_url, tmp_path):
     """They serve what openstack-placement wrote, and it reads what they wrote."""
-    take_over_and_give_back(deployment, database_url, tmp_path, KOLLA)
+    take_over_and_give_back(deployment, database_url, tmp_path, (*uwsgi.KOLLA, MODULE))
 
 
 def test_start_sequence_of_helm_takes_over_a_database_and_gives_it_back(deployment, tmp_path):
     """As kolla's, with the script in place of the module."""
-    take_over_and_give_back(deployment, f"sqlite:///{tmp_path}/placement.db", tmp_path, HELM)
+    take_over_and_give_back(deployment, f"sqlite:///{tmp_path}/placement.db", tmp_path, (*uwsgi.HELM, SCRIPT))
 
 
 def test_uwsgi_serves_with_the_options_of_openstack_ansible(deployment, tmp_path):
     """Several processes with one thread each, which import the script after the fork."""
     deployment.configure(f"sqlite:///{tmp_path}/placement.db", "[placement_database]", SYNC)
-    with serving_by_uwsgi(deployment, ANSIBLE) as url:
+    with serving_by_uwsgi(deployment, (*uwsgi.ANSIBLE, SCRIPT)) as url:
         for number in range(20):
             create(url, f"host{number}")
         assert len(list_names(url)) == 20
@@ -420,7 +362,7 @@ def test_uwsgi_serves_from_a_read_only_file_system(deployment, tmp_path):
     with databases.make_database("mariadb", tmp_path) as database:
         deployment.configure(database)
         assert deployment.run("placement-manage", "db", "sync").returncode == 0
-        with serving_by_uwsgi(deployment, HELM, READ_ONLY) as url:
+        with serving_by_uwsgi(deployment, (*uwsgi.HELM, SCRIPT), READ_ONLY) as url:
             create(url, "host")
             assert list_names(url) == ["host"]
     assert "Traceback" not in deployment.log
