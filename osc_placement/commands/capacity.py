@@ -13,6 +13,7 @@ from typing import Any, Final
 from osc_placement import syntax
 from osc_placement.api.concurrency import Reading
 from osc_placement.candidates.cloud import CloudView
+from osc_placement.candidates.fit import Fits, count_fits, make_request
 from osc_placement.candidates.request import Group
 from osc_placement.commands import base
 from osc_placement.commands.flavor import find_flavor
@@ -24,7 +25,7 @@ from osc_placement.model import Part
 from osc_placement.report.bar import percent_of
 from osc_placement.report.capacity import NO_AGGREGATE, Amounts, By, Table, sum_capacity
 from osc_placement.report.capacity_page import Rows, capacity_page
-from osc_placement.report.fit import Fits, count_fits, make_request
+from osc_placement.report.explain import describe_limits
 from osc_placement.report.flavor import want_of_flavor
 from osc_placement.report.holdings import Holding, class_capacities, sum_by_project
 from osc_placement.report.page import describe_size
@@ -146,7 +147,7 @@ class ShowCapacity(ReportCommand):
         hosts = None
         if selected.uuids is not None:
             hosts = {cloud.root_of(uuid).uuid for uuid in selected.uuids if uuid in cloud.records}
-        return selected.part, fit_rows(want, count_fits(cloud, want, hosts))
+        return selected.part, fit_rows(want, count_fits(cloud.snapshot, want, hosts))
 
 
 def order_droppable(rows: Rows) -> Sequence[str]:
@@ -228,7 +229,7 @@ def _with_totals(rows: Rows, totals: Sequence[tuple[Any, ...]]) -> Rows:
 def fit_rows(want: Group, fits: Fits) -> Rows:
     """Return a row for each host, and one for all together."""
     title = "How many more fit: " + ", ".join(f"{name}={amount}" for name, amount in want.resources.items())
-    rows = [(fit.host.name, fit.count, fit.limited_by) for fit in fits.hosts]
+    rows = [(fit.host.name, fit.count, describe_limits(fit, want)) for fit in fits.hosts]
     note = "shared providers" if fits.total < sum(fit.count for fit in fits.hosts) else ""
     if not fits.exact:
         note = "at least: hosts share more than one class"

@@ -15,6 +15,7 @@ from functools import partial
 from typing import Final
 
 from osc_placement.candidates.cloud import CloudView
+from osc_placement.candidates.fit import HostFit
 from osc_placement.candidates.match import Admitted, have_together, make_plan
 from osc_placement.candidates.node import Node, Stock
 from osc_placement.candidates.query import Membership, Traits
@@ -260,6 +261,20 @@ def describe_shortage(nodes: Iterable[Node], resource_class: str, amount: int) -
     others = len(in_units or offers)
     where = f" on {printable(node.name)}, the closest of {others}" if others > 1 else ""
     return f"{resource_class}: {amount} asked, {problem}{where}"
+
+
+def describe_limits(fit: HostFit, request: Group) -> str:
+    """Describe what limits the number of times that a request fits on a host, or why it does not fit."""
+    if fit.count:
+        return ", ".join(fit.limits)
+    amounts = request.resources
+    shortages = [
+        describe_shortage(fit.providers, name, amounts[name])
+        if name in amounts
+        else f"no room with trait {name}"
+        for name in fit.limits
+    ]
+    return "; ".join(shortages) or "nothing of its own"
 
 
 def roots_of_candidates(cloud: CloudView, requests: Iterable[Iterable[str]]) -> frozenset[str]:

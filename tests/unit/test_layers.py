@@ -72,6 +72,7 @@ ARROWS = {
         "whole_file",
     ),
     "candidates": SHARED,
+    "candidates.flavor": ("candidates", "flavor", *SHARED),
     "server": ("server", "candidates", "package", "whole_file", *SHARED),
     "server.api.schemas": ("model",),
     "server.policies": (),

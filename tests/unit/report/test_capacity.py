@@ -3,10 +3,10 @@
 
 import pytest
 
+from osc_placement.candidates.fit import make_request
 from osc_placement.candidates.query import Traits
 from osc_placement.errors import PlacementError
 from osc_placement.report.capacity import NO_AGGREGATE, sum_capacity
-from osc_placement.report.fit import make_request
 from osc_placement.report.flavor import want_of_flavor
 from osc_placement.report.holdings import Holding, rank, sum_by_project
 from tests.unit.report.clouds import cloud, node, stock

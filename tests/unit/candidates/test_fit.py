@@ -5,9 +5,16 @@ import random
 
 import pytest
 
+from osc_placement.candidates.fit import Pools, count_fits, make_request
 from osc_placement.candidates.query import Traits
-from osc_placement.report.fit import Pools, count_fits, make_request
-from tests.unit.report.clouds import cloud, node, stock, storage
+from osc_placement.report.explain import describe_limits
+from tests.unit.report.clouds import cloud as make_cloud
+from tests.unit.report.clouds import node, stock, storage
+
+
+def cloud(*records):
+    """The snapshot of a cloud."""
+    return make_cloud(*records).snapshot
 
 
 def counts(fits):
@@ -16,11 +23,10 @@ def counts(fits):
 
 def test_the_scarcest_class_decides():
     """Of 12 free VCPU and 8 free GB four-VCPU-two-GB fit three times, and VCPU is why."""
-    fits = count_fits(
-        cloud(node("h", VCPU=stock(16, 4), MEMORY_MB=stock(10, 2))), make_request({"VCPU": 4, "MEMORY_MB": 2})
-    )
+    request = make_request({"VCPU": 4, "MEMORY_MB": 2})
+    fits = count_fits(cloud(node("h", VCPU=stock(16, 4), MEMORY_MB=stock(10, 2))), request)
     assert counts(fits) == {"h": 3}
-    assert (fits.total, fits.exact, fits.hosts[0].limited_by) == (3, True, "VCPU")
+    assert (fits.total, fits.exact, describe_limits(fits.hosts[0], request)) == (3, True, "VCPU")
 
 
 def test_ratio_and_reserved_count():
@@ -42,8 +48,9 @@ def test_ratio_and_reserved_count():
 )
 def test_a_host_on_which_nothing_fits_says_why(fields, reason):
     """The unit rules forbid an amount, or it is short by so much."""
-    fits = count_fits(cloud(node("h", VCPU=stock(16, **fields))), make_request({"VCPU": 4}))
-    assert [(fit.count, fit.limited_by) for fit in fits.hosts] == [(0, reason)]
+    request = make_request({"VCPU": 4})
+    fits = count_fits(cloud(node("h", VCPU=stock(16, **fields))), request)
+    assert [(fit.count, describe_limits(fit, request)) for fit in fits.hosts] == [(0, reason)]
 
 
 def test_classes_may_come_from_different_providers_of_a_tree():

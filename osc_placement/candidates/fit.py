@@ -19,21 +19,26 @@ from collections import deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from osc_placement.candidates.cloud import CloudView
 from osc_placement.candidates.match import Admitted, make_plan
 from osc_placement.candidates.node import Node
 from osc_placement.candidates.query import Traits
 from osc_placement.candidates.request import UNNAMED, Group
-from osc_placement.report.explain import describe_shortage
+from osc_placement.candidates.sets import slots_in
+from osc_placement.candidates.snapshot import Snapshot
 
 
 @dataclass(frozen=True, slots=True)
 class HostFit:
-    """The number of times that a request fits on the tree of a host, and what limits it."""
+    """The number of times that a request fits on the tree of a host, and what limits it.
+
+    :ivar limits: the classes and required traits that allow no more
+    :ivar providers: the providers of the tree, and those that share with it, that may provide something
+    """
 
     host: Node
     count: int
-    limited_by: str
+    limits: Sequence[str]
+    providers: Sequence[Node]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +55,11 @@ def make_request(amounts: Mapping[str, int], traits: Traits | None = None) -> Gr
     return Group(UNNAMED, amounts, traits or Traits())
 
 
-def count_fits(cloud: CloudView, request: Group, only: Collection[str] | None = None) -> Fits:
+def count_fits(snapshot: Snapshot, request: Group, only: Collection[str] | None = None) -> Fits:
     """Count how often the request fits, for every tree, or for these ones only, that has something of it."""
-    admitted = Admitted(cloud.snapshot, make_plan(cloud.snapshot, request))
-    roots = [root for root in cloud.roots if only is None or root.uuid in only]
-    supplies = [_find_supply(cloud, admitted, root, request) for root in roots]
+    admitted = Admitted(snapshot, make_plan(snapshot, request))
+    roots = [slot for slot in slots_in(snapshot.roots) if only is None or snapshot.nodes[slot].uuid in only]
+    supplies = [_find_supply(snapshot, admitted, root, request) for root in roots]
     supplies = [supply for supply in supplies if supply.has_something]
     shared = [name for name in request.resources if any(supply.shared[name] for supply in supplies)]
     pools = {
@@ -62,29 +67,27 @@ def count_fits(cloud: CloudView, request: Group, only: Collection[str] | None = 
         for name in shared
     }
     total = sum(_hand_out(supply, pools) for supply in supplies)
-    exact = len(shared) < 2 or total == sum(supply.count for supply in supplies)
-    hosts = [HostFit(supply.root, supply.count, supply.limited_by) for supply in supplies]
-    return Fits(hosts, total, exact)
+    exact = len(shared) < 2 or total == sum(supply.fit.count for supply in supplies)
+    return Fits([supply.fit for supply in supplies], total, exact)
 
 
 @dataclass(frozen=True, slots=True)
 class _Supply:
     """The supply of a tree: how often each class is available, from its own and from sharing providers."""
 
-    root: Node
+    fit: HostFit
     own: Mapping[str, int]
     shared: Mapping[str, Mapping[str, int]]
     has_something: bool
-    count: int
-    limited_by: str
 
 
-def _find_supply(cloud: CloudView, admitted: Admitted, root: Node, request: Group) -> _Supply:
+def _find_supply(snapshot: Snapshot, admitted: Admitted, root: int, request: Group) -> _Supply:
     amounts = request.resources
-    slots = admitted.at(cloud.snapshot.slot_by_uuid[root.uuid])
-    whole = cloud.tree_of(root.uuid)
-    sharing = [cloud.nodes[slot] for slot in slots if cloud.nodes[slot].shares]
-    uuids = {cloud.nodes[slot].uuid for slot in slots}
+    nodes = snapshot.nodes
+    slots = admitted.at(root)
+    whole = [nodes[slot] for slot in snapshot.slots_of_tree(root)]
+    sharing = [nodes[slot] for slot in slots if nodes[slot].shares]
+    uuids = {nodes[slot].uuid for slot in slots}
     tree = [node for node in whole if node.uuid in uuids]
     own = [node for node in tree if not node.shares]
     providers = [*own, *sharing]
@@ -105,17 +108,7 @@ def _find_supply(cloud: CloudView, admitted: Admitted, root: Node, request: Grou
     present = whole if has_all else [node for node in whole if not node.shares]
     has_something = any(name in node.stocks for node in present for name in amounts)
     limits = [name for name, bound in bounds.items() if bound == count]
-    if count:
-        limited_by = ", ".join(limits)
-    else:
-        shortages = [
-            describe_shortage(providers, name, amounts[name])
-            if name in amounts
-            else f"no room with trait {name}"
-            for name in limits
-        ]
-        limited_by = "; ".join(shortages) or "nothing of its own"
-    return _Supply(root, own_counts, shared, has_something, count, limited_by)
+    return _Supply(HostFit(nodes[root], count, limits, providers), own_counts, shared, has_something)
 
 
 def _sum_counts(nodes: Iterable[Node], resource_class: str, amount: int) -> int:
@@ -127,10 +120,10 @@ def _sum_counts(nodes: Iterable[Node], resource_class: str, amount: int) -> int:
 def _hand_out(supply: _Supply, pools: Mapping[str, Pools]) -> int:
     """Return how often the request fits on the tree, after what was already taken from the pools."""
     drawn = {
-        name: pool.take(frozenset(supply.shared[name]), supply.count - supply.own[name])
+        name: pool.take(frozenset(supply.shared[name]), supply.fit.count - supply.own[name])
         for name, pool in pools.items()
     }
-    count = min([supply.count, *(supply.own[name] + amount for name, amount in drawn.items())])
+    count = min([supply.fit.count, *(supply.own[name] + amount for name, amount in drawn.items())])
     for name, pool in pools.items():
         needed = max(0, count - supply.own[name])
         pool.give_back(frozenset(supply.shared[name]), drawn[name] - needed)
