@@ -65,6 +65,24 @@ def flavor_from_json(document: Mapping[str, Any]) -> Flavor:
     )
 
 
+def flavor_from_listing(row: Mapping[str, Any]) -> Flavor:
+    """Make a flavor from its row in ``openstack flavor list --long -f json``.
+
+    Raise KeyError, TypeError or ValueError if it is no such row.
+    """
+    return Flavor(
+        vcpus=int(row["VCPUs"]),
+        memory_mb=int(row["RAM"]),
+        root_gb=int(row["Disk"]),
+        ephemeral_gb=int(row["Ephemeral"]),
+        # older services have an empty text for none
+        swap_mb=int(row["Swap"] or 0),
+        extra_specs={str(key): str(value) for key, value in (row["Properties"] or {}).items()},
+        name=str(row["Name"]),
+        flavorid=str(row["ID"]),
+    )
+
+
 def resources_of(
     flavor: Flavor,
     classes: Collection[str],

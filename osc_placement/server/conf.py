@@ -188,6 +188,12 @@ METRICS_OPTS = [
         help="Tell in GET /-/metrics what each project uses. The amounts are read from the database by each "
         "worker that is asked, at most once in 30 seconds.",
     ),
+    cfg.StrOpt(
+        "flavors_file",
+        help="Tell in GET /-/metrics how many more instances of each flavor fit. The file has the output of "
+        "'openstack flavor list --all --long -f json'; each worker that is asked reads it, at most once in "
+        "60 seconds.",
+    ),
     cfg.BoolOpt(
         "openstack_exporter_names",
         default=False,

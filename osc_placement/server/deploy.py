@@ -23,11 +23,12 @@ from osc_placement.microversion import Version
 from osc_placement.model import check_text
 from osc_placement.server import errors
 from osc_placement.server.api import auth, http, routes
-from osc_placement.server.db import upgrade, usage
+from osc_placement.server.db import resource_class, upgrade, usage
 from osc_placement.server.db.claim_queue import ClaimQueue
 from osc_placement.server.db.engine import Database
 from osc_placement.server.policy import Policy
 from osc_placement.server.process.cloud_metrics import CloudMetrics
+from osc_placement.server.process.flavors import FlavorsFile
 from osc_placement.server.process.health import Health
 from osc_placement.server.process.limits import LARGEST_BODY
 from osc_placement.server.process.metrics import Metrics
@@ -83,12 +84,19 @@ def make_application(conf: ConfigOpts, database: Database) -> WSGIApplication:
     def read_projects() -> list[tuple[str, str, int]]:
         return database.read(usage.by_project)
 
+    flavors = FlavorsFile(conf.metrics.flavors_file)
+
+    def read_flavors() -> list[tuple[str, int]]:
+        classes = {each.name for each in database.read(resource_class.load_all)}
+        return flavors.count(current.get().snapshot, classes)
+
     cloud = CloudMetrics(
         read_nodes,
         metrics.directory,
         by_provider=conf.metrics.by_provider,
         exporter_names=conf.metrics.openstack_exporter_names,
         read_projects=read_projects if conf.metrics.by_project else None,
+        read_flavors=read_flavors if conf.metrics.flavors_file else None,
     )
     service = http.Service(
         conf, database, Policy(conf), current, ClaimQueue(database), health, metrics, cloud

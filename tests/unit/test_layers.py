@@ -91,6 +91,7 @@ ARROWS = {
         "whole_file",
     ),
     "server.process.cloud_metrics": ("candidates", "server.errors"),
+    "server.process.flavors": ("candidates", "flavor"),
     "server.process.health": ("server.db", "server.errors", "server.snapshot.current"),
     "server.process.metrics": ("server.observer",),
     "server.api.matching": SHARED,

@@ -31,6 +31,8 @@ LOG = logging.getLogger(__name__)
 FRESH: Final = 1.0
 #: seconds for which the usage of projects is returned again, which takes a query of all allocations
 PROJECTS_FRESH: Final = 30.0
+#: seconds for which the numbers of flavors are returned again, which take 15 ms for 10,000 hosts and a flavor
+FLAVORS_FRESH: Final = 60.0
 #: seconds that a scrape waits for another one that waits for the database; Prometheus itself waits for ten
 PATIENCE: Final = 5.0
 #: seconds between two attempts to take the lock of another worker
@@ -50,6 +52,7 @@ class CloudMetrics:
         by_provider: bool,
         exporter_names: bool = False,
         read_projects: Callable[[], Sequence[tuple[str, str, int]]] | None = None,
+        read_flavors: Callable[[], Sequence[tuple[str, int]]] | None = None,
     ) -> None:
         """Create it without a text; the first `get` makes one.
 
@@ -57,13 +60,17 @@ class CloudMetrics:
         :param directory: the directory that the workers share, if there are several
         :param exporter_names: whether providers are described in the names of openstack-exporter, too
         :param read_projects: returns project, class and usage; None to leave projects out
+        :param read_flavors: returns flavor and how many of its instances fit; None to leave flavors out
         """
         self._read_nodes = read_nodes
         self._directory = directory
         self._by_provider = by_provider
         self._exporter_names = exporter_names
-        self._read_projects = read_projects
-        self._projects: tuple[float, str] | None = None
+        self._more: list[_Kept] = []
+        if read_projects is not None:
+            self._more.append(_Kept(lambda: _describe_projects(read_projects()), PROJECTS_FRESH))
+        if read_flavors is not None:
+            self._more.append(_Kept(lambda: _describe_flavors(read_flavors()), FLAVORS_FRESH))
         self._turn = threading.Lock()
         self._made: tuple[float, bytes] | None = None
 
@@ -107,25 +114,30 @@ class CloudMetrics:
     def _make(self) -> tuple[float, bytes]:
         try:
             nodes = self._read_nodes()
-            projects = self._describe_projects()
+            more = "".join(kept.get() for kept in self._more)
         except errors.Unavailable as error:
             LOG.warning("the metrics of the cloud are left out: %s", error)
             return time.time(), _describe_nothing()
         text = "".join(_describe(nodes, by_provider=self._by_provider))
         if self._exporter_names:
             text += "".join(_describe_as_exporter(nodes))
-        return time.time(), (text + projects).encode()
+        return time.time(), (text + more).encode()
 
-    def _describe_projects(self) -> str:
-        """Return the usage of projects, read at most once in `PROJECTS_FRESH`; empty if it is not wanted."""
-        if self._read_projects is None:
-            return ""
-        if self._projects is None or time.monotonic() - self._projects[0] > PROJECTS_FRESH:
-            used = self._read_projects()
-            samples = (({"project": who, "resource_class": name}, amount) for who, name, amount in used)
-            text = "".join(_family("project_used", "What the consumers of a project hold.", samples))
-            self._projects = time.monotonic(), text
-        return self._projects[1]
+
+class _Kept:
+    """A text that is expensive to make, and is returned again for some seconds."""
+
+    def __init__(self, make: Callable[[], str], fresh: float) -> None:
+        self._make = make
+        self._fresh = fresh
+        self._made: tuple[float, str] | None = None
+
+    def get(self) -> str:
+        """Return the text."""
+        if self._made is None or time.monotonic() - self._made[0] > self._fresh:
+            text = self._make()
+            self._made = time.monotonic(), text
+        return self._made[1]
 
 
 class _TookTooLong(Exception):
@@ -235,6 +247,16 @@ def _describe(nodes: Sequence[Node], *, by_provider: bool) -> Iterator[str]:
             for name, stock in node.stocks.items()
         ]
         yield from _sums("provider", " at a provider", of_each)
+
+
+def _describe_projects(used: Sequence[tuple[str, str, int]]) -> str:
+    samples = (({"project": who, "resource_class": name}, amount) for who, name, amount in used)
+    return "".join(_family("project_used", "What the consumers of a project hold.", samples))
+
+
+def _describe_flavors(counts: Sequence[tuple[str, int]]) -> str:
+    samples = (({"flavor": name}, count) for name, count in counts)
+    return "".join(_family("flavor_free", "How many more instances of a flavor fit.", samples))
 
 
 def _describe_as_exporter(nodes: Sequence[Node]) -> Iterator[str]:

@@ -16,7 +16,7 @@ from osc_placement.server.db.engine import Database
 from tests import databases
 from tests.functional import servers
 from tests.functional.server.test_health import NOAUTH, write_conf
-from tests.functional.server.test_metrics import ADMIN, fill
+from tests.functional.server.test_metrics import ADMIN, fill, write_flavors
 
 ETC = pathlib.Path(__file__).parents[3] / "etc"
 RULES = ETC / "prometheus" / "placement.rules.yml"
@@ -92,7 +92,8 @@ def test_queries_and_alerts_fit_what_is_scraped(tmp_path):
     """Each query of the dashboard has results, and Prometheus evaluates each rule without an error."""
     find("prometheus")
     url = f"sqlite:///{tmp_path}/placement.db"
-    path = write_conf(tmp_path, f"{url}\nsync_on_startup = true", f"{NOAUTH}[metrics]\npublic = true\n")
+    options = f"[metrics]\npublic = true\nflavors_file = {write_flavors(tmp_path)}\n"
+    path = write_conf(tmp_path, f"{url}\nsync_on_startup = true", f"{NOAUTH}{options}")
     with servers.running(tmp_path, "--config-file", path) as server:
         database = Database(url)
         fill(database, 50)

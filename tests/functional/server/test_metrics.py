@@ -22,7 +22,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from osc_placement.server import deploy, errors
 from osc_placement.server.db import tables
 from osc_placement.server.db.engine import Database
-from osc_placement.server.process import metrics_directory
+from osc_placement.server.process import cloud_metrics, metrics_directory
 from osc_placement.server.testing import make_conf
 from tests.functional import containers, servers
 from tests.functional.server.test_health import serving, write_conf
@@ -396,6 +396,79 @@ def test_by_project_reports_what_the_consumers_of_each_hold(make_application):
     assert scraped.get("project_used", project="p", resource_class="VCPU") == 5
 
 
+def write_flavors(directory, **properties):
+    """A file as the client for compute lists a flavor, with these properties; its path."""
+    row = {"ID": "1", "Name": "m1.small", "RAM": 512, "Disk": 0, "Ephemeral": 0, "VCPUs": 2, "Swap": 0}
+    path = directory / "flavors.json"
+    path.write_text(json.dumps([{**row, "Is Public": True, "RXTX Factor": 1.0, "Properties": properties}]))
+    return path
+
+
+NO_MEMORY = {"resources:MEMORY_MB": "0"}
+
+
+def test_flavors_file_reports_how_many_more_instances_fit(make_application, tmp_path):
+    """What is used counts, and the number is kept for a minute."""
+    application = make_application(flavors_file=str(write_flavors(tmp_path, **NO_MEMORY)))
+    host = make_host(application, "one")
+    make_host(application, "two")
+    claim(application, host, 5)
+    assert read(application).get("flavor_free", flavor="m1.small") == 4 + 7
+    claim(application, host, 4)
+    time.sleep(1.1)
+    scraped = read(application)
+    assert scraped.get("resource_used", resource_class="VCPU") == 9
+    assert scraped.get("flavor_free", flavor="m1.small") == 4 + 7
+
+
+def test_flavors_file_is_read_again_after_a_minute(make_application, tmp_path, monkeypatch):
+    monkeypatch.setattr(cloud_metrics, "FRESH", 0)
+    monkeypatch.setattr(cloud_metrics, "FLAVORS_FRESH", 0)
+    application = make_application(flavors_file=str(write_flavors(tmp_path, **NO_MEMORY)))
+    make_host(application, "one")
+    assert read(application).get("flavor_free", flavor="m1.small") == 7
+    write_flavors(tmp_path, **NO_MEMORY, **{"trait:CUSTOM_NOBODY": "required"})
+    assert read(application).get("flavor_free", flavor="m1.small") == 0
+    # nobody has this class, which nova asks for nevertheless
+    write_flavors(tmp_path, **NO_MEMORY, **{"resources:PGPU": "1"})
+    assert read(application).get("flavor_free", flavor="m1.small") == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        (None, "cannot be read: No such file or directory"),
+        ("{", "is not the output of"),
+        ('{"flavors": []}', "is not the output of"),
+        ('[{"name": "m1.small"}]', "KeyError: 'VCPUs'"),
+    ],
+)
+def test_flavors_file_that_cannot_be_read_leaves_flavors_out(
+    make_application, tmp_path, monkeypatch, caplog, text, problem
+):
+    """The other series are there, and the log says it once."""
+    monkeypatch.setattr(cloud_metrics, "FRESH", 0)
+    monkeypatch.setattr(cloud_metrics, "FLAVORS_FRESH", 0)
+    path = tmp_path / "flavors.json"
+    if text is not None:
+        path.write_text(text)
+    application = make_application(flavors_file=str(path))
+    make_host(application, "one")
+    for _ in range(2):
+        scraped = read(application)
+        assert scraped.get("providers") == 1
+        assert not any(name == "placement_flavor_free" for name, _ in scraped)
+    (message,) = [record.message for record in caplog.records if "flavors_file" in record.message]
+    assert problem in message
+
+
+def test_flavor_with_numbered_groups_is_left_out(make_application, tmp_path, caplog):
+    application = make_application(flavors_file=str(write_flavors(tmp_path, **{"resources1:VGPU": "1"})))
+    make_host(application, "one")
+    assert not any(name == "placement_flavor_free" for name, _ in read(application))
+    assert "flavor 'm1.small' has numbered request groups (resources1:VGPU)" in caplog.text
+
+
 def test_names_of_the_exporter_are_reported_beside_the_others(make_application):
     application = make_application(openstack_exporter_names=True)
     make_host(application, "one")
@@ -406,10 +479,12 @@ def test_names_of_the_exporter_are_reported_beside_the_others(make_application):
         assert f"\nopenstack_placement_resource_{line % labels}\n" in text
 
 
-def test_every_series_is_documented(make_application):
+def test_every_series_is_documented(make_application, tmp_path):
     """The page for operators tells what there is, and of nothing else."""
     page = (pathlib.Path(__file__).parents[3] / "doc/source/admin/operations.rst").read_text()
-    application = make_application(by_provider=True, by_project=True)
+    application = make_application(
+        by_provider=True, by_project=True, flavors_file=str(write_flavors(tmp_path))
+    )
     make_host(application, "one", RACK)
     # of the snapshot there is something to tell once there is one
     read(application)

@@ -5,7 +5,8 @@ import random
 
 import pytest
 
-from osc_placement.candidates.fit import Pools, count_fits, make_request
+from osc_placement.candidates.fit import Pools, count_fits, count_total, make_request
+from osc_placement.candidates.node import SHARING_TRAIT
 from osc_placement.candidates.query import Traits
 from osc_placement.report.explain import describe_limits
 from tests.unit.report.clouds import cloud as make_cloud
@@ -106,6 +107,29 @@ def test_two_shared_classes_give_a_lower_bound():
     )
     fits = count_fits(shared, make_request({"VCPU": 1, "DISK_GB": 1, "IPV4_ADDRESS": 1}))
     assert (fits.total, fits.exact) == (7, False)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_total_is_that_of_all_hosts(seed):
+    """With hosts alone, trees, shared storage, traits, units and reserved amounts."""
+    dice = random.Random(seed)
+    records = []
+    for name in "abcdefgh":
+        parent = dice.choice([None, None, *(record.provider.uuid for record in records)])
+        stocks = {
+            each: stock(dice.randint(1, 9), dice.randint(0, 4), step_size=dice.choice((1, 1, 2)))
+            for each in dice.sample(["VCPU", "DISK_GB"], dice.randint(0, 2))
+        }
+        traits = dice.sample(["T", "U", SHARING_TRAIT], dice.randint(0, 1))
+        records.append(node(name, parent, traits, dice.sample(["x", "y"], dice.randint(0, 1)), **stocks))
+    for amounts in ({"VCPU": 1}, {"VCPU": 2, "DISK_GB": 1}):
+        for traits in (
+            Traits(),
+            Traits(required=(frozenset(["T"]),)),
+            Traits(forbidden=(frozenset(["T"]),)),
+        ):
+            request = make_request(amounts, traits)
+            assert count_total(cloud(*records), request) == count_fits(cloud(*records), request).total
 
 
 def brute_force(demands, pools):
