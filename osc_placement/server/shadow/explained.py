@@ -148,6 +148,18 @@ def _requires_nothing(group: Mapping[str, list[str]]) -> bool:
     return "resources" not in group and all(value.startswith("!") for value in wanted)
 
 
+def _is_ignored_tree(request: Request, theirs: Answer, ours: Answer) -> bool:
+    """Return whether the reference has more, and a group without resources requires something of a tree.
+
+    It finds the providers of such a group by traits and aggregates, wherever they are.
+    """
+    groups = _groups(request).values()
+    ignored = any(
+        "in_tree" in group and "resources" not in group and not _requires_nothing(group) for group in groups
+    )
+    return ignored and _is_part(ours, theirs)
+
+
 def _groups(request: Request) -> dict[str, dict[str, list[str]]]:
     """Return the groups of a query for candidates by suffix, each with the values of its parameters."""
     groups: dict[str, dict[str, list[str]]] = {}
@@ -157,12 +169,12 @@ def _groups(request: Request) -> dict[str, dict[str, list[str]]]:
     return groups
 
 
-def _is_part(theirs: Answer, ours: Answer) -> bool:
-    """Return whether both are candidates, and all that the reference has are here, whatever their amounts."""
-    if not theirs.status == ours.status == 200 or "allocation_requests" not in ours.data:
+def _is_part(part: Answer, whole: Answer) -> bool:
+    """Return whether both are candidates, and all of one answer are in the other, whatever their amounts."""
+    if not part.status == whole.status == 200 or "allocation_requests" not in whole.data:
         return False
-    told, right = ({*_without_amounts(side.data["allocation_requests"])} for side in (theirs, ours))
-    shown, known = (normalize(side.data["provider_summaries"]).items() for side in (theirs, ours))
+    told, right = ({*_without_amounts(side.data["allocation_requests"])} for side in (part, whole))
+    shown, known = (normalize(side.data["provider_summaries"]).items() for side in (part, whole))
     return told <= right and shown <= known
 
 
@@ -210,6 +222,7 @@ EXPLAINED: Mapping[str, Judge] = {
     "a sum for one provider in candidates that do not sum there": _is_amount_added_to_others,
     "a provider that shares, alone and with other trees": _is_lost_anchor,
     "a group that requires nothing": _is_group_that_requires_nothing,
+    "a tree that a group without resources names": _is_ignored_tree,
     "a statement of SQL in a message": _is_statement_told,
     "a message of more than 4,000 characters": _is_long_message_cut,
     "no last-modified after a change of a provider": _is_undated_change,

@@ -167,3 +167,15 @@ def test_tree_that_the_reference_loses_beside_a_group_without_resources_has_its_
     query = "resources=DISK_GB:1&required_N=COMPUTE_NODE&same_subtree=_N"
     requests.append(ask("GET", "/allocation_candidates", query=query))
     assert replay(requests) == "no difference\n"
+
+
+def test_tree_that_the_reference_ignores_for_a_group_without_resources_has_its_reason(replay):
+    """The provider with the trait is not in the tree that the group names (see differences.rst)."""
+    body = {"traits": ["COMPUTE_NODE"], "resource_provider_generation": 1}
+    query = f"resources=VCPU:1&required_N=COMPUTE_NODE&in_tree_N={TWO}&same_subtree=_N"
+    requests = [
+        *make_providers(),
+        ask("PUT", f"/resource_providers/{ONE}/traits", body),
+        ask("GET", "/allocation_candidates", query=query),
+    ]
+    assert replay(requests) == "no difference\n"

@@ -76,3 +76,15 @@ def test_either_of_two_aggregates_that_are_no_uuid_may_be_told():
     reason = "several unknown names, of which one is told"
     assert explain(request, refuse("one"), refuse("another")) == reason
     assert explain(request, refuse("one"), Answer(400, {}, b"something else")) is None
+
+
+def test_reference_ignores_the_tree_of_a_group_without_resources():
+    """It has candidates then that we have not, and never the other way round."""
+    theirs, ours = candidates((SPARE, HOST)), candidates()
+    reason = "a tree that a group without resources names"
+    tree = "in_tree_N=0000000a-0000-4000-8000-000000000001"
+    query = "resources=DISK_GB:1&required_N=COMPUTE_NODE&same_subtree=_N"
+    assert explain(ask(f"{query}&{tree}"), theirs, ours) == reason
+    assert explain(ask(f"{query}&{tree}"), ours, theirs) is None
+    assert explain(ask(query), theirs, ours) is None
+    assert explain(ask(f"{query}&{tree}&resources_N=VCPU:1"), theirs, ours) is None
