@@ -10,44 +10,18 @@ requests there were, and what came of those that did not pass.
 import json
 import pathlib
 import sys
-import tempfile
 import unittest
 
 import placement.tests.functional
 from gabbi import driver
-from oslo_config import cfg
-from placement.tests import fixtures as database_fixtures
 from placement.tests.functional.fixtures import capture
 from placement.tests.functional.fixtures import gabbits as fixtures
 from placement.tests.unit import policy_fixture
 
-from osc_placement.server import conf as configuration
-from osc_placement.server import deploy
-
-#: options that fixtures set, and our application therefore takes over
-OPTIONS = (
-    ("placement_database", "connection"),
-    ("oslo_policy", "enforce_new_defaults"),
-    ("cors", "allowed_origin"),
-    ("cors", "allow_headers"),
-    ("placement", "randomize_allocation_candidates"),
-    ("placement", "max_allocation_candidates"),
-    ("placement", "allocation_candidates_generation_strategy"),
-)
+from tests.functional.conformance import reference_fixtures
 
 #: policy rules that the fixture in use sets on the reference's enforcer
 rules = {}
-#: the application, by the connection of its database, which is a new file for each fixture
-applications = {}
-
-
-class FileDatabase(database_fixtures.Database):
-    """The reference's database fixture, on a file that another application can open too."""
-
-    def __init__(self, conf_fixture, set_config=False):
-        directory = tempfile.mkdtemp()
-        conf_fixture.config(connection=f"sqlite:///{directory}/placement.db", group="placement_database")
-        super().__init__(conf_fixture, set_config)
 
 
 def record_policy(fixture):
@@ -64,25 +38,7 @@ def record_policy(fixture):
 
 def answer(environ, start_response):
     """Answer with our application, which is made at the first request after a fixture was set up."""
-    connection = fixtures.CONF.placement_database.connection
-    if connection not in applications:
-        applications.clear()
-        applications[connection] = deploy.loadapp(make_conf(fixtures.CONF))
-    return applications[connection](environ, start_response)
-
-
-def make_conf(theirs):
-    """Our configuration with what the fixture set in the reference's."""
-    conf = cfg.ConfigOpts()
-    configuration.register_opts(conf)
-    for group, option in OPTIONS:
-        conf.set_override(option, theirs[group][option], group)
-    conf.set_override("auth_strategy", "noauth2", "api")
-    policy_file = pathlib.Path(tempfile.mkdtemp()) / "policy.yaml"
-    policy_file.write_text(json.dumps(rules))
-    conf.set_override("policy_file", str(policy_file), "oslo_policy")
-    conf([], default_config_files=[])
-    return conf
+    return reference_fixtures.get_application(fixtures.CONF, rules)(environ, start_response)
 
 
 def load_tests(loader, tests, pattern):
@@ -101,7 +57,7 @@ def load_tests(loader, tests, pattern):
 
 def main():
     """Run everything and print what came of it."""
-    fixtures.fixtures.Database = FileDatabase
+    fixtures.fixtures.Database = reference_fixtures.FileDatabase
     record_policy(policy_fixture.PolicyFixture)
     suite = unittest.defaultTestLoader.loadTestsFromModule(sys.modules[__name__])
     result = unittest.TestResult()
