@@ -14,7 +14,9 @@ import hashlib
 import pathlib
 import subprocess
 import sys
-from collections.abc import Sequence
+import tarfile
+import tempfile
+from collections.abc import Callable, Sequence
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 CONSTRAINTS = ROOT / "constraints.txt"
@@ -22,7 +24,20 @@ PINS = ("openstack-placement==16.0.0", "osc-placement==4.9.1")
 OTHERS = ("gunicorn", "PyMySQL", "psycopg2-binary", "python-openstackclient")
 BARE = ("python-openstackclient",)
 UWSGI = "uwsgi==2.0.31"
-NOVA_PINS = ("nova==34.0.0", "SQLAlchemy<2.1", "PyMySQL")
+NOVA = "nova==34.0.0"
+NOVA_PINS = (NOVA, "SQLAlchemy<2.1", "PyMySQL")
+#: what nova's functional tests need beside it
+NOVA_TESTS = (
+    "ddt",
+    "oslotest",
+    "osprofiler",
+    "requests-mock",
+    "testresources",
+    "testscenarios",
+    "wsgi-intercept",
+)
+#: what these tests read of nova's source, which is not in its wheel, or is elsewhere
+NOVA_FILES = ("doc/api_samples", "doc/notification_samples", "etc/nova")
 CACHE = ROOT / ".cache"
 
 
@@ -50,10 +65,39 @@ def make_nova() -> pathlib.Path:
     return make("nova", NOVA_PINS)
 
 
-def make(name: str, requirements: Sequence[str], *, constraints: pathlib.Path | None = None) -> pathlib.Path:
+def make_nova_tests() -> pathlib.Path:
+    """Make the environment of nova's functional tests unless it is there; its bin directory.
+
+    It has openstack-placement, and this project as it lies here with the dependencies of the server.
+    """
+    project = ("--editable", f"{ROOT}[server]")
+    return make("nova-tests", [*NOVA_PINS, PINS[0], *NOVA_TESTS, *project], finish=_add_nova_files)
+
+
+def _add_nova_files(directory: pathlib.Path) -> None:
+    """Put the files that nova's tests need beside the package nova, where the tests look for them."""
+    (packages,) = directory.glob("lib/python*/site-packages")
+    with tempfile.TemporaryDirectory() as downloads:
+        _run_module("pip", "download", "-qq", "--no-deps", "--no-binary", "nova", "--dest", downloads, NOVA)
+        (archive,) = pathlib.Path(downloads).glob("nova-*.tar.gz")
+        with tarfile.open(archive) as source:
+            for member in source:
+                member.name = member.name.partition("/")[2]
+                if member.name.startswith(NOVA_FILES):
+                    source.extract(member, packages, filter="data")
+
+
+def make(
+    name: str,
+    requirements: Sequence[str],
+    *,
+    constraints: pathlib.Path | None = None,
+    finish: Callable[[pathlib.Path], None] | None = None,
+) -> pathlib.Path:
     """Make the environment that has these unless it is there; its bin directory.
 
     :param constraints: a file of versions for everything else
+    :param finish: called with the directory of a new environment
     :raises NotInstallable: it cannot be made
     """
     versions = constraints.read_text() if constraints else ""
@@ -64,6 +108,8 @@ def make(name: str, requirements: Sequence[str], *, constraints: pathlib.Path | 
         fcntl.flock(lock, fcntl.LOCK_EX)  # tests ask from several processes at once
         if not (directory / "complete").exists():
             _install(directory, [*requirements, *(["--constraint", str(constraints)] if constraints else [])])
+            if finish:
+                finish(directory)
             (directory / "complete").touch()
     return directory / "bin"
 
