@@ -33,6 +33,7 @@ NOT_RUN = {
     "doc/source/admin/shadow.rst": "a placement in service; tests/functional/server/test_shadow.py has some",
     "doc/source/cli/placement-migrate.rst": "a whole nova; tests/functional/migrate has one",
     "doc/source/contributor/reliability.rst": "minutes of load; tests/reliability runs short forms",
+    "doc/source/contributor/schedules.rst": "minutes of schedules; tests/reliability runs a short form",
     "doc/source/contributor/testing.rst": "hours of nova; tests/functional/conformance runs a short form",
     "doc/source/contributor/benchmarks.rst": "an hour of measuring; tests/functional/benchmarks runs --quick",
 }

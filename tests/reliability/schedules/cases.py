@@ -1,0 +1,454 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The operations that schedules are made of, the cloud that they begin with, and what must hold afterwards.
+
+Each schedule has a cloud of its own: two providers with VCPU, and a consumer that has claimed from the first.
+Answers and tables must be those of one serial order of the operations, in which an operation that ended
+before another began comes first. A worker's check for changes must then find what the database has.
+"""
+
+import contextlib
+import functools
+import itertools
+import pathlib
+import tempfile
+import uuid
+from dataclasses import dataclass, field
+
+import sqlalchemy as sa
+
+from osc_placement.model import Inventory
+from osc_placement.server import errors
+from osc_placement.server.db import (
+    aggregate,
+    allocation,
+    engine,
+    inventory,
+    names,
+    provider,
+    reshaper,
+    tables,
+    trait,
+    upgrade,
+)
+from osc_placement.server.db.allocation import Claim
+from osc_placement.server.db.consumer import Owner
+from osc_placement.server.snapshot.current import Current
+from osc_placement.server.snapshot.load import load
+from tests import databases
+from tests.reliability.schedules.controller import Monitor, Seat
+
+TOTAL, HELD = 8, 2
+OWNER = Owner("project", "user")
+
+
+@dataclass
+class Setting:
+    """The cloud of one schedule.
+
+    :ivar ids: by UUID of a provider
+    :ivar generations: by UUID of a provider, as clients have read them
+    :ivar labels: by UUID or name, what it is called in outcomes
+    """
+
+    first: str
+    second: str
+    consumer: str
+    ids: dict[str, int]
+    generations: dict[str, int]
+    labels: dict[str, str] = field(default_factory=dict)
+
+    def new(self, label):
+        """Return a new UUID that outcomes call by this label."""
+        made = str(uuid.uuid4())
+        self.labels[made] = label
+        return made
+
+    def share(self, label):
+        """Return the UUID with this label, which is new for the first operation that asks."""
+        return next((uuid_ for uuid_, each in self.labels.items() if each == label), None) or self.new(label)
+
+    def either(self, number):
+        """Return the first provider for even numbers, the second for odd ones."""
+        return (self.first, self.second)[number % 2]
+
+
+def _answer(function):
+    """Make an operation return the name of the error for which the server refuses it."""
+
+    @functools.wraps(function)
+    def answer(setting, number):
+        operation = function(setting, number)
+
+        def carry_out(database):
+            try:
+                return operation(database)
+            except errors.PlacementError as error:
+                return type(error).__name__
+
+        return carry_out
+
+    return answer
+
+
+def _claim(setting, number, amounts, *, consumer=None, generation=None, checked=True, owner=OWNER):
+    resources = {uuid_: {"VCPU": amount} for uuid_, amount in amounts.items() if amount}
+    return Claim(consumer or setting.new(f"new {number}"), owner, resources, generation, checked)
+
+
+def _replacing(*claims):
+    def replace(database):
+        is_first = len(claims) == 1 and allocation.is_first(claims[0])
+        if not (is_first and database.write(allocation.replace_first, claims[0])):
+            database.write(allocation.replace, claims)
+
+    return replace
+
+
+@_answer
+def claim(setting, number):
+    """Claim more than half of what is left of the first provider, for a new consumer."""
+    return _replacing(_claim(setting, number, {setting.first: 4}))
+
+
+@_answer
+def claim_both(setting, number):
+    """Claim from both providers, for a new consumer."""
+    return _replacing(_claim(setting, number, {setting.second: 4, setting.first: 4}))
+
+
+@_answer
+def claim_same(setting, number):
+    """Claim from one of the providers for a new consumer that other operations like this name too."""
+    consumer = setting.share("shared")
+    return _replacing(_claim(setting, number, {setting.either(number): 1 + number}, consumer=consumer))
+
+
+@_answer
+def claim_for_new_owner(setting, number):
+    """Claim one unit from one of the providers for a project that does not exist yet."""
+    owner = Owner(setting.share("project"), "user")
+    return _replacing(_claim(setting, number, {setting.either(number): 1}, owner=owner))
+
+
+@_answer
+def move(setting, number):
+    """Replace the allocations of the consumer by those of the second provider."""
+    claims = _claim(setting, number, {setting.second: 5}, consumer=setting.consumer, generation=1)
+    return _replacing(claims)
+
+
+@_answer
+def empty(setting, number):
+    """Replace the allocations of the consumer by none."""
+    return _replacing(_claim(setting, number, {}, consumer=setting.consumer, generation=1))
+
+
+@_answer
+def delete(setting, number):
+    """Delete the allocations of the consumer."""
+    return lambda database: database.write(allocation.delete, setting.consumer)
+
+
+@_answer
+def shrink(setting, number):
+    """Reduce the inventory of the first provider to what is used."""
+    wanted, generation = {"VCPU": Inventory(HELD)}, setting.generations[setting.first]
+    return lambda database: (
+        database.write(inventory.replace, setting.first, wanted, generation=generation) and None
+    )
+
+
+@_answer
+def remove(setting, number):
+    """Delete the inventory of the second provider."""
+    return lambda database: database.write(inventory.delete, setting.second, "VCPU")
+
+
+@_answer
+def delete_provider(setting, number):
+    """Delete the second provider."""
+    return lambda database: database.write(provider.delete, setting.second)
+
+
+@_answer
+def create_child(setting, number):
+    """Create a provider below the second one."""
+    made = setting.new(f"child {number}")
+    setting.labels[f"name of {made}"] = f"child {number}"
+    return lambda database: (
+        database.write(provider.create, provider.New(made, f"name of {made}", setting.second)) and None
+    )
+
+
+@_answer
+def move_below_first(setting, number):
+    """Make the first provider the parent of the second."""
+    changes = {"name": f"name of {setting.second}", "parent_provider_uuid": setting.first}
+    return lambda database: (
+        database.write(provider.update, setting.second, changes, reparenting_allowed=True) and None
+    )
+
+
+@_answer
+def move_below_second(setting, number):
+    """Make the second provider the parent of the first."""
+    changes = {"name": f"name of {setting.first}", "parent_provider_uuid": setting.second}
+    return lambda database: (
+        database.write(provider.update, setting.first, changes, reparenting_allowed=True) and None
+    )
+
+
+@_answer
+def set_traits(setting, number):
+    """Replace the traits of the first provider."""
+    generation = setting.generations[setting.first]
+    return lambda database: (
+        database.write(trait.replace, setting.first, ["HW_CPU_X86_VMX"], generation=generation) and None
+    )
+
+
+@_answer
+def set_aggregates(setting, number):
+    """Replace the aggregates of the first provider, without a generation."""
+    aggregates = [setting.new(f"aggregate {number}")]
+    return lambda database: (
+        database.write(aggregate.replace, setting.first, aggregates, generation=None) and None
+    )
+
+
+@_answer
+def reshape(setting, number):
+    """Move the inventory of the first provider to the second, with the allocations of the consumer."""
+    inventories = {setting.first: {}, setting.second: {"VCPU": Inventory(2 * TOTAL)}}
+    wanted = {
+        each: reshaper.NewInventories(setting.generations[each], stock) for each, stock in inventories.items()
+    }
+    moved = _claim(setting, number, {setting.second: HELD}, consumer=setting.consumer, generation=1)
+    return lambda database: database.write(reshaper.reshape, wanted, [moved])
+
+
+def look(setting, number):
+    """Check for changes as a worker does, and return the generations and the usage that it sees."""
+
+    def see(database):
+        loaded = database.worker.get()
+        nodes = (_find_node(loaded, setting.ids[each]) for each in (setting.first, setting.second))
+        return [
+            (node.generation, node.stocks["VCPU"].used if node.stocks else None) if node else None
+            for node in nodes
+        ]
+
+    return see
+
+
+OPERATIONS = {
+    each.__name__.replace("_", "-"): each
+    for each in (
+        claim,
+        claim_both,
+        claim_same,
+        claim_for_new_owner,
+        move,
+        empty,
+        delete,
+        shrink,
+        remove,
+        delete_provider,
+        create_child,
+        move_below_first,
+        move_below_second,
+        set_traits,
+        set_aggregates,
+        reshape,
+        look,
+    )
+}
+
+
+class Case:
+    """Some operations on one database, which schedules are run of.
+
+    :ivar serial: by order of the operations, the outcome of carrying them out one after the other
+    """
+
+    def __init__(self, place, names_of_operations):
+        self.monitor, self.seats = place.monitor, place.seats[: len(names_of_operations)]
+        self._place = place
+        self._makers = [OPERATIONS[name] for name in names_of_operations]
+        self.serial = {}
+        for order in itertools.permutations(range(len(self._makers))):
+            setting = self.prepare()
+            operations = self.operations(setting)
+            outcomes = [None] * len(operations)
+            for number in order:
+                outcomes[number] = operations[number](self.seats[number].database)
+            self.serial[order] = outcomes, self._describe(setting)
+
+    def prepare(self):
+        """Create the cloud of one schedule."""
+        database = self._place.database
+        first, second, consumer = (str(uuid.uuid4()) for _ in range(3))
+        for each in (first, second):
+            database.write(provider.create, provider.New(each, f"name of {each}"))
+            database.write(inventory.replace, each, {"VCPU": Inventory(TOTAL)})
+        database.write(allocation.replace, [Claim(consumer, OWNER, {first: {"VCPU": HELD}})])
+        loaded = {each: database.read(provider.load, each) for each in (first, second)}
+        ids = {each: found.id for each, found in loaded.items()}
+        generations = {each: found.generation for each, found in loaded.items()}
+        labels = {first: "first", second: "second", consumer: "consumer", "project": "known project"}
+        return Setting(first, second, consumer, ids, generations, labels)
+
+    def operations(self, setting):
+        """Return the operations on this cloud."""
+        return [make(setting, number) for number, make in enumerate(self._makers)]
+
+    def judge(self, setting, outcomes, spans):
+        """Return what is wrong with the outcome of a schedule, empty if nothing is."""
+        found = outcomes, self._describe(setting)
+        orders = [order for order in self.serial if _respects(order, spans)]
+        if all(found != self.serial[order] for order in orders):
+            lines = [f"{order}: {self.serial[order]}" for order in orders]
+            return "\n".join([f"the outcome is that of no serial order: {found}", *lines])
+        return self._place.find_stale(setting)
+
+    def _describe(self, setting):
+        """Return the rows of this cloud, with labels in place of UUIDs and ids."""
+        return self._place.database.read(_read_rows, setting)
+
+
+def _respects(order, spans):
+    """Return whether each operation that was over before another began comes before it."""
+    return all(spans[late][1] > spans[early][0] for early, late in itertools.combinations(order, 2))
+
+
+def _read_rows(conn, setting):
+    """Return what the tables have about this cloud, by table."""
+    labels = setting.labels
+    known, parent, root = (tables.resource_providers.alias() for _ in range(3))
+    provider_rows = (
+        sa.select(known.c.uuid, known.c.generation, parent.c.uuid, root.c.uuid)
+        .outerjoin(parent, known.c.parent_provider_id == parent.c.id)
+        .outerjoin(root, known.c.root_provider_id == root.c.id)
+    )
+    own, used, stock = tables.resource_providers.c, tables.allocations.c, tables.inventories.c
+    member, has = tables.resource_provider_aggregates.c, tables.resource_provider_traits.c
+    held, aggregates, projects = tables.consumers.c, tables.placement_aggregates.c, tables.projects.c
+    # by what it is about: the statement, and the column whose value is one of this cloud
+    statements = {
+        "providers": (provider_rows, known.c.uuid),
+        "inventories": (
+            sa.select(own.uuid, stock.total).join_from(
+                tables.inventories, tables.resource_providers, stock.resource_provider_id == own.id
+            ),
+            own.uuid,
+        ),
+        "aggregates": (
+            sa.select(own.uuid, aggregates.uuid)
+            .join_from(
+                tables.resource_provider_aggregates,
+                tables.resource_providers,
+                member.resource_provider_id == own.id,
+            )
+            .join(tables.placement_aggregates, member.aggregate_id == aggregates.id),
+            own.uuid,
+        ),
+        "traits": (
+            sa.select(own.uuid, has.trait_id).join_from(
+                tables.resource_provider_traits, tables.resource_providers, has.resource_provider_id == own.id
+            ),
+            own.uuid,
+        ),
+        # an outer join, because a provider must not be gone while it is claimed from
+        "allocations": (
+            sa.select(used.consumer_id, own.uuid, used.used).outerjoin_from(
+                tables.allocations, tables.resource_providers, used.resource_provider_id == own.id
+            ),
+            used.consumer_id,
+        ),
+        "consumers": (
+            sa.select(held.uuid, held.generation, projects.external_id).join_from(
+                tables.consumers, tables.projects, held.project_id == projects.id
+            ),
+            held.uuid,
+        ),
+        "projects": (sa.select(projects.external_id), projects.external_id),
+        "names of aggregates": (sa.select(aggregates.uuid), aggregates.uuid),
+    }
+    return {
+        name: sorted(
+            repr(tuple(labels.get(value, value) for value in row))
+            for row in conn.execute(statement.where(column.in_(list(labels))))
+        )
+        for name, (statement, column) in statements.items()
+    }
+
+
+class _Worker(Current):
+    """A worker that compares nothing in the background, which would come between two steps."""
+
+    def _ensure_watcher(self):
+        pass
+
+
+class Place:
+    """One database with the connections of so many actors, and workers that keep a snapshot of it."""
+
+    def __init__(self, url, actors):
+        self.database = engine.Database(url)
+        upgrade.upgrade(self.database)
+        names.synchronize(self.database)
+        for table, value in ((tables.projects, "project"), (tables.users, "user")):
+            names.ensure(self.database, table, "external_id", [value])
+        self.monitor = Monitor(self.database.url.render_as_string(hide_password=False))
+        self._others = [engine.Database(url) for _ in range(actors + 1)]
+        for other in self._others:
+            other.records_changes = self.database.records_changes
+        for other in self._others:
+            other.worker = _Worker(other)
+            other.worker.get()
+        self.seats = [Seat(other) for other in self._others[1:]]
+
+    def find_stale(self, setting):
+        """Return how a worker sees the providers of a cloud otherwise than the database has them."""
+        true = self.database.read(load, own_tables=True)
+        for kept in (other.worker.get() for other in self._others):
+            for each, id_ in setting.ids.items():
+                seen, stored = _find_node(kept, id_), _find_node(true, id_)
+                if seen != stored:
+                    return f"a worker sees {setting.labels[each]} as {seen}, and the database has {stored}"
+        return ""
+
+    def close(self):
+        """Close all connections."""
+        self.monitor.close()
+        for other in (self.database, *self._others):
+            other.dispose()
+
+
+def _find_node(loaded, id_):
+    return next((node for node in loaded.snapshot.nodes if node.id == id_), None)
+
+
+@contextlib.contextmanager
+def make_place(backend, actors):
+    """A `Place` on a new database; transactions that lose a race are repeated without a pause."""
+    pauses = engine.FIRST_PAUSE, engine.LONGEST_PAUSE
+    engine.FIRST_PAUSE = engine.LONGEST_PAUSE = 0
+    try:
+        with (
+            tempfile.TemporaryDirectory() as directory,
+            databases.make_database(backend, pathlib.Path(directory)) as url,
+            contextlib.closing(Place(url, actors)) as place,
+        ):
+            yield place
+    finally:
+        engine.FIRST_PAUSE, engine.LONGEST_PAUSE = pauses
+
+
+def find_first_problem(results):
+    """Return the number of schedules until the first with a problem, and that result, or None."""
+    number = 0
+    for number, result in enumerate(results, 1):
+        if result.problem:
+            return number, result
+    return number, None

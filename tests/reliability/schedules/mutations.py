@@ -1,0 +1,207 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Mistakes that are put into the server, each with the operations whose schedules must find it.
+
+A mutation replaces a function or a statement of the server while its schedules run.
+"""
+
+import contextlib
+import dataclasses
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from unittest import mock
+
+import sqlalchemy as sa
+
+from osc_placement.server import errors
+from osc_placement.server.db import allocation, consumer, names, provider, writers
+from tests.databases import BACKENDS, SERVERS
+from tests.reliability.schedules import explore
+from tests.reliability.schedules.cases import Case, Place, find_first_problem, make_place
+
+
+@dataclass(frozen=True)
+class Mutation:
+    """A mistake.
+
+    :ivar operations: the names of the operations that meet
+    :ivar patches: returns what replaces parts of the server of a place, as (object, attribute, replacement)
+    :ivar backends: the databases on which it matters
+    """
+
+    operations: str
+    patches: Callable[[Place], Iterable[tuple[object, str, object]]]
+    backends: Sequence[str] = tuple(SERVERS)
+
+    @contextlib.contextmanager
+    def applied(self, place):
+        """Put the mistake into the server."""
+        with contextlib.ExitStack() as stack:
+            for owner, name, replacement in self.patches(place):
+                stack.enter_context(mock.patch.object(owner, name, replacement))
+            yield
+
+    def search(self, backend, preemptions=2):
+        """Return what `find_first_problem` does about the server with the mistake, on a new database."""
+        names_of_operations = self.operations.split("+")
+        with make_place(backend, len(names_of_operations)) as place:
+            case = Case(place, names_of_operations)
+            with self.applied(place):
+                return find_first_problem(explore.explore(case, preemptions))
+
+
+def _without_lock(statement):
+    """Return a SELECT ... FOR UPDATE as a plain SELECT."""
+    unlocked = statement._clone()
+    unlocked._for_update_arg = None
+    return unlocked
+
+
+def _unlocked(owner, *names_of_statements):
+    return lambda place: [(owner, name, _without_lock(getattr(owner, name))) for name in names_of_statements]
+
+
+def _generation_not_compared(place):
+    """Providers are incremented whatever their generation is."""
+    columns = provider.resource_providers.c
+    advance = (
+        sa.update(provider.resource_providers)
+        .where(columns.id.in_(sa.bindparam("ids", expanding=True)))
+        .values(generation=provider._generation + sa.bindparam("increments"))
+    )
+    return [(provider, "_advance", advance)]
+
+
+def _nothing_locked_or_compared(place):
+    """Claims lock no provider, and do not compare its generation."""
+    statements = ("_lock_by_uuid", "_lock_by_ids")
+    unlocked = [(provider, name, _without_lock(getattr(provider, name))) for name in statements]
+    first = (allocation, "_lock_for_first", _without_lock(allocation._lock_for_first))
+    return [*unlocked, first, *_generation_not_compared(place)]
+
+
+def _stock_read_before_lock(place):
+    """A claim reads the stock, and locks the provider afterwards."""
+    read = allocation._Judge.read
+
+    def read_and_lock(conn, consumers, before, providers, class_ids):
+        judge = read(conn, consumers, before, providers, class_ids)
+        locked = provider.lock_ids(conn, [each.id for each in providers.values()])
+        judge.providers = locked
+        return judge
+
+    return [
+        (allocation._Judge, "read", staticmethod(read_and_lock)),
+        (allocation, "_lock_for_first", _without_lock(allocation._lock_for_first)),
+        (provider, "_lock_by_uuid", _without_lock(provider._lock_by_uuid)),
+    ]
+
+
+def _consumer_not_compared(place):
+    """A claim does not compare the generation of its consumer."""
+    grant = allocation._Judge.grant
+
+    def grant_unchecked(self, request):
+        return grant(self, [dataclasses.replace(claim, checked=False) for claim in request])
+
+    return [(allocation._Judge, "grant", grant_unchecked)]
+
+
+def _changes_not_recorded(place):
+    """A transaction does not write down what it changed."""
+    return [(writers.Slot, "store", lambda slot, conn, changes: slot)]
+
+
+def _slot_stored_elsewhere(place):
+    """The count of a slot is raised before the transaction, not by its last statement."""
+    store = writers.Slot.store
+
+    def store_outside(slot, conn, changes):
+        with conn.engine.connect() as other, other.begin():
+            return store(slot, other, changes)
+
+    return [(writers.Slot, "store", store_outside)]
+
+
+def _duplicate_consumer_is_an_error(place):
+    """A consumer that another transaction creates meanwhile is not met with a repetition."""
+
+    @contextlib.contextmanager
+    def passing():
+        yield
+
+    return [(consumer, "_retrying_duplicates", passing)]
+
+
+def _deletion_deletes_what_it_did_not_lock(place):
+    """A deletion takes what another claim has added since it found no consumer."""
+
+    def delete(conn, consumer_uuid):
+        consumer.lock(conn, [consumer_uuid])
+        if not allocation._delete_of(conn, [consumer_uuid]):
+            raise errors.AllocationsNotFound(consumer_uuid)
+
+    return [(allocation, "delete", delete)]
+
+
+def _names_created_twice_are_an_error(place):
+    """A project that another transaction creates meanwhile is not met with a repetition."""
+
+    def ensure(conn, table, column, values):
+        ids = {}
+        for value in sorted(values):
+            id_ = conn.scalar(sa.select(table.c.id).where(table.c[column] == value))
+            ids[value] = id_ or conn.execute(sa.insert(table).values({column: value})).inserted_primary_key[0]
+        return ids
+
+    return [(names, "_ensure_each", ensure)]
+
+
+def _one_attempt(place):
+    """A transaction that lost a race is not repeated."""
+    return [(seat.database, "_attempts", 1) for seat in place.seats]
+
+
+def _repeatable_read(place):
+    """Writes run at REPEATABLE READ, so that a read after a lock shows the state before it."""
+    level = {"isolation_level": "REPEATABLE READ"}
+    return [
+        (seat.database, "_writer", seat.database._writer.execution_options(**level)) for seat in place.seats
+    ]
+
+
+MUTATIONS = {
+    "the provider of a first claim is not locked": Mutation(
+        "claim+claim",
+        lambda place: [
+            (allocation, "_lock_for_first", _without_lock(allocation._lock_for_first)),
+            *_generation_not_compared(place),
+        ],
+    ),
+    "providers are neither locked nor compared": Mutation(
+        "claim-both+claim-both", _nothing_locked_or_compared
+    ),
+    "providers are not locked, beside a smaller inventory": Mutation(
+        "claim+shrink", _nothing_locked_or_compared
+    ),
+    "the stock is read before the lock": Mutation("claim+claim", _stock_read_before_lock),
+    "consumers are not locked": Mutation("move+empty", _unlocked(consumer, "_lock_named")),
+    "the generation of a consumer is not compared": Mutation("move+empty", _consumer_not_compared, BACKENDS),
+    "nothing is recorded": Mutation("claim+look", _changes_not_recorded, BACKENDS),
+    "a change is recorded outside its transaction": Mutation("claim+look", _slot_stored_elsewhere),
+    "a consumer created twice is an error": Mutation(
+        "claim-same+claim-same", _duplicate_consumer_is_an_error
+    ),
+    "a deletion takes what it did not lock": Mutation("delete+move", _deletion_deletes_what_it_did_not_lock),
+    "a project created twice is an error": Mutation(
+        "claim-for-new-owner+claim-for-new-owner", _names_created_twice_are_an_error
+    ),
+    "a lost race is not repeated": Mutation("claim-same+claim-same", _one_attempt),
+    "writes run at REPEATABLE READ": Mutation("claim+claim", _repeatable_read, ["mariadb"]),
+    "the inventory is removed without a lock": Mutation("remove+claim-both", _nothing_locked_or_compared),
+    "a provider is deleted without a lock": Mutation(
+        "delete-provider+claim-both", _unlocked(provider, "_lock_by_uuid", "_lock_by_ids")
+    ),
+    "trees are moved without a lock": Mutation(
+        "move-below-first+move-below-second", _unlocked(provider, "_lock_by_uuid", "_lock_by_ids")
+    ),
+}
