@@ -116,7 +116,7 @@ def test_a_name_that_another_provider_has_is_refused():
 def test_a_name_and_a_uuid_of_two_providers_are_refused():
     """With the name of the provider that the UUID belongs to."""
     document = Document(providers=(ProviderEntry("a", "v"),))
-    with pytest.raises(DocumentMismatch, match="'a' with the UUID u, not v, which is that of 'b'$"):
+    with pytest.raises(DocumentMismatch, match=r"'a' with the UUID u, not v, which is that of 'b'$"):
         plan_apply(document, server(Provider("u", "a", 1), Provider("v", "b", 1)))
 
 
