@@ -1,11 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""This package as it is installed: its version, and the extras that bring the drivers of databases."""
+"""What all programs of this package share: their version, errors of the command line, a closed output."""
 
 from __future__ import annotations
 
 import argparse
+import contextlib
+import os
+import signal
 from collections.abc import Mapping
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NoReturn, TextIO
+
+#: the status of a program that SIGPIPE ended
+EXIT_CLOSED_PIPE: Final = 128 + signal.SIGPIPE
 
 #: the extra with a driver for each kind of database, and the name of that driver
 _EXTRAS: Final[Mapping[str, tuple[str, str]]] = {
@@ -39,6 +45,14 @@ class BriefParser(argparse.ArgumentParser):
 def refuse_usage(parser: argparse.ArgumentParser, message: str) -> NoReturn:
     """Print what is wrong with a command line and how to see its usage; end the process with 2."""
     parser.exit(2, f"{parser.prog}: error: {message}\nSee: {parser.prog} --help\n")
+
+
+def discard(stream: TextIO) -> None:
+    """Redirect unwritten output to the null device, or the interpreter reports an error when it exits."""
+    with contextlib.suppress(OSError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, stream.fileno())
+        os.close(nowhere)
 
 
 def how_to_install_driver(database: str, driver: str) -> str:

@@ -22,9 +22,9 @@ from osc_placement.commands.host_aggregate import AggregateNames
 from osc_placement.errors import NameNotFound, OutcomeUnknown, PlacementError, is_outcome_unknown
 from osc_placement.microversion import Version
 from osc_placement.model import canonical_uuid, is_uuid
-from osc_placement.package import refuse_usage
+from osc_placement.package import discard, refuse_usage
 from osc_placement.terminal.escape import printable_lines
-from osc_placement.terminal.screen import discard, open_output
+from osc_placement.terminal.screen import open_output
 from osc_placement.terminal.tables import VisibleFormatter
 
 EXIT_STATUSES = "Exit status: 0 done; 1 not done, the reason is on stderr; 2 the command line is wrong."

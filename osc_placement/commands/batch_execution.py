@@ -44,10 +44,11 @@ from osc_placement.batch.service import Job
 from osc_placement.batch.undo import ReadStates
 from osc_placement.commands import base
 from osc_placement.errors import UsageError
+from osc_placement.package import discard
 from osc_placement.terminal.confirmation import ConfirmedCommand
 from osc_placement.terminal.escape import printable
 from osc_placement.terminal.progress import ProgressBar, nothing_changed_on_interrupt, stop_on_interrupt
-from osc_placement.terminal.screen import discard, is_terminal, screen_of, write_lines
+from osc_placement.terminal.screen import is_terminal, screen_of, write_lines
 from osc_placement.terminal.tables import LinesColumn
 
 PLAN_COLUMNS: Final = ("uuid", "name", "before", "after", "reason")

@@ -32,10 +32,9 @@ from osc_placement.migrate.nova.settings import USUAL_TOKEN, Settings
 from osc_placement.migrate.nova.shard import WHOLE, read_shard
 from osc_placement.migrate.output import explain
 from osc_placement.migrate.runner import Execution
-from osc_placement.package import BriefParser, ShowVersion
+from osc_placement.package import EXIT_CLOSED_PIPE, BriefParser, ShowVersion, discard
 from osc_placement.terminal.escape import printable
 from osc_placement.terminal.live import add_watch_option, check_watch
-from osc_placement.terminal.screen import discard
 from osc_placement.terminal.values import add_concurrency_option, read_positive, read_rate, read_seconds
 
 Subparsers = Any
@@ -55,8 +54,6 @@ def _current_name(name: str) -> str:
     return "run" if name == "runs" else current_name(name)
 
 
-#: the status of a program that SIGPIPE ended
-EXIT_CLOSED_PIPE: Final = 128 + signal.SIGPIPE
 EXIT_STATUSES: Final = (
     "Exit status: 0 all is as it should be, or the plan was shown; 1 nothing was done, the reason is on "
     "stderr; 2 the command line is wrong; 3 something failed or was left alone, the output says what and "

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from osc_placement.package import BriefParser, ShowVersion
+from osc_placement.package import EXIT_CLOSED_PIPE, BriefParser, ShowVersion, discard
 from osc_placement.server.process import limits
 
 if TYPE_CHECKING:
@@ -54,9 +54,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
         try:
             status: int = options.run(options)
+            print(end="", flush=True)
             return status
         except CannotRun as error:
             problem = str(error)
+        except BrokenPipeError:
+            discard(sys.stdout)
+            return EXIT_CLOSED_PIPE
         except KeyboardInterrupt:
             return 130
     except ModuleNotFoundError as error:

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import io
 import os
 import shutil
@@ -102,11 +101,3 @@ def open_output(stream: TextIO | None) -> TextIO:
     if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
         stream.reconfigure(errors="backslashreplace")
     return stream
-
-
-def discard(stream: TextIO) -> None:
-    """Redirect unwritten output to the null device, or the interpreter reports an error when it exits."""
-    with contextlib.suppress(OSError):
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, stream.fileno())
-        os.close(nowhere)

@@ -34,14 +34,15 @@ def fetch(url, method="GET", body=None):
         return response.status, json.loads(text) if text else None
 
 
-def run(directory, *arguments, **variables):
+def run(directory, *arguments, stdout=subprocess.PIPE, **variables):
     """Run a command that does not go on serving; what came of it."""
     return subprocess.run(
         [*servers.make_command(), *map(str, arguments)],
         cwd=directory,
         env=servers.make_environment(**variables),
         stdin=subprocess.DEVNULL,
-        capture_output=True,
+        stdout=stdout,
+        stderr=subprocess.PIPE,
         text=True,
         timeout=60,
         check=False,
@@ -134,6 +135,19 @@ def test_signal_stops_the_server(tmp_path, number):
         assert server.log.read_text() == ""
         with pytest.raises(urllib.error.URLError):
             fetch(server.url)
+
+
+@pytest.mark.parametrize(
+    "line", [("db", "version", "--database", "sqlite:///placement.db"), ("config", "sample")], ids=" ".join
+)
+def test_closed_pipe_ends_a_command_without_an_error(tmp_path, line):
+    """As of `| head -1`, whether the command prints less than a buffer or more: status 141 and no word."""
+    assert run(tmp_path, "db", "sync", "--database", "sqlite:///placement.db").returncode == 0
+    receiver, sender = os.pipe()
+    os.close(receiver)
+    with os.fdopen(sender, "wb") as closed:
+        done = run(tmp_path, *line, stdout=closed)
+    assert (done.returncode, done.stderr) == (141, "")
 
 
 #: a server whose second worker takes its time between its fork and all else

@@ -9,7 +9,8 @@ import pytest
 
 from osc_placement.batch.plan import EXIT_DONE, EXIT_INTERRUPTED, EXIT_PARTIAL
 from osc_placement.migrate.exit_statuses import EXIT_UNKNOWN
-from osc_placement.migrate.main import EXIT_CLOSED_PIPE, make_parser
+from osc_placement.migrate.main import make_parser
+from osc_placement.package import EXIT_CLOSED_PIPE
 
 PAGE = (pathlib.Path(__file__).parents[3] / "doc/source/cli/placement-migrate.rst").read_text()
 #: what every program has
