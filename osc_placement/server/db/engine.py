@@ -12,6 +12,7 @@ import os
 import random
 import threading
 import time
+from collections import deque
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -189,7 +190,10 @@ class Database:
         options = options or dialects.EngineOptions()
         self.refuses_changes = options.read_only
         self._slots = Slots()
-        self._kept: _Kept | None = None
+        # the kept connection while no thread uses it; a thread that takes it out alone uses or closes it
+        self._kept: deque[_Kept] = deque()
+        # how often connections were closed because of `dispose` or another file
+        self._disposals = 0
         self._recycle_seconds = cast(int, pool.get("pool_recycle", -1))
         self._inherited: list[object] = []
         self._pid = os.getpid()
@@ -313,12 +317,15 @@ class Database:
         The connection is replaced after an error, at the maximum age of connections in the pool, and when the
         file of a SQLite database was replaced. Only one thread may call this at a time.
 
+        The connection belongs to that thread until the operation ends. If `dispose` was called meanwhile, or
+        the file replaced, the thread then closes it instead of keeping it.
+
         :raises errors.DatabaseUnavailable: no connection can be opened
         """
 
         def attempt() -> T:
-            # another thread may set the attribute to None at any time, when the file was replaced
-            kept = self._kept
+            disposals = self._disposals
+            kept = self._take_kept()
             if kept is not None and 0 <= self._recycle_seconds < time.monotonic() - kept.opened_at:
                 # recycled as in the pool, so that it follows changes of the cluster node and of settings
                 kept.connection.close()
@@ -329,16 +336,19 @@ class Database:
                     # the connection is never returned to the pool, so it must not count as one of the pool's
                     connection.detach()
                 kept = _Kept(connection, time.monotonic())
-            self._kept = kept
             try:
                 try:
-                    return operation(kept.connection)
+                    found = operation(kept.connection)
                 finally:
                     kept.connection.rollback()
             except BaseException:
-                self._kept = None
                 kept.connection.close()
                 raise
+            self._kept.append(kept)
+            # compared after the connection is back, so that either this thread or the other one closes it
+            if self._disposals != disposals:
+                self._close_kept()
+            return found
 
         self._forget_old_connections()
         with _translating(), self._turns.get(self._reader, nullcontext()):
@@ -454,8 +464,7 @@ class Database:
         if self._pid != os.getpid():
             self._pid = os.getpid()
             # closing it would end the parent's session, so a reference is kept and never used
-            self._inherited.append(self._kept)
-            self._kept = None
+            self._inherited.append(self._take_kept())
             for engine in {self._reader, self._writer}:
                 engine.dispose(close=False)
         file = self.dialect.identify_file(self.url)
@@ -467,16 +476,34 @@ class Database:
             if self._file is not None:
                 LOG.warning("the file of the database was replaced; connecting anew")
             # also if there was no file before, because connections opened meanwhile may be to a third file
-            self._kept = None
-            for engine in {self._reader, self._writer}:
-                engine.dispose()
+            self._close_idle()
             self._file = file
 
     def dispose(self) -> None:
-        """Close the idle connections; later transactions open new ones."""
+        """Close the idle connections; later transactions open new ones.
+
+        A connection that another thread uses is left to that thread until its transaction ends, and is not
+        used again. A database in memory has only one connection, so this waits for the thread that uses it.
+        """
         self.is_disposed = True
-        if self._kept is not None:
-            self._kept.connection.close()
-            self._kept = None
+        with self._turns.get(self._reader, nullcontext()):
+            self._close_idle()
+
+    def _close_idle(self) -> None:
+        """Close the connections that no thread uses, and have none of the others used again."""
+        self._disposals += 1
+        self._close_kept()
         for engine in {self._reader, self._writer}:
             engine.dispose()
+
+    def _close_kept(self) -> None:
+        """Close the kept connection, unless a thread uses it."""
+        if kept := self._take_kept():
+            kept.connection.close()
+
+    def _take_kept(self) -> _Kept | None:
+        """Return the kept connection, for the caller alone; None if there is none or a thread uses it."""
+        try:
+            return self._kept.pop()
+        except IndexError:
+            return None

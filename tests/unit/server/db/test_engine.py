@@ -289,3 +289,46 @@ def test_the_kept_connection_is_replaced_after_an_error(open_database):
     with pytest.raises(ZeroDivisionError):
         database.read_on_kept_connection(lambda connection: 1 / 0)
     assert database.read_on_kept_connection(lambda connection: connection) is not first
+
+
+def test_dispose_leaves_the_kept_connection_to_the_thread_that_uses_it(open_database):
+    """That thread goes on reading, and closes it at the end."""
+    database = open_database()
+    database.write(add, "a")
+
+    def read(connection):
+        thread = threading.Thread(target=database.dispose)
+        thread.start()
+        thread.join()
+        return connection.connection.dbapi_connection, read_all(connection)
+
+    raw, found = database.read_on_kept_connection(read)
+    assert found == ["a"]
+    with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+        raw.execute("SELECT 1")
+
+
+def test_dispose_closes_the_kept_connection_that_no_thread_uses(open_database):
+    """At once."""
+    database = open_database()
+    raw = database.read_on_kept_connection(lambda connection: connection.connection.dbapi_connection)
+    database.dispose()
+    with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+        raw.execute("SELECT 1")
+
+
+@pytest.mark.parametrize("method", ["read", "read_on_kept_connection"])
+def test_dispose_waits_for_the_thread_that_uses_a_database_in_memory(method):
+    """Which has no other connection."""
+    database = Database("sqlite:///:memory:")
+    metadata.create_all(database.engine)
+    thread = threading.Thread(target=database.dispose)
+
+    def read(connection):
+        thread.start()
+        # it ends at once if it does not wait
+        thread.join(0.2)
+        return read_all(connection)
+
+    assert getattr(database, method)(read) == []
+    thread.join()
