@@ -138,6 +138,14 @@ def test_difference_that_does_not_come_again_is_printed_and_not_counted(capsys):
     assert "test_servers.T.test_resize(v2)\n    ours: failed" in output
 
 
+def test_difference_that_cannot_be_run_by_itself_is_counted(capsys):
+    """Such as one in the set-up of a class, whose name is that of no test."""
+    first = {OURS: Outcomes({"setUpClass (T)": ("failed", "")}, 5), REFERENCE: Outcomes({}, 5)}
+    again = {side: Outcomes({"unittest.loader._FailedTest.setUpClass ": ("failed", "")}, 0) for side in first}
+    assert nova.report(Pair(first, again), [f"{PACKAGE}.test_servers"]) == 1
+    assert "1 modules, 1 differences" in capsys.readouterr().out
+
+
 def test_test_that_only_one_side_has_run_is_a_difference():
     """It is "not run" on the other."""
     ours, reference = Outcomes({}, 1), Outcomes({"t": ("passed", "")}, 1)
