@@ -139,8 +139,9 @@ def _is_lost_anchor(request: Request, theirs: Answer, ours: Answer) -> bool:
 
 
 def _is_group_that_requires_nothing(request: Request, theirs: Answer, ours: Answer) -> bool:
-    """Return whether a group requires nothing; the reference finds no provider for it."""
-    return any(map(_requires_nothing, _groups(request).values())) and _is_part(theirs, ours)
+    """Return whether a group with a suffix requires nothing; the reference finds no provider for it."""
+    groups = _groups(request).items()
+    return any(suffix and _requires_nothing(group) for suffix, group in groups) and _is_part(theirs, ours)
 
 
 def _requires_nothing(group: Mapping[str, list[str]]) -> bool:

@@ -54,6 +54,11 @@ def test_group_requires_nothing_only_if_all_its_parameters_forbid():
     assert explain(ask(query), theirs, ours) == "a group that requires nothing"
     assert explain(ask(f"{query}&required_N=COMPUTE_NODE"), theirs, ours) is None
     assert explain(ask(f"required_N=COMPUTE_NODE&{query}"), theirs, ours) is None
+    # the group without a suffix may have no resources
+    assert (
+        explain(ask("resources_N=DISK_GB:1&in_tree=0000000a-0000-4000-8000-000000000001"), theirs, ours)
+        is None
+    )
 
 
 def test_sum_of_groups_needs_a_class_that_two_of_them_ask_for():
