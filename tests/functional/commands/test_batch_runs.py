@@ -892,10 +892,3 @@ def test_control_file_of_the_command_line_is_the_one_that_is_told(openstack, rac
     shown, status = run_on_terminal(openstack, *arguments, columns=80)
     assert status == 0
     assert f"Run {last_run(openstack)['id']}; control file: steer" in shown.splitlines()
-
-
-def test_control_file_of_a_run_that_is_over_at_once_is_not_told(openstack, rack):
-    """There is no time to write to it."""
-    shown, status = run_on_terminal(openstack, *RATIO, "VCPU=4", *rack.select, "--yes", columns=80)
-    assert status == 0
-    assert "control file" not in shown.lower()

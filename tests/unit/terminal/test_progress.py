@@ -63,6 +63,26 @@ def test_say_prints_above_the_bar(at_once):
     assert "Paused by /tmp/[x]; a line 'go' there goes on." in lines
 
 
+def test_notice_is_printed_once_above_the_bar(at_once):
+    """With the first item."""
+    stream = Terminal()
+    with ProgressBar("Changing", 4, stream, notice="Control file: x") as bar:
+        assert stream.getvalue() == ""
+        bar.advance()
+        bar.advance()
+    assert stream.getvalue().startswith("Control file: x\n")
+    assert stream.getvalue().count("Control file: x") == 1
+
+
+@pytest.mark.parametrize("make_stream", [Terminal, io.StringIO])
+def test_notice_is_not_printed_without_a_bar(make_stream):
+    """Work that is over within half a second has none, and a pipe has none at all."""
+    stream = make_stream()
+    with ProgressBar("Changing", 4, stream, notice="Control file: x") as bar:
+        bar.advance()
+    assert stream.getvalue() == ""
+
+
 def test_say_prints_a_line_without_a_bar():
     """And without a standard error nobody hears it."""
     stream = io.StringIO()
