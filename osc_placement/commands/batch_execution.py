@@ -234,7 +234,7 @@ class PlanCommand(ConfirmedCommand, ChangesLister):
         """Show the warnings of the plan, and unless it is agreed to, the plan, and ask for confirmation."""
         plan = job.plan
         is_confirmed = bool(plan.changes) and not (self.is_harmless(parsed_args) or parsed_args.yes)
-        # who may not reshape may see what it would do
+        # a caller without the right to reshape may see what a reshape would do
         if is_confirmed or job.kind != KIND:
             service.require_transaction(self.client, job)
         page = self.page if is_terminal(self.app.stderr) else Page()

@@ -20,9 +20,9 @@ each request is carried out again in a transaction of its own, by its own thread
 reached or does not accept changes, all requests of the group receive that error, as the outcome of a commit
 may be unknown; so do they if the thread that carries out the group is ended, such as by SystemExit.
 
-*Bounds:* a group has `MOST_CLAIMS` claims at most, unless one request has more. The
-thread of a request that has waited for `LONGEST_WAIT` without being taken into a group carries out the first
-group of the queue beside the other transactions, so that claims do not wait for one that waits for a lock.
+*Bounds:* a group has `MOST_CLAIMS` claims at most, unless one request has more. The thread of a request that
+has waited for `LONGEST_WAIT` without being taken into a group carries out the first group of the queue beside
+the other transactions, so that claims do not wait for one that waits for a lock.
 """
 
 from __future__ import annotations
