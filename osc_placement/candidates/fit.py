@@ -119,8 +119,8 @@ def _find_supply(snapshot: Snapshot, admitted: Admitted, root: int, request: Gro
     }
     bounds = {name: own_counts[name] + sum(shared[name].values()) for name in amounts}
     for trait in sorted(frozenset[str]().union(*request.traits.required)):
-        having = [node for node in providers if trait in node.traits]
-        bounds[trait] = sum(_sum_counts(having, name, amount) for name, amount in amounts.items())
+        with_trait = [node for node in providers if trait in node.traits]
+        bounds[trait] = sum(_sum_counts(with_trait, name, amount) for name, amount in amounts.items())
     # sharing providers are counted with their own trees only
     inside = sum(_sum_counts(tree, name, amount) for name, amount in amounts.items())
     count = min(*bounds.values(), inside)
