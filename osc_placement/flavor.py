@@ -68,7 +68,7 @@ def flavor_from_json(document: Mapping[str, Any]) -> Flavor:
 def flavor_from_listing(row: Mapping[str, Any]) -> Flavor:
     """Make a flavor from its row in ``openstack flavor list --long -f json``.
 
-    Raise KeyError, TypeError or ValueError if it is no such row.
+    Raise AttributeError, KeyError, TypeError or ValueError if it is no such row.
     """
     return Flavor(
         vcpus=int(row["VCPUs"]),
