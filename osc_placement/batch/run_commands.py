@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Final, TextIO
 
 from osc_placement.batch.journal import file as journal
-from osc_placement.batch.journal.run import Header, JournalError, Run, Summary, find_undone
+from osc_placement.batch.journal.run import Header, JournalError, Run, Summary, Undone, find_undone
 from osc_placement.batch.plan import EXIT_DONE, EXIT_PARTIAL, Report, Result
 from osc_placement.errors import UsageError
 from osc_placement.terminal.escape import printable
@@ -114,11 +114,11 @@ def check_deletion(options: argparse.Namespace) -> None:
 class RunList:
     """Runs, the oldest first.
 
-    :ivar undone: IDs of the undos of runs that are undone, by the ID of the run
+    :ivar undone: what is undone of runs, by the ID of the run
     """
 
     runs: Sequence[Summary]
-    undone: Mapping[str, str]
+    undone: Mapping[str, Undone]
 
     @property
     def rows(self) -> list[tuple[Any, ...]]:
@@ -134,7 +134,7 @@ class RunList:
                 run.failed,
                 run.header.server,
                 run.header.started,
-                self.undone.get(run.header.id, ""),
+                undone.by if (undone := self.undone.get(run.header.id)) and undone.is_whole else "",
             )
             for run in self.runs
         ]
@@ -213,14 +213,6 @@ def read_list(server: str | None, last: int | None, complain: Complain) -> RunLi
 def describe_run(run: Run) -> list[str]:
     """Return the lines that say what a run is about, with its state, its undos and its counts."""
     header = run.header
-    undos = journal.read_undos(header.id)
-    undone_by = find_undone(undos).get(header.id)
-    states = [f"undone by run {undone_by}" if undone_by else run.state]
-    states += [
-        f"undo {undo.state}: run {undo.header.id}"
-        for undo in undos
-        if undo.header.undoes == header.id and undo.header.id != undone_by
-    ]
     counts = Counter(str(ending.result) for ending in run.endings.values())
     counts["without a result"] = len(run.intents) - len(run.endings)
     numbers = [f"{number:,} {result}" for result, number in sorted(counts.items()) if number]
@@ -232,10 +224,24 @@ def describe_run(run: Run) -> list[str]:
         "undoes": header.undoes or "",
         "started": header.started,
         "ended": "" if run.is_running else run.ended,
-        "state": "; ".join(states),
+        "state": _describe_state(run),
         "changes": ": ".join(filter(None, (f"{len(run.intents):,}", ", ".join(numbers)))),
     }
     return [f"{name + ':':10} {value}" for name, value in facts.items() if value]
+
+
+def _describe_state(run: Run) -> str:
+    """Return the state of a run, and the undo that counts: what is undone of it, else the last attempt."""
+    undos = journal.read_undos(run.header.id)
+    undone = find_undone(undos)
+    if found := undone.get(run.header.id):
+        if found.is_whole:
+            return f"undone by run {found.by}"
+        most = sum(map(run.may_be_written, run.intents.values()))
+        state = f"{found.state}: {found.number:,} of {most:,}, by run {found.by}"
+        return state if run.state == "done" else f"{run.state}; {state}"
+    tried = [undo for undo in undos if undo.header.undoes == run.header.id and undo.header.id not in undone]
+    return f"{run.state}; undo {tried[-1].state}: run {tried[-1].header.id}" if tried else run.state
 
 
 def read_chosen(
@@ -315,8 +321,8 @@ def describe_no_runs(server: str | None) -> list[str]:
     return [f"There are no runs for {server}.", hint]
 
 
-def _state_of(run: Summary, undone: Mapping[str, str]) -> str:
-    return "undone" if run.header.id in undone else run.state
+def _state_of(run: Summary, undone: Mapping[str, Undone]) -> str:
+    return undone[run.header.id].state if run.header.id in undone else run.state
 
 
 def _parse_time(text: str) -> datetime.datetime | None:

@@ -70,7 +70,7 @@ class _JournalCommand(base.PlacementCommand):
 class ListRun(_JournalCommand, TextLister):
     """List the runs for this cloud that this user started on this machine, the oldest first.
 
-    A run that was undone is shown as such; ``batch run show`` says by which run.
+    A run that was undone, or partly undone, is shown as such; ``batch run show`` says by which run.
     """
 
     exit_statuses = "Exit status: 0 done; 1 not done, the reason is on stderr; 3 a journal cannot be read."

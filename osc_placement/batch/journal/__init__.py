@@ -46,6 +46,7 @@ from osc_placement.batch.journal.run import (
     JournalError,
     Run,
     Summary,
+    Undone,
     find_undone,
 )
 
@@ -57,6 +58,7 @@ __all__ = [
     "JournalError",
     "Run",
     "Summary",
+    "Undone",
     "complete_id",
     "create",
     "delete",

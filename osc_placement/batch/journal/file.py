@@ -26,6 +26,7 @@ from osc_placement.batch.journal.run import (
     JournalError,
     Run,
     Summary,
+    name_refused,
     parse,
 )
 from osc_placement.errors import without_password
@@ -322,6 +323,8 @@ def _read_last_summary(file: IO[bytes], mark: tuple[int, str] | None) -> dict[st
             return None
         summary = json.loads(last)["summary"]
         check_types(summary, _SUMMARY)
+        if summary["state"] == "refused":  # as earlier versions called it, whatever was applied
+            summary["state"] = name_refused(summary["applied"])
     except (ValueError, LookupError, TypeError, AttributeError):
         return None
     return {name: summary[name] for name in _SUMMARY}

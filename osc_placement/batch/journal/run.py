@@ -123,7 +123,7 @@ class Run:
             return "not begun"
         if not self.pending:
             return "done"
-        return "refused" if self.is_refused else "unfinished"
+        return name_refused(self.applied) if self.is_refused else "unfinished"
 
     @property
     def is_refused(self) -> bool:
@@ -170,18 +170,50 @@ class Run:
         return Summary(self.header, self.state, len(self.intents), self.applied, self.failed)
 
 
-def find_undone(runs: Iterable[Run | Summary]) -> dict[str, str]:
-    """Return by the ID of each run that is undone as a whole the ID of the run that did it.
+@dataclass(frozen=True, slots=True)
+class Undone:
+    """What later runs undid of a run.
 
-    An undo that was undone itself does not count.
+    :ivar by: ID of the last run that undid something of it, or all of it if one did
+    :ivar number: of changes that are undone
+    :ivar is_whole: whether nothing of it is left to undo
+    """
+
+    by: str
+    number: int
+    is_whole: bool
+
+    @property
+    def state(self) -> str:
+        """Return the state of the run."""
+        return "undone" if self.is_whole else "partly undone"
+
+
+def name_refused(applied: int) -> str:
+    """Return the state of a run of which so many changes were applied, and all others are refused."""
+    return "partly done" if applied else "refused"
+
+
+def find_undone(runs: Iterable[Run | Summary]) -> dict[str, Undone]:
+    """Return by the ID of each run of which something is undone how much that is.
+
+    What an undo did counts only as far as it was not undone itself.
 
     :param runs: in any order
     """
-    undone: dict[str, str] = {}
+    found: dict[str, Undone] = {}
     for run in sorted(runs, key=lambda run: run.header.id, reverse=True):
-        if run.header.undoes and run.state == "done" and run.header.id not in undone:
-            undone.setdefault(run.header.undoes, run.header.id)
-    return undone
+        lost, more = found.get(run.header.id), found.get(run.header.undoes or "")
+        if not run.header.undoes or (lost and lost.is_whole):
+            continue
+        number = run.applied - (lost.number if lost else 0)
+        is_whole = run.state == "done" and lost is None
+        if more:
+            by = run.header.id if is_whole and not more.is_whole else more.by
+            found[run.header.undoes] = Undone(by, more.number + number, is_whole or more.is_whole)
+        elif number > 0 or is_whole:
+            found[run.header.undoes] = Undone(run.header.id, number, is_whole)
+    return found
 
 
 def parse(path: pathlib.Path, content: bytes) -> Run:

@@ -98,7 +98,7 @@ def test_a_provider_that_was_refused_stays_pending(tmp_path):
     settings = {"keeps_capacity": plan.keeps_capacity}
     run_id = record(cloud, tmp_path, plan, settings=settings).stem
     run = journal.read(run_id, tmp_path)
-    assert (run.state, run.applied, run.failed) == ("refused", 1, 1)
+    assert (run.state, run.applied, run.failed) == ("partly done", 1, 1)
     assert "20" in run.endings["b"].error
     assert run.endings["b"].untouched
     assert journals.resume(cloud, run_id, tmp_path).exit_status == EXIT_DONE
@@ -153,10 +153,10 @@ def test_a_provider_that_an_undo_refuses_stays_pending_until_it_can_be_undone(tm
     cloud.touch("b", inventories=processors(9.0))
     plan = plan_undo(journal.read(run_id, tmp_path), read_with(cloud))
     undo_id = record(cloud, tmp_path, plan, undoes=run_id).stem
-    assert journal.read(undo_id, tmp_path).state == "refused"
+    assert journal.read(undo_id, tmp_path).state == "partly done"
     report = journals.resume(cloud, undo_id, tmp_path)
     assert (report.exit_status, report.is_refused) == (EXIT_PARTIAL, True)
-    assert journal.read(undo_id, tmp_path).state == "refused"
+    assert journal.read(undo_id, tmp_path).state == "partly done"
     assert ratios(cloud) == {"a": 1.0, "b": 9.0}
     cloud.touch("b", inventories=processors(4.0))
     assert journals.resume(cloud, undo_id, tmp_path).exit_status == EXIT_DONE

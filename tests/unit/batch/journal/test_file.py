@@ -519,7 +519,9 @@ def test_run_is_undone_until_its_undo_is_undone(tmp_path):
         return recorder.id
 
     def undone():
-        return journal.find_undone(journal.read_all(tmp_path))
+        found = journal.find_undone(journal.read_all(tmp_path))
+        assert all(each.is_whole for each in found.values())
+        return {run: each.by for run, each in found.items()}
 
     first = make(None)
     make(first, ends=False)
@@ -528,6 +530,44 @@ def test_run_is_undone_until_its_undo_is_undone(tmp_path):
     assert undone() == {first: undo_of_first}
     redo = make(undo_of_first)
     assert undone() == {undo_of_first: redo}
+
+
+def test_what_undos_undid_is_counted_as_far_as_it_is_undone(tmp_path):
+    """Several undos may undo parts of a run, and the undo of an undo takes back what that did."""
+    header = journal.Header("1", SERVER, TraitEdit("add", frozenset("A")))
+
+    def make(run, undoes, state, applied):
+        return journal.Summary(replace(header, id=run, undoes=undoes), state, 50, applied, 50 - applied)
+
+    runs = [make("1", None, "done", 50), make("2", "1", "partly done", 40)]
+    assert journal.find_undone(runs) == {"1": journal.Undone("2", 40, False)}
+    runs.append(make("3", "1", "unfinished", 3))
+    assert journal.find_undone(runs) == {"1": journal.Undone("3", 43, False)}
+    refused = make("4", "1", "refused", 0)
+    assert journal.find_undone([*runs, refused]) == {"1": journal.Undone("3", 43, False)}
+    part = make("4", "2", "partly done", 15)
+    undone = journal.find_undone([*runs, part])
+    assert undone == {"1": journal.Undone("3", 28, False), "2": journal.Undone("4", 15, False)}
+    assert {each.state for each in undone.values()} == {"partly undone"}
+    whole = make("5", "1", "done", 7)
+    assert journal.find_undone([*runs, refused, whole])["1"] == journal.Undone("5", 50, True)
+    part_of_whole = make("6", "5", "partly done", 2)
+    assert journal.find_undone([*runs, whole, part_of_whole])["1"].is_whole is False
+
+
+def test_refused_of_an_earlier_version_is_partly_done_where_something_was_applied(tmp_path):
+    """The last line of its journal says refused whatever was applied."""
+    cloud = FakeCloud("a")
+    run = run_recorded(cloud, tmp_path, plan_for(cloud))
+    path = tmp_path / f"{run}.jsonl"
+    *lines, end = path.read_bytes().splitlines()
+    record = json.loads(end)
+    record.pop("sum")
+    record["summary"]["state"] = "refused"
+    line, last = file.chain_line(record, json.loads(lines[-1])["sum"])
+    path.write_bytes(b"\n".join([*lines, line]))
+    path.with_suffix(".mark").write_text(f"{len(lines) + 1} {last}\n")
+    assert journal.read_summary(run, tmp_path).state == "partly done"
 
 
 def test_undos_of_a_run_are_read_with_theirs_and_no_other_run(tmp_path, monkeypatch):
