@@ -28,7 +28,7 @@ class Excess:
         return self.used - self.capacity
 
     def __str__(self) -> str:
-        have = f"{self.used} allocated, {self.capacity} left"
+        have = f"{self.used} allocated, the capacity would be {self.capacity}"
         return f"{self.resource_class} would be over capacity by {self.missing}: {have}"
 
 

@@ -69,8 +69,8 @@ def remove_inventory(document, cloud):
 def overcommit(document, cloud):
     entry(document, "r1-disk")["inventories"]["CUSTOM_DISK"]["total"] = 1
     return (
-        "resource provider r1-disk: CUSTOM_DISK would be over capacity by 1: 2 allocated, 1 left; "
-        "--allow-overcommitted does it all the same"
+        "resource provider r1-disk: CUSTOM_DISK would be over capacity by 1: 2 allocated, "
+        "the capacity would be 1; --allow-overcommitted does it all the same"
     )
 
 
@@ -211,7 +211,9 @@ def test_overcommitment_can_be_allowed_and_is_warned_of(openstack, cloud, docume
     """As in batch commands."""
     overcommit(document, cloud)
     text = yaml.safe_dump(document)
-    warning = "Warning: r1-disk: CUSTOM_DISK would be over capacity by 1: 2 allocated, 1 left\n"
+    warning = (
+        "Warning: r1-disk: CUSTOM_DISK would be over capacity by 1: 2 allocated, the capacity would be 1\n"
+    )
     shown = openstack.run(*APPLY, "--allow-overcommitted", "--dry-run", text=text)
     assert (shown.status, shown.err) == (0, warning)
     done = openstack.run(*APPLY, "--allow-overcommitted", text=text)

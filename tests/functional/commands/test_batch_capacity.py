@@ -13,7 +13,7 @@ from tests.functional.commands.test_batch_runs import claim
 BATCH = ("resource", "provider", "batch")
 RATIO = (*BATCH, "ratio", "set")
 RUN = (*BATCH, "run")
-OVER = "VCPU would be over capacity by 1: 8 allocated, 7 left"
+OVER = "VCPU would be over capacity by 1: 8 allocated, the capacity would be 7"
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +63,7 @@ def test_change_below_what_is_used_is_refused_unless_allowed(openstack, rack):
         rows = {row["uuid"]: row for row in result.json}
         assert result.status == 3
         assert rows[host]["result"] == "failed"
-        assert "VCPU would be over capacity by 1: 8 allocated, 7 left" in rows[host]["error"]
+        assert "VCPU would be over capacity by 1: 8 allocated, the capacity would be 7" in rows[host]["error"]
         assert "; to undo it: " in result.err
         assert "to resume it" not in result.err
         assert openstack.run(*RUN, "list", "--all-clouds", "-f", "json").json[-1]["state"] == "partly done"
@@ -71,7 +71,7 @@ def test_change_below_what_is_used_is_refused_unless_allowed(openstack, rack):
         assert rack.inventory_of(rack.hosts[0])["allocation_ratio"] == 1.0
         allowed = openstack.run(*command, "--allow-overcommitted")
         assert allowed.status == 0
-        assert "VCPU would be over capacity by 1: 8 allocated, 7 left" in allowed.err
+        assert "VCPU would be over capacity by 1: 8 allocated, the capacity would be 7" in allowed.err
         assert rack.inventory_of(host)["allocation_ratio"] == 1.0
     finally:
         rack.client.delete_allocations(consumer)
@@ -87,7 +87,7 @@ def test_replanned_change_below_what_is_used_is_refused(openstack, rack):
         result = openstack.run(*command)
         rows = {row["uuid"]: row for row in result.json}
         assert (result.status, rows[busy]["result"]) == (3, "failed")
-        assert "VCPU would be over capacity by 1: 8 allocated, 7 left" in rows[busy]["error"]
+        assert "VCPU would be over capacity by 1: 8 allocated, the capacity would be 7" in rows[busy]["error"]
         assert rack.inventory_of(busy)["allocation_ratio"] == 16.0
         assert rack.inventory_of(rack.hosts[0])["allocation_ratio"] == 1.0
         assert openstack.run(*command, "--allow-overcommitted").status == 0
@@ -108,7 +108,7 @@ def test_saved_plan_repeats_its_warnings_when_applied(openstack, rack):
         assert (told.status, told.err.count(OVER)) == (0, 2)
         consumers.append(claim(rack, other, 1))
         again = openstack.run(*command, "--replan", "--allow-overcommitted")
-        assert (again.err.count(OVER), again.err.count("by 2: 9 allocated, 7 left")) == (1, 1)
+        assert (again.err.count(OVER), again.err.count("by 2: 9 allocated, the ")) == (1, 1)
         assert openstack.run(*command, "--replan").err.count(OVER) == 1
     finally:
         for consumer in consumers:
@@ -176,7 +176,7 @@ def test_undo_below_what_is_used_warns_and_is_done(openstack, rack, claimer):
         result = openstack.run(*RUN, "undo", run, how)
         assert (result.status, result.err) == (
             0,
-            f"Warning: {name}: VCPU would be over capacity by 1: 8 allocated, 7 left\n",
+            f"Warning: {name}: VCPU would be over capacity by 1: 8 allocated, the capacity would be 7\n",
         )
     assert rack.ratios() == {0.5}
 

@@ -94,13 +94,13 @@ def test_ratio_that_leaves_less_than_is_allocated_is_refused(crowded, client, mi
     document, status = migrate_json("carry-ratios")
     (finding,) = document["findings"]
     assert (finding["subject"], finding["trouble"], status) == ("host h1", "over capacity", 3)
-    assert "VCPU would be over capacity by 28: 60 allocated, 32 left" in finding["text"]
+    assert "VCPU would be over capacity by 28: 60 allocated, the capacity would be 32" in finding["text"]
     assert "--allow-overcommitted" in finding["text"]
     ratios = ratios_of(client)
     assert (ratios["h1"]["VCPU"], ratios["h1"]["MEMORY_MB"], ratios["h2"]["VCPU"]) == (4.0, 1.0, 2.0)
     document, status = migrate_json("carry-ratios", "--allow-overcommitted")
     assert ([row["note"] for row in document["rows"]], status) == (
-        ["VCPU would be over capacity by 28: 60 allocated, 32 left"],
+        ["VCPU would be over capacity by 28: 60 allocated, the capacity would be 32"],
         0,
     )
     assert ratios_of(client)["h1"]["VCPU"] == 2.0

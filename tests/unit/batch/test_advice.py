@@ -43,7 +43,7 @@ def consumer(before, after):
     [
         ((step(0), consumer(2, 0)), 2, None),
         ((step(4), consumer(6, 3)), 6, None),
-        ((step(4), consumer(0, 3)), 2, "over capacity by 1: 5 allocated, 4 left"),
+        ((step(4), consumer(0, 3)), 2, "over capacity by 1: 5 allocated, the capacity would be 4"),
     ],
 )
 def test_a_staged_plan_is_judged_by_what_its_consumers_leave(steps, used, warning):
@@ -57,7 +57,7 @@ def test_a_consumer_that_is_not_changed_leaves_what_it_holds():
     """As when somebody changed it since, and the undo of its change is refused."""
     plan = Plan(Recorded("undo", ()), (step(1), consumer(2, 0)), refused={"k": ValueError()}, is_staged=True)
     advised = advise(plan, {"p": {"VCPU": 2}}, allow_overcommitted=True)
-    assert advised.warnings == ("p: VCPU would be over capacity by 1: 2 allocated, 1 left",)
+    assert advised.warnings == ("p: VCPU would be over capacity by 1: 2 allocated, the capacity would be 1",)
 
 
 @pytest.mark.parametrize("allowed", [False, True])

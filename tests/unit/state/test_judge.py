@@ -83,7 +83,7 @@ def test_a_warning_about_a_refused_change_is_not_told():
     # the consumer cannot move to a host that is smaller, so its own host would be over capacity
     refused, warnings = judged(document(("a", (2, 6)), total=4), held, allow_overcommitted=True)
     assert refused == {"a": "host-2 has 0 VCPU free, not 6"}
-    assert warnings == ["host-1: VCPU would be over capacity by 2: 6 allocated, 4 left"]
+    assert warnings == ["host-1: VCPU would be over capacity by 2: 6 allocated, the capacity would be 4"]
 
 
 def test_a_warning_is_not_told_if_its_change_is_refused_because_of_another():

@@ -178,10 +178,10 @@ def test_saved_plan_tells_what_moved_of_what_it_changes(path, edit, now, what):
     ("then", "now", "what"),
     [
         (0, 4, ""),
-        (0, 5, "VCPU would be over capacity by 1: 5 allocated, 4 left"),
+        (0, 5, "VCPU would be over capacity by 1: 5 allocated, the capacity would be 4"),
         (5, 5, ""),
         (6, 5, ""),
-        (5, 6, "VCPU would be over capacity by 2: 6 allocated, 4 left"),
+        (5, 6, "VCPU would be over capacity by 2: 6 allocated, the capacity would be 4"),
     ],
 )
 def test_saved_plan_moves_if_more_would_be_missing_than_its_warning_said(path, then, now, what):
@@ -192,7 +192,9 @@ def test_saved_plan_moves_if_more_would_be_missing_than_its_warning_said(path, t
     assert [move.what for move in moves] == ([what] if what else [])
     if not moves:
         warnings = plan_saved(plan, moves, [reading]).warnings
-        assert warnings == (("a: VCPU would be over capacity by 1: 5 allocated, 4 left",) if now > 4 else ())
+        assert warnings == (
+            ("a: VCPU would be over capacity by 1: 5 allocated, the capacity would be 4",) if now > 4 else ()
+        )
 
 
 @pytest.mark.parametrize(("edit", "number"), [(RATIO, 1), (LESS, 0)])
