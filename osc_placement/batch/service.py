@@ -7,9 +7,10 @@ records it in a journal, and `carry_out` does it.
 
 from __future__ import annotations
 
+import contextlib
 import pathlib
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -23,7 +24,7 @@ from osc_placement.batch.execute import execute_atomically, execute_plan, requir
 from osc_placement.batch.gate import Gate
 from osc_placement.batch.journal import file as journal
 from osc_placement.batch.journal.file import Journal
-from osc_placement.batch.journal.run import JournalError, Run
+from osc_placement.batch.journal.run import Header, JournalError, Run
 from osc_placement.batch.plan import (
     ABSENT,
     APPLY,
@@ -62,6 +63,8 @@ from osc_placement.batch.writers.reshape import MayNotReshape, require_right
 from osc_placement.errors import PlacementError
 
 FOUND_DONE: Final = "was done already"
+#: later runs that are read to find which of them stands in the way of an undo
+_MOST_LATER: Final = 20
 
 
 class WrongServer(PlacementError):
@@ -260,7 +263,7 @@ def undo(
     run_id = run.header.id
     selection = f"changed by run {run_id}"
     if run.header.kind != RESHAPE:
-        plan = plan_undo(run, read, force=force)
+        plan = plan_undo(run, read, force=force, later=_read_later(run.header, directory))
         if atomic and plan.refused:
             raise PlacementError(
                 f"Nothing was changed, as all or nothing was asked for: {plan.warnings[0]} "
@@ -274,6 +277,24 @@ def undo(
     done_already = (Change(step.subject, step.before, step.before, FOUND_UNDONE) for step in intents)
     plan = task.steps if task else plan_steps(title, done_already)
     return Job(plan, selection, RESHAPE, True, task, undoes=run_id)
+
+
+def _read_later(header: Header, directory: pathlib.Path | None) -> Iterator[Run]:
+    """Yield runs that were started after a run and concern the same facets, the last first.
+
+    PERF: of others only the first line is read, and of these no more than `_MOST_LATER`, as each takes 0.3 s
+    for 10,000 changes.
+    """
+    number = 0
+    for later in journal.read_headers(header.server, directory):
+        if isinstance(later, JournalError):
+            continue
+        if later.id <= header.id or number == _MOST_LATER:
+            return
+        if not set(later.edit.facets).isdisjoint(header.edit.facets):
+            number += 1
+            with contextlib.suppress(JournalError):
+                yield journal.read(later.id, directory)
 
 
 def require_transaction(client: PlacementClient, job: Job) -> None:

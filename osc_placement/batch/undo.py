@@ -8,6 +8,7 @@ other ones are undone. A reshape is undone whole or not at all.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
@@ -42,8 +43,9 @@ if TYPE_CHECKING:  # reading a journal needs the edit of an undo
 FOUND_UNDONE: Final = "is as it was before"
 OTHERS_STAY: Final = "changed since; what others set stays"
 NOT_DONE: Final = "was not changed by the run"
-#: names of refused providers that a message lists
+#: names of refused providers that a message lists, and later runs
 _MOST_NAMES: Final = 10
+_MOST_LATER: Final = 3
 
 #: reads the facets of some providers or consumers: `select.read_states` with its client
 ReadStates = Callable[[Sequence[Subject], Sequence[Facet]], Sequence[Reading]]
@@ -72,17 +74,68 @@ class ChangedSince(PlacementError):
         super().__init__(f"{name} was changed since: {what}" + (f"; {remedy}" if remedy else ""))
 
 
-def describe_refusals(refused: Sequence[ChangedSince], number: int, force: str = "--force") -> str:
+def describe_refusals(
+    refused: Sequence[ChangedSince],
+    number: int,
+    force: str = "--force",
+    later: Sequence[tuple[str, int]] = (),
+) -> str:
     """Return in one line how many changes of ``number`` are not undone, why, and what to do.
 
     The rows of the plan name them.
 
     :param force: the option, or the command, that undoes them nevertheless
+    :param later: as `find_later` returns it
     """
+    runs = ", ".join(f"run {run_id} ({changed})" for run_id, changed in later[:_MOST_LATER])
+    more = f" and {len(later) - _MOST_LATER} more" if len(later) > _MOST_LATER else ""
+    first = "the later runs first, in this order" if len(later) > 1 else "the later run first"
     return (
-        f"{len(refused)} of {number} changes will not be undone, because what the run set was changed since; "
-        f"undo the later run first, or use {force}, which undoes the rest and keeps what was set since"
+        f"{len(refused)} of {number} changes will not be undone, because what the run set was changed since"
+        f"{f' by {runs}{more}' if runs else ''}; "
+        f"undo {first}, or use {force}, which undoes the rest and keeps what was set since"
     )
+
+
+def find_later(
+    refused: Iterable[tuple[Change, ProviderState]], later: Iterable[Run]
+) -> list[tuple[str, int]]:
+    """Return the IDs of the runs that set again what changes had set, each with how many of these it changed.
+
+    The undo of each is tried on the states, so they come in the order in which they are to be undone, and no
+    more of them are read than are needed.
+
+    :param refused: changes with the states of now
+    :param later: runs that were started after that of the changes, the last first
+    """
+    left = {change.uuid: (change, state) for change, state in refused}
+    #: what is different from what the change left, before and after the undo of each run
+    trails = {uuid: [("", _describe_strange(*pair))] for uuid, pair in left.items()}
+    for run in later:
+        for uuid, other in run.intents.items():
+            if uuid not in left or not run.may_be_written(other):
+                continue
+            change, state = left[uuid]
+            back, _ = undo_change(other, state)
+            left[uuid] = change, back
+            trail, strange = trails[uuid], _describe_strange(change, back)
+            known = [each for _, each in trail]
+            if strange in known:  # nothing became of it, or a later run took it back
+                del trail[known.index(strange) + 1 :]
+            else:
+                trail.append((run.header.id, strange))
+            if not strange:
+                del left[uuid]
+        if not left:
+            break
+    counts = Counter(run_id for _, *steps in trails.values() for run_id, _ in steps)
+    return sorted(counts.items(), reverse=True)
+
+
+def _describe_strange(change: Change, now: ProviderState) -> tuple[list[str], list[str]] | None:
+    """Return what is different from what a change left; None if it can be undone."""
+    _, left = undo_change(change, now)
+    return None if left == now else describe_difference(left, now)
 
 
 def name_refused(plan: Plan) -> str:
@@ -280,11 +333,14 @@ class OtherKind(PlacementError):
         )
 
 
-def plan_undo(run: Run, read: ReadStates, *, force: bool = False) -> Plan:
+def plan_undo(run: Run, read: ReadStates, *, force: bool = False, later: Iterable[Run] = ()) -> Plan:
     """Plan the undo of a run.
 
     Unless ``force``, refuse a provider if what the run set there was changed since; a warning of the plan
-    names these.
+    says how many these are.
+
+    :param later: the runs that were started after it, the last first; none is read unless the warning is to
+        name it
     """
     if run.header.kind == KIND:
         raise OtherKind(run)
@@ -298,6 +354,7 @@ def plan_undo(run: Run, read: ReadStates, *, force: bool = False) -> Plan:
     ]
     unreadable: dict[str, Exception] = {}
     refused: dict[str, ChangedSince] = {}
+    strange: list[tuple[Change, ProviderState]] = []
     for change, reading in zip(changes, read_now(changes, read), strict=True):
         if reading.state is None:
             unreadable[change.uuid] = reading.error or PlacementError("it could not be read")
@@ -307,6 +364,12 @@ def plan_undo(run: Run, read: ReadStates, *, force: bool = False) -> Plan:
         steps.append(step)
         if refusal:
             refused[step.uuid] = refusal
+            strange.append((change, reading.state))
+    warnings = (
+        (describe_refusals(list(refused.values()), len(changes), later=find_later(strange, later)),)
+        if refused
+        else ()
+    )
     facets = tuple(dict.fromkeys(facet for change in changes for facet in change.facets))
     edit = UndoEdit(f"undo of {run.header.id} ({run.header.edit.title})", facets, force=force)
     return Plan(
@@ -315,7 +378,7 @@ def plan_undo(run: Run, read: ReadStates, *, force: bool = False) -> Plan:
         unreadable,
         refused,
         edits_of(edit, tuple(steps)),
-        warnings=(describe_refusals(list(refused.values()), len(changes)),) if refused else (),
+        warnings=warnings,
         is_staged=run.header.kind == APPLY,
     )
 

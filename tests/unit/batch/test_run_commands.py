@@ -3,8 +3,9 @@
 
 import pytest
 
-from osc_placement.batch import journal
+from osc_placement.batch import journal, service
 from osc_placement.batch.inventory import RatioEdit
+from osc_placement.batch.membership import TraitEdit
 from osc_placement.batch.plan import make_plan
 from osc_placement.batch.run_commands import describe_run, read_list
 from osc_placement.batch.undo import plan_undo
@@ -20,7 +21,13 @@ class Runs:
 
     def set_ratio(self, ratio):
         """Return the ID of a run that sets the ratio everywhere."""
-        edit = RatioEdit({"VCPU": ratio})
+        return self._make(RatioEdit({"VCPU": ratio}))
+
+    def set_trait(self):
+        """Return the ID of a run that adds a trait everywhere."""
+        return self._make(TraitEdit("add", frozenset({"CUSTOM_A"})))
+
+    def _make(self, edit):
         plan = make_plan(edit, read_with(self.cloud)(self.cloud.providers, edit.facets))
         return record(self.cloud, journal.state_directory(), plan).stem
 
@@ -79,3 +86,40 @@ def test_run_names_the_undo_that_counts_and_no_earlier_one(runs):
     whole = runs.undo(run)
     assert state_of(run) == f"undone by run {whole}"
     assert [state for state, _ in list_states()] == ["undone", "refused", "partly done", "done"]
+
+
+def warning_of_undo(runs, run_id):
+    """Return the warning of the undo of a run, as commands plan it, up to what it advises."""
+    plan = service.undo(runs.cloud, run_id, read_with(runs.cloud)).plan
+    (warning,) = plan.warnings
+    reason = warning.partition(" changes will not be undone, because what the run set was changed since")
+    return reason[0], *reason[2].partition(", or use --force")[0].split("; undo ")
+
+
+def test_undo_names_the_later_runs_that_set_the_same(runs):
+    """They come in the order in which they are to be undone; what somebody else set is in no journal."""
+    run = runs.set_ratio(4.0)
+    assert service.undo(runs.cloud, run, read_with(runs.cloud)).plan.warnings == ()
+    runs.touch(9.0, "c")
+    assert warning_of_undo(runs, run) == ("1 of 3", "", "the later run first")
+    # what is as the run left it now is not in the way
+    runs.undo(runs.set_ratio(5.0))
+    assert warning_of_undo(runs, run) == ("1 of 3", "", "the later run first")
+    later = [runs.set_ratio(6.0)]
+    assert warning_of_undo(runs, run) == ("3 of 3", f" by run {later[0]} (3)", "the later run first")
+    later += [runs.set_ratio(ratio) for ratio in (7.0, 8.0, 2.0, 3.0)]
+    told = ", ".join(f"run {each} (3)" for each in later[:1:-1])
+    order = "the later runs first, in this order"
+    assert warning_of_undo(runs, run) == ("3 of 3", f" by {told} and 2 more", order)
+
+
+def test_no_journal_is_read_behind_the_one_that_explains_all(runs, monkeypatch):
+    """Nor one of a run that set something else."""
+    run = runs.set_ratio(4.0)
+    runs.undo(runs.set_ratio(2.0))
+    last = runs.set_ratio(8.0)
+    runs.set_trait()
+    read, names = journal.file.read, []
+    monkeypatch.setattr(journal.file, "read", lambda name, *rest: names.append(name) or read(name, *rest))
+    assert warning_of_undo(runs, run)[1] == f" by run {last} (3)"
+    assert names == [run, last]
