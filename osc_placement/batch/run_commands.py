@@ -71,7 +71,7 @@ def add_choice(parser: argparse.ArgumentParser, help: str) -> None:
         "--last",
         action="store_true",
         help="In place of an ID: the run that was started last for this cloud, whatever it did, an undo "
-        "too; its ID is printed on stderr",
+        "too; its ID is printed",
     )
 
 
@@ -142,8 +142,8 @@ class RunList:
     def draw(self, width: int, *, with_clouds: bool) -> list[str]:
         """Return lines with whole IDs, also those of the runs that were undone.
 
-        A narrow terminal has no space for numbers and times of all clouds, and beside an ID that an undo
-        names none for the time, which is in the ID of the run too.
+        A narrow terminal has no space for numbers and times of all clouds. The time, which is in the ID too,
+        is left out wherever what a run did would be cut otherwise.
         """
         if not self.runs:
             return []
@@ -160,8 +160,8 @@ class RunList:
         heads = ["id", "started (UTC)", "state", "applied", "cloud"]
         left_out = {4} if not with_clouds else {1, 3} if width < _WIDE else set()
         taken = _measure(heads, rows, left_out)
-        undos = [len(_name_undo(run.header)) for run in self.runs if run.header.undoes]
-        if not with_clouds and undos and taken + max(undos) > width:
+        whats = [_name_undo(run.header) if run.header.undoes else run.header.edit.title for run in self.runs]
+        if 1 not in left_out and taken + max(map(len, map(printable, whats))) > width:
             left_out.add(1)
             heads[0] = "id (time in UTC)"
             taken = _measure(heads, rows, left_out)
@@ -213,9 +213,10 @@ def read_list(server: str | None, last: int | None, complain: Complain) -> RunLi
 def describe_run(run: Run) -> list[str]:
     """Return the lines that say what a run is about, with its state, its undos and its counts."""
     header = run.header
-    counts = Counter(str(ending.result) for ending in run.endings.values())
+    counts = Counter(str(ending.result) for ending in run.endings.values() if ending.result != Result.APPLIED)
     counts["without a result"] = len(run.intents) - len(run.endings)
-    numbers = [f"{number:,} {result}" for result, number in sorted(counts.items()) if number]
+    numbers = [f"{run.applied:,} of {len(run.intents):,} applied"]
+    numbers += [f"{number:,} {result}" for result, number in sorted(counts.items()) if number]
     facts = {
         "run": header.id,
         "command": header.edit.title,
@@ -225,7 +226,7 @@ def describe_run(run: Run) -> list[str]:
         "started": header.started,
         "ended": "" if run.is_running else run.ended,
         "state": _describe_state(run),
-        "changes": ": ".join(filter(None, (f"{len(run.intents):,}", ", ".join(numbers)))),
+        "changes": ", ".join(numbers),
     }
     return [f"{name + ':':10} {value}" for name, value in facts.items() if value]
 

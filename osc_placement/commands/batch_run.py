@@ -109,7 +109,9 @@ class ShowRun(WatchedCommand, _JournalCommand, ChangesLister):
     def read_arguments(self, parsed_args: argparse.Namespace) -> None:
         check_choice(parsed_args)
         super().read_arguments(parsed_args)
-        parsed_args.run = read_chosen(parsed_args, self.identify_cloud, self.app.stderr).id
+        # a table begins with the run
+        stream = None if parsed_args.formatter == self.formatter_default else self.app.stderr
+        parsed_args.run = read_chosen(parsed_args, self.identify_cloud, stream).id
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Any, Any]:
         run = journal.read(parsed_args.run)

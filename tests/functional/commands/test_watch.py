@@ -76,7 +76,7 @@ def test_watch_of_a_run_shows_its_header_and_its_changes_once_a_screen(openstack
     assert status == 0
     for screen in screens(text)[:2]:
         facts = [line for line in screen if line.startswith(("run:", "state:", "changes:"))]
-        assert facts == [f"run:       {run}", "state:     done", "changes:   4: 4 applied"]
+        assert facts == [f"run:       {run}", "state:     done", "changes:   4 of 4 applied"]
 
 
 def test_watch_shows_a_change_in_place(openstack, rack, select):

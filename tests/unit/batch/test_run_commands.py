@@ -23,9 +23,9 @@ class Runs:
         """Return the ID of a run that sets the ratio everywhere."""
         return self._make(RatioEdit({"VCPU": ratio}))
 
-    def set_trait(self):
-        """Return the ID of a run that adds a trait everywhere."""
-        return self._make(TraitEdit("add", frozenset({"CUSTOM_A"})))
+    def add_traits(self, *names):
+        """Return the ID of a run that adds traits everywhere."""
+        return self._make(TraitEdit("add", frozenset(names)))
 
     def _make(self, edit):
         plan = make_plan(edit, read_with(self.cloud)(self.cloud.providers, edit.facets))
@@ -118,8 +118,30 @@ def test_no_journal_is_read_behind_the_one_that_explains_all(runs, monkeypatch):
     run = runs.set_ratio(4.0)
     runs.undo(runs.set_ratio(2.0))
     last = runs.set_ratio(8.0)
-    runs.set_trait()
+    runs.add_traits("CUSTOM_A")
     read, names = journal.file.read, []
     monkeypatch.setattr(journal.file, "read", lambda name, *rest: names.append(name) or read(name, *rest))
     assert warning_of_undo(runs, run)[1] == f" by run {last} (3)"
     assert names == [run, last]
+
+
+def test_list_leaves_out_the_time_before_it_cuts_what_a_run_did(runs):
+    """The ID has the time; where there is space for both, both are there."""
+    runs.set_ratio(4.0)
+    run = runs.add_traits(*(f"CUSTOM_OF_A_HOST_{number}" for number in range(2)))
+    title = journal.read(run).header.edit.title
+    found = read_list(journal.identify_server(SERVER), None, pytest.fail)
+    for width, heading in ((120, "started (UTC)"), (90, "id (time in UTC)")):
+        lines = found.draw(width, with_clouds=False)
+        assert heading in lines[0]
+        assert lines[-1].endswith(f"  {title}")
+        assert max(map(len, lines)) <= width
+
+
+def test_facts_of_a_run_say_how_many_of_its_changes_were_applied(runs):
+    """Whatever else became of the others follows."""
+    assert describe_run(journal.read(runs.set_ratio(4.0)))[-1] == "changes:   3 of 3 applied"
+    run = runs.set_ratio(2.0)
+    runs.touch(9.0, "c")
+    undo = runs.undo(run)
+    assert describe_run(journal.read(undo))[-1] == "changes:   2 of 3 applied, 1 failed"
