@@ -273,6 +273,7 @@ def delete_runs(
     """
     errors: list[JournalError] = []
     deleted: set[str] = set()
+    undoable = _count_undoable()
     for named in options.run or _find_older(options.older_than, identify_server(), complain):
         try:
             # the same run may be named twice
@@ -286,12 +287,24 @@ def delete_runs(
     for each in errors:
         complain(each)
     status = EXIT_DONE if not errors else EXIT_PARTIAL if deleted else 1
+    lost = sum(undoable.get(run_id, 0) for run_id in deleted)
+    warning = f"; {lost:,} change{'' if lost == 1 else 's'} can no longer be undone" if lost else ""
     if options.older_than:
-        print(f"{_count_runs(len(deleted))} deleted", file=stdout)
+        print(f"{_count_runs(len(deleted))} deleted{warning}", file=stdout)
     elif deleted:
         what = f"run {deleted.pop()}" if len(deleted) == 1 else _count_runs(len(deleted))
-        print(f"Deleted {what}", file=stderr)
+        print(f"Deleted {what}{warning}", file=stderr)
     return status
+
+
+def _count_undoable() -> dict[str, int]:
+    """Return by the IDs of all runs that can be read how many of their changes are not undone."""
+    runs = [run for run in journal.read_summaries() if isinstance(run, Summary)]
+    undone = find_undone(runs)
+    counts = {run.header.id: run.applied for run in runs}
+    for run_id, found in undone.items():
+        counts[run_id] = 0 if found.is_whole else max(0, counts.get(run_id, 0) - found.number)
+    return counts
 
 
 def _count_runs(number: int) -> str:

@@ -759,13 +759,14 @@ def test_runs_are_deleted_by_id_or_age(openstack, rack):
     result = openstack.run(*RUN, "delete", runs[0], "nothing")
     assert (result.status, result.out) == (3, "")
     assert result.err.startswith("There is no run 'nothing' in ")
-    assert result.err.endswith(f"Deleted run {runs[0]}\n")
+    assert result.err.endswith(f"Deleted run {runs[0]}; 4 changes can no longer be undone\n")
     assert openstack.run(*RUN, "delete", runs[0]).status == 1
     for days in ("1", "9" * 19):
         assert openstack.run(*RUN, "delete", "--older-than", days).out == "0 runs deleted\n"
     assert last_run(openstack)["id"] == runs[1]
     result = openstack.run(*RUN, "delete", runs[1][:-1])
-    assert (result.status, result.out, result.err) == (0, "", f"Deleted run {runs[1]}\n")
+    told = f"Deleted run {runs[1]}; 4 changes can no longer be undone\n"
+    assert (result.status, result.out, result.err) == (0, "", told)
     assert not {row["id"] for row in openstack.run(*RUN, "list", "-f", "json").json}.intersection(runs)
     assert openstack.run(*RUN, "delete").err == "Give either IDs of runs or --older-than\n"
 

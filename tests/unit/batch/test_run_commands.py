@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the commands on runs say of a run, in lists and one by one."""
 
+import io
+from types import SimpleNamespace
+
 import pytest
 
 from osc_placement.batch import journal, service
 from osc_placement.batch.inventory import RatioEdit
 from osc_placement.batch.membership import TraitEdit
 from osc_placement.batch.plan import make_plan
-from osc_placement.batch.run_commands import describe_run, read_list
+from osc_placement.batch.run_commands import delete_runs, describe_run, read_list
 from osc_placement.batch.undo import plan_undo
 from tests.unit.batch.cloud import processors
 from tests.unit.batch.journals import SERVER, Cloud, read_with, record
@@ -145,3 +148,26 @@ def test_facts_of_a_run_say_how_many_of_its_changes_were_applied(runs):
     runs.touch(9.0, "c")
     undo = runs.undo(run)
     assert describe_run(journal.read(undo))[-1] == "changes:   2 of 3 applied, 1 failed"
+
+
+def delete(*run_ids):
+    """Delete runs; return what is said of it."""
+    err = io.StringIO()
+    options = SimpleNamespace(run=run_ids, older_than=None)
+    assert delete_runs(options, pytest.fail, pytest.fail, None, err) == 0
+    return err.getvalue()
+
+
+def test_deletion_of_runs_tells_how_many_changes_can_no_longer_be_undone(runs):
+    """Those that are undone are not among them; what an undo did can be undone too."""
+    run, last = runs.set_ratio(4.0), runs.set_ratio(2.0)
+    lost = "changes can no longer be undone"
+    assert delete(last, run) == f"Deleted 2 runs; 6 {lost}\n"
+    run = runs.set_ratio(5.0)
+    runs.touch(9.0, "b", "c")
+    undo = runs.undo(run)
+    assert delete(run) == f"Deleted run {run}; 2 {lost}\n"
+    assert delete(undo) == f"Deleted run {undo}; 1 change can no longer be undone\n"
+    run = runs.set_ratio(5.0)
+    runs.undo(run)
+    assert delete(run) == f"Deleted run {run}\n"
