@@ -183,13 +183,22 @@ class Page:
 
         :param more: what shows all rows
         """
-        return self.describe(rows_of_plan(plan), is_plan=True, more=more) + self.summarize(plan.summary)
+        return self.describe(rows_of_plan(plan), is_plan=True, more=more) + self.summarize_plan(plan)
 
-    def summarize(self, text: str) -> list[str]:
-        """Return the summary of a plan or result."""
-        if self.width is not None:
-            text = fit_middle(printable(text), _MOST_SUMMARY, self.width)
-        return self._take([text], _MOST_SUMMARY, "")
+    def summarize_plan(self, plan: Plan) -> list[str]:
+        """Return the summary of a plan; if it takes more than a line, its reasons are above the numbers."""
+        if self.width is None or len(printable(plan.summary)) <= self.width:
+            return self.summarize(plan.summary)
+        rows = [Row(step, Result.UNCHANGED, step.reason) for step in plan.unchanged]
+        reasons = self._take_new(_count_reasons(rows, is_table=False), _MOST_REASONS, "more reasons")
+        return reasons + self.summarize(plan.heading, plan.totals)
+
+    def summarize(self, heading: str, totals: str = "") -> list[str]:
+        """Return the summary of a plan or result; on a terminal a long heading is cut, never the totals."""
+        if self.width is None:
+            return self._take([heading + totals], _MOST_SUMMARY, "")
+        text = fit_middle(printable(heading), _MOST_SUMMARY, self.width, printable(totals))
+        return self._take([text], count_lines([text], self.width), "")
 
     def _draw_few(self, rows: Sequence[Row], most: int) -> list[str] | None:
         """Return a table of the rows, without those that are unchanged if it is too long with them.

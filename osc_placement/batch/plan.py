@@ -275,18 +275,31 @@ class Plan:
         return f"{'Make' if self.is_staged else 'Change'} {self.count(len(self.changes))}?"
 
     @property
-    def summary(self) -> str:
-        """Return the plan in one line."""
-        numbers = Counter(step.reason for step in self.unchanged)
-        reasons = [(-number, reason) for reason, number in numbers.items()]
+    def heading(self) -> str:
+        """Return what the plan does, without numbers."""
         nothing = "" if self.changes or self.hopeless else "Nothing to do: "
-        return f"{nothing}{self.edit.title}: " + ", ".join(
-            [f"{self.count(len(self.changes))} to {'make' if self.is_staged else 'change'}"]
-            # not in the order of the server, which changes as it likes
-            + [f"{-number:,} unchanged ({reason})" for number, reason in sorted(reasons)]
-            + ([f"{len(self.unreadable):,} could not be read"] if self.unreadable else [])
-            + ([f"{len(self.refused):,} refused"] if self.refused else [])
+        return f"{nothing}{self.edit.title}"
+
+    @property
+    def totals(self) -> str:
+        """Return the numbers that follow the heading, without reasons."""
+        return self._join_counts([f"{len(self.unchanged):,} unchanged"] if self.unchanged else [])
+
+    @property
+    def summary(self) -> str:
+        """Return the plan in one line, with the reasons why providers stay as they are."""
+        numbers = Counter(step.reason for step in self.unchanged)
+        # not in the order of the server, which changes as it likes
+        reasons = sorted((-number, reason) for reason, number in numbers.items())
+        return self.heading + self._join_counts(
+            [f"{-number:,} unchanged ({reason})" for number, reason in reasons]
         )
+
+    def _join_counts(self, unchanged: Sequence[str]) -> str:
+        counts = [f"{self.count(len(self.changes))} to {'make' if self.is_staged else 'change'}", *unchanged]
+        counts += [f"{len(self.unreadable):,} could not be read"] if self.unreadable else []
+        counts += [f"{len(self.refused):,} refused"] if self.refused else []
+        return ": " + ", ".join(counts)
 
 
 class Result(enum.StrEnum):
@@ -373,13 +386,21 @@ class Report:
         return EXIT_PARTIAL if self.is_failed else EXIT_DONE
 
     @property
+    def heading(self) -> str:
+        """Return what was done, without numbers."""
+        return f"{'' if self.outcomes else 'Nothing to do: '}{self.plan.edit.title}"
+
+    @property
+    def totals(self) -> str:
+        """Return the numbers that follow the heading, and why the run stopped itself."""
+        counts = [f"{self.counts[result]:,} {result}" for result in Result if self.counts[result]]
+        told = f": {self.plan.count(len(self.outcomes))}, {', '.join(counts)}" if counts else ""
+        return f"{told}; {self.halted}" if self.halted else told
+
+    @property
     def summary(self) -> str:
         """Return the report in one line."""
-        counts = [f"{self.counts[result]:,} {result}" for result in Result if self.counts[result]]
-        halted = f"; {self.halted}" if self.halted else ""
-        if not counts:
-            return f"Nothing to do: {self.plan.edit.title}{halted}"
-        return f"{self.plan.edit.title}: {self.plan.count(len(self.outcomes))}, {', '.join(counts)}{halted}"
+        return self.heading + self.totals
 
 
 def make_plan(edit: Edit, readings: Iterable[Reading], selection: Selection | None = None) -> Plan:

@@ -136,6 +136,8 @@ class PlanCommand(ConfirmedCommand, ChangesLister):
     minimum = microversion.LIST_BY_AGGREGATE
     #: the file that the plan was saved in, if it was
     saved_plan: str = ""
+    #: what the summary is about, once that is known
+    _summarized: Plan | Report | None = None
     exit_statuses = (
         "Exit status: 0 every provider is as asked, or the plan was shown; 1 nothing was changed, the reason "
         "is on stderr; 2 the command line is wrong, or with --detailed-exitcode something changed or would; "
@@ -156,9 +158,12 @@ class PlanCommand(ConfirmedCommand, ChangesLister):
             refuse_steering(parsed_args, "changes that are made in one transaction")
         self.require_somebody(parsed_args)
 
+    def begin_page(self) -> None:
+        super().begin_page()
+        self._summarized = None
+
     def run(self, parsed_args: argparse.Namespace) -> int:
         """Print the rows, then the summary: on stdout in a table, on stderr after a failure."""
-        self._summary = ""
         self._commands: NextCommands | None = None
         self.saved_plan = ""
         try:
@@ -166,7 +171,7 @@ class PlanCommand(ConfirmedCommand, ChangesLister):
         except BrokenPipeError:
             raise
         except OSError as error:
-            if not self._summary:
+            if self._summarized is None:
                 raise
             # what was done stays done, and its summary is printed even if the rows cannot be
             self._close(self.app.stderr)
@@ -185,13 +190,18 @@ class PlanCommand(ConfirmedCommand, ChangesLister):
     def _close(self, stream: TextIO | None) -> None:
         """Print the summary and the commands that can follow."""
         is_wide = not is_terminal(stream)
-        if self._summary:
-            _say([self._summary] if is_wide else self.page.summarize(self._summary), stream)
+        if self._summarized is not None:
+            _say([self._summarized.summary] if is_wide else self._summarize(self._summarized), stream)
         if self.saved_plan:
             command = f"openstack resource provider batch apply {shlex.quote(self.saved_plan)}"
             _say([f"Saved; to carry it out: {command}"], stream)
         if self._commands:
             _say([str(self._commands)] if is_wide else self._commands.lines, stream)
+
+    def _summarize(self, result: Plan | Report) -> list[str]:
+        if isinstance(result, Plan):
+            return self.page.summarize_plan(result)
+        return self.page.summarize(result.heading, result.totals)
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Any, Any]:
         show = _flat_cells if parsed_args.formatter in FLAT_FORMATS else _cells
@@ -201,7 +211,7 @@ class PlanCommand(ConfirmedCommand, ChangesLister):
                 plan = job.plan
                 self._agree(job, parsed_args)
             if self.is_harmless(parsed_args):
-                self._summary = plan.summary
+                self._summarized = plan
                 status = EXIT_PARTIAL if plan.hopeless else EXIT_DONE
                 self.exit_status = _exit_status(parsed_args, plan, status)
                 steps = [step for step in plan.steps if step.facets or step.uuid in plan.hopeless]
@@ -245,7 +255,7 @@ class PlanCommand(ConfirmedCommand, ChangesLister):
 
     def _execute(self, job: Job, parsed_args: argparse.Namespace) -> Report:
         if not job.is_needed:
-            self._summary = job.plan.summary
+            self._summarized = job.plan
             return execute_plan(self.client, job.plan)
         pace = service.Pace(
             concurrency=parsed_args.concurrency,
@@ -261,7 +271,7 @@ class PlanCommand(ConfirmedCommand, ChangesLister):
             pace,
             is_told=self.is_attended() and not job.is_atomic and bool(job.plan.changes),
         )
-        self._summary = report.summary
+        self._summarized = report
         return report
 
     # reading

@@ -100,7 +100,7 @@ def describe_plan(assessment: Assessment, plan: Plan, left: int, medium: Medium)
     )
     lines += describe_problems(assessment.problems, page, LEFT_ALONE, SEE_ALL)
     facts = [f"{len(plan.changes):,} to change", *_count_rest(plan, assessment.problems, left)]
-    return [*lines, *page.summarize(f"{plan.edit.title}: {', '.join(facts)}")]
+    return [*lines, *page.summarize(plan.edit.title, f": {', '.join(facts)}")]
 
 
 def run_to_json(run: Run, assessment: Assessment) -> Document:
@@ -138,7 +138,7 @@ def describe_run(
     facts += _count_rest(plan, problems, run.left)
     lines += describe_problems(problems, page, LEFT_ALONE, _SEE_PLAN)
     lines += page.warn(plan.warnings)
-    lines += page.summarize(f"{plan.edit.title}: {', '.join(facts) or 'nothing to do'}")
+    lines += page.summarize(plan.edit.title, f": {', '.join(facts) or 'nothing to do'}")
     return [*lines, report.halted, *describe_next(following, medium)]
 
 

@@ -56,12 +56,16 @@ def fit(texts: Sequence[str], most: int, width: int, more: str) -> list[str]:
     return [line for lines in wrapped for line in lines]
 
 
-def fit_middle(text: str, most: int, width: int) -> str:
-    """Return a text without its middle, if it takes more than so many lines."""
+def fit_middle(text: str, most: int, width: int, end: str = "") -> str:
+    """Return a text with its end; the text is without its middle if both take more than so many lines.
+
+    The end stays whole: if it is long, the lines are more, and the text takes up to half a line.
+    """
     length = min(len(text), most * width)
-    while len(wrap(cut_middle(text, length), width)) > most:
+    least = min(length, width // 2)
+    while length > least and len(wrap(cut_middle(text, length) + end, width)) > most:
         length -= 1
-    return cut_middle(text, length)
+    return cut_middle(text, length) + end
 
 
 def align(rows: Sequence[Sequence[str]], width: int) -> list[str]:

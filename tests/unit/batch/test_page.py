@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Plans and results as text for a terminal: bounded, grouped, and nothing twice."""
 
+from dataclasses import replace
+
 import pytest
 
 from osc_placement.batch.page import Page, Row, make_table, rows_of_plan
@@ -154,6 +156,34 @@ def test_everything_at_once_takes_less_than_sixty_lines(confirmed, many):
     lines += page.summarize(LONG * 20)
     # beside them there are the question, the run and its control file, an interruption and three commands
     assert count_lines(lines, WIDTH) <= 60 - 9
+
+
+def test_numbers_of_a_summary_are_never_cut():
+    """Of a terminal's two lines; the reasons why providers stay have a line each, the most frequent first."""
+    subject, state = Provider("p", "p", 1), ProviderState()
+    lacking = "no inventory of VCPU; no inventory of MEMORY_MB"
+    reasons = ["has the ratio already"] * 40 + [lacking]
+    refused = [make_change(number) for number in range(7, 10)]
+    plan = Plan(
+        Recorded("ratio set VCPU=5.0 MEMORY_MB=1.0", ()),
+        (
+            *map(make_change, range(7)),
+            *refused,
+            *(Change(subject, state, state, reason) for reason in reasons),
+        ),
+        refused={change.uuid: PlacementError("too little is left") for change in refused},
+    )
+    assert Page(WIDTH).summarize_plan(plan) == [
+        "       40  unchanged: has the ratio already",
+        f"        1  unchanged: {lacking}",
+        "ratio set VCPU=5.0 MEMORY_MB=1.0: 7 resource providers to change, 41 unchanged,",
+        "3 refused",
+    ]
+    assert Page().summarize_plan(plan) == [plan.summary]
+    long = replace(plan, edit=Recorded("trait add " + "CUSTOM_TRAIT " * 30, ()))
+    shown = Page(WIDTH).summarize_plan(long)[2:]
+    assert (len(shown), "..." in shown[0]) == (2, True)
+    assert " ".join(shown).endswith(": 7 resource providers to change, 41 unchanged, 3 refused")
 
 
 def test_nothing_is_said_of_no_rows():
