@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING, Final
 from osc_placement.batch.difference import count_differences, list_differences
 from osc_placement.batch.plan import Change, Plan, Report, Result
 from osc_placement.terminal.escape import printable
-from osc_placement.terminal.lines import count_lines, fit, fit_middle
+from osc_placement.terminal.lines import count_lines, fit, fit_commands, fit_middle
 
 if TYPE_CHECKING:
     from osc_placement.batch.journal import Run
+    from osc_placement.batch.run_commands import NextCommands
 
 #: rows, and lines of rows, up to which these are shown each
 FEW: Final = 20
@@ -199,6 +200,11 @@ class Page:
             return self._take([heading + totals], _MOST_SUMMARY, "")
         text = fit_middle(printable(heading), _MOST_SUMMARY, self.width, printable(totals))
         return self._take([text], count_lines([text], self.width), "")
+
+    def name_commands(self, commands: NextCommands) -> list[str]:
+        """Return the lines of the commands that can follow a run, none of them cut."""
+        title, *others = commands.lines
+        return [title, *(others if self.width is None else fit_commands(others, self.width))]
 
     def _draw_few(self, rows: Sequence[Row], most: int) -> list[str] | None:
         """Return a table of the rows, without those that are unchanged if it is too long with them.

@@ -196,7 +196,7 @@ class PlanCommand(ConfirmedCommand, ChangesLister):
             command = f"openstack resource provider batch apply {shlex.quote(self.saved_plan)}"
             _say([f"Saved; to carry it out: {command}"], stream)
         if self._commands:
-            _say([str(self._commands)] if is_wide else self._commands.lines, stream)
+            _say([str(self._commands)] if is_wide else self.page.name_commands(self._commands), stream)
 
     def _summarize(self, result: Plan | Report) -> list[str]:
         if isinstance(result, Plan):

@@ -12,6 +12,7 @@ from typing import Final
 from osc_placement import microversion
 from osc_placement.batch import service
 from osc_placement.batch.execute import execute_plan
+from osc_placement.batch.page import Page
 from osc_placement.batch.plan import APPLY, EXIT_DONE, EXIT_PARTIAL, Plan, count_providers
 from osc_placement.batch.service import Job
 from osc_placement.commands import base
@@ -265,7 +266,8 @@ class ApplyState(ConfirmedCommand, _StateCommand):
             is_told=self.is_attended(),
         )
         if self.is_attended():
-            print(*commands.lines, sep="\n", file=self.app.stderr)
+            width = screen_of(self.app.stderr).width
+            print(*Page(width).name_commands(commands), sep="\n", file=self.app.stderr)
         return list_results(report)
 
     def _complain(self, report: ApplyReport) -> None:

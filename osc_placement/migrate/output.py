@@ -146,7 +146,7 @@ def describe_next(following: NextCommands | None, medium: Medium) -> list[str]:
     """Return the commands that can follow a run: each in a line of a terminal, elsewhere all in one."""
     if following is None:
         return []
-    return [str(following)] if medium.width is None else following.lines
+    return [str(following)] if medium.width is None else Page(medium.width).name_commands(following)
 
 
 def _find_tried(run: Run) -> list[Outcome]:

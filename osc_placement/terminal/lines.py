@@ -32,6 +32,16 @@ def wrap(text: str, width: int) -> list[str]:
     ) or [""]
 
 
+def fit_commands(lines: Sequence[str], width: int) -> list[str]:
+    """Return lines with a label and a command; a command that does not fit beside its label is below it."""
+    fitted = []
+    for line in lines:
+        label, _, command = line.partition(": ")
+        is_apart = len(line) > width and command
+        fitted += [f"{label}:", command.lstrip()] if is_apart else [line]
+    return fitted
+
+
 def count_lines(texts: Sequence[str], width: int) -> int:
     """Return how many lines these texts take on a terminal, if they are broken between words."""
     return sum(len(wrap(line, width)) for text in texts for line in text.split("\n"))

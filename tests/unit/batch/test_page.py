@@ -8,6 +8,7 @@ import pytest
 from osc_placement.batch.page import Page, Row, make_table, rows_of_plan
 from osc_placement.batch.plan import Change, Plan, ProviderState
 from osc_placement.batch.repeat import Recorded
+from osc_placement.batch.run_commands import NextCommands
 from osc_placement.errors import PlacementError
 from osc_placement.model import Inventory, Provider
 from osc_placement.terminal.lines import count_lines
@@ -184,6 +185,16 @@ def test_numbers_of_a_summary_are_never_cut():
     shown = Page(WIDTH).summarize_plan(long)[2:]
     assert (len(shown), "..." in shown[0]) == (2, True)
     assert " ".join(shown).endswith(": 7 resource providers to change, 41 unchanged, 3 refused")
+
+
+def test_command_that_does_not_fit_beside_its_label_has_a_line_of_its_own():
+    """Its option is not broken, so that it can be copied; the others are where they were."""
+    run = "20261123T154355-8f24e5"
+    show = f"openstack resource provider batch run show {run} --failed-only"
+    undo = f"openstack resource provider batch run undo {run}"
+    commands = NextCommands(run, {"show": show, "undo": undo})
+    assert Page(WIDTH).name_commands(commands) == [f"Run {run}", "show:", show, f"undo:   {undo}"]
+    assert Page(WIDTH + 20).name_commands(commands) == commands.lines
 
 
 def test_nothing_is_said_of_no_rows():
