@@ -482,6 +482,10 @@ class _Run:
         failed = [outcome for outcome in verified if outcome.result is Result.FAILED]
         if failed:
             self.gate.halt(f"stopped because {len(failed)} of {len(verified)} canaries failed")
+        applied = sum(outcome.result is Result.APPLIED for outcome in verified)
+        if applied and not self.gate.stopped:
+            rest = "; going on" if len(self._plan.changes) > len(verified) else ""
+            self.gate.on_event(f"Canary: {applied:,} changed and read back as planned{rest}")
         for before, after in zip(outcomes, verified, strict=True):
             if after is not before:  # record again only canaries that turned out wrong
                 self._record(after)

@@ -68,7 +68,8 @@ def _parse_rate(text: str) -> float | None:
 class Gate:
     """Lets writes pass, for any number of threads.
 
-    ``on_event`` is told what the control file brought about, in one line, by whichever thread saw it.
+    ``on_event`` is told what the control file brought about, in one line, by whichever thread saw it;
+    ``on_pause``, whether the run is paused by it, when that changes.
     """
 
     def __init__(
@@ -78,6 +79,7 @@ class Gate:
         control: pathlib.Path | None = None,
         max_failures: int | None = None,
         on_event: Callable[[str], None] | None = None,
+        on_pause: Callable[[bool], None] | None = None,
     ) -> None:
         #: whoever gave it may ask of it whether somebody stopped the run, so that nothing here sets it
         self.stop = threading.Event()
@@ -87,7 +89,8 @@ class Gate:
         self._order = Order()
         self._control = control
         self.max_failures = max_failures
-        self._on_event = on_event or (lambda _text: None)
+        self.on_event = on_event or (lambda _text: None)
+        self._on_pause = on_pause or (lambda _is_paused: None)
         self._lock = threading.Lock()
         self._failures = 0
         self._next_pass = 0.0
@@ -164,7 +167,7 @@ class Gate:
             unread = (-1, error.errno or 0)
             if self._seen != unread:
                 self._seen = unread
-                self._on_event(f"{self._control} is not obeyed, as it cannot be read: {error.strerror}.")
+                self.on_event(f"{self._control} is not obeyed, as it cannot be read: {error.strerror}.")
             return
         if order is not None:
             self._seen = seen
@@ -174,16 +177,18 @@ class Gate:
         before, self._order = self._order, order
         for line in order.unknown:
             if line not in before.unknown:
-                self._on_event(
+                self.on_event(
                     f"{self._control} has a line that is ignored: {line[:_SHOWN]!r}. "
                     "A line is one of: rate NUMBER (of changes a second), rate none, pause, go, stop."
                 )
+        if order.is_paused != before.is_paused:
+            self._on_pause(order.is_paused)
         if order.is_stopped:
-            self._on_event(f"Stopped by {self._control}.")
+            self.on_event(f"Stopped by {self._control}.")
             self._closed.set()
         elif order.is_paused and not before.is_paused:
-            self._on_event(f"Paused by {self._control}; a line 'go' there goes on.")
+            self.on_event(f"Paused by {self._control}; a line 'go' there goes on.")
         elif before.is_paused and not order.is_paused:
-            self._on_event("Going on.")
+            self.on_event("Going on.")
         if order.rate != before.rate and order.rate is not None:
-            self._on_event(f"Rate: {f'{order.rate:g} a second' if order.rate else 'unlimited'}.")
+            self.on_event(f"Rate: {f'{order.rate:g} a second' if order.rate else 'unlimited'}.")

@@ -344,11 +344,13 @@ def carry_out(
     stop: threading.Event | None = None,
     on_outcome: Callable[[Outcome], None] | None = None,
     on_event: Callable[[str], None] | None = None,
+    on_pause: Callable[[bool], None] | None = None,
     on_write: Callable[[], None] = lambda: None,
 ) -> Result:
     """Do what was recorded, record how it ended, and close the journal.
 
-    ``on_event`` is told what the control file brought about; ``on_write`` is called before a reshape is sent.
+    ``on_event`` is told what the control file brought about, and that canaries are as planned; ``on_pause``
+    whether the run is paused; ``on_write`` is called before a reshape is sent.
     """
     pace = pace or Pace()
     reshape: ReshapePlan | None = None
@@ -370,6 +372,7 @@ def carry_out(
                 control=pace.control or recorder.control,
                 max_failures=pace.max_failures,
                 on_event=on_event,
+                on_pause=on_pause,
             )
             report = execute_plan(
                 client,

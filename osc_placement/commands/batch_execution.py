@@ -329,7 +329,7 @@ def carry_out(
     :param is_quiet: whether there is no progress unless the stream is a terminal
     """
     recorder = service.start(client, job)
-    notice = ""
+    notice: Sequence[str] = ()
     if is_told and stream is not None:
         control = pace.control if pace and pace.control else recorder.control
         notice = _tell_control(recorder.id, control, screen_of(stream).width)
@@ -345,23 +345,24 @@ def carry_out(
             stop=stop,
             on_outcome=progress.advance,
             on_event=progress.say,
+            on_pause=progress.pause,
         ).report
     is_resumed = job.resumed is not None
     return report, name_next_commands(recorder.id, report, _RUN, _RUN, is_resumed=is_resumed)
 
 
-def _tell_control(run: str, path: pathlib.Path, width: int | None) -> str:
-    """Return the line that names a run and its control file.
+def _tell_control(run: str, path: pathlib.Path, width: int | None) -> Sequence[str]:
+    """Return the lines that name a run and a command that writes to its control file.
 
-    Where that does not fit the width, the file is named alone, with ~ for the home directory.
+    Where both do not fit the width, the command has its own line, with ~ for the home directory.
     """
-    whole = f"Run {run}; control file: {path}"
-    if width is None or len(whole) <= width:
-        return whole
+    label, command = f"Run {run}; to slow, pause or stop it:", f"echo pause > {shlex.quote(str(path))}"
+    if width is None or len(label) + 1 + len(command) <= width:
+        return (f"{label} {command}",)
     home = pathlib.Path.home()
-    return (
-        f"Control file: {pathlib.Path('~') / path.relative_to(home) if path.is_relative_to(home) else path}"
-    )
+    if path.is_relative_to(home):
+        command = f"echo pause > ~/{shlex.quote(str(path.relative_to(home)))}"
+    return label, command
 
 
 class StateColumn(FormattableColumn[Any]):

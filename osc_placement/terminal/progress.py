@@ -7,7 +7,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Final, Self, TextIO
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 _QUIET_SECONDS: Final = 0.5
 _SECONDS_BETWEEN_LINES: Final = 60.0
 _INTERRUPTED: Final = 130
+_PAUSED: Final = "paused"
 _SHOW_CURSOR: Final = "\x1b[?25h"
 
 
@@ -30,7 +31,7 @@ class ProgressBar:
 
     A standard error that was closed is None, and gets nothing. With ``is_quiet`` there are no such lines.
 
-    :param notice: a line that is printed above the bar, when that is drawn
+    :param notice: lines that are printed above the bar, when that is drawn
     """
 
     def __init__(
@@ -40,7 +41,7 @@ class ProgressBar:
         stream: TextIO | None,
         *,
         is_quiet: bool = False,
-        notice: str = "",
+        notice: Sequence[str] = (),
     ) -> None:
         self._title = title
         self._total = total
@@ -50,6 +51,7 @@ class ProgressBar:
         self._notice = notice
         self._done = 0
         self._started = self._shown = time.monotonic()
+        self._paused: float | None = None
         self._bar: Progress | None = None
 
     def __enter__(self) -> Self:
@@ -72,11 +74,12 @@ class ProgressBar:
         rate = self._done / max(now - self._started, 1e-9)
         if self._is_terminal:
             if self._bar is None and now - self._started > _QUIET_SECONDS:
-                if self._notice:
-                    self.say(self._notice)
+                for line in self._notice:
+                    self.say(line)
                 self._bar = self._draw()
             if self._bar is not None:
-                self._bar.update(self._bar.task_ids[0], completed=self._done, rate=f"{rate:.0f}/s")
+                told = f"{rate:.0f}/s" if self._paused is None else _PAUSED
+                self._bar.update(self._bar.task_ids[0], completed=self._done, rate=told)
         elif self._stream is None or self._is_quiet:
             return
         elif now - self._shown >= _SECONDS_BETWEEN_LINES:
@@ -88,6 +91,17 @@ class ProgressBar:
                 file=self._stream,
                 flush=True,
             )
+
+    def pause(self, is_paused: bool) -> None:
+        """Show that the work is paused, or goes on; a pause does not count for the rate."""
+        now = time.monotonic()
+        if is_paused:
+            self._paused = now
+        elif self._paused is not None:
+            self._started += now - self._paused
+            self._paused = None
+        if self._bar is not None:
+            self._bar.update(self._bar.task_ids[0], rate=_PAUSED if is_paused else "")
 
     def say(self, text: str) -> None:
         """Print a line, above the bar if one is drawn; safe for any thread."""

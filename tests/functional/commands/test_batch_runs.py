@@ -879,14 +879,14 @@ def test_warnings_are_shown_before_the_rows_that_are_to_be_confirmed(openstack, 
     assert shown.index("Warning: ") < shown.index(name) < shown.index("[y/N]")
 
 
-def test_control_file_is_told_in_one_line_of_80_columns(openstack, rack):
+def test_control_file_is_told_in_lines_of_80_columns(openstack, rack):
     """The file has the ID of the run in its name; ~ is the home directory."""
     arguments = (*RATIO, "VCPU=4", *rack.select, "--throttle", "1", "--yes")
     shown, status = run_on_terminal(openstack, *arguments, columns=80)
-    (line,) = (line for line in shown.splitlines() if line.startswith("Control file: "))
     run = last_run(openstack)["id"]
-    assert (status, len(line) <= 80) == (0, True)
-    assert line == f"Control file: ~/.local/state/osc-placement/runs/{run}.control"
+    command = f"echo pause > ~/.local/state/osc-placement/runs/{run}.control"
+    assert (status, len(command) <= 80) == (0, True)
+    assert f"Run {run}; to slow, pause or stop it:\n{command}\n" in shown
 
 
 def test_control_file_of_the_command_line_is_the_one_that_is_told(openstack, rack):
@@ -894,4 +894,5 @@ def test_control_file_of_the_command_line_is_the_one_that_is_told(openstack, rac
     arguments = (*RATIO, "VCPU=4", *rack.select, "--throttle", "1", "--yes", "--control", "steer")
     shown, status = run_on_terminal(openstack, *arguments, columns=80)
     assert status == 0
-    assert f"Run {last_run(openstack)['id']}; control file: steer" in shown.splitlines()
+    told = f"Run {last_run(openstack)['id']}; to slow, pause or stop it: echo pause > steer"
+    assert told in shown.splitlines()

@@ -235,6 +235,17 @@ def test_a_canary_does_not_make_every_later_consumer_a_request_of_its_own():
     ]
 
 
+@pytest.mark.parametrize(("canary", "told"), [(0, []), (1, ["1 {}; going on"]), (2, ["2 {}"])])
+def test_canaries_that_are_as_planned_are_told(canary, told):
+    """In a line, before the others are changed, if there are others."""
+    cloud = NamedCloud({"a": "one", "b": "two"})
+    events = []
+    plan = renaming({"a": ("one", "three"), "b": ("two", "four")})
+    report = execute.execute_plan(cloud, plan, canary=canary, gate=Gate(on_event=events.append))
+    assert set(results(report).values()) == {"applied"}
+    assert events == [f"Canary: {text}".format("changed and read back as planned") for text in told]
+
+
 class ManyConsumers(FakeCloud):
     """A cloud that takes the allocations of many consumers in one request."""
 

@@ -75,8 +75,8 @@ def test_pause_lasts_until_the_control_file_ends_it(tmp_path):
     """What waits passes when the file says so, and each turn of events is told once."""
     control = tmp_path / "control"
     control.write_text("pause\n")
-    told = []
-    gate = Gate(control=control, on_event=told.append)
+    told, pauses = [], []
+    gate = Gate(control=control, on_event=told.append, on_pause=pauses.append)
     passed = threading.Event()
     thread = threading.Thread(target=lambda: (gate.wait(), passed.set()))
     thread.start()
@@ -89,6 +89,7 @@ def test_pause_lasts_until_the_control_file_ends_it(tmp_path):
         "Going on.",
         "Rate: 100 a second.",
     ]
+    assert pauses == [True, False]
 
 
 def test_unknown_line_of_the_control_file_is_told_once(tmp_path):

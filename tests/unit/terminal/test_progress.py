@@ -5,6 +5,7 @@ import io
 import os
 import re
 import signal
+from types import SimpleNamespace
 
 import pytest
 
@@ -81,6 +82,23 @@ def test_notice_is_not_printed_without_a_bar(make_stream):
     with ProgressBar("Changing", 4, stream, notice="Control file: x") as bar:
         bar.advance()
     assert stream.getvalue() == ""
+
+
+def test_bar_says_paused_in_place_of_the_rate(at_once, monkeypatch):
+    """Also when what was under way ends; afterwards the pause does not count for the rate."""
+    monkeypatch.setenv("TERM", "xterm")
+    clock = iter([0.0, 1.0, 1.0, 2.0, 102.0, 102.0])
+    monkeypatch.setattr(progress.time, "monotonic", lambda: next(clock))
+    bar = ProgressBar("Changing", 4, None)
+    bar.pause(False)
+    rates = []
+    bar._bar = SimpleNamespace(task_ids=[0], update=lambda _id, rate, **_fields: rates.append(rate))
+    bar._is_terminal = True
+    bar.pause(True)
+    bar.advance()
+    bar.pause(False)
+    bar.advance()
+    assert rates == ["paused", "paused", "", "2/s"]
 
 
 def test_say_prints_a_line_without_a_bar():
