@@ -30,6 +30,18 @@ def amounts_by_provider(request: Document) -> dict[str, Mapping[str, int]]:
     return {item["resource_provider"]["uuid"]: item["resources"] for item in allocations}
 
 
+def add_amounts(summaries: Summaries, request: Document) -> Summaries:
+    """Return the summaries of providers as they are after a candidate was allocated."""
+    after = dict(summaries)
+    for provider, amounts in amounts_by_provider(request).items():
+        resources = summaries[provider]["resources"]
+        used = {
+            name: {**item, "used": item["used"] + amounts.get(name, 0)} for name, item in resources.items()
+        }
+        after[provider] = {**summaries[provider], "resources": used}
+    return after
+
+
 def join_amounts(amounts: Mapping[str, Any]) -> str:
     """Return amounts as text: ``VCPU=1,MEMORY_MB=64``."""
     return ",".join(f"{name}={amount}" for name, amount in amounts.items())

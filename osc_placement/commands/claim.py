@@ -19,6 +19,7 @@ from osc_placement.commands.candidate_query import CandidateQuery, Condition, jo
 from osc_placement.commands.candidate_rows import (
     CHOICES,
     GROUP_COLUMNS,
+    add_amounts,
     group_rows,
     order_candidates,
     read_names,
@@ -225,8 +226,12 @@ def require_nothing(client: PlacementClient, consumer: str) -> None:
 def rows_of(
     claim: Claim, parsed_args: argparse.Namespace, names: dict[str, str]
 ) -> Iterator[tuple[Any, ...]]:
-    """Return rows for the candidate that was claimed, and for as many further candidates as requested."""
+    """Return rows for the candidate that was claimed, and for as many further candidates as requested.
+
+    Usages are those after the claim, or before it if it is not made.
+    """
+    summaries = claim.summaries if parsed_args.dry_run else add_amounts(claim.summaries, claim.candidates[0])
     for number, candidate in enumerate(claim.candidates[: parsed_args.alternates + 1]):
         title = f"alternate {number}" if number else "would be claimed" if parsed_args.dry_run else "claimed"
-        for row in group_rows(candidate, parsed_args.amounts, claim.summaries, names):
+        for row in group_rows(candidate, parsed_args.amounts, summaries, names):
             yield title, *row

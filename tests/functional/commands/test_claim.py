@@ -148,6 +148,7 @@ def test_claim_allocates_the_resources_and_shows_the_providers(openstack, client
     consumer, result = claim(openstack, cloud, "--consumer-type", "INSTANCE")
     (row,) = result.json
     assert (row["candidate"], row["group"], row["allocation"]) == ("claimed", "", "VCPU=1")
+    assert row["inventory used/capacity"] == "VCPU=1/4"
     document = client.list_allocations(consumer)
     assert document["allocations"].keys() == {cloud.hosts[row["resource provider"]]} == {row["uuid"]}
     assert (document["project_id"], document["user_id"]) == ("p", "u")
@@ -181,6 +182,7 @@ def test_a_dry_run_claims_nothing(openstack, client, cloud):
     """It shows the same rows."""
     consumer, result = claim(openstack, cloud, "--dry-run", "--alternates", "1")
     assert [row["candidate"] for row in result.json] == ["would be claimed", "alternate 1"]
+    assert {row["inventory used/capacity"] for row in result.json} == {"VCPU=0/4"}
     assert client.list_allocations(consumer)["allocations"] == {}
     assert cloud.used() == [0, 0, 0]
 
