@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 import pathlib
+from collections.abc import Sequence
 from typing import Final
 
 from osc_placement.batch import select
@@ -27,9 +28,18 @@ class PlanOutdated(PlacementError):
     def __init__(self, moves: list[saved.Move]) -> None:
         self.moves = moves
         super().__init__(
-            f"Nothing was changed: {count_providers(len(moves))} moved since the plan was made; "
+            f"Nothing was changed: {describe_moves(moves)}; "
             "--replan plans these again and carries the rest out as planned"
         )
+
+
+def describe_moves(moves: Sequence[saved.Move]) -> str:
+    """Return how many providers a saved plan does not hold for, and what of them is not as it was."""
+    changed = sorted({facet for move in moves for facet in move.facets})
+    verb = "has" if len(moves) == 1 else "have"
+    told = [f"{verb} other {' or '.join(changed)} than when the plan was made"] if changed else []
+    told += ["cannot be read"] if not all(move.facets for move in moves) else []
+    return f"{count_providers(len(moves))} {' or '.join(told)}"
 
 
 class ApplyPlanFile(PlanCommand):
@@ -94,4 +104,4 @@ class ApplyPlanFile(PlanCommand):
         if self.is_harmless(parsed_args) or parsed_args.yes or not self.is_attended():
             raise PlanOutdated(moves)
         which = "it" if len(moves) == 1 else "them"
-        self.confirm(f"{count_providers(len(moves))} moved since the plan was made. Plan {which} again?")
+        self.confirm(f"{describe_moves(moves)}. Plan {which} again?")

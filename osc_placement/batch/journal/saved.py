@@ -71,11 +71,15 @@ class SavedPlan:
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """A provider for which a saved plan does not hold any more; ``what`` changed, in words."""
+    """A provider for which a saved plan does not hold any more; ``what`` changed, in words.
+
+    ``facets`` are those that are not as they were; none if the provider cannot be read.
+    """
 
     step: Change
     now: Reading
     what: str
+    facets: frozenset[Facet] = frozenset()
 
 
 def save_plan(path: pathlib.Path, plan: Plan, readings: Iterable[Reading], **about: Any) -> None:
@@ -156,32 +160,39 @@ def find_moves(saved: SavedPlan, readings: Sequence[Reading]) -> list[Move]:
     """
     edits = edits_of(saved.edit, saved.steps)
     moves = [
-        Move(step, now, _describe_move(saved, step, edits.get(step.uuid, saved.edit), now))
+        _find_move(saved, step, edits.get(step.uuid, saved.edit), now)
         for step, now in zip(saved.steps, readings, strict=True)
     ]
     return [move for move in moves if move.what]
 
 
-def _describe_move(saved: SavedPlan, step: Change, edit: Edit, now: Reading) -> str:
-    """Return in words what moved; empty if nothing did."""
+def _find_move(saved: SavedPlan, step: Change, edit: Edit, now: Reading) -> Move:
+    """Return what moved, with words that are empty if nothing did."""
     if now.state is None:
-        return f"it cannot be read: {now.error}"
+        return Move(step, now, f"it cannot be read: {now.error}")
+    facets: set[Facet] = set()
     wanted, planned = redo_change(step, now.state)
     again = plan_change(edit, now.subject, now.state)
     gone, come = describe_difference(planned, now.state)
     if planned == now.state and not holds(again.after, wanted, edit.facets):
         others = {facet: None for facet in FACETS if facet not in edit.facets}
-        gone, come = describe_difference(replace(step.before, **others), replace(now.state, **others))
+        planned = replace(step.before, **others)
+        gone, come = describe_difference(planned, replace(now.state, **others))
+    if gone or come:
+        facets |= {facet for facet in edit.facets if getattr(planned, facet) != getattr(now.state, facet)}
     told = [f"{', '.join(gone) or 'nothing'} became {', '.join(come) or 'nothing'}"] if gone or come else []
     # the warning of aggregates that have different ratios
     selected = frozenset(saved.selects.aggregates if saved.selects else ())
     joined = selected & (now.state.aggregates or frozenset()) - (step.before.aggregates or frozenset())
     if joined and _changes_ratio(step):
         told.append(f"it joined the aggregate {', '.join(sorted(joined))}")
+        facets.add("aggregates")
     known = {each.resource_class: each.missing for each in find_excesses(step, saved.usages[step.uuid])}
     excesses = find_excesses(again, now.usages or {})
-    told += [str(each) for each in excesses if each.missing > known.get(each.resource_class, 0)]
-    return "; ".join(told)
+    grown = [str(each) for each in excesses if each.missing > known.get(each.resource_class, 0)]
+    if grown:
+        facets.add("allocations")
+    return Move(step, now, "; ".join([*told, *grown]), frozenset(facets))
 
 
 def _changes_ratio(step: Change) -> bool:

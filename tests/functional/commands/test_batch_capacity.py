@@ -84,6 +84,8 @@ def test_replanned_change_below_what_is_used_is_refused(openstack, rack):
     consumer = claim(rack, busy, 8)
     command = (*BATCH, "apply", path, "--yes", "--replan", "-f", "json")
     try:
+        told = openstack.run(*BATCH, "apply", path, "--yes").err
+        assert "1 resource provider has other allocations than when the plan was made; --replan" in told
         result = openstack.run(*command)
         rows = {row["uuid"]: row for row in result.json}
         assert (result.status, rows[busy]["result"]) == (3, "failed")

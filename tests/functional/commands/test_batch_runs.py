@@ -249,7 +249,7 @@ def test_saved_plan_detects_changes_without_generations(openstack, rack, change)
         openstack.run(*old, "resource", "provider", "aggregate", "set", host, *there)
     applied = openstack.run(*old, *BATCH, "apply", path, "--yes")
     assert (applied.status, applied.out) == (1, "")
-    assert "1 resource provider moved since the plan was made" in applied.err
+    assert f"1 resource provider has other {change}s than when the plan was made" in applied.err
 
 
 def set_ratio(rack, host, ratio):
@@ -296,8 +296,8 @@ def test_saved_plan_tells_what_moved_and_replans_it(openstack, rack):
     moved, told = result.err.splitlines()
     assert moved == f"{name}: VCPU:allocation_ratio=16.0 became VCPU:allocation_ratio=9.0"
     assert told == (
-        "Nothing was changed: 1 resource provider moved since the plan was made; --replan plans these again "
-        "and carries the rest out as planned"
+        "Nothing was changed: 1 resource provider has other inventories than when the plan was made; "
+        "--replan plans these again and carries the rest out as planned"
     )
     assert rack.ratios() == {16.0, 9.0}
     assert openstack.run(*BATCH, "apply", path, "--yes", "--replan").status == 0
@@ -318,7 +318,7 @@ def test_saved_plan_lists_ten_that_moved(openstack, rack):
         result = openstack.run(*BATCH, "apply", path, "--yes")
         lines = result.err.splitlines()
         assert (result.status, len(lines), lines[10]) == (1, 12, "and 2 more")
-        assert lines[11].startswith("Nothing was changed: 12 resource providers moved since the plan was")
+        assert lines[11].startswith("Nothing was changed: 12 resource providers have other inventories than")
     finally:
         for host in others:
             rack.client.delete_provider(host)
@@ -359,7 +359,9 @@ def test_terminal_asks_before_replanning_a_saved_plan(openstack, rack, answer, r
     shown, ended = run_on_terminal(openstack, *BATCH, "apply", path, columns=200, answer=answer)
     name = rack.client.show_provider(moved)["name"]
     assert f"{name}: VCPU:allocation_ratio=16.0 became VCPU:allocation_ratio=9.0" in shown
-    assert "1 resource provider moved since the plan was made. Plan it again? [y/N]" in shown
+    assert (
+        "1 resource provider has other inventories than when the plan was made. Plan it again? [y/N]" in shown
+    )
     assert ("Change 4 resource providers? [y/N]" in shown) == answer.startswith("y")
     assert ("Nothing was changed: not confirmed" in shown) == (status == 1)
     assert (ended, rack.ratios()) == (status, ratios)
@@ -373,7 +375,10 @@ def test_terminal_asks_nothing_about_a_saved_plan_with_yes(openstack, rack):
     command = (*BATCH, "apply", path, "--yes")
     shown, ended = run_on_terminal(openstack, *command, columns=200, answer="y\n")
     assert "[y/N]" not in shown
-    assert "Nothing was changed: 1 resource provider moved since the plan was made; --replan" in shown
+    assert (
+        "Nothing was changed: 1 resource provider has other inventories than when the plan was made; --replan"
+        in shown
+    )
     assert (ended, rack.ratios()) == (1, {16.0, 9.0})
 
 
