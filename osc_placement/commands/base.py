@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import re
+import shutil
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property, partial
 from typing import Any, ClassVar, Final, cast
@@ -24,7 +25,8 @@ from osc_placement.microversion import Version
 from osc_placement.model import canonical_uuid, is_uuid
 from osc_placement.package import discard, refuse_usage
 from osc_placement.terminal.escape import printable_lines
-from osc_placement.terminal.screen import open_output
+from osc_placement.terminal.lines import wrap_error
+from osc_placement.terminal.screen import is_terminal, open_output
 from osc_placement.terminal.tables import VisibleFormatter
 
 EXIT_STATUSES = "Exit status: 0 done; 1 not done, the reason is on stderr; 2 the command line is wrong."
@@ -143,13 +145,13 @@ class PlacementCommand(command.Command):
         """Read the arguments, check versions, act and print; return the exit status."""
         self.app.stdout = open_output(self.app.stdout)
         given = dict(vars(parsed_args))
-        if self.auth_required and not self.client.negotiates:
-            self.check_versions(given)
-        self.read_arguments(parsed_args)
-        if self.auth_required and self.client.negotiates:
-            self.check_versions(given)
         written = self.client.writes if self.auth_required else 0
         try:
+            if self.auth_required and not self.client.negotiates:
+                self.check_versions(given)
+            self.read_arguments(parsed_args)
+            if self.auth_required and self.client.negotiates:
+                self.check_versions(given)
             status = self.act(parsed_args) or self.exit_status
             self.app.stdout.flush()
         except BrokenPipeError:
@@ -162,9 +164,11 @@ class PlacementCommand(command.Command):
                 told = OutcomeUnknown(error)
             elif getattr(error, "method", None) == "GET" and self.client.writes > written:
                 told = DoneBefore(error)
-            text = str(told)
-            if not text.isprintable():
-                told = PlacementError(printable_lines(text))
+            text = printable_lines(str(told))
+            if is_terminal(self.app.stderr):
+                text = "\n".join(wrap_error(text, shutil.get_terminal_size().columns))
+            if text != str(told):
+                told = PlacementError(text)
             if told is error:
                 raise
             raise told from error

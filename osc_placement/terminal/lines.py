@@ -3,11 +3,14 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Sequence
 from typing import Final
 
 _CUT: Final = "..."
+#: a command that an operator can paste, which ends a text
+_COMMAND: Final = re.compile(r": ((?:openstack|placement-[a-z]+) [^:;()]*)$")
 
 
 def cut(text: str, length: int) -> str:
@@ -30,6 +33,19 @@ def wrap(text: str, width: int) -> list[str]:
     return textwrap.wrap(
         text, width, expand_tabs=False, replace_whitespace=False, break_on_hyphens=False
     ) or [""]
+
+
+def wrap_error(text: str, width: int) -> list[str]:
+    """Return an error in lines that end between words; a command that ends it is a line of its own, whole.
+
+    A terminal breaks a longer line itself, and copies it as one.
+    """
+    lines = []
+    for line in text.split("\n"):
+        command = _COMMAND.search(line) if len(line) > width else None
+        start = command.start(1) if command else len(line)
+        lines += [*wrap(line[:start].rstrip(), width), *([line[start:]] if command else [])]
+    return lines
 
 
 def fit_commands(lines: Sequence[str], width: int) -> list[str]:

@@ -168,6 +168,27 @@ def test_negotiated_version_is_lowered_where_types_are_not_requested(servers, ap
     assert (str(chosen) if chosen else None) == version
 
 
+def test_error_is_wrapped_between_words_on_a_terminal_only(monkeypatch):
+    """The terminal would break it in the middle of a word."""
+    monkeypatch.setenv("COLUMNS", "40")
+    line = "compute-1 no-such-provider"
+
+    def read_error(is_terminal):
+        fake = FakePlacement().on("GET", "/resource_providers", {"resource_providers": []})
+        command = make(ShowTree, fake.client())
+        command.app.stderr.isatty = lambda: is_terminal
+        with pytest.raises(errors.PlacementError) as raised:
+            command.run(command.get_parser("openstack test").parse_args(line.split()))
+        return str(raised.value)
+
+    whole = read_error(False)
+    lines = read_error(True).split("\n")
+    assert "\n" not in whole
+    assert len(lines) > 1
+    assert max(map(len, lines)) <= 40
+    assert " ".join(lines) == whole
+
+
 def test_error_without_usage_text_is_for_commands_that_the_reference_lacks():
     """Commands of the reference plugin keep the text; test_parity.py compares it with the reference."""
     root = pathlib.Path(__file__).parents[3]

@@ -4,7 +4,16 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from osc_placement.terminal.lines import align, count_lines, cut, cut_middle, fit, fit_middle, wrap
+from osc_placement.terminal.lines import (
+    align,
+    count_lines,
+    cut,
+    cut_middle,
+    fit,
+    fit_middle,
+    wrap,
+    wrap_error,
+)
 
 
 @given(
@@ -26,6 +35,18 @@ def test_text_is_broken_between_words():
     assert wrap("  one two-three four", 10) == ["  one", "two-three", "four"]
     assert wrap("see " + "a" * 20, 10) == ["see aaaaaa", "a" * 10, "a" * 4]
     assert wrap("", 10) == [""]
+
+
+def test_error_is_broken_between_words_but_not_in_its_command():
+    """The command is whole, however long, so that it can be copied; short errors are one line."""
+    command = "openstack resource provider batch run show 20261123T154355"
+    assert wrap_error(f"Interrupted while the change was under way; to see it: {command}", 30) == [
+        "Interrupted while the change",
+        "was under way; to see it:",
+        command,
+    ]
+    assert wrap_error("one two three", 8) == ["one two", "three"]
+    assert wrap_error(f"see: {command}", 80) == [f"see: {command}"]
 
 
 def test_middle_is_left_out_of_more_words_than_lines():
