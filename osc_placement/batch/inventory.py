@@ -46,7 +46,7 @@ class RatioEdit:
     def _reason(self, current: Mapping[str, object], *, changed: bool) -> str:
         missing = [name for name in self.ratios if name not in current]
         notes = [] if changed or len(missing) == len(self.ratios) else ["has the ratio already"]
-        return "; ".join(notes + [f"no inventory of {name}" for name in missing])
+        return "; ".join(notes + _describe_missing(missing, changed=changed))
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +103,14 @@ class InventoryEdit:
             name for name, fields in self.fields.items() if name not in current and "total" not in fields
         ]
         notes = [] if changed or len(missing) == len(self.fields) else ["has these values already"]
-        return "; ".join(notes + [f"no inventory of {name}" for name in missing])
+        return "; ".join(notes + _describe_missing(missing, changed=changed))
+
+
+def _describe_missing(names: Iterable[str], *, changed: bool) -> list[str]:
+    """Return why classes are left out of a change, or why a provider stays as it is."""
+    if changed:
+        return [f"{name} left out: no inventory of it" for name in names]
+    return [f"no inventory of {name}" for name in names]
 
 
 def _keep_ratio(wanted: Inventory, current: Inventory | None) -> Inventory:
