@@ -139,13 +139,10 @@ def test_long_table_fits_the_width_of_the_terminal():
 
 
 def test_commands_that_follow_are_whole_and_in_lines_of_their_own():
-    """They are to be pasted."""
+    """They are to be pasted; one that does not fit beside its label is below it."""
     assessment = make_assessment(make_changes(1))
-    lines = describe_run(make_run(assessment, apply), assessment, COMMANDS, Medium(80))
-    assert lines[-4:] == [
-        "Run 20261121T102540-6ecc6d",
-        f"show:   {UNDO}",
-        f"resume: {UNDO}",
-        f"undo:   {UNDO}",
-    ]
+    run = make_run(assessment, apply)
+    lines = describe_run(run, assessment, COMMANDS, Medium(80))
+    assert lines[-7:] == ["Run 20261121T102540-6ecc6d", "show:", UNDO, "resume:", UNDO, "undo:", UNDO]
+    assert describe_run(run, assessment, COMMANDS, Medium(300))[-1] == f"undo:   {UNDO}"
     assert describe_run(make_run(assessment, apply), assessment, COMMANDS, Medium())[-1] == str(COMMANDS)
