@@ -67,7 +67,7 @@ def test_say_prints_above_the_bar(at_once):
 def test_notice_is_printed_once_above_the_bar(at_once):
     """With the first item."""
     stream = Terminal()
-    with ProgressBar("Changing", 4, stream, notice="Control file: x") as bar:
+    with ProgressBar("Changing", 4, stream, notice=["Control file: x"]) as bar:
         assert stream.getvalue() == ""
         bar.advance()
         bar.advance()
@@ -79,7 +79,7 @@ def test_notice_is_printed_once_above_the_bar(at_once):
 def test_notice_is_not_printed_without_a_bar(make_stream):
     """Work that is over within half a second has none, and a pipe has none at all."""
     stream = make_stream()
-    with ProgressBar("Changing", 4, stream, notice="Control file: x") as bar:
+    with ProgressBar("Changing", 4, stream, notice=["Control file: x"]) as bar:
         bar.advance()
     assert stream.getvalue() == ""
 
