@@ -25,7 +25,7 @@ from osc_placement.microversion import Version
 from osc_placement.model import canonical_uuid, is_uuid
 from osc_placement.package import discard, refuse_usage
 from osc_placement.terminal.escape import printable_lines
-from osc_placement.terminal.lines import wrap_error
+from osc_placement.terminal.lines import wrap_each
 from osc_placement.terminal.screen import is_terminal, open_output
 from osc_placement.terminal.tables import VisibleFormatter
 
@@ -166,7 +166,7 @@ class PlacementCommand(command.Command):
                 told = DoneBefore(error)
             text = printable_lines(str(told))
             if is_terminal(self.app.stderr):
-                text = "\n".join(wrap_error(text, shutil.get_terminal_size().columns))
+                text = "\n".join(wrap_each(text, shutil.get_terminal_size().columns))
             if text != str(told):
                 told = PlacementError(text)
             if told is error:

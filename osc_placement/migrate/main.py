@@ -35,7 +35,7 @@ from osc_placement.migrate.output import explain
 from osc_placement.migrate.runner import Execution
 from osc_placement.package import EXIT_CLOSED_PIPE, BriefParser, ShowVersion, discard
 from osc_placement.terminal.escape import printable
-from osc_placement.terminal.lines import wrap_error
+from osc_placement.terminal.lines import wrap_each
 from osc_placement.terminal.live import add_watch_option, check_watch
 from osc_placement.terminal.screen import is_terminal
 from osc_placement.terminal.values import add_concurrency_option, read_positive, read_rate, read_seconds
@@ -103,7 +103,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (PlacementError, keystone.ClientException) as error:
         text = f"placement-migrate: {explain(error)}"
         width = shutil.get_terminal_size().columns
-        print(*(wrap_error(text, width) if is_terminal(sys.stderr) else [text]), sep="\n", file=sys.stderr)
+        print(*(wrap_each(text, width) if is_terminal(sys.stderr) else [text]), sep="\n", file=sys.stderr)
         return failure_status(options, error)
     except BrokenPipeError:
         discard(sys.stdout)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import textwrap
 from collections.abc import Sequence
@@ -10,7 +11,7 @@ from typing import Final
 
 _CUT: Final = "..."
 #: a command that an operator can paste, which ends a text
-_COMMAND: Final = re.compile(r": ((?:openstack|placement-[a-z]+) [^:;()]*)$")
+_COMMAND: Final = re.compile(r"[:;] ((?:openstack|placement-[a-z]+) (?:[^:;()]|:(?! ))*)$")
 
 
 def cut(text: str, length: int) -> str:
@@ -27,25 +28,24 @@ def cut_middle(text: str, length: int) -> str:
 
 
 def wrap(text: str, width: int) -> list[str]:
-    """Return a text in lines that end between words, or within a word that is longer than a line."""
+    """Return a text in lines that end between words, or within a word that is longer than a line.
+
+    A command that ends the text is a line of its own, and whole: a terminal breaks it where its line ends,
+    and copies it as one.
+    """
     if len(text) <= width:
         return [text]
-    return textwrap.wrap(
-        text, width, expand_tabs=False, replace_whitespace=False, break_on_hyphens=False
-    ) or [""]
+    command = _COMMAND.search(text)
+    start = command.start(1) if command else len(text)
+    lines = textwrap.wrap(
+        text[:start].rstrip(), width, expand_tabs=False, replace_whitespace=False, break_on_hyphens=False
+    )
+    return [*lines, *([text[start:]] if command else [])] or [""]
 
 
-def wrap_error(text: str, width: int) -> list[str]:
-    """Return an error in lines that end between words; a command that ends it is a line of its own, whole.
-
-    A terminal breaks a longer line itself, and copies it as one.
-    """
-    lines = []
-    for line in text.split("\n"):
-        command = _COMMAND.search(line) if len(line) > width else None
-        start = command.start(1) if command else len(line)
-        lines += [*wrap(line[:start].rstrip(), width), *([line[start:]] if command else [])]
-    return lines
+def wrap_each(text: str, width: int) -> list[str]:
+    """Return the lines of a text, each broken as by `wrap`."""
+    return [part for line in text.split("\n") for part in wrap(line, width)]
 
 
 def fit_commands(lines: Sequence[str], width: int) -> list[str]:
@@ -60,7 +60,7 @@ def fit_commands(lines: Sequence[str], width: int) -> list[str]:
 
 def count_lines(texts: Sequence[str], width: int) -> int:
     """Return how many lines these texts take on a terminal, if they are broken between words."""
-    return sum(len(wrap(line, width)) for text in texts for line in text.split("\n"))
+    return sum(max(1, math.ceil(len(line) / width)) for text in texts for line in wrap_each(text, width))
 
 
 def fit(texts: Sequence[str], most: int, width: int, more: str) -> list[str]:

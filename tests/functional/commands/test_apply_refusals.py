@@ -247,9 +247,9 @@ def test_a_terminal_shows_the_plan_and_asks(openstack, cloud, document, answer):
     out, status = terminal.answer(answer)
     assert ("new-29" in cloud.names(), status) == ((True, 3) if answer == "y" else (False, 1))
     assert ("30 created" in out) is (answer == "y")
-    # a line each, as after a batch, so that they can be copied; what was refused would be refused again
+    # as after a batch, so that they can be copied; what was refused would be refused again
     run = "openstack resource provider batch run"
-    verbs = re.findall(rf"^(show|resume|undo): +{run} \1 \S+?(?: --failed-only)?\r?$", terminal.shown, re.M)
+    verbs = re.findall(rf"^(show|resume|undo):\s+{run} \1 \S+?(?: --failed-only)?\r?$", terminal.shown, re.M)
     assert verbs == (["show", "undo"] if answer == "y" else [])
 
 

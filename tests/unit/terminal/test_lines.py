@@ -12,7 +12,7 @@ from osc_placement.terminal.lines import (
     fit,
     fit_middle,
     wrap,
-    wrap_error,
+    wrap_each,
 )
 
 
@@ -40,13 +40,13 @@ def test_text_is_broken_between_words():
 def test_error_is_broken_between_words_but_not_in_its_command():
     """The command is whole, however long, so that it can be copied; short errors are one line."""
     command = "openstack resource provider batch run show 20261123T154355"
-    assert wrap_error(f"Interrupted while the change was under way; to see it: {command}", 30) == [
+    assert wrap_each(f"Interrupted while the change was under way; to see it: {command}", 30) == [
         "Interrupted while the change",
         "was under way; to see it:",
         command,
     ]
-    assert wrap_error("one two three", 8) == ["one two", "three"]
-    assert wrap_error(f"see: {command}", 80) == [f"see: {command}"]
+    assert wrap_each("one two three", 8) == ["one two", "three"]
+    assert wrap_each(f"see: {command}", 80) == [f"see: {command}"]
 
 
 def test_middle_is_left_out_of_more_words_than_lines():
