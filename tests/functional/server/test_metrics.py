@@ -82,6 +82,20 @@ def count_in_all_processes(url):
         assert scraped.get("database_up") == 1
 
 
+def run_program(program, environment):
+    """Run Python code in a process of its own, which has to end well; return what it prints."""
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
 @pytest.mark.parametrize("way", ["serve", "gunicorn", "uwsgi"])
 def test_every_process_reports_the_metrics_of_all(way, tmp_path):
     write_conf(tmp_path, f"sqlite:///{tmp_path}/placement.db\nsync_on_startup = true")
@@ -130,15 +144,7 @@ def test_process_of_another_user_takes_another_directory(tmp_path):
     )
     environment = servers.make_environment()
     environment.pop("DIRECTORY", None)
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
-    assert done.returncode == 0, done.stderr
+    run_program(program, environment)
 
 
 def test_two_containers_count_separately(tmp_path):
@@ -193,15 +199,7 @@ def test_counters_of_many_ended_processes_are_kept_in_one_file(tmp_path):
     )
     environment = servers.make_environment(PROMETHEUS_MULTIPROC_DIR=str(tmp_path))
     for number in range(1, 21):
-        done = subprocess.run(
-            [sys.executable, "-c", program],
-            env=environment,
-            capture_output=True,
-            text=True,
-            check=True,
-            timeout=60,
-        )
-        scraped = Scraped(parse(done.stdout))
+        scraped = Scraped(parse(run_program(program, environment)))
         assert scraped.get("conflicts_total", code="placement.undefined_code") == number
         assert scraped.get("candidates_sum") == 3 * number
         assert len(list(tmp_path.glob("counter_*.db"))) <= 10
