@@ -31,6 +31,7 @@ from osc_placement.server.db import (
     upgrade,
 )
 from osc_placement.server.db.allocation import Claim
+from osc_placement.server.db.claim_queue import ClaimQueue
 from osc_placement.server.db.consumer import Owner
 from osc_placement.server.snapshot.current import Current
 from osc_placement.server.snapshot.load import load
@@ -96,12 +97,7 @@ def _claim(setting, number, amounts, *, consumer=None, generation=None, checked=
 
 
 def _replacing(*claims):
-    def replace(database):
-        is_first = len(claims) == 1 and allocation.is_first(claims[0])
-        if not (is_first and database.write(allocation.replace_first, claims[0])):
-            database.write(allocation.replace, claims)
-
-    return replace
+    return lambda database: ClaimQueue(database).replace(claims)
 
 
 @_answer
