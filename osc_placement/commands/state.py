@@ -219,7 +219,7 @@ class ApplyState(ConfirmedCommand, _StateCommand):
         is_asking = bool(plan.size) and self.is_attended() and not parsed_args.yes
         if is_asking:
             self._tell(describe_leftover(plan.leftover), "more to delete; --dry-run | less shows all")
-            others = describe_plan(replace(plan, leftover=Leftover()))
+            others = describe_plan(replace(plan, leftover=Leftover()), _LINES_TO_CONFIRM)
             self._tell(others, "more lines; --dry-run | less shows all", most=_LINES_TO_CONFIRM)
         stream = self.app.stderr
         is_narrow = stream is not None and screen_of(stream).width is not None
@@ -235,7 +235,7 @@ class ApplyState(ConfirmedCommand, _StateCommand):
         """Return a line for each change, each refusal and the number of refusals; on a terminal, not all."""
         width = screen_of(self.app.stdout).width if self.app.stdout is not None else None
         refusals = [f"! {text}" for text in describe_refusals(run, is_grouped=width is not None)]
-        lines = list(describe_plan(plan))
+        lines = list(describe_plan(plan, None if width is None else _LINES_TO_SHOW))
         if width is not None:
             lines = fit(lines, _LINES_TO_SHOW, width, "more lines; --dry-run | less shows all")
             refusals = fit(refusals, _LINES_TO_TELL, width, "more reasons; --dry-run | less shows all")

@@ -235,18 +235,22 @@ def test_prune_without_a_terminal_needs_yes(openstack, cloud):
 
 @pytest.mark.parametrize("answer", ["n", "y"])
 def test_a_terminal_shows_the_plan_and_asks(openstack, cloud, document, answer):
-    """Also without --prune; of many lines some are shown."""
+    """Also without --prune; what is the same for many is shown once, and of many lines some."""
     document["providers"] += [{"name": f"new-{number:02}"} for number in range(30)]
+    inventories = [{"VCPU": {"total": number}} for number in range(1, 31)]
+    document["providers"] += [
+        {"name": f"unlike-{one['VCPU']['total']:02}", "inventories": one} for one in inventories
+    ]
     claim_too_much(document, cloud)
     file = openstack.home / "state.yaml"
     file.write_text(yaml.safe_dump(document))
     terminal = Terminal(openstack, "resource", "provider", "apply", "-f", file)
-    terminal.read_until("Create 30 resource providers? [y/N] ")
-    assert terminal.shown.count("+ resource provider new-") == 15
-    assert "... and 15 more lines; --dry-run | less shows all\r\nRefused: consumer" in terminal.shown
+    terminal.read_until("Create 60 resource providers? [y/N] ")
+    assert "+ resource provider new-00 and 29 more\r\n+ resource provider unlike-01\r\n" in terminal.shown
+    assert "... and 46 more lines; --dry-run | less shows all\r\nRefused: consumer" in terminal.shown
     out, status = terminal.answer(answer)
     assert ("new-29" in cloud.names(), status) == ((True, 3) if answer == "y" else (False, 1))
-    assert ("30 created" in out) is (answer == "y")
+    assert ("60 created" in out) is (answer == "y")
     # as after a batch, so that they can be copied; what was refused would be refused again
     run = "openstack resource provider batch run"
     verbs = re.findall(rf"^(show|resume|undo):\s+{run} \1 \S+?(?: --failed-only)?\r?$", terminal.shown, re.M)

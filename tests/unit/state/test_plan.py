@@ -106,6 +106,24 @@ def test_a_provider_is_moved_below_another():
     assert describe(same, current) == []
 
 
+def test_many_providers_with_the_same_change_are_described_once():
+    """The most frequent change comes first; few lines are shown as they are."""
+    names = [f"host{number}" for number in range(5)]
+    traits = {name: ProviderState(traits=frozenset({"COMPUTE_NODE"})) for name in names}
+    traits["host0"] = ProviderState(traits=frozenset({"HW_CPU_X86_AVX"}))
+    document = Document(providers=tuple(ProviderEntry(name, state=state) for name, state in traits.items()))
+    plan = plan_apply(document, server(*(Provider(f"u{name}", name, 1) for name in names)))
+    whole = list(describe_plan(plan, 10))
+    assert whole == list(describe_plan(plan))
+    assert len(whole) == 10
+    assert list(describe_plan(plan, 9)) == [
+        "~ resource provider host1 (uhost1) and 3 more",
+        "    + COMPUTE_NODE",
+        "~ resource provider host0 (uhost0)",
+        "    + HW_CPU_X86_AVX",
+    ]
+
+
 def test_a_name_that_another_provider_has_is_refused():
     """Before the first write, with both UUIDs."""
     document = Document(providers=(ProviderEntry("a", "new-uuid"),))
