@@ -75,12 +75,15 @@ class VersionTooLow(PlacementError, ValueError):
 
 
 class NameNotFound(PlacementError):
-    """No resource provider has this name."""
+    """No resource provider has this name.
 
-    def __init__(self, name: str) -> None:
+    :param guess: a text with the names that are similar, from `api.names.suggest`
+    """
+
+    def __init__(self, name: str, guess: str = "") -> None:
         self.name = name
         super().__init__(
-            f"No resource provider named {name!r} was found; "
+            f"No resource provider named {name!r} was found{guess}; "
             "give its exact name or its UUID (see: openstack resource provider list)"
         )
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
@@ -15,17 +16,28 @@ if TYPE_CHECKING:
 
 #: how similar a known name must be to be suggested, from 0 to 1
 _SIMILARITY: Final = 0.75
+_LEADING_ZEROS: Final = re.compile(r"(?<!\d)0+(?=\d)")
 
 
 def suggest(names: Iterable[str], known: Iterable[str]) -> str:
-    """Return `` (is it A or B?)`` with the known names that are similar to these; empty if there are none."""
+    """Return `` (is it A or B?)`` with the known names that are similar to these; empty if there are none.
+
+    A name whose numbers differ in leading zeros only, as host1 and host01 do, is more similar than others.
+    """
     import difflib
 
     known = list(known)
-    near = sorted(
-        {found for name in names for found in difflib.get_close_matches(name, known, 3, _SIMILARITY)}
-    )
+    found: set[str] = set()
+    for name in names:
+        same = [other for other in known if _unpad(other) == _unpad(name)]
+        found.update(same or difflib.get_close_matches(name, known, 3, _SIMILARITY))
+    near = sorted(found)
     return f" (is it {' or '.join(near)}?)" if near else ""
+
+
+def _unpad(name: str) -> str:
+    """Return a name without the leading zeros of its numbers."""
+    return _LEADING_ZEROS.sub("", name)
 
 
 class UnknownTraits(PlacementError):

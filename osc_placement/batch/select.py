@@ -71,7 +71,7 @@ def _choose(
         everything = _list(client, {}) if selection.filters else providers
         missing = selection.find_missing(everything)
         if missing:
-            raise ProvidersMissing(missing)
+            raise ProvidersMissing(missing, [provider.name for provider in everything])
     if not chosen and not allow_empty:
         raise NothingSelected(selection)
     return chosen

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from osc_placement import syntax
+from osc_placement.api.names import suggest
 from osc_placement.errors import PlacementError, UsageError
 from osc_placement.model import Provider, canonical_uuid, is_uuid
 
@@ -137,13 +138,17 @@ class NothingSelected(PlacementError):
 
 
 class ProvidersMissing(PlacementError):
-    """Some of the providers that were named are not there."""
+    """Some of the providers that were named are not there.
 
-    def __init__(self, names: Sequence[str]) -> None:
+    :param known: the names of all providers, of which those that are similar are suggested
+    """
+
+    def __init__(self, names: Sequence[str], known: Iterable[str] = ()) -> None:
         self.names = tuple(names)
         more = f" and {len(names) - 5} more" if len(names) > 5 else ""
         super().__init__(
-            f"No resource provider has the name or UUID {', '.join(names[:5])}{more}; nothing was changed"
+            f"No resource provider has the name or UUID {', '.join(names[:5])}{more}"
+            f"{suggest(names[:5], known)}; nothing was changed"
         )
 
 

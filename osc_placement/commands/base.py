@@ -19,6 +19,7 @@ from osc_lib.command import command
 
 from osc_placement import microversion
 from osc_placement.api.client import Document, PlacementClient
+from osc_placement.api.names import suggest
 from osc_placement.commands.host_aggregate import AggregateNames
 from osc_placement.errors import NameNotFound, OutcomeUnknown, PlacementError, is_outcome_unknown
 from osc_placement.microversion import Version
@@ -253,13 +254,17 @@ def waiving(owner: PlacementCommand, kind: type[argparse.Action]) -> type[argpar
 
 
 def resolve_provider(client: PlacementClient, text: str) -> str:
-    """Return the UUID of a provider given by its UUID, in any spelling, without a request, or by its name."""
+    """Return the UUID of a provider given by its UUID, in any spelling, without a request, or by its name.
+
+    :raises NameNotFound: no provider has the name; it names those that are similar, for one more request
+    """
     if is_uuid(text):
         return canonical_uuid(text)
     # the server ignores an empty name as a condition and would return all providers
     providers = client.list_providers(name=text) if text else []
     if not providers:
-        raise NameNotFound(text)
+        known = (provider["name"] for provider in client.list_providers()) if text else ()
+        raise NameNotFound(text, suggest([text], known))
     return cast(str, providers[0]["uuid"])
 
 

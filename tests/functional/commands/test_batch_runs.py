@@ -123,6 +123,9 @@ def test_providers_are_read_from_a_file_or_standard_input(openstack, rack):
     result = openstack.run(*command, "-", text="nobody\n")
     assert (result.status, result.out) == (1, "")
     assert result.err == "No resource provider has the name or UUID nobody; nothing was changed\n"
+    name = f"{rack.aggregate[:8]}-host1"
+    mistyped = openstack.run(*command, "-", text=f"{name}x\n").err
+    assert f" or UUID {name}x (is it {name}" in mistyped
 
 
 def test_aggregate_may_be_given_by_the_name_of_its_host_aggregate(openstack, rack):

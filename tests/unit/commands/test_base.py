@@ -158,6 +158,17 @@ def test_unknown_name_is_a_one_line_error(name):
         base.resolve_provider(fake.client(), name)
 
 
+def test_similar_names_are_suggested_for_an_unknown_one():
+    """They are asked for only if the name is not there."""
+    names = ("compute-r4-01", "compute-r4-11", "compute-r4-21")
+    hosts = [{"uuid": UUID, "name": name, "generation": 1} for name in names]
+    for name, guess in [("compute-r4-1", "compute-r4-01"), ("compute-r4-x1", " or ".join(names))]:
+        answers = [{"resource_providers": found} for found in ([], hosts)]
+        fake = FakePlacement().on("GET", "/resource_providers", *answers)
+        with pytest.raises(errors.NameNotFound, match=rf" was found \(is it {guess}\?\); give "):
+            base.resolve_provider(fake.client(), name)
+
+
 @pytest.mark.parametrize(
     ("servers", "api_version", "version"),
     [("1.37", "1", None), ("1.39", "1", "1.37"), ("1.39", "1.39", None), ("1.39", "1.5", None)],
