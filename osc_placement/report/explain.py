@@ -172,7 +172,7 @@ def _of_group(cloud: CloudView, request: CandidateRequest, group: Group) -> Iter
     if len(request.groups) == 1 and cloud.snapshot.sharing:
         # a candidate has something from the tree itself, not only what is shared
         yield Constraint(
-            "not all of it shared",
+            "not from sharing providers alone",
             lambda scope: replace(scope, is_own=True),
             lambda sets: f"everything is shared by {_names(sets)}",
         )
@@ -203,7 +203,7 @@ def _resource_constraints(group: Group, name: str, amount: int) -> Iterator[Cons
 def _trait_constraints(traits: Traits) -> Iterator[Constraint]:
     for names in traits.required:
         text = f"required {' or '.join(sorted(names))}"
-        yield Constraint(text, partial(_require, Traits((names,))), lambda sets: f"{_names(sets)} lacks it")
+        yield Constraint(text, partial(_require, Traits((names,))), lambda sets: f"missing from {_names(sets)}")
     for names in traits.forbidden:
         text = f"not {' or '.join(sorted(names))}"
         add = partial(_require, Traits((), (names,)))

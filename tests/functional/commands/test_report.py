@@ -549,7 +549,7 @@ def test_explain_of_one_host_shows_what_it_lacks(openstack, cloud):
     shown = report(openstack, *EXPLAIN, "--resource", "VCPU=4", "--host", "host-n-numa0")
     assert rows(shown, "constraint", "met", "detail")[-3:] == [
         ("VCPU=4: free", "yes", "4 free on host-n-numa1"),
-        ("not all of it shared", "yes", ""),
+        ("not from sharing providers alone", "yes", ""),
         ("whole request, answer of the server", "yes", ""),
     ]
     shown = report(openstack, *EXPLAIN, "--resource", "VCPU=5", "--host", cloud["n"].upper())

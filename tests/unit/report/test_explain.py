@@ -99,7 +99,7 @@ def test_one_tree_is_judged_by_all_constraints():
         ("has PGPU", "no PGPU"),
         ("PGPU=1: min_unit, max_unit, step_size", "no PGPU"),
         ("PGPU=1: free", "no PGPU"),
-        ("required V", "a, s lacks it"),
+        ("required V", "missing from a, s"),
         ("in aggregate y", "a, s is not in it"),
     ]
     assert verdicts("n", "VCPU:9") == [
