@@ -12,7 +12,7 @@ example that a test runs. Its parts, all with types:
     journal               runs on disk
     undo                  the plan that undoes a run
     service               creates, resumes and undoes runs
-    journal.saved         plans in files, and what moved since
+    journal.saved         plans in files, and what changed since
 
 A change is about a provider or, with `plan.Consumer`, about the allocations of a consumer. What can go wrong
 before the first write is raised as one of ``osc_placement.errors``; from then on every failure is the outcome

@@ -18,7 +18,7 @@ from osc_placement.commands.batch_options import add_execution, add_overcommit
 from osc_placement.errors import PlacementError
 from osc_placement.terminal.escape import printable
 
-#: how many of the providers that moved are shown
+#: how many of the providers that changed since are shown
 _MOST_MOVES: Final = 10
 
 
@@ -57,7 +57,7 @@ class ApplyPlanFile(PlanCommand):
         parser.add_argument(
             "--replan",
             action="store_true",
-            help="Plan resource providers that moved since again, and change the others as planned",
+            help="Plan resource providers again that changed since the plan was made, and change the others as planned",
         )
         add_overcommit(
             parser,
