@@ -3,9 +3,10 @@
 
 What `staleness` cannot show, where one request is made after the other: that no check takes the count of a
 commit that it does not see. Writers pause now and then, so that some checks find nothing changed. With
-``--others``, the writers are another program, and the workers expect that. Run as a program for as long as
-one likes; exit status 1 if a commit that was acknowledged is not in an answer, if a thread failed, or if no
-check ever found that nothing had changed.
+``--others``, the writers are another program, and the workers expect that. On Galera, each worker reads on
+one node, and its writers write on another. Run as a program for as long as one likes; exit status 1 if a
+commit that was acknowledged is not in an answer, if a thread failed, or if no check ever found that nothing
+had changed.
 """
 
 from __future__ import annotations
@@ -31,8 +32,8 @@ from osc_placement.server.db.engine import Database
 from osc_placement.server.db.tables import resource_providers
 from osc_placement.server.snapshot.current import Current
 from tests import databases
+from tests.reliability import galera
 
-PROCESSES = 2
 WRITERS = 2
 #: seconds that a writer waits at most before it writes again
 PAUSES = (0.0, 0.0, 0.001, 0.01)
@@ -43,9 +44,11 @@ PATIENCE = 60
 class Worker:
     """A worker that looks all the time, and writers that ask it."""
 
-    def __init__(self, url: str, seconds: float, *, others: bool) -> None:
+    def __init__(self, url: str, writing: str, seconds: float, *, others: bool) -> None:
         self._database = Database(url)
-        upgrade.upgrade(self._database)
+        self._written = self._database if writing == url else Database(writing)
+        for database in {self._database, self._written}:
+            upgrade.upgrade(database)
         self._current = Current(self._database, compare=others)
         self._others = others
         self._end = time.monotonic() + seconds
@@ -60,7 +63,8 @@ class Worker:
             thread.start()
         for thread in threads:
             thread.join()
-        self._database.dispose()
+        for database in {self._database, self._written}:
+            database.dispose()
         return self.counts
 
     def _count(self, what: str, number: int = 1) -> None:
@@ -80,7 +84,7 @@ class Worker:
 
     def _write(self) -> None:
         name = str(uuid.uuid4())
-        made = self._database.write(provider.create, provider.New(name, name))
+        made = self._written.write(provider.create, provider.New(name, name))
         generation = made.generation
         with contextlib.ExitStack() as opened:
             advance = self._advance_elsewhere(opened) if self._others else self._advance
@@ -92,10 +96,10 @@ class Worker:
                 time.sleep(random.choice(PAUSES))
 
     def _advance(self, made: provider.Provider, generation: int) -> None:
-        self._database.write(aggregate.replace, made.uuid, [str(uuid.uuid4())], generation=generation)
+        self._written.write(aggregate.replace, made.uuid, [str(uuid.uuid4())], generation=generation)
 
     def _advance_elsewhere(self, opened: contextlib.ExitStack) -> Callable[[provider.Provider, int], None]:
-        engine = sa.create_engine(self._database.url)
+        engine = sa.create_engine(self._written.url)
         opened.callback(engine.dispose)
         connection = opened.enter_context(engine.connect())
         columns = resource_providers.c
@@ -123,16 +127,18 @@ class Worker:
             last = loaded
 
 
-def _work(url: str, seconds: float, others: bool, outcomes: multiprocessing.Queue[dict[str, int]]) -> None:
+def _work(
+    url: str, writing: str, seconds: float, others: bool, outcomes: multiprocessing.Queue[dict[str, int]]
+) -> None:
     warnings.simplefilter("ignore")
     logging.disable()
-    outcomes.put(Worker(url, seconds, others=others).run())
+    outcomes.put(Worker(url, writing, seconds, others=others).run())
 
 
 def main() -> int:
     """Run, and return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--backend", choices=databases.BACKENDS, default="mariadb")
+    parser.add_argument("--backend", choices=(*databases.BACKENDS, galera.BACKEND), default="mariadb")
     parser.add_argument("--seconds", type=float, default=10)
     parser.add_argument("--others", action="store_true")
     options = parser.parse_args()
@@ -140,15 +146,18 @@ def main() -> int:
     spawn = multiprocessing.get_context("spawn")
     with (
         tempfile.TemporaryDirectory() as directory,
-        databases.make_database(options.backend, pathlib.Path(directory)) as url,
+        galera.make_databases(options.backend, pathlib.Path(directory)) as urls,
     ):
-        database = Database(url)
+        database = Database(urls[0])
         upgrade.upgrade(database)
         database.dispose()
         outcomes = spawn.Queue()
-        arguments = (url, options.seconds, options.others, outcomes)
+        settings = (options.seconds, options.others, outcomes)
         # daemons: they end with this process, whatever comes
-        workers = [spawn.Process(target=_work, args=arguments, daemon=True) for _ in range(PROCESSES)]
+        workers = [
+            spawn.Process(target=_work, args=(*pair, *settings), daemon=True)
+            for pair in (urls, reversed(urls))
+        ]
         for worker in workers:
             worker.start()
         counted = [outcomes.get(timeout=options.seconds + PATIENCE + 60) for _ in workers]

@@ -21,6 +21,8 @@ import sqlalchemy as sa
 from benchmarks.database_servers import MariaDB, find_galera_library, make_galera_options
 from tests import databases
 
+#: the name of a cluster where a program lets choose the database
+BACKEND = "galera"
 NODES = 3
 #: seconds until a node that says nothing is thought dead are few here, so that tests are short
 OPTIONS = (
@@ -245,3 +247,17 @@ def running():
             yield cluster
         finally:
             cluster.remove()
+
+
+@contextlib.contextmanager
+def make_databases(backend, directory):
+    """An empty database, as the URLs of two servers: on two nodes of a cluster for `BACKEND`, else the same.
+
+    A read on one node waits for what was committed on the other.
+    """
+    if backend == BACKEND:
+        with running() as cluster:
+            yield [cluster.url(number, is_causal=True) for number in range(2)]
+    else:
+        with databases.make_database(backend, directory) as url:
+            yield [url, url]

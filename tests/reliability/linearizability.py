@@ -43,11 +43,8 @@ SHOWN = 10
 def arranged(arrangement, backend, directory):
     """Start servers; the URL of the database, and of each server its URL and whether it is one of ours."""
     with contextlib.ExitStack() as started:
-        if arrangement == "galera":
-            cluster = started.enter_context(galera.running())
-            urls = [cluster.url(number, is_causal=True) for number in range(2)]
-        else:
-            urls = [started.enter_context(databases.make_database(backend, directory))] * 2
+        kind = galera.BACKEND if arrangement == "galera" else backend
+        urls = started.enter_context(galera.make_databases(kind, directory))
         addresses = []
         for number, url in enumerate(urls):
             place = directory / f"server{number}"

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Three servers write to one database, two of ours and the reference, and nobody may see anything old.
 
-With ``--alone``, two servers of ours write, and the workers do not expect others.
+With ``--alone``, two servers of ours write, and the workers do not expect others. On Galera, the second of
+ours and one of the workers are on another node than the rest.
 
 Random requests go to one of the servers at a time. After each, a worker's snapshot is compared with what is
 read from the database anew; a second worker looks now and then only, and has more to catch up with. Now and
@@ -20,6 +21,7 @@ import sys
 import tempfile
 import time
 import warnings
+from collections.abc import Sequence
 from random import Random
 from typing import Any
 
@@ -30,17 +32,20 @@ from osc_placement.server.db.engine import Database
 from osc_placement.server.snapshot.current import Current
 from osc_placement.server.snapshot.load import Loaded, load
 from tests import databases
+from tests.reliability import galera
 from tests.reliability.differential import generate
 from tests.reliability.differential.sides import Ours, Reference, Side, look
 
 #: requests until the database is emptied, by statements that no server knows of
 LENGTH = 300
 #: how a server's own connections are cut
+_KILL = (
+    "SELECT id FROM information_schema.processlist WHERE db = DATABASE() AND id != CONNECTION_ID()",
+    "KILL {}",
+)
 _CUT = {
-    "mariadb": (
-        "SELECT id FROM information_schema.processlist WHERE db = DATABASE() AND id != CONNECTION_ID()",
-        "KILL {}",
-    ),
+    "mariadb": _KILL,
+    galera.BACKEND: _KILL,
     "postgresql": (
         "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND pid != pg_backend_pid()",
         "SELECT pg_terminate_backend({})",
@@ -91,15 +96,16 @@ def describe(loaded: Loaded) -> dict[object, object]:
 class Cloud:
     """One database, the servers that write to it, and the workers that watch it."""
 
-    def __init__(self, url: str, backend: str, *, alone: bool) -> None:
-        self._url, self._backend, self._alone = url, backend, alone
-        ours: list[Side] = [Ours(url, others_write=not alone) for _ in range(2)]
-        self.writers = ours if alone else [Reference(url), *ours]
+    def __init__(self, urls: Sequence[str], backend: str, *, alone: bool) -> None:
+        self._urls, self._backend, self._alone = urls, backend, alone
+        ours: list[Side] = [Ours(url, others_write=not alone) for url in urls]
+        self.writers = ours if alone else [Reference(urls[0]), *ours]
         self.often, self.seldom = self._make_workers()
         self.checks = 0
 
     def _make_workers(self) -> tuple[Worker, Worker]:
-        return Worker(self._url, compare=not self._alone), Worker(self._url, compare=not self._alone)
+        first, second = self._urls
+        return Worker(second, compare=not self._alone), Worker(first, compare=not self._alone)
 
     def run(self, random: Random, steps: int) -> list[Any]:
         """So many requests; what was stale, if anything."""
@@ -132,12 +138,13 @@ class Cloud:
         for writer in self.writers:
             writer.close()
         find, cut = _CUT[self._backend]
-        engine = sa.create_engine(self._url, isolation_level="AUTOCOMMIT", poolclass=sa.pool.NullPool)
-        with engine.connect() as connection:
-            for id_ in connection.scalars(sa.text(find)).all():
-                # it may have gone by itself
-                with contextlib.suppress(sa.exc.DBAPIError):
-                    connection.execute(sa.text(cut.format(id_)))
+        for url in set(self._urls):
+            engine = sa.create_engine(url, isolation_level="AUTOCOMMIT", poolclass=sa.pool.NullPool)
+            with engine.connect() as connection:
+                for id_ in connection.scalars(sa.text(find)).all():
+                    # it may have gone by itself
+                    with contextlib.suppress(sa.exc.DBAPIError):
+                        connection.execute(sa.text(cut.format(id_)))
 
     def close(self) -> None:
         """Close the workers' connections."""
@@ -148,7 +155,7 @@ class Cloud:
 def main() -> int:
     """Run, and return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--backend", choices=databases.BACKENDS, default="sqlite")
+    parser.add_argument("--backend", choices=(*databases.BACKENDS, galera.BACKEND), default="sqlite")
     parser.add_argument("--seconds", type=float, default=10)
     parser.add_argument("--seed", type=int, default=secrets.randbelow(10**9))
     parser.add_argument("--alone", action="store_true")
@@ -159,8 +166,8 @@ def main() -> int:
     end = time.monotonic() + options.seconds
     with (
         tempfile.TemporaryDirectory() as directory,
-        databases.make_database(options.backend, pathlib.Path(directory)) as url,
-        contextlib.closing(Cloud(url, options.backend, alone=options.alone)) as cloud,
+        galera.make_databases(options.backend, pathlib.Path(directory)) as urls,
+        contextlib.closing(Cloud(urls, options.backend, alone=options.alone)) as cloud,
     ):
         stale: list[Any] = []
         while not stale and time.monotonic() < end:
