@@ -21,6 +21,8 @@ _UUID_PATTERN: Final = "^[0-9a-fA-F-]{36}$"
 _UUID: Schema = {"type": "string", "format": "uuid"}
 _GENERATION: Schema = {"type": "integer"}
 _TEXT: Schema = {"type": "string"}
+#: equivalent, but error messages quote it as it is written
+_TEXT_IN_LIST: Schema = {"type": ["string"]}
 #: a keystone id of a project or user, which is not always a UUID
 _EXTERNAL_ID: Schema = {"type": "string", "minLength": 1, "maxLength": 255}
 
@@ -259,11 +261,10 @@ def _with_groups(suffix: str, *parameters: str) -> Schema:
 
 LIST_CANDIDATES_1_10 = _record({"resources": _TEXT}, required=("resources",))
 LIST_CANDIDATES_1_16 = _extend(LIST_CANDIDATES_1_10, {"limit": _LIMIT})
-LIST_CANDIDATES_1_17 = _extend(LIST_CANDIDATES_1_16, {"required": _TEXT})
-LIST_CANDIDATES_1_21 = _extend(LIST_CANDIDATES_1_17, {"member_of": _TEXT})
+LIST_CANDIDATES_1_17 = _extend(LIST_CANDIDATES_1_16, {"required": _TEXT_IN_LIST})
+LIST_CANDIDATES_1_21 = _extend(LIST_CANDIDATES_1_17, {"member_of": _TEXT_IN_LIST})
 LIST_CANDIDATES_1_25 = _with_groups("[1-9][0-9]*", "resources", "required", "member_of")
 LIST_CANDIDATES_1_31 = _with_groups("[1-9][0-9]*", "resources", "required", "member_of", "in_tree")
 LIST_CANDIDATES_1_33 = _with_groups("[a-zA-Z0-9_-]{1,64}", "resources", "required", "member_of", "in_tree")
-# equivalent to other text schemas, but written as error messages quote it
-LIST_CANDIDATES_1_35 = _extend(LIST_CANDIDATES_1_33, {"root_required": {"type": ["string"]}})
-LIST_CANDIDATES_1_36 = _extend(LIST_CANDIDATES_1_35, {"same_subtree": {"type": ["string"]}})
+LIST_CANDIDATES_1_35 = _extend(LIST_CANDIDATES_1_33, {"root_required": _TEXT_IN_LIST})
+LIST_CANDIDATES_1_36 = _extend(LIST_CANDIDATES_1_35, {"same_subtree": _TEXT_IN_LIST})
