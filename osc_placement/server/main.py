@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from osc_placement.server.db.engine import Database
     from osc_placement.server.process.opening import Sources
+    from osc_placement.server.process.tls import Files
 
     Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
 
@@ -155,19 +156,7 @@ def _add_serve(commands: Subparsers) -> None:
         help="address of a reverse proxy, which may have more connections; 127.0.0.1 and ::1 are taken for "
         "such; may be repeated",
     )
-    parser.add_argument(
-        "--tls-certificate",
-        metavar="FILE",
-        type=Path,
-        help="serve HTTPS with this certificate, in PEM format, followed by those of its issuers; read again "
-        "within a second after it changed",
-    )
-    parser.add_argument(
-        "--tls-key",
-        metavar="FILE",
-        type=Path,
-        help="the key of the certificate, not encrypted, unless it is in the same file",
-    )
+    _add_tls(parser)
     _add_sources(parser)
     parser.add_argument(
         "--write-clouds-yaml",
@@ -187,6 +176,22 @@ def _add_serve(commands: Subparsers) -> None:
     parser.add_argument("--log-requests", action="store_true", help="log a line per request on stderr")
     parser.add_argument(
         "-v", "--verbose", action="store_true", help="log on stderr what the server does, and its processes"
+    )
+
+
+def _add_tls(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--tls-certificate",
+        metavar="FILE",
+        type=Path,
+        help="serve HTTPS with this certificate, in PEM format, followed by those of its issuers; read again "
+        "within a second after it changed",
+    )
+    parser.add_argument(
+        "--tls-key",
+        metavar="FILE",
+        type=Path,
+        help="the key of the certificate, not encrypted, unless it is in the same file",
     )
 
 
@@ -211,6 +216,7 @@ def _add_shadow(commands: Subparsers) -> None:
     parser.add_argument(
         "--port", type=int, default=8780, help="port to listen on; 0 takes a free one (default: %(default)s)"
     )
+    _add_tls(parser)
     parser.add_argument(
         "--timeout",
         type=_seconds,
@@ -360,6 +366,12 @@ def _sources(options: argparse.Namespace) -> Sources:
     return Sources(options.config_file, options.config_dir, options.database)
 
 
+def _find_tls(options: argparse.Namespace) -> Files:
+    from osc_placement.server.process.tls import Files
+
+    return Files(options.tls_certificate, options.tls_key)
+
+
 def _serve(options: argparse.Namespace) -> int:
     from osc_placement.server.process import serve
 
@@ -372,8 +384,7 @@ def _serve(options: argparse.Namespace) -> int:
             threads=options.threads,
             connections_per_address=options.connections_per_address,
             proxies=frozenset(options.proxy),
-            tls_certificate=options.tls_certificate,
-            tls_key=options.tls_key,
+            tls=_find_tls(options),
             clouds_yaml=options.write_clouds_yaml,
             insecure=options.insecure,
             allow_admin_reshape=options.allow_admin_reshape,
@@ -398,6 +409,7 @@ def _shadow(options: argparse.Namespace) -> int:
             ca_file=options.ca_file,
             host=options.host,
             port=options.port,
+            tls=_find_tls(options),
             timeout=options.timeout,
             threads=options.threads,
             sample=options.sample,

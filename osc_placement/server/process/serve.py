@@ -67,8 +67,7 @@ class Options:
     threads: int
     connections_per_address: int
     proxies: frozenset[str]
-    tls_certificate: Path | None
-    tls_key: Path | None
+    tls: tls.Files
     clouds_yaml: Path | None
     insecure: bool
     allow_admin_reshape: bool
@@ -85,7 +84,7 @@ def serve(options: Options) -> None:
     _set_up_logging(conf, options)
     listener = listen(options.host, options.port)
     address: tuple[str, int] = listener.getsockname()[:2]
-    url = format_url(options.host, address[1], "https" if options.tls_certificate else "http")
+    url = format_url(options.host, address[1], options.tls.scheme)
     cloud = None
     if options.clouds_yaml is not None:
         if conf.api.auth_strategy != "noauth2":
@@ -113,13 +112,7 @@ def _read(options: Options) -> ConfigOpts:
     """Return the configuration after checking it; :raises CannotRun: the server cannot run with it."""
     read = read_configuration if options.sources.is_configured else improvise_configuration
     conf = read(options.sources)
-    if options.tls_certificate is not None:
-        try:
-            tls.check(options.tls_certificate, options.tls_key)
-        except tls.CannotUse as error:
-            raise CannotRun(str(error)) from error
-    elif options.tls_key is not None:
-        raise CannotRun("--tls-key needs --tls-certificate, which names the file of its certificate")
+    check_tls(options.tls)
     believes_everybody = conf.api.auth_strategy == "noauth2"
     if believes_everybody and not options.insecure and not is_loopback(options.host):
         raise CannotRun(
@@ -131,6 +124,14 @@ def _read(options: Options) -> ConfigOpts:
         directories = [*conf.oslo_policy.policy_dirs, str(ADMIN_RESHAPE)]
         conf.set_override("policy_dirs", directories, group="oslo_policy")
     return conf
+
+
+def check_tls(files: tls.Files) -> None:
+    """Load the certificate for clients, if there is one; :raises CannotRun: it cannot be used."""
+    try:
+        files.check()
+    except tls.CannotUse as error:
+        raise CannotRun(str(error)) from error
 
 
 def set_up_logging(conf: ConfigOpts, *, is_configured: bool, log_requests: bool, verbose: bool) -> None:
@@ -258,9 +259,12 @@ def _share_memory(_arbiter: Any) -> None:
     gc.freeze()
 
 
-def make_settings(descriptor: int, workers: int, threads: int, *, verbose: bool) -> dict[str, Any]:
+def make_settings(
+    descriptor: int, workers: int, threads: int, files: tls.Files, *, verbose: bool
+) -> dict[str, Any]:
     """Return the settings of gunicorn for workers of ours that accept connections from a listening socket."""
     return {
+        **files.make_settings(),
         "bind": f"fd://{descriptor}",
         "workers": workers,
         "worker_class": Worker,
@@ -318,9 +322,9 @@ class _Gunicorn(BaseApplication):  # type: ignore[misc]  # it has no annotations
         """Set the settings."""
         options = self._options
         settings = {
-            **make_settings(self._descriptor, options.workers, options.threads, verbose=options.verbose),
-            "certfile": options.tls_certificate and str(options.tls_certificate),
-            "keyfile": options.tls_key and str(options.tls_key),
+            **make_settings(
+                self._descriptor, options.workers, options.threads, options.tls, verbose=options.verbose
+            ),
             "when_ready": _share_memory,
             "post_fork": self._set_limits,
             "post_worker_init": self._announce,
@@ -382,7 +386,7 @@ class _Gunicorn(BaseApplication):  # type: ignore[misc]  # it has no annotations
         """Print, for people and scripts that wait for it, that the server is ready, once it has answered."""
         host, port = find_own(self._address[0]), self._address[1]
         connection = http.client.HTTPConnection(host, port)
-        if self._options.tls_certificate is not None:
+        if self._options.tls.certificate is not None:
             # the certificate is that of the name which clients know
             context = ssl.create_default_context()
             context.check_hostname, context.verify_mode = False, ssl.CERT_NONE

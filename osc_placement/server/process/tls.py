@@ -7,6 +7,7 @@ import contextlib
 import logging
 import socket
 import ssl
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -30,6 +31,36 @@ _PLAIN_ANSWER: Final = (
 
 class CannotUse(Exception):
     """An error: the certificate cannot be used; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Files:
+    """The files that a command line names; without a certificate, clients speak plain HTTP.
+
+    :ivar key: None if the key is in the file of the certificate
+    """
+
+    certificate: Path | None
+    key: Path | None
+
+    @property
+    def scheme(self) -> str:
+        """Return the scheme of the URL for clients."""
+        return "https" if self.certificate else "http"
+
+    def check(self) -> None:
+        """Load the files; :raises CannotUse: they cannot be used, or there is only a key."""
+        if self.certificate is not None:
+            check(self.certificate, self.key)
+        elif self.key is not None:
+            raise CannotUse("--tls-key needs --tls-certificate, which names the file of its certificate")
+
+    def make_settings(self) -> dict[str, str | None]:
+        """Return the settings of gunicorn."""
+        return {
+            "certfile": str(self.certificate) if self.certificate else None,
+            "keyfile": str(self.key) if self.key else None,
+        }
 
 
 def check(certificate: Path, key: Path | None) -> None:

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from pathlib import Path
     from wsgiref.types import WSGIApplication
 
+    from osc_placement.server.process.tls import Files
+
 LOG = logging.getLogger(__name__)
 
 #: seconds between two writes of the report
@@ -46,6 +48,7 @@ class Options:
     ca_file: str | None
     host: str
     port: int
+    tls: Files
     timeout: float
     threads: int
     sample: float
@@ -64,6 +67,7 @@ def shadow(options: Options) -> None:
     :raises CannotRun: the shadow cannot start
     """
     upstream = make_upstream(options)
+    serve.check_tls(options.tls)
     if options.ours is None:
         conf = opening.read_configuration(options.sources)
         # the URL only: the database may be out of reach, which must not keep requests from being forwarded
@@ -81,7 +85,7 @@ def shadow(options: Options) -> None:
     if options.metrics is not None:
         serve.listen(*options.metrics).close()
     listener = serve.listen(options.host, options.port)
-    url = format_url(options.host, listener.getsockname()[1])
+    url = format_url(options.host, listener.getsockname()[1], options.tls.scheme)
     try:
         _Gunicorn(options, listener.detach(), url).run()
     except SystemExit as end:
@@ -122,7 +126,7 @@ class _Gunicorn(BaseApplication):  # type: ignore[misc]  # it has no annotations
         """Set the settings."""
         options = self._options
         settings = {
-            **serve.make_settings(self._descriptor, 1, options.threads, verbose=options.verbose),
+            **serve.make_settings(self._descriptor, 1, options.threads, options.tls, verbose=options.verbose),
             "post_fork": _admit_any_number,
             "post_worker_init": self._announce,
             "worker_exit": self._save_last,

@@ -20,6 +20,7 @@ import requests
 
 from tests import databases
 from tests.functional import servers
+from tests.functional.server.test_tls import find_fingerprint, get_fingerprint, write_certificate
 
 HEADERS = {"x-auth-token": "admin", "openstack-api-version": "placement 1.39"}
 #: seconds within which a comparison has come to a result
@@ -375,6 +376,29 @@ def test_certificate_that_cannot_be_verified_is_answered_with_502(tmp_path, data
             assert "--ca-file" in answer.json()["errors"][0]["detail"]
         with shadowing(tmp_path, server.url, database, "--ca-file", tmp_path / "cert.pem") as shadow:
             assert requests.get(f"{shadow.url}/traits", timeout=10).status_code == 200
+
+
+def test_clients_are_served_with_tls_and_a_renewed_certificate(tmp_path, database):
+    """Upstream, which is asked without TLS, learns the scheme; the renewed pair needs no restart."""
+    certificate, key = write_certificate(tmp_path)
+    files = ("--tls-certificate", certificate, "--tls-key", key)
+    with (
+        upstream(respond_json({"traits": []})) as production,
+        shadowing(tmp_path, production.url, database, *files) as shadow,
+    ):
+        assert shadow.url.startswith("https://127.0.0.1:")
+        answer = requests.get(f"{shadow.url}/traits", headers=HEADERS, verify=certificate, timeout=30)
+        assert answer.json() == {"traits": []}
+        (sent,) = [headers for _, path, headers, _ in production.seen if path == "/traits"]
+        assert sent["x-forwarded-proto"] == "https"
+        plain = requests.get(shadow.url.replace("https", "http"), timeout=30)
+        assert (plain.status_code, plain.text) == (400, "This port takes HTTPS: write https:// instead")
+        new, new_key = write_certificate(tmp_path, "new")
+        key.write_bytes(new_key.read_bytes())
+        certificate.write_bytes(new.read_bytes())
+        wait_for(lambda: get_fingerprint(shadow) == find_fingerprint(new))
+        assert requests.get(f"{shadow.url}/traits", headers=HEADERS, verify=new, timeout=30).ok
+        read_report(shadow)
 
 
 def test_kept_connection_that_upstream_closes_is_not_noticed(tmp_path, database):

@@ -22,6 +22,8 @@ from tests.functional.server.test_metrics import fill, find_workers
 from tests.functional.server.test_reload import await_
 from tests.functional.server.test_serve import refuse
 
+#: the commands that serve clients
+COMMANDS = (["serve"], ["shadow", "--upstream", "http://127.0.0.1:1"])
 TOKEN = {"X-Auth-Token": "admin", "OpenStack-API-Version": "placement 1.39"}
 
 
@@ -161,14 +163,16 @@ def test_workers_that_start_with_a_half_replaced_pair_serve_the_old_certificate(
     ],
     ids=["missing", "mismatch", "encrypted", "no PEM"],
 )
-def test_unusable_certificate_is_refused_at_start_in_one_line(tmp_path, make, line):
+@pytest.mark.parametrize("command", COMMANDS, ids=["serve", "shadow"])
+def test_unusable_certificate_is_refused_at_start_in_one_line(tmp_path, make, line, command):
     certificate, key = make(tmp_path)
-    assert refuse(tmp_path, "serve", "--tls-certificate", certificate, "--tls-key", key) == line
+    assert refuse(tmp_path, *command, "--tls-certificate", certificate, "--tls-key", key) == line
 
 
-def test_key_without_certificate_is_refused(tmp_path):
+@pytest.mark.parametrize("command", COMMANDS, ids=["serve", "shadow"])
+def test_key_without_certificate_is_refused(tmp_path, command):
     line = "--tls-key needs --tls-certificate, which names the file of its certificate"
-    assert refuse(tmp_path, "serve", "--tls-key", "server.key") == line
+    assert refuse(tmp_path, *command, "--tls-key", "server.key") == line
 
 
 def test_client_without_tls_is_told_to_use_it(tmp_path, certificate):
