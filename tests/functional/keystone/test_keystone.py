@@ -12,8 +12,9 @@ import requests
 
 from benchmarks import environments
 from tests import databases
-from tests.functional import forking, servers
+from tests.functional import containers, forking, servers
 from tests.functional.keystone import cloud
+from tests.functional.server import test_shadow as shadows
 
 
 @pytest.fixture(scope="module")
@@ -172,3 +173,75 @@ def test_openstack_command_finds_the_endpoint_in_the_catalog(keystone, server, t
         assert "401" in done.stderr
     finally:
         keystone.call("DELETE", f"/services/{made}")
+
+
+@contextlib.contextmanager
+def _serving_reference(directory):
+    """openstack-placement, as the placement.conf of a directory says; its URL."""
+    databases.require_reference()
+    port = cloud.find_free_port()
+    line = ["--bind", f"127.0.0.1:{port}", "--workers", "1", "placement.wsgi.api:application"]
+    environment = servers.make_environment(OS_PLACEMENT_CONFIG_DIR=str(directory))
+    with containers.running([containers.GUNICORN, *line], directory, environment, port):
+        url = f"http://127.0.0.1:{port}"
+        # the first request makes the tables, which a shadow does not
+        assert requests.get(url, timeout=60).status_code == 200
+        yield url
+
+
+@pytest.fixture(scope="module")
+def reference(keystone, tmp_path_factory):
+    """openstack-placement that asks this Keystone, and the file that configures it."""
+    directory = tmp_path_factory.mktemp("reference")
+    conf = directory / "placement.conf"
+    cloud.write_placement_conf(conf, keystone, enforce_new_defaults=True)
+    with _serving_reference(directory) as url:
+        yield url, conf
+
+
+def test_shadow_passes_tokens_on_and_our_side_validates_them_too(reference, keystone, tmp_path):
+    """Whoever may not, who has no token, or one that is revoked, gets one answer from both sides."""
+    url, conf = reference
+    tokens = {user: keystone.issue_token(user) for user in cloud.ROLES}
+    revoked = keystone.issue_token("service")
+    keystone.call("DELETE", "/auth/tokens", **{"x-subject-token": revoked})
+    with shadows.compared(tmp_path, url, None, conf=conf) as (shadow, wait):
+        made = send(shadow, "POST", "/resource_providers", token=tokens["service"], json={"name": "host"})
+        assert made.status_code == 200
+        for token, status in (
+            (tokens["service"], 200),
+            (tokens["reader"], 403),
+            (None, 401),
+            (revoked, 401),
+        ):
+            answer = send(shadow, "GET", "/resource_providers", token=token)
+            assert answer.status_code == status
+        assert answer.headers["www-authenticate"] == f'Keystone uri="{keystone.url}"'
+        wait('{method="GET",result="equal",route="/resource_providers",version="1.39"} 2.0')
+        wait('{method="GET",result="equal",route="/resource_providers",version=""} 2.0')
+        report = shadows.read_report(shadow)
+    assert (report["different"], report["notes"]) == (0, [])
+
+
+def test_shadow_reports_what_our_rules_decide_otherwise_without_a_token(reference, keystone, tmp_path):
+    """Our side has the roles of the token from Keystone; neither the report nor the log has the token."""
+    url, conf = reference
+    policy = tmp_path / "policy.yaml"
+    policy.write_text('"placement:resource_providers:list": "role:reader or role:service"\n')
+    ours = tmp_path / "ours.conf"
+    ours.write_text(f"{conf.read_text()}policy_file = {policy}\n")
+    tokens = {user: keystone.issue_token(user) for user in ("service", "reader")}
+    with shadows.compared(tmp_path, url, None, "--verbose", conf=ours) as (shadow, wait):
+        for user, token in tokens.items():
+            answer = send(shadow, "GET", "/resource_providers", token=token)
+            assert answer.status_code == (200 if user == "service" else 403)
+        wait('result="equal",route="/resource_providers"')
+        wait('result="different",route="/resource_providers"')
+        shadows.read_report(shadow)
+    text = shadow.report.read_text()
+    (entry,) = json.loads(text)["differences"]
+    statuses = [entry[side]["status"] for side in ("upstream", "ours")]
+    assert statuses == [403, 200]
+    for token in tokens.values():
+        assert token not in text
+        assert token not in shadow.log.read_text()

@@ -92,10 +92,11 @@ def database(tmp_path):
 
 
 @contextlib.contextmanager
-def shadowing(directory, upstream_url, database, *arguments):
-    """A shadow of an upstream on a database without authentication."""
-    conf = directory / "placement.conf"
-    conf.write_text(f"[placement_database]\nconnection = {database}\n[api]\nauth_strategy = noauth2\n")
+def shadowing(directory, upstream_url, database, *arguments, conf=None):
+    """A shadow of an upstream: on a database without authentication, or as a file configures it."""
+    if conf is None:
+        conf = directory / "placement.conf"
+        conf.write_text(f"[placement_database]\nconnection = {database}\n[api]\nauth_strategy = noauth2\n")
     line = ("--upstream", upstream_url, "--config-file", conf, "--report", directory / "report.json")
     with servers.launched(directory, *line, *arguments, verb="shadow") as shadow:
         shadow.report = directory / "report.json"
@@ -142,10 +143,11 @@ def find_free_port():
 
 
 @contextlib.contextmanager
-def compared(tmp_path, url, database, *arguments):
+def compared(tmp_path, url, database, *arguments, conf=None):
     """A shadow that compares already, and a function that waits for so many results."""
     port = find_free_port()
-    with shadowing(tmp_path, url, database, "--metrics", f"127.0.0.1:{port}", *arguments) as shadow:
+    metrics = ("--metrics", f"127.0.0.1:{port}")
+    with shadowing(tmp_path, url, database, *metrics, *arguments, conf=conf) as shadow:
         question = f"{shadow.url}/?warm"
 
         def is_running():
