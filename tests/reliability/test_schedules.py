@@ -6,15 +6,19 @@ from random import Random
 
 import pytest
 
+from tests import databases
 from tests.reliability import scale
 from tests.reliability.schedules import explore
 from tests.reliability.schedules.cases import OPERATIONS, Case, find_first_problem, make_place
+from tests.reliability.schedules.controller import COMMIT, Step
 from tests.reliability.schedules.mutations import MUTATIONS
 
 pytestmark = pytest.mark.usefixtures("database_url")
 
 #: those whose races have cost most thought
 PAIRS = ("claim+claim", "claim+shrink", "claim-same+claim-same", "move+delete", "claim-both+look")
+#: a first claim, a deletion, and a check for changes
+WITH_FAULTS = ("claim", "delete", "look")
 
 
 @pytest.mark.parametrize("pair", PAIRS)
@@ -27,13 +31,40 @@ def test_schedules_with_one_preemption_have_the_outcome_of_a_serial_order(backen
     assert number > 1
 
 
-def test_random_schedules_have_the_outcome_of_a_serial_order(backend):
+@pytest.mark.parametrize("operations", WITH_FAULTS)
+def test_schedules_with_one_fault_have_the_outcome_of_a_serial_order(backend, operations):
+    """Wherever a connection dies, a worker is killed or the database restarts."""
+    names = operations.split("+")
+    with make_place(backend, len(names)) as place:
+        number, wrong = find_first_problem(explore.explore(Case(place, names), 0, faults=1))
+    assert wrong is None, (
+        f"--backend {backend} --operations {operations} --replay {wrong.text}: {wrong.problem}"
+    )
+    assert number > 1
+
+
+def test_server_of_the_database_restarts_in_a_schedule(backend):
+    """Before a statement, whose transaction is repeated, and before a commit, whose transaction is not."""
+    if backend not in databases.SERVERS:
+        pytest.skip("SQLite has no server")
+    with make_place(backend, 1, own_server=True) as place:
+        case = Case(place, ["claim"])
+        steps = explore.run(case, explore.follow(())).choices
+        for at in range(1, len(steps)) if scale.is_long() else (3, len(steps) - 1):
+            again = explore.run(case, explore.follow((*steps[:at], Step(0, "r"))))
+            assert again.problem == ""
+            assert again.choices[at].fault == "r"
+            assert (len(again.choices) == len(steps)) == (again.trace[at][1] == COMMIT)
+
+
+@pytest.mark.parametrize("faults", [0, 1])
+def test_random_schedules_have_the_outcome_of_a_serial_order(backend, faults):
     """Three or four operations, each time with a new seed; a failure prints what runs it again."""
     with make_place(backend, 4) as place:
         for _ in scale.rounds(1):
             random = Random(seed := secrets.randbelow(10**9))
             names = random.choices(list(OPERATIONS), k=random.choice((3, 4)))
-            results = explore.explore_at_random(Case(place, names), random, explore.AT_ONCE)
+            results = explore.explore_at_random(Case(place, names), random, explore.AT_ONCE, faults)
             _, wrong = find_first_problem(results)
             again = f"--backend {backend} --operations {'+'.join(names)}"
             assert wrong is None, f"seed {seed}: {again} --replay {wrong.text}: {wrong.problem}"
@@ -58,8 +89,15 @@ def test_schedule_that_failed_fails_again_from_its_text():
     _, wrong = mutation.search("sqlite")
     with make_place("sqlite", len(names)) as place:
         case = Case(place, names)
-        choose = explore.follow(tuple(map(int, wrong.text)))
+        choose = explore.follow(explore.parse(wrong.text))
         assert explore.run(case, choose).problem == ""
         with mutation.applied(place):
             again = explore.run(case, choose)
     assert (again.text, bool(again.problem)) == (wrong.text, True)
+
+
+@pytest.mark.parametrize("text", ["00x", "k0", "0kk", "0 1"])
+def test_other_text_is_no_schedule(text):
+    """A letter stands for a fault, and follows the number of an operation."""
+    with pytest.raises(ValueError, match="is not a schedule"):
+        explore.parse(text)

@@ -17,6 +17,7 @@ import time
 from tests import databases
 from tests.reliability.schedules import explore
 from tests.reliability.schedules.cases import OPERATIONS, Case, find_first_problem, make_place
+from tests.reliability.schedules.controller import FAULTS
 from tests.reliability.schedules.mutations import MUTATIONS
 
 #: a statement is printed up to so many characters
@@ -31,10 +32,18 @@ def main():
         "--operations",
         type=_read_operations,
         metavar="NAME+NAME",
-        help=f"two to four of {', '.join(OPERATIONS)} (default: each pair)",
+        help=f"one to four of {', '.join(OPERATIONS)} (default: each pair)",
     )
     parser.add_argument(
         "--preemptions", type=int, default=2, metavar="N", help="at most so many in a schedule (default: 2)"
+    )
+    parser.add_argument(
+        "--faults", type=int, default=0, metavar="N", help="at most so many in a schedule (default: 0)"
+    )
+    parser.add_argument(
+        "--own-server",
+        action="store_true",
+        help="start a server of the database, and restart it where a schedule says so",
     )
     parser.add_argument(
         "--random",
@@ -43,7 +52,9 @@ def main():
         help="so many schedules at random instead, of three or four operations at random if none are named",
     )
     parser.add_argument("--seed", type=int, default=secrets.randbelow(10**9), help="of --random")
-    parser.add_argument("--replay", metavar="DIGITS", help="run this schedule of --operations only")
+    parser.add_argument(
+        "--replay", type=_read_schedule, metavar="STEPS", help="run this schedule of --operations only"
+    )
     parser.add_argument(
         "--mutations", action="store_true", help="run those of each mistake until it is found"
     )
@@ -55,7 +66,7 @@ def main():
     started_at = time.monotonic()
     if options.mutations:
         return _run_mutations(options)
-    with make_place(options.backend, 4) as place:
+    with make_place(options.backend, 4, own_server=options.own_server) as place:
         if options.replay is not None:
             return _replay(Case(place, options.operations), options.replay)
         number, is_right = _run(place, options)
@@ -67,9 +78,16 @@ def _read_operations(text):
     names = text.split("+")
     if unknown := [name for name in names if name not in OPERATIONS]:
         raise argparse.ArgumentTypeError(f"there is no operation {unknown[0]!r}")
-    if not 2 <= len(names) <= 4:
-        raise argparse.ArgumentTypeError("two to four operations are needed")
+    if not 1 <= len(names) <= 4:
+        raise argparse.ArgumentTypeError("one to four operations are needed")
     return names
+
+
+def _read_schedule(text):
+    try:
+        return explore.parse(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
 
 
 def _run(place, options):
@@ -91,24 +109,27 @@ def _choose(place, options):
     if options.random is None:
         pairs = itertools.combinations_with_replacement(OPERATIONS, 2)
         for names in [options.operations] if options.operations else pairs:
-            yield names, explore.explore(Case(place, names), options.preemptions)
+            yield names, explore.explore(Case(place, names), options.preemptions, options.faults)
         return
     generator = random.Random(options.seed)
     if options.operations:
         case = Case(place, options.operations)
-        yield options.operations, explore.explore_at_random(case, generator, options.random)
+        yield options.operations, explore.explore_at_random(case, generator, options.random, options.faults)
         return
     for begin in range(0, options.random, explore.AT_ONCE):
         names = generator.choices(list(OPERATIONS), k=generator.choice((3, 4)))
         number = min(explore.AT_ONCE, options.random - begin)
-        yield names, explore.explore_at_random(Case(place, names), generator, number)
+        case = Case(place, names)
+        yield names, explore.explore_at_random(case, generator, number, options.faults)
 
 
-def _replay(case, digits):
-    result = explore.run(case, explore.follow(tuple(map(int, digits))))
-    for number, statement in result.trace:
-        print(f"{number}  {' '.join(statement.split())[:_WIDTH]}")
-    if not result.text.startswith(digits):
+def _replay(case, steps):
+    result = explore.run(case, explore.follow(steps))
+    for step, statement in result.trace:
+        print(f"{step!s:2} {' '.join(statement.split())[:_WIDTH]}")
+        if step.fault:
+            print(f"   fault: {FAULTS[step.fault]}")
+    if result.choices[: len(steps)] != steps:
         print(f"the schedule was {result.text}: the code sends other statements than it did")
     print(result.problem or "the outcome is that of a serial order")
     return 1 if result.problem else 0

@@ -4,6 +4,9 @@
 Each schedule has a cloud of its own: two providers with VCPU, and a consumer that has claimed from the first.
 Answers and tables must be those of one serial order of the operations, in which an operation that ended
 before another began comes first. A worker's check for changes must then find what the database has.
+
+An operation whose commit was lost by a fault, or whose worker was killed, may be missing from that order.
+After a schedule with faults each worker writes once more, and the checks for changes must find that, too.
 """
 
 import contextlib
@@ -29,6 +32,7 @@ from osc_placement.server.db import (
     tables,
     trait,
     upgrade,
+    writers,
 )
 from osc_placement.server.db.allocation import Claim
 from osc_placement.server.db.claim_queue import ClaimQueue
@@ -36,10 +40,15 @@ from osc_placement.server.db.consumer import Owner
 from osc_placement.server.snapshot.current import Current
 from osc_placement.server.snapshot.load import load
 from tests import databases
-from tests.reliability.schedules.controller import Monitor, Seat
+from tests.reliability import own_servers
+from tests.reliability.schedules.controller import KILLED, Seat, make_monitor
 
 TOTAL, HELD = 8, 2
 OWNER = Owner("project", "user")
+
+#: the outcomes of an operation that may have taken effect or not
+_UNAVAILABLE = errors.DatabaseUnavailable.__name__
+_UNKNOWN = (KILLED, _UNAVAILABLE)
 
 
 @dataclass
@@ -223,6 +232,7 @@ def reshape(setting, number):
     return lambda database: database.write(reshaper.reshape, wanted, [moved])
 
 
+@_answer
 def look(setting, number):
     """Check for changes as a worker does, and return the generations and the usage that it sees."""
 
@@ -262,26 +272,43 @@ OPERATIONS = {
 
 
 class Case:
-    """Some operations on one database, which schedules are run of.
-
-    :ivar serial: by order of the operations, the outcome of carrying them out one after the other
-    """
+    """Some operations on one database, which schedules are run of."""
 
     def __init__(self, place, names_of_operations):
-        self.monitor, self.seats = place.monitor, place.seats[: len(names_of_operations)]
         self._place = place
         self._makers = [OPERATIONS[name] for name in names_of_operations]
-        self.serial = {}
-        for order in itertools.permutations(range(len(self._makers))):
+        self._serial = {}
+
+    @property
+    def monitor(self):
+        """The monitor of the database."""
+        return self._place.monitor
+
+    @property
+    def seats(self):
+        """The seats of the operations."""
+        return self._place.seats[: len(self._makers)]
+
+    def carry_out(self, order):
+        """Return the answers by operation, and the rows, of carrying out these operations in this order."""
+        if order not in self._serial:
             setting = self.prepare()
             operations = self.operations(setting)
-            outcomes = [None] * len(operations)
-            for number in order:
-                outcomes[number] = operations[number](self.seats[number].database)
-            self.serial[order] = outcomes, self._describe(setting)
+            answers = {number: operations[number](self.seats[number].database) for number in order}
+            self._serial[order] = answers, self._describe(setting)
+        return self._serial[order]
+
+    def carry_out_all(self):
+        """Carry out the operations, and some of them, in every order; otherwise that is done when needed."""
+        for number in range(len(self._makers) + 1):
+            for order in itertools.permutations(range(len(self._makers)), number):
+                self.carry_out(order)
 
     def prepare(self):
-        """Create the cloud of one schedule."""
+        """Create the cloud of one schedule, and let all workers see it.
+
+        A worker that has not seen it reads all of it with the next change, and misses nothing.
+        """
         database = self._place.database
         first, second, consumer = (str(uuid.uuid4()) for _ in range(3))
         for each in (first, second):
@@ -291,6 +318,7 @@ class Case:
         loaded = {each: database.read(provider.load, each) for each in (first, second)}
         ids = {each: found.id for each, found in loaded.items()}
         generations = {each: found.generation for each, found in loaded.items()}
+        self._place.check_for_changes()
         labels = {first: "first", second: "second", consumer: "consumer", "project": "known project"}
         return Setting(first, second, consumer, ids, generations, labels)
 
@@ -298,14 +326,52 @@ class Case:
         """Return the operations on this cloud."""
         return [make(setting, number) for number, make in enumerate(self._makers)]
 
-    def judge(self, setting, outcomes, spans):
-        """Return what is wrong with the outcome of a schedule, empty if nothing is."""
-        found = outcomes, self._describe(setting)
-        orders = [order for order in self.serial if _respects(order, spans)]
-        if all(found != self.serial[order] for order in orders):
-            lines = [f"{order}: {self.serial[order]}" for order in orders]
-            return "\n".join([f"the outcome is that of no serial order: {found}", *lines])
-        return self._place.find_stale(setting)
+    def judge(self, setting, controller):
+        """Return what is wrong after a schedule, empty if nothing is."""
+        if any(step.fault == "r" for step, _ in controller.trace):
+            # that its connections died as well is no part of the schedule
+            self._place.database.dispose()
+        for actor in controller.actors:
+            if actor.failure is not None:
+                return f"operation {actor.number} raised {actor.failure!r}"
+            if actor.outcome == _UNAVAILABLE and actor.number not in controller.doubtful:
+                return f"operation {actor.number} was refused, though nothing happened to its commit"
+        outcomes = dict(enumerate(actor.outcome for actor in controller.actors))
+        if open_ := self.monitor.find_open():
+            return f"transactions of the sessions {sorted(open_)} are left"
+        return self._compare(setting, outcomes, controller.spans)
+
+    def _compare(self, setting, outcomes, spans):
+        """Return how answers and rows are not those of a serial order, empty if they are."""
+        answers = {number: outcome for number, outcome in outcomes.items() if outcome not in _UNKNOWN}
+        rows = self._describe(setting)
+        orders = [order for order in self._list_orders(outcomes, answers) if _respects(order, spans)]
+        for order in orders:
+            due, due_rows = self.carry_out(order)
+            if rows == due_rows and all(due[number] == answer for number, answer in answers.items()):
+                return ""
+        lines = [f"{order}: {self.carry_out(order)}" for order in orders]
+        return "\n".join([f"the outcome is that of no serial order: {outcomes}, {rows}", *lines])
+
+    def _list_orders(self, outcomes, answers):
+        """Yield the orders of those that were answered, and of any of the others."""
+        others = outcomes.keys() - answers.keys()
+        for number in range(len(others), -1, -1):
+            for chosen in itertools.combinations(sorted(others), number):
+                yield from itertools.permutations(sorted({*answers, *chosen}))
+
+    def finish(self, setting, controller, problem):
+        """Start the killed workers anew, all of them after a problem; return what is wrong with the workers.
+
+        :param problem: what is known to be wrong, which is returned then
+        """
+        killed = [actor.seat for actor in controller.actors if actor.outcome == KILLED]
+        for seat in self.seats if problem else killed:
+            self._place.renew(seat)
+        if not problem and any(step.fault for step, _ in controller.trace):
+            # a worker that does not check in between must see both the changes before and this one
+            problem = self._place.find_stale(setting, of_actors=False) or self._place.write_everywhere()
+        return problem or self._place.find_stale(setting)
 
     def _describe(self, setting):
         """Return the rows of this cloud, with labels in place of UUIDs and ids."""
@@ -380,45 +446,100 @@ def _read_rows(conn, setting):
 
 
 class _Worker(Current):
-    """A worker that compares nothing in the background, which would come between two steps."""
+    """A worker that compares nothing in the background, which would come between two steps.
+
+    :ivar has_found_strangers: whether it thinks that another program wrote, which none does here
+    """
+
+    has_found_strangers = False
 
     def _ensure_watcher(self):
         pass
 
+    def _regard_strangers(self, old, loaded, *, found):
+        # it would compare at each check for some minutes, and need no records of changes
+        self.has_found_strangers |= found
+
 
 class Place:
-    """One database with the connections of so many actors, and workers that keep a snapshot of it."""
+    """One database with the connections of so many actors, and workers that keep a snapshot of it.
 
-    def __init__(self, url, actors):
+    :ivar seats: those of the actors
+    """
+
+    def __init__(self, url, actors, restart=None):
+        self._url = url
         self.database = engine.Database(url)
         upgrade.upgrade(self.database)
         names.synchronize(self.database)
         for table, value in ((tables.projects, "project"), (tables.users, "user")):
             names.ensure(self.database, table, "external_id", [value])
-        self.monitor = Monitor(self.database.url.render_as_string(hide_password=False))
-        self._others = [engine.Database(url) for _ in range(actors + 1)]
-        for other in self._others:
-            other.records_changes = self.database.records_changes
-        for other in self._others:
-            other.worker = _Worker(other)
-            other.worker.get()
-        self.seats = [Seat(other) for other in self._others[1:]]
+        self.monitor = make_monitor(self.database.url.render_as_string(hide_password=False), restart)
+        self._onlooker = self._start_worker()
+        self.seats = [self._start_worker() for _ in range(actors)]
 
-    def find_stale(self, setting):
-        """Return how a worker sees the providers of a cloud otherwise than the database has them."""
+    def _start_worker(self):
+        """Return the seat of a new worker, which has a snapshot, and a connection that has written.
+
+        Without this, the statements of a schedule would depend on the schedules before it.
+        """
+        database = engine.Database(self._url)
+        database.records_changes = self.database.records_changes
+        database.worker = _Worker(database)
+        seat = Seat(database, self.monitor)
+        database.write(lambda conn: writers.record(conn, names=True))
+        database.worker.get()
+        return seat
+
+    def renew(self, seat):
+        """Start a new worker in place of one that was killed."""
+        self.seats[self.seats.index(seat)] = self._start_worker()
+        seat.database.dispose()
+
+    def check_for_changes(self):
+        """Let each worker check for changes."""
+        for seat in (self._onlooker, *self.seats):
+            seat.database.worker.get()
+
+    def find_stale(self, setting, *, of_actors=True):
+        """Return how a worker sees the providers of a cloud otherwise than the database has them.
+
+        :param of_actors: whether to ask the workers of the actors, too, and not only one that has none
+        """
         true = self.database.read(load, own_tables=True)
-        for kept in (other.worker.get() for other in self._others):
+        for seat in (self._onlooker, *(self.seats if of_actors else ())):
+            worker = seat.database.worker
+            try:
+                kept = worker.get()
+            except Exception as error:
+                return f"a worker cannot check for changes: {error!r}"
             for each, id_ in setting.ids.items():
                 seen, stored = _find_node(kept, id_), _find_node(true, id_)
                 if seen != stored:
                     return f"a worker sees {setting.labels[each]} as {seen}, and the database has {stored}"
+            if worker.has_found_strangers:
+                worker.has_found_strangers = False
+                return "a worker takes a change of ours for one of another program"
+        return ""
+
+    def write_everywhere(self):
+        """Let each worker of an actor write something else, and return how one cannot.
+
+        A slot that is not as its worker knows it shows only when it is written again.
+        """
+        for number, seat in enumerate(self.seats):
+            made = str(uuid.uuid4())
+            try:
+                seat.database.write(provider.create, provider.New(made, f"name of {made}"))
+            except Exception as error:
+                return f"worker {number} cannot write afterwards: {error!r}"
         return ""
 
     def close(self):
         """Close all connections."""
         self.monitor.close()
-        for other in (self.database, *self._others):
-            other.dispose()
+        for database in (self.database, *(seat.database for seat in (self._onlooker, *self.seats))):
+            database.dispose()
 
 
 def _find_node(loaded, id_):
@@ -426,19 +547,30 @@ def _find_node(loaded, id_):
 
 
 @contextlib.contextmanager
-def make_place(backend, actors):
-    """A `Place` on a new database; transactions that lose a race are repeated without a pause."""
+def make_place(backend, actors, *, own_server=False):
+    """A `Place` on a new database; transactions that lose a race are repeated without a pause.
+
+    :param own_server: whether a server is started for it, which is killed and started where a schedule says
+        that the database restarts
+    """
     pauses = engine.FIRST_PAUSE, engine.LONGEST_PAUSE
     engine.FIRST_PAUSE = engine.LONGEST_PAUSE = 0
     try:
-        with (
-            tempfile.TemporaryDirectory() as directory,
-            databases.make_database(backend, pathlib.Path(directory)) as url,
-            contextlib.closing(Place(url, actors)) as place,
-        ):
-            yield place
+        with contextlib.ExitStack() as stack:
+            if own_server:
+                server, url = stack.enter_context(own_servers.own_server(backend))
+                restart = functools.partial(_restart, server)
+            else:
+                directory = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory()))
+                url, restart = stack.enter_context(databases.make_database(backend, directory)), None
+            yield stack.enter_context(contextlib.closing(Place(url, actors, restart)))
     finally:
         engine.FIRST_PAUSE, engine.LONGEST_PAUSE = pauses
+
+
+def _restart(server):
+    server.kill()
+    server.start()
 
 
 def find_first_problem(results):

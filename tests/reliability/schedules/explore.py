@@ -1,31 +1,36 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Schedules, one after the other: all with a bounded number of preemptions, or at random from a seed.
+"""Schedules, one after the other: all with few preemptions and faults, or some at random from a seed.
 
-A schedule is the list of the actors that were told to go on, as digits. The same text runs the same schedule
-again, as long as the code sends the same statements.
+A schedule is the list of the actors that were told to go on, as digits, with the letter of a fault after the
+step that it met. The same text runs the same schedule again, as long as the code sends the same statements.
 """
 
 import itertools
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tests.reliability.schedules.controller import Controller
+from tests.reliability.schedules.controller import FAULTS, Controller, Step, Stuck
 
 #: schedules at random of the same operations, before others are chosen
 AT_ONCE = 20
+#: of so many steps of a schedule at random, one is met by a fault, until there are enough
+ONE_FAULT_IN = 12
 
 
 @dataclass(frozen=True)
 class Result:
     """What came of a schedule.
 
-    :ivar choices: the actor of each step
-    :ivar ready: the actors that could have gone on at each step
+    :ivar choices: the steps
+    :ivar ready: at each step, the actors that could have gone on, with the letters of possible faults
+    :ivar trace: the steps with their statements
     :ivar problem: why this outcome is wrong, empty if it is right
     """
 
-    choices: tuple[int, ...]
-    ready: tuple[tuple[int, ...], ...]
-    trace: tuple[tuple[int, str], ...]
+    choices: tuple[Step, ...]
+    ready: tuple[Mapping[int, str], ...]
+    trace: tuple[tuple[Step, str], ...]
     problem: str
 
     @property
@@ -34,49 +39,60 @@ class Result:
         return "".join(map(str, self.choices))
 
 
+def parse(text):
+    """Return the steps of a schedule that is given as text.
+
+    :raises ValueError: it is no schedule
+    """
+    letters = "".join(FAULTS)
+    if not re.fullmatch(rf"(\d[{letters}]?)*", text):
+        raise ValueError(f"{text!r} is not a schedule such as 0001k1")
+    return tuple(Step(int(found[0]), found[1:]) for found in re.findall(rf"\d[{letters}]?", text))
+
+
 def run(case, choose):
     """Run the operations of a case, and judge the outcome.
 
-    :param choose: a function of the choices so far and of the actors that are ready; returns one of these
+    :param choose: a function of the steps so far and of the actors that are ready, each with the letters of
+        the faults that can meet it; returns the next step
     """
     setting = case.prepare()
     controller = Controller(case.monitor, case.seats, case.operations(setting))
-    choices, ready = [], []
+    choices, ready, problem = [], [], ""
     try:
         controller.start()
         while can_go := controller.find_ready():
             choices.append(choose(choices, can_go))
-            ready.append(tuple(can_go))
+            ready.append(can_go)
             controller.step(choices[-1])
+    except Stuck as error:
+        problem = str(error)
     finally:
         controller.end()
-    for actor in controller.actors:
-        if actor.failure is not None:
-            problem = f"operation {actor.number} raised {actor.failure!r}"
-            return Result(tuple(choices), tuple(ready), tuple(controller.trace), problem)
-    outcomes = [actor.outcome for actor in controller.actors]
-    problem = case.judge(setting, outcomes, controller.spans)
+    problem = case.finish(setting, controller, problem or case.judge(setting, controller))
     return Result(tuple(choices), tuple(ready), tuple(controller.trace), problem)
 
 
 def follow(prefix, otherwise=None):
-    """Return a function for `run` that makes these choices, and then lets each actor go on while it can.
+    """Return a function for `run` that takes these steps, and then lets each actor go on while it can.
 
     :param otherwise: chooses after the prefix
     """
 
     def choose(choices, ready):
-        if len(choices) < len(prefix) and prefix[len(choices)] in ready:
-            return prefix[len(choices)]
+        if len(choices) < len(prefix):
+            step = prefix[len(choices)]
+            if step.fault in ("", *ready.get(step.number, ())) and step.number in ready:
+                return step
         if otherwise is not None:
-            return otherwise(ready)
-        return choices[-1] if choices and choices[-1] in ready else ready[0]
+            return otherwise(choices, ready)
+        return Step(choices[-1].number if choices and choices[-1].number in ready else min(ready))
 
     return choose
 
 
-def explore(case, preemptions):
-    """Yield the results of all schedules with at most so many preemptions.
+def explore(case, preemptions, faults=0):
+    """Yield the results of all schedules with at most so many preemptions and faults.
 
     A preemption is a step of another actor while the one before could have gone on.
     """
@@ -86,19 +102,40 @@ def explore(case, preemptions):
         result = run(case, follow(prefix))
         yield result
         for place in range(len(prefix), len(result.choices)):
-            for other in result.ready[place]:
+            for other in _list_steps(result.ready[place]):
                 candidate = (*result.choices[:place], other)
-                if other != result.choices[place] and count(candidate, result.ready) <= preemptions:
+                if (
+                    other != result.choices[place]
+                    and count(candidate, result.ready) <= preemptions
+                    and count_faults(candidate) <= faults
+                ):
                     pending.append(candidate)
+
+
+def _list_steps(ready):
+    return [Step(number, fault) for number, possible in ready.items() for fault in ("", *possible)]
 
 
 def count(choices, ready):
     """Return the number of preemptions of a schedule, or of its beginning."""
     pairs = zip(itertools.pairwise(choices), ready[1:], strict=False)
-    return sum(before != now and before in can_go for (before, now), can_go in pairs)
+    return sum(before.number != now.number and before.number in can_go for (before, now), can_go in pairs)
 
 
-def explore_at_random(case, random, number):
-    """Yield the results of so many schedules chosen at random."""
+def count_faults(choices):
+    """Return the number of faults of a schedule, or of its beginning."""
+    return sum(bool(step.fault) for step in choices)
+
+
+def explore_at_random(case, random, number, faults=0):
+    """Yield the results of so many schedules chosen at random, each with at most so many faults."""
+
+    def choose(choices, ready):
+        actor = random.choice(list(ready))
+        may_fail = ready[actor] and count_faults(choices) < faults
+        if may_fail and not random.randrange(ONE_FAULT_IN):
+            return Step(actor, random.choice(ready[actor]))
+        return Step(actor)
+
     for _ in range(number):
-        yield run(case, follow((), random.choice))
+        yield run(case, follow((), choose))

@@ -45,6 +45,7 @@ class Mutation:
         names_of_operations = self.operations.split("+")
         with make_place(backend, len(names_of_operations)) as place:
             case = Case(place, names_of_operations)
+            case.carry_out_all()
             with self.applied(place):
                 return find_first_problem(explore.explore(case, preemptions))
 
