@@ -82,9 +82,24 @@ def test_mistake_in_the_server_is_found(backend, name):
     assert wrong is not None, f"not found by {number} schedules"
 
 
-def test_schedule_that_failed_fails_again_from_its_text():
-    """The text of a schedule is all that is needed to run it again."""
-    mutation = MUTATIONS["the generation of a consumer is not compared"]
+@pytest.mark.parametrize("name", [name for name, mutation in MUTATIONS.items() if mutation.faults])
+def test_mistake_that_needs_a_fault_is_not_found_without(backend, name):
+    """Otherwise it would be no evidence that schedules with faults find anything."""
+    if backend != "mariadb" and not scale.is_long():
+        pytest.skip("the short form searches on MariaDB only")
+    if backend not in MUTATIONS[name].backends:
+        pytest.skip("on this database it is no mistake")
+    number, wrong = MUTATIONS[name].search(backend, preemptions=1, faults=0)
+    assert number
+    assert wrong is None
+
+
+@pytest.mark.parametrize(
+    "name", ["the generation of a consumer is not compared", "a claim commits in between"]
+)
+def test_schedule_that_failed_fails_again_from_its_text(name):
+    """The text of a schedule, with its fault, is all that is needed to run it again."""
+    mutation = MUTATIONS[name]
     names = mutation.operations.split("+")
     _, wrong = mutation.search("sqlite")
     with make_place("sqlite", len(names)) as place:
@@ -94,6 +109,7 @@ def test_schedule_that_failed_fails_again_from_its_text():
         with mutation.applied(place):
             again = explore.run(case, choose)
     assert (again.text, bool(again.problem)) == (wrong.text, True)
+    assert any(step.fault for step in again.choices) == bool(mutation.faults)
 
 
 @pytest.mark.parametrize("text", ["00x", "k0", "0kk", "0 1"])

@@ -6,14 +6,16 @@ A mutation replaces a function or a statement of the server while its schedules 
 
 import contextlib
 import dataclasses
+import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from unittest import mock
 
 import sqlalchemy as sa
+from oslo_db import exception as db_exc
 
 from osc_placement.server import errors
-from osc_placement.server.db import allocation, consumer, names, provider, writers
+from osc_placement.server.db import allocation, consumer, engine, names, provider, writers
 from tests.databases import BACKENDS, SERVERS
 from tests.reliability.schedules import explore
 from tests.reliability.schedules.cases import Case, Place, find_first_problem, make_place
@@ -26,11 +28,13 @@ class Mutation:
     :ivar operations: the names of the operations that meet
     :ivar patches: returns what replaces parts of the server of a place, as (object, attribute, replacement)
     :ivar backends: the databases on which it matters
+    :ivar faults: the number of faults without which no schedule shows it
     """
 
     operations: str
     patches: Callable[[Place], Iterable[tuple[object, str, object]]]
     backends: Sequence[str] = tuple(SERVERS)
+    faults: int = 0
 
     @contextlib.contextmanager
     def applied(self, place):
@@ -40,14 +44,18 @@ class Mutation:
                 stack.enter_context(mock.patch.object(owner, name, replacement))
             yield
 
-    def search(self, backend, preemptions=2):
-        """Return what `find_first_problem` does about the server with the mistake, on a new database."""
+    def search(self, backend, preemptions=2, faults=None):
+        """Return what `find_first_problem` does about the server with the mistake, on a new database.
+
+        :param faults: by default as many as it needs
+        """
+        faults = self.faults if faults is None else faults
         names_of_operations = self.operations.split("+")
         with make_place(backend, len(names_of_operations)) as place:
             case = Case(place, names_of_operations)
             case.carry_out_all()
             with self.applied(place):
-                return find_first_problem(explore.explore(case, preemptions))
+                return find_first_problem(explore.explore(case, preemptions, faults))
 
 
 def _without_lock(statement):
@@ -170,6 +178,125 @@ def _repeatable_read(place):
     ]
 
 
+def _refusals_not_rolled_back(place):
+    """A transaction that is refused goes back to the pool as it is."""
+    return [(seat.database._writer.dialect, "do_rollback", lambda connection: None) for seat in place.seats]
+
+
+def _unknown_commit_repeated(place):
+    """A transaction whose connection broke in the commit is carried out once more."""
+    once_more = engine._once_more
+    return [
+        (engine, "_once_more", lambda lost, operation: once_more(db_exc.DBConnectionError, operation)),
+    ]
+
+
+def _broken_connection_not_replaced(place):
+    """A transaction whose connection broke before the commit is not carried out once more."""
+    return [(engine, "_once_more", lambda lost, operation: operation())]
+
+
+def _failed_commit_acknowledged(place):
+    """An error of a commit is taken for success."""
+
+    commit = sa.Connection.commit
+
+    def try_to_commit(connection):
+        try:
+            commit(connection)
+        except Exception:
+            connection.rollback()
+
+    return [(sa.Connection, "commit", try_to_commit)]
+
+
+def _errors_not_translated(place):
+    """A lost connection is not answered with 503."""
+
+    @contextlib.contextmanager
+    def passing():
+        yield
+
+    return [(engine, "_translating", passing)]
+
+
+def _statement_repeated(place):
+    """A statement whose connection broke is repeated on a new connection, as drivers that reconnect do."""
+
+    # of the class, so that workers that are started again have it, too
+    dialect = type(place.database.engine.dialect)
+    execute = dialect.do_execute
+
+    def execute_or_reconnect(dialect, cursor, *arguments):
+        try:
+            execute(dialect, cursor, *arguments)
+        except Exception:
+            cursor.connection.ping(reconnect=True)
+            execute(dialect, cursor, *arguments)
+
+    return [(dialect, "do_execute", execute_or_reconnect)]
+
+
+def _committed_in_between(place):
+    """A claim commits the deletion of the allocations that it replaces."""
+    delete = allocation._delete_of
+
+    def delete_and_commit(conn, consumer_uuids):
+        number = delete(conn, consumer_uuids)
+        conn.connection.dbapi_connection.commit()
+        return number
+
+    return [(allocation, "_delete_of", delete_and_commit)]
+
+
+def _recorded_afterwards(place):
+    """The count of a slot is raised by another transaction, after that of the change."""
+    store, write_once, noted = writers.Slot.store, engine.Database._write_once, threading.local()
+
+    def note(slot, conn, changes):
+        noted.changes = changes
+        return slot
+
+    def write_and_record(database, operation):
+        noted.changes = None
+        found = write_once(database, operation)
+        if noted.changes:
+            with database._writer.begin() as conn:
+                slot = store(database._slots.take(conn.info), conn, noted.changes)
+                database._slots.keep(conn.info, slot)
+        return found
+
+    return [(writers.Slot, "store", note), (engine.Database, "_write_once", write_and_record)]
+
+
+def _slot_not_compared():
+    """Slots do not rest, and an update of one does not compare its count."""
+    columns = writers.writers.c
+    advance = writers._advance._clone()
+    advance._where_criteria = (columns.id == writers._bound_id,)
+    return [(writers, "_advance", advance), (writers, "REST", 0)]
+
+
+def _slot_of_lost_answer_used_again(place):
+    """A slot is used again as it was before a commit whose answer was lost."""
+
+    def take(slots, info):
+        return info.get(writers._SLOT) or slots._own.take_rested() or writers.Slot(slots._own.process)
+
+    return [(writers.Slots, "take", take), *_slot_not_compared()]
+
+
+def _slot_of_lost_commit_used_again(place):
+    """A slot is used again as it is after a commit that did not take place."""
+    store = writers.Slot.store
+
+    def store_and_keep(slot, conn, changes):
+        stored = conn.info[writers._SLOT] = store(slot, conn, changes)
+        return stored
+
+    return [(writers.Slot, "store", store_and_keep), *_slot_not_compared()]
+
+
 MUTATIONS = {
     "the provider of a first claim is not locked": Mutation(
         "claim+claim",
@@ -205,4 +332,17 @@ MUTATIONS = {
     "trees are moved without a lock": Mutation(
         "move-below-first+move-below-second", _unlocked(provider, "_lock_by_uuid", "_lock_by_ids")
     ),
+    "a refused transaction is not rolled back": Mutation("claim+claim", _refusals_not_rolled_back),
+    "a commit of unknown outcome is repeated": Mutation("claim", _unknown_commit_repeated, faults=1),
+    "a deletion of unknown outcome is repeated": Mutation("delete", _unknown_commit_repeated, faults=1),
+    "a broken connection is not replaced": Mutation("claim", _broken_connection_not_replaced, faults=1),
+    "a failed commit is acknowledged": Mutation("claim", _failed_commit_acknowledged, faults=1),
+    "a lost connection is an error of its own": Mutation("claim", _errors_not_translated, faults=1),
+    "a statement is repeated on a new connection": Mutation(
+        "claim", _statement_repeated, ["mariadb"], faults=1
+    ),
+    "a claim commits in between": Mutation("move", _committed_in_between, BACKENDS, faults=1),
+    "a change is recorded after its transaction": Mutation("claim", _recorded_afterwards, BACKENDS, faults=1),
+    "the slot of a lost answer is used again": Mutation("claim", _slot_of_lost_answer_used_again, faults=1),
+    "the slot of a lost commit is used again": Mutation("claim", _slot_of_lost_commit_used_again, faults=1),
 }
