@@ -37,7 +37,7 @@ from osc_placement.whole_file import replace_file
 
 #: how many lines of a plan are shown on a terminal: before it is confirmed, by --dry-run, and of refusals,
 #: warnings, failures and deletions each
-_LINES_TO_CONFIRM: Final = 16
+_LINES_TO_CONFIRM: Final = 24
 _LINES_TO_SHOW: Final = 40
 _LINES_TO_TELL: Final = 8
 
@@ -239,6 +239,8 @@ class ApplyState(ConfirmedCommand, _StateCommand):
         if width is not None:
             lines = fit(lines, _LINES_TO_SHOW, width, "more lines; --dry-run | less shows all")
             refusals = fit(refusals, _LINES_TO_TELL, width, "more reasons; --dry-run | less shows all")
+            if plan.size:
+                lines.append(f"to do: {count_changes(plan).lower()}")
         numbers = Counter(result.kind for result in list_refusals(run))
         return [*lines, *refusals, *([f"refused: {count_things(numbers)}"] if numbers else ())]
 

@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 from osc_placement.batch.difference import describe_difference
 from osc_placement.state.plan import ApplyPlan, ConsumerStep, Leftover, ProviderStep
@@ -24,25 +25,28 @@ def _describe(plan: ApplyPlan, *, is_grouped: bool = False) -> Iterator[str]:
         yield f"+ resource class {name}"
     for name in plan.traits:
         yield f"+ trait {name}"
-    providers = (_describe_provider(step) for level in plan.levels for step in level)
-    consumers = map(_describe_consumer, plan.consumers)
-    for changes in (providers, consumers):
-        if is_grouped:
-            yield from _describe_groups(changes)
-        else:
-            for heading, details in changes:
-                yield heading
-                yield from details
+    providers = [_describe_provider(step) for level in plan.levels for step in level]
+    consumers = [_describe_consumer(step) for step in plan.consumers]
+    if is_grouped:
+        yield from _describe_groups(providers, "{} {:,} resource providers, such as {}")
+        yield from _describe_groups(consumers, "{} allocations of {:,} consumers, such as {}")
+    else:
+        for change in (*providers, *consumers):
+            yield change.heading
+            yield from change.details
     yield from describe_leftover(plan.leftover)
 
 
-def _describe_groups(changes: Iterable[tuple[str, list[str]]]) -> Iterator[str]:
-    """Yield the lines of changes, the most frequent first; of those with the same details, those of one."""
-    groups: dict[tuple[str, ...], list[str]] = {}
-    for heading, details in changes:
-        groups.setdefault((heading[0], *details), []).append(heading)
-    for (_, *details), (first, *others) in sorted(groups.items(), key=lambda group: -len(group[1])):
-        yield f"{first} and {len(others):,} more" if others else first
+def _describe_groups(changes: Iterable[_Described], many: str) -> Iterator[str]:
+    """Yield the lines of changes, the most frequent first; of those with the same details, those of one.
+
+    :param many: the heading of several, with places for the sign, the number and a name
+    """
+    groups: dict[tuple[str, ...], list[_Described]] = {}
+    for change in changes:
+        groups.setdefault((change.sign, *change.details), []).append(change)
+    for (sign, *details), group in sorted(groups.items(), key=lambda item: -len(item[1])):
+        yield many.format(sign, len(group), group[0].name) if len(group) > 1 else group[0].heading
         yield from details
 
 
@@ -56,10 +60,30 @@ def describe_leftover(leftover: Leftover) -> Iterator[str]:
     yield from (f"- trait {name}" for name in leftover.traits)
 
 
-def _describe_provider(step: ProviderStep) -> tuple[str, list[str]]:
-    """Return the line that names a resource provider, and those of what changes."""
+@dataclass(frozen=True, slots=True)
+class _Described:
+    """The text of the change of a provider or consumer.
+
+    :ivar sign: ``+`` if it is created, ``~`` if it changes
+    :ivar kind: the words before its name
+    :ivar details: a line for each part that changes
+    :ivar more: what else the first line says
+    """
+
+    sign: str
+    kind: str
+    name: str
+    details: Sequence[str]
+    more: str = ""
+
+    @property
+    def heading(self) -> str:
+        """Return the first line."""
+        return f"{self.sign} {self.kind} {self.name}{f' ({self.more})' if self.more else ''}"
+
+
+def _describe_provider(step: ProviderStep) -> _Described:
     entry = step.entry
-    uuid = step.existing.uuid if step.existing else entry.uuid
     details = []
     if step.existing and step.is_renamed:
         details += [f"    - name {step.existing.name}", f"    + name {entry.name}"]
@@ -67,17 +91,15 @@ def _describe_provider(step: ProviderStep) -> tuple[str, list[str]]:
         details.append(f"    + parent {entry.parent}" if entry.parent else "    - parent")
     gone, come = describe_difference(step.change.before, step.change.after)
     details += [*(f"    - {text}" for text in gone), *(f"    + {text}" for text in come)]
-    return f"{'~' if step.existing else '+'} resource provider {entry.name}" + (
-        f" ({uuid})" if uuid else ""
-    ), details
+    uuid = step.existing.uuid if step.existing else entry.uuid
+    return _Described("~" if step.existing else "+", "resource provider", entry.name, details, uuid or "")
 
 
-def _describe_consumer(step: ConsumerStep) -> tuple[str, list[str]]:
-    """Return the line that names a consumer, and those of its allocations."""
+def _describe_consumer(step: ConsumerStep) -> _Described:
     entry = step.entry
     details = [
         f"    + {provider}: " + ", ".join(f"{name}={amount}" for name, amount in sorted(amounts.items()))
         for provider, amounts in sorted(entry.resources.items())
     ]
     sign = "~" if step.existing.allocations else "+"
-    return f"{sign} allocations of {entry.uuid} (project {entry.project})", details
+    return _Described(sign, "allocations of", entry.uuid, details, f"project {entry.project}")

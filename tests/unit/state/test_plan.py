@@ -117,7 +117,7 @@ def test_many_providers_with_the_same_change_are_described_once():
     assert whole == list(describe_plan(plan))
     assert len(whole) == 10
     assert list(describe_plan(plan, 9)) == [
-        "~ resource provider host1 (uhost1) and 3 more",
+        "~ 4 resource providers, such as host1",
         "    + COMPUTE_NODE",
         "~ resource provider host0 (uhost0)",
         "    + HW_CPU_X86_AVX",
