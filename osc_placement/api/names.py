@@ -16,28 +16,44 @@ if TYPE_CHECKING:
 
 #: how similar a known name must be to be suggested, from 0 to 1
 _SIMILARITY: Final = 0.75
-_LEADING_ZEROS: Final = re.compile(r"(?<!\d)0+(?=\d)")
+_NUMBER: Final = re.compile(r"[0-9]+")
 
 
 def suggest(names: Iterable[str], known: Iterable[str]) -> str:
-    """Return `` (is it A or B?)`` with the known names that are similar to these; empty if there are none.
+    """Return `` (is it A or B?)`` with the known names that are similar to these; empty if there are none."""
+    import difflib
 
-    A name whose numbers differ in leading zeros only, as host1 and host01 do, is more similar than others.
+    known = list(known)
+    near = {found for name in names for found in difflib.get_close_matches(name, known, 3, _SIMILARITY)}
+    return _ask(near)
+
+
+def suggest_provider(names: Iterable[str], known: Iterable[str]) -> str:
+    """Return `` (is it A or B?)`` with the names of providers that are similar to these; empty if none is.
+
+    The number in the name of a host says which it is, so a name with other numbers is not suggested: host01
+    and hots1 are similar to host1, and host2 is not. Of a name that others begin with, these are suggested.
     """
     import difflib
 
     known = list(known)
-    found: set[str] = set()
+    numbers: dict[tuple[int, ...], list[str]] = {}
+    for name in known:
+        numbers.setdefault(_read_numbers(name), []).append(name)
+    near: set[str] = set()
     for name in names:
-        same = [other for other in known if _unpad(other) == _unpad(name)]
-        found.update(same or difflib.get_close_matches(name, known, 3, _SIMILARITY))
-    near = sorted(found)
-    return f" (is it {' or '.join(near)}?)" if near else ""
+        same = difflib.get_close_matches(name, numbers.get(_read_numbers(name), ()), 3, _SIMILARITY)
+        near.update(same or sorted(other for other in known if other.startswith(name))[:3])
+    return _ask(near)
 
 
-def _unpad(name: str) -> str:
-    """Return a name without the leading zeros of its numbers."""
-    return _LEADING_ZEROS.sub("", name)
+def _ask(names: Iterable[str]) -> str:
+    return f" (is it {' or '.join(sorted(names))}?)" if names else ""
+
+
+def _read_numbers(name: str) -> tuple[int, ...]:
+    """Return the numbers in a name; leading zeros do not matter."""
+    return tuple(map(int, _NUMBER.findall(name)))
 
 
 class UnknownTraits(PlacementError):

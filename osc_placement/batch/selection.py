@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from osc_placement import syntax
-from osc_placement.api.names import suggest
+from osc_placement.api.names import suggest_provider
 from osc_placement.errors import PlacementError, UsageError
 from osc_placement.model import Provider, canonical_uuid, is_uuid
 
@@ -148,7 +148,7 @@ class ProvidersMissing(PlacementError):
         more = f" and {len(names) - 5} more" if len(names) > 5 else ""
         super().__init__(
             f"No resource provider has the name or UUID {', '.join(names[:5])}{more}"
-            f"{suggest(names[:5], known)}; nothing was changed"
+            f"{suggest_provider(names[:5], known)}; nothing was changed"
         )
 
 

@@ -19,7 +19,7 @@ from osc_lib.command import command
 
 from osc_placement import microversion
 from osc_placement.api.client import Document, PlacementClient
-from osc_placement.api.names import suggest
+from osc_placement.api.names import suggest_provider
 from osc_placement.commands.host_aggregate import AggregateNames
 from osc_placement.errors import NameNotFound, OutcomeUnknown, PlacementError, is_outcome_unknown
 from osc_placement.microversion import Version
@@ -264,7 +264,7 @@ def resolve_provider(client: PlacementClient, text: str) -> str:
     providers = client.list_providers(name=text) if text else []
     if not providers:
         known = (provider["name"] for provider in client.list_providers()) if text else ()
-        raise NameNotFound(text, suggest([text], known))
+        raise NameNotFound(text, suggest_provider([text], known))
     return cast(str, providers[0]["uuid"])
 
 

@@ -162,7 +162,8 @@ def test_similar_names_are_suggested_for_an_unknown_one():
     """They are asked for only if the name is not there."""
     names = ("compute-r4-01", "compute-r4-11", "compute-r4-21")
     hosts = [{"uuid": UUID, "name": name, "generation": 1} for name in names]
-    for name, guess in [("compute-r4-1", "compute-r4-01"), ("compute-r4-x1", " or ".join(names))]:
+    mistyped = {"compute-r4-1": "compute-r4-01", "compte-r4-21": "compute-r4-21", "comp": " or ".join(names)}
+    for name, guess in mistyped.items():
         answers = [{"resource_providers": found} for found in ([], hosts)]
         fake = FakePlacement().on("GET", "/resource_providers", *answers)
         with pytest.raises(errors.NameNotFound, match=rf" was found \(is it {guess}\?\); give "):
