@@ -271,7 +271,7 @@ def undo(
             )
         kind = APPLY if plan.is_staged else ""
         return Job(plan, selection, kind, atomic, undoes=run_id)
-    title = f"undo of {run.header.id} ({run.header.edit.title})"
+    title = run.header.title_of_undo
     intents = tuple(run.intents.values()) if run.is_planned else ()
     task = plan_task(client, undo_of(intents), title)
     done_already = (Change(step.subject, step.before, step.before, FOUND_UNDONE) for step in intents)

@@ -90,10 +90,12 @@ def describe_refusals(
     runs = ", ".join(f"run {run_id} ({changed})" for run_id, changed in later[:_MOST_LATER])
     more = f" and {len(later) - _MOST_LATER} more" if len(later) > _MOST_LATER else ""
     first = "the later runs first, in this order" if len(later) > 1 else "the later run first"
+    others = len(refused) - sum(changed for _, changed in later)
+    by = f" by {runs}{more}{f', {others} otherwise' if others > 0 else ''}" if runs else ""
     return (
         f"{len(refused)} of {number} changes will not be undone, because what the run set was changed since"
-        f"{f' by {runs}{more}' if runs else ''}; "
-        f"undo {first}, or use {force}, which undoes the rest and keeps what was set since"
+        f"{by}; {f'undo {first}, or ' if runs else ''}"
+        f"use {force}, which undoes the rest and keeps what was set since"
     )
 
 
@@ -371,7 +373,7 @@ def plan_undo(run: Run, read: ReadStates, *, force: bool = False, later: Iterabl
         else ()
     )
     facets = tuple(dict.fromkeys(facet for change in changes for facet in change.facets))
-    edit = UndoEdit(f"undo of {run.header.id} ({run.header.edit.title})", facets, force=force)
+    edit = UndoEdit(run.header.title_of_undo, facets, force=force)
     return Plan(
         edit,
         tuple(steps),

@@ -62,6 +62,11 @@ class Header:
         """Return the kind of a run that is not of a batch."""
         return str(self.settings.get("kind", ""))
 
+    @property
+    def title_of_undo(self) -> str:
+        """Return the title of a run that undoes this one; of the undo of an undo, without what that undid."""
+        return f"undo of {self.id} ({f'undo of {self.undoes}' if self.undoes else self.edit.title})"
+
 
 @dataclass(frozen=True, slots=True)
 class Ending:

@@ -91,12 +91,23 @@ def test_run_names_the_undo_that_counts_and_no_earlier_one(runs):
     assert [state for state, _ in list_states()] == ["undone", "refused", "partly done", "done"]
 
 
+def test_the_title_of_an_undo_names_one_run_and_what_that_did(runs):
+    """It does not grow with each undo of an undo."""
+    run = runs.set_ratio(4.0)
+    header = journal.file.read_header(run)
+    assert header.title_of_undo == f"undo of {run} ({header.edit.title})"
+    undo = runs.undo(run)
+    again = runs.undo(undo)
+    assert journal.file.read_header(again).edit.title == f"undo of {undo} (undo of {run})"
+    assert journal.file.read_header(again).title_of_undo == f"undo of {again} (undo of {undo})"
+
+
 def warning_of_undo(runs, run_id):
     """Return the warning of the undo of a run, as commands plan it, up to what it advises."""
     plan = service.undo(runs.cloud, run_id, read_with(runs.cloud)).plan
     (warning,) = plan.warnings
     reason = warning.partition(" changes will not be undone, because what the run set was changed since")
-    return reason[0], *reason[2].partition(", or use --force")[0].split("; undo ")
+    return reason[0], *reason[2].partition("use --force")[0].removesuffix(", or ").split("; ")
 
 
 def test_undo_names_the_later_runs_that_set_the_same(runs):
@@ -104,15 +115,15 @@ def test_undo_names_the_later_runs_that_set_the_same(runs):
     run = runs.set_ratio(4.0)
     assert service.undo(runs.cloud, run, read_with(runs.cloud)).plan.warnings == ()
     runs.touch(9.0, "c")
-    assert warning_of_undo(runs, run) == ("1 of 3", "", "the later run first")
+    assert warning_of_undo(runs, run) == ("1 of 3", "", "")
     # what is as the run left it now is not in the way
     runs.undo(runs.set_ratio(5.0))
-    assert warning_of_undo(runs, run) == ("1 of 3", "", "the later run first")
+    assert warning_of_undo(runs, run) == ("1 of 3", "", "")
     later = [runs.set_ratio(6.0)]
-    assert warning_of_undo(runs, run) == ("3 of 3", f" by run {later[0]} (3)", "the later run first")
+    assert warning_of_undo(runs, run) == ("3 of 3", f" by run {later[0]} (3)", "undo the later run first")
     later += [runs.set_ratio(ratio) for ratio in (7.0, 8.0, 2.0, 3.0)]
     told = ", ".join(f"run {each} (3)" for each in later[:1:-1])
-    order = "the later runs first, in this order"
+    order = "undo the later runs first, in this order"
     assert warning_of_undo(runs, run) == ("3 of 3", f" by {told} and 2 more", order)
 
 
