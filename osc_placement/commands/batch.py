@@ -170,7 +170,8 @@ class BatchTrait(BatchCommand):
         return TraitEdit(self.verb, syntax.parse_traits(parsed_args.trait))
 
     def check_names(self, parsed_args: argparse.Namespace) -> None:
-        select.require_traits(self.client, parsed_args.trait)
+        # a trait that is to be removed need not be created first
+        select.require_traits(self.client, parsed_args.trait, in_query=self.verb == "remove")
 
 
 class AddTrait(BatchTrait):

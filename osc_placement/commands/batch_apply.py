@@ -57,7 +57,8 @@ class ApplyPlanFile(PlanCommand):
         parser.add_argument(
             "--replan",
             action="store_true",
-            help="Plan resource providers again that changed since the plan was made, and change the others as planned",
+            help="Plan resource providers again that changed since the plan was made, and change the others "
+            "as planned",
         )
         add_overcommit(
             parser,
@@ -103,5 +104,5 @@ class ApplyPlanFile(PlanCommand):
         print(*told, *more, sep="\n", file=self.app.stderr)
         if self.is_harmless(parsed_args) or parsed_args.yes or not self.is_attended():
             raise PlanOutdated(moves)
-        which = "it" if len(moves) == 1 else "them"
-        self.confirm(f"{describe_moves(moves)}. Plan {which} again?")
+        which = "this one" if len(moves) == 1 else "these"
+        self.confirm(f"{describe_moves(moves)}. Plan {which} again, and carry out the rest?")

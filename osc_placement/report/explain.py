@@ -203,7 +203,9 @@ def _resource_constraints(group: Group, name: str, amount: int) -> Iterator[Cons
 def _trait_constraints(traits: Traits) -> Iterator[Constraint]:
     for names in traits.required:
         text = f"required {' or '.join(sorted(names))}"
-        yield Constraint(text, partial(_require, Traits((names,))), lambda sets: f"missing from {_names(sets)}")
+        yield Constraint(
+            text, partial(_require, Traits((names,))), lambda sets: f"missing from {_names(sets)}"
+        )
     for names in traits.forbidden:
         text = f"not {' or '.join(sorted(names))}"
         add = partial(_require, Traits((), (names,)))

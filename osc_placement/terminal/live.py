@@ -17,6 +17,7 @@ from typing import Final, NoReturn, TextIO
 
 from osc_placement.errors import UsageError
 from osc_placement.terminal.escape import printable
+from osc_placement.terminal.lines import cut
 from osc_placement.terminal.screen import is_terminal
 from osc_placement.terminal.values import read_interval
 
@@ -148,7 +149,7 @@ class _View:
         """Return as many lines as the terminal has, header included."""
         width, height = shutil.get_terminal_size()
         space = max(0, width - len(self._time) - 1)
-        header = f"{printable(self._title)[:space]:<{space}} {self._time}"
+        header = f"{cut(printable(self._title), space):<{space}} {self._time}"
         return [header, printable(self.error), "", *fit_height(self._body, _height())][:height]
 
 

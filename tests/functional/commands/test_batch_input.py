@@ -193,3 +193,14 @@ def test_unknown_name_in_a_selection_is_told_with_similar_names(openstack, rack,
     result = openstack.run(*RATIO, *options, "--yes")
     assert (result.status, result.out, result.err.count("\n"), rack.ratios()) == (1, "", 1, {16.0})
     assert result.err.startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("verb", "remedy"),
+    [("add", "create it first with: openstack trait create"), ("remove", "see: openstack")],
+)
+def test_a_trait_that_is_not_known_need_not_be_created_to_be_removed(openstack, rack, verb, remedy):
+    """It is an error to remove it nevertheless, as the name is mistyped."""
+    result = openstack.run("resource", "provider", "batch", "trait", verb, "CUSTOM_NO", *rack.select, "--yes")
+    assert (result.status, result.out) == (1, "")
+    assert result.err.startswith(f"The server does not know the trait CUSTOM_NO; {remedy}")

@@ -363,7 +363,8 @@ def test_terminal_asks_before_replanning_a_saved_plan(openstack, rack, answer, r
     name = rack.client.show_provider(moved)["name"]
     assert f"{name}: VCPU:allocation_ratio=16.0 became VCPU:allocation_ratio=9.0" in shown
     assert (
-        "1 resource provider has other inventories than when the plan was made. Plan it again? [y/N]" in shown
+        "1 resource provider has other inventories than when the plan was made. Plan this one again, and"
+        in shown
     )
     assert ("Change 4 resource providers? [y/N]" in shown) == answer.startswith("y")
     assert ("Nothing was changed: not confirmed" in shown) == (status == 1)
@@ -552,7 +553,7 @@ def test_undo_refuses_what_was_set_again_since_and_says_so_once(openstack, rack,
     document["inventories"]["VCPU"]["allocation_ratio"] = 9.0
     rack.client.set_inventories(stranger, document["inventories"], document["resource_provider_generation"])
     name = rack.client.show_provider(stranger)["name"]
-    told = "1 of 4 changes will not be undone, because what the run set was changed since; undo "
+    told = "1 of 4 changes will not be undone, because what the run set was changed since; use "
     result = openstack.run(*RUN, "undo", run, "--yes", "-f", "json", *options)
     assert result.err.count(told) == result.err.count("--force") == 1
     assert result.err.count(name) == (1 if options else 0)
