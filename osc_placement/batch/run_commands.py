@@ -19,6 +19,7 @@ from osc_placement.batch.plan import EXIT_DONE, EXIT_PARTIAL, Report, Result
 from osc_placement.errors import UsageError
 from osc_placement.terminal.escape import printable
 from osc_placement.terminal.lines import align, cut
+from osc_placement.terminal.screen import wrap_for
 from osc_placement.terminal.values import read_positive
 
 LIST_COLUMNS: Final = (
@@ -256,7 +257,9 @@ def read_chosen(
         return journal.read_header(options.run)
     header = journal.find_last(identify_server())
     if stream is not None:
-        print(printable(f"Last run: {header.id}, {header.edit.title}"), file=stream)
+        print(
+            *wrap_for(stream, printable(f"Last run: {header.id}, {header.edit.title}")), sep="\n", file=stream
+        )
     return header
 
 

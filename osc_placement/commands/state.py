@@ -31,7 +31,7 @@ from osc_placement.terminal.confirmation import ConfirmedCommand
 from osc_placement.terminal.escape import printable
 from osc_placement.terminal.lines import fit
 from osc_placement.terminal.progress import nothing_changed_on_interrupt
-from osc_placement.terminal.screen import screen_of
+from osc_placement.terminal.screen import screen_of, wrap_for
 from osc_placement.terminal.values import add_concurrency_option
 from osc_placement.whole_file import replace_file
 
@@ -188,7 +188,8 @@ class ApplyState(ConfirmedCommand, _StateCommand):
             self.exit_status = report.exit_status
             lines = list(summarize(plan, report))
             self._complain(report)
-        print("\n".join(map(printable, lines)), file=self.app.stdout)
+        for line in lines:
+            print(*wrap_for(self.app.stdout, printable(line)), sep="\n", file=self.app.stdout)
 
     def _make_plan(self, parsed_args: argparse.Namespace) -> tuple[ApplyPlan, Plan]:
         """Return what has to be changed, and the plan of the run that does it, with refusals and warnings."""

@@ -8,7 +8,7 @@ from typing import Any, TextIO
 
 from osc_placement.errors import PlacementError, UsageError
 from osc_placement.terminal.escape import printable
-from osc_placement.terminal.screen import is_terminal
+from osc_placement.terminal.screen import is_terminal, wrap_for
 
 
 def is_attended(stdin: TextIO | None, stderr: TextIO | None) -> bool:
@@ -18,7 +18,8 @@ def is_attended(stdin: TextIO | None, stderr: TextIO | None) -> bool:
 
 def confirm(question: str, stdin: TextIO, stderr: TextIO) -> None:
     """Ask a question; raise PlacementError unless the answer is yes."""
-    print(f"{printable(question)} [y/N] ", end="", file=stderr, flush=True)
+    lines = wrap_for(stderr, f"{printable(question)} [y/N]")
+    print(*lines, sep="\n", end=" ", file=stderr, flush=True)
     if stdin.readline().strip().lower() not in ("y", "yes"):
         raise PlacementError("Nothing was changed: not confirmed")
 

@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final, Literal, TextIO
 
+from osc_placement.terminal.lines import wrap
+
 #: how a piece of text is meant; colours repeat what the text says and add nothing
 Style = Literal["name", "aside", "low", "middle", "high"]
 _CODES: Final[dict[Style, str]] = {"name": "1", "aside": "2", "low": "32", "middle": "33", "high": "31"}
@@ -81,6 +83,12 @@ def screen_of(stream: TextIO, *, brief: bool = False) -> Screen:
     if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
         return Screen(width, marks, brief=brief)
     return Screen(width, marks, paint, brief)
+
+
+def wrap_for(stream: TextIO, text: str) -> list[str]:
+    """Return the lines of a text on a stream, broken between words on a terminal."""
+    width = screen_of(stream).width
+    return [text] if width is None else wrap(text, width)
 
 
 def write_lines(stream: TextIO, lines: Iterable[str]) -> None:
