@@ -78,13 +78,25 @@ def _add_nova_files(directory: pathlib.Path) -> None:
     """Put the files that nova's tests need beside the package nova, where the tests look for them."""
     (packages,) = directory.glob("lib/python*/site-packages")
     with tempfile.TemporaryDirectory() as downloads:
-        _run_module("pip", "download", "-qq", "--no-deps", "--no-binary", "nova", "--dest", downloads, NOVA)
-        (archive,) = pathlib.Path(downloads).glob("nova-*.tar.gz")
+        archive = download_source(NOVA, pathlib.Path(downloads))
         with tarfile.open(archive) as source:
             for member in source:
                 member.name = member.name.partition("/")[2]
                 if member.name.startswith(NOVA_FILES):
                     source.extract(member, packages, filter="data")
+
+
+def download_source(requirement: str, directory: pathlib.Path) -> pathlib.Path:
+    """Download the source distribution of a pinned requirement into an empty directory; the archive.
+
+    :raises NotInstallable: it cannot be had
+    """
+    name = requirement.partition("==")[0]
+    _run_module(
+        "pip", "download", "-qq", "--no-deps", "--no-binary", name, "--dest", str(directory), requirement
+    )
+    (archive,) = directory.glob("*.tar.gz")
+    return archive
 
 
 def make(
@@ -101,17 +113,29 @@ def make(
     :raises NotInstallable: it cannot be made
     """
     versions = constraints.read_text() if constraints else ""
-    content = " ".join([sys.version, *requirements, versions])
+
+    def install(directory: pathlib.Path) -> None:
+        _install(directory, [*requirements, *(["--constraint", str(constraints)] if constraints else [])])
+        if finish:
+            finish(directory)
+
+    return keep(name, " ".join([sys.version, *requirements, versions]), install) / "bin"
+
+
+def keep(name: str, content: str, make_directory: Callable[[pathlib.Path], None]) -> pathlib.Path:
+    """Make a directory in the cache unless it is there; its path.
+
+    :param content: what the directory is made of; another text means another directory
+    :param make_directory: makes it, or makes it again if it was interrupted
+    """
     directory = CACHE / f"{name}-{hashlib.sha256(content.encode()).hexdigest()[:12]}"
     CACHE.mkdir(parents=True, exist_ok=True)
     with (CACHE / f"{directory.name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # tests ask from several processes at once
         if not (directory / "complete").exists():
-            _install(directory, [*requirements, *(["--constraint", str(constraints)] if constraints else [])])
-            if finish:
-                finish(directory)
+            make_directory(directory)
             (directory / "complete").touch()
-    return directory / "bin"
+    return directory
 
 
 def compile_all(binaries: pathlib.Path) -> pathlib.Path:
