@@ -185,6 +185,17 @@ def populate(keystone):
         keystone.call("PUT", f"/projects/{blue}/users/{made}/roles/{keystone.find_id('roles', role)}")
 
 
+def add_service(keystone, name):
+    """Make the project of services, and in it the administrator as whom a service with this name logs in."""
+    project = {"name": "service", "domain_id": "default"}
+    made = keystone.call("POST", "/projects", {"project": project})["project"]["id"]
+    user = {"name": name, "domain_id": "default", "password": PASSWORD}
+    account = keystone.call("POST", "/users", {"user": user})["user"]["id"]
+    for role in ("admin", "service"):
+        role_id = keystone.find_id("roles", role)
+        keystone.call("PUT", f"/projects/{made}/users/{account}/roles/{role_id}")
+
+
 def register(keystone, url):
     """Put the placement service at this URL into the catalog; the id of the service."""
     service = {"service": {"type": "placement", "name": "placement"}}
