@@ -14,7 +14,7 @@ from osc_placement.api.retry import retry
 from osc_placement.batch.execute import execute_transaction
 from osc_placement.batch.plan import Change, Plan, Report
 from osc_placement.batch.repeat import Recorded
-from osc_placement.batch.reshape import ReshapePlan, World, changes_of
+from osc_placement.batch.reshape import ReshapePlan, ReshapeRefused, World, changes_of
 from osc_placement.batch.undo import ReshapeUndo, undo_of
 from osc_placement.errors import PlacementError
 from osc_placement.model import Inventory, Provider
@@ -104,12 +104,16 @@ def _version(client: PlacementClient) -> Version:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A reshape to carry out: its plan, and how to make it again when somebody else was faster."""
+    """A reshape to carry out: its plan, and how to make it again when somebody else was faster.
+
+    :ivar is_done: tells whether it was carried out already, by a request that was sent earlier
+    """
 
     title: str
     plan: ReshapePlan
     read: Callable[[], World]
     make_plan: Planner
+    is_done: Callable[[World], bool] = lambda _world: False
 
     @property
     def steps(self) -> Plan:
@@ -120,8 +124,26 @@ class Task:
 def plan_task(client: PlacementClient, undo: ReshapeUndo, title: str) -> Task | None:
     """Plan the undo of a reshape, or the reverse of it; return None if it is done already."""
     read = functools.partial(read_world, client, undo.providers, undo.classes)
-    world = read()
-    return None if undo.is_done(world) else Task(title, undo.plan(world), read, undo.plan)
+    plan = _plan_now(read, undo.plan, undo.is_done)
+    return None if plan is None else Task(title, plan, read, undo.plan, undo.is_done)
+
+
+def _plan_now(
+    read: Callable[[], World], make_plan: Planner, is_done: Callable[[World], bool]
+) -> ReshapePlan | None:
+    """Plan on what is there now; return None if it is done already.
+
+    Read once more before it is refused: a request that was sent earlier may be carried out while providers
+    are read one after the other, of which some are then as before it and some as after it.
+    """
+
+    def plan(world: World) -> ReshapePlan | None:
+        return None if is_done(world) else make_plan(world)
+
+    try:
+        return plan(read())
+    except ReshapeRefused:
+        return plan(read())
 
 
 class ReshapeTransaction:
@@ -141,15 +163,21 @@ class ReshapeTransaction:
         self._on_write = on_write
 
     def plan_again(self) -> Sequence[Change]:
-        """Read what the plan needs and make it again."""
-        self.plan = self._task.make_plan(self._task.read())
-        nothing = (Change(step.subject, step.before, step.before) for step in self.changes)
-        by_uuid = {change.uuid: change for change in (*nothing, *changes_of(self.plan))}
+        """Read what the plan needs and make it again; keep the intents if nothing is left to do."""
+        nothing = [Change(step.subject, step.before, step.before) for step in self.changes]
+        plan = _plan_now(self._task.read, self._task.make_plan, self._task.is_done)
+        if plan is None:
+            self.changes = nothing
+            return ()
+        self.plan = plan
+        by_uuid = {change.uuid: change for change in (*nothing, *changes_of(plan))}
         self.changes = tuple(by_uuid.values())
         return self.changes
 
     def write(self) -> None:
-        """Send the plan."""
+        """Send the plan, unless it was found to be done."""
+        if not any(change.facets for change in self.changes):
+            return
         self._on_write()
         self._client.reshape(self.plan.to_json(), _version(self._client))
 

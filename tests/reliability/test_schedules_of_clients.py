@@ -30,6 +30,13 @@ QUICK = (
     "a transaction whose answer was lost is taken to be done",
     "a torn line is not removed",
 )
+#: trials that went wrong once, each by a mistake of its own
+FOUND = {
+    # a resume was refused: its own request landed while it read one provider after the other
+    "a reshape lands while a resume reads": "reshape/late99@9/1:5+0/resume+undo/3",
+    # or after that, which the resume took for a change of others
+    "a reshape lands before a resume sends it": "undo-reshape/late99@9/1:8+36/resume+undo/6",
+}
 
 
 @pytest.fixture(autouse=True)
@@ -79,6 +86,14 @@ def test_two_clients_beside_each_other_are_exact(text):
         results = turns.explore(Pair(bench, text), 2 if scale.is_long() else 1)
         wrong = next((result for result in results if result.problem), None)
     assert wrong is None, f"--replay '{text}/{wrong.text}': {wrong.problem}"
+
+
+@pytest.mark.parametrize("text", FOUND.values(), ids=FOUND)
+def test_trial_that_went_wrong_once_is_exact(text):
+    """Each was found by these schedules."""
+    with trials.opened() as bench:
+        _, wrong = explore.replay(bench, text)
+    assert not wrong
 
 
 @pytest.mark.parametrize("name", MUTATIONS if scale.is_long() else QUICK)
