@@ -246,7 +246,12 @@ def read_state(
     for facet in facets:
         if facet == "identity":
             continue
-        document, values[facet] = _read_facet(client, subject.uuid, facet)
+        try:
+            document, values[facet] = _read_facet(client, subject.uuid, facet)
+        except NotFound:
+            if "identity" in facets:  # deleted since that was read
+                return _absent(subject, facets)
+            raise
         # of aggregates it is told since 1.19 only; the one of the subject may be older than what was read
         if "resource_provider_generation" in document:
             generations.append(document["resource_provider_generation"])

@@ -36,6 +36,8 @@ FOUND = {
     "a reshape lands while a resume reads": "reshape/late99@9/1:5+0/resume+undo/3",
     # or after that, which the resume took for a change of others
     "a reshape lands before a resume sends it": "undo-reshape/late99@9/1:8+36/resume+undo/6",
+    # a deletion landed between two requests of one reading
+    "a deletion lands while a resume reads": "apply-single/late99@66,followed3@68/20:29+0/resume+undo/2",
 }
 
 
