@@ -49,6 +49,7 @@ from osc_placement.batch.transaction import (
     commit,
     put_back,
 )
+from osc_placement.batch.undo import undo_change
 from osc_placement.batch.writers.bulk import ProvidersWriter, read_refusals
 from osc_placement.batch.writers.consumers import ConsumersWriter, are_consumers, consumer_after, group_steps
 from osc_placement.batch.writers.reshape import MayNotReshape
@@ -257,6 +258,8 @@ class _Run:
         self._set_aside: dict[str, Change] = {}
         #: of the providers that were given new inventories beside those that they lose
         self._widened: set[str] = set()
+        #: by UUID, the changes of these that others were faster with, as they are recorded now
+        self._replanned: dict[str, Change] = {}
 
     # outcomes
 
@@ -333,7 +336,7 @@ class _Run:
             refused = self._plan.refused
             if any(each.result is Result.FAILED and each.change.uuid not in refused for each in outcomes):
                 self.gate.halt("stopped because what is left depends on what failed")
-            left = [step for step in stage if step.uuid not in self._ended]
+            left = [self._replanned.get(step.uuid, step) for step in stage if step.uuid not in self._ended]
             # no bulk request renames, moves or deletes, or creates names
             single = [step for step in left if "identity" in step.facets and not step.is_creation]
             by_itself = ProvidersWriter(self._client, (), None)
@@ -361,13 +364,22 @@ class _Run:
     def _widen(self, steps: Mapping[str, Change]) -> list[Outcome]:
         """Give providers inventories beside those that they lose later; return the outcomes of failures.
 
-        A provider gets its outcome when it loses the others. If the run ends before that, it has both.
+        A provider gets its outcome when it loses the others. If the run ends before that, it has both. What
+        others set before that write is recorded, as an undo gives it back.
         """
+
+        def plan_again(again: Change) -> None:
+            step, found = steps[again.uuid], again.before
+            if self._plan.goes_on:  # it may have been written before the run died
+                found, _ = undo_change(step, replace(step.after, inventories=found.inventories))
+            step = replace(step, before=replace(step.before, inventories=found.inventories))
+            self._recorder.plan_again(step)
+            self._replanned[step.uuid] = step
 
         def widen(change: Change) -> Iterator[Outcome]:
             if change.uuid in self._widened or self.gate.wait():
                 return
-            outcome = run_change(self._client, change, Repeat.of(change), self.gate.stop)
+            outcome = run_change(self._client, change, Repeat.of(change), self.gate.stop, plan_again)
             if not outcome.untouched:
                 self._widened.add(change.uuid)
             if outcome.result is Result.FAILED:

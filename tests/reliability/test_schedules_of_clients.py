@@ -38,6 +38,9 @@ FOUND = {
     "a reshape lands before a resume sends it": "undo-reshape/late99@9/1:8+36/resume+undo/6",
     # a deletion landed between two requests of one reading
     "a deletion lands while a resume reads": "apply-single/late99@66,followed3@68/20:29+0/resume+undo/2",
+    # what others set before a provider got its new inventories was in no journal
+    "others write before inventories are added": "apply/cut@33,followed@35/14:23+0/undo",
+    "others write before inventories are added, one by one": "apply-single/followed@37,lost@55/16:23+0/undo",
 }
 
 
