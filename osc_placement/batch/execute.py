@@ -26,7 +26,6 @@ from osc_placement.batch.difference import holds
 from osc_placement.batch.gate import Gate
 from osc_placement.batch.plan import (
     Change,
-    Facet,
     Outcome,
     Plan,
     Report,
@@ -475,7 +474,8 @@ class _Run:
 
     def _run_change(self, step: Change, refusal: Exception | None = None) -> Outcome:
         edit = self._plan.edit_of(step)
-        written: tuple[Facet, ...] = ("inventories",) if step.uuid in self._widened else ()
+        written = set(self._plan.written.get(step.uuid, ()))
+        written |= {"inventories"} if step.uuid in self._widened else set()
         return run_change(self._client, step, edit, self.gate.stop, self._plan_again, refusal, written)
 
     def _plan_again(self, change: Change) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import enum
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Literal, Protocol
 
@@ -208,8 +208,9 @@ class Plan:
     ``warnings`` is what an expert would say before it is carried out. With ``keeps_capacity`` what is planned
     again must not leave less than is allocated by then. ``selection`` is judged again before a provider is
     written, if there is one. It ``goes_on`` where a run was begun: what somebody
-    else was faster with may be what that run wrote last. ``is_staged``: the steps depend on each other, and
-    are made in the stages that `batch.stages` finds.
+    else was faster with may be what that run wrote last. ``written`` has, by UUID, the facets of which it was
+    found to have written a part. ``is_staged``: the steps depend on each other, and are made in the stages
+    that `batch.stages` finds.
     """
 
     edit: Edit
@@ -222,6 +223,7 @@ class Plan:
     selection: Selection | None = None
     goes_on: bool = False
     is_staged: bool = False
+    written: Mapping[str, Set[Facet]] = field(default_factory=dict)
 
     @property
     def hopeless(self) -> Mapping[str, Exception]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import pathlib
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -30,6 +30,7 @@ from osc_placement.batch.plan import (
     APPLY,
     Change,
     Edit,
+    Facet,
     Outcome,
     Plan,
     ProviderState,
@@ -404,6 +405,7 @@ def plan_resume(run: Run, read: ReadStates) -> Plan:
     unreadable: dict[str, Exception] = {}
     refused: dict[str, Exception] = {}
     changed: list[ChangedSince] = []
+    written: dict[str, Set[Facet]] = {}
     # what could not be read when it was planned, its edit has to decide on
     more = () if all(change.facets for change in pending) else edit.facets
     for change, reading in zip(pending, read_now(pending, read, more), strict=True):
@@ -421,7 +423,11 @@ def plan_resume(run: Run, read: ReadStates) -> Plan:
             steps.append(change)
             continue
         try:
-            steps.append(_resume_step(change, edits.get(change.uuid, edit), reading.subject, state))
+            step = _resume_step(change, edits.get(change.uuid, edit), reading.subject, state)
+            steps.append(step)
+            written[step.uuid] = {
+                facet for facet in step.facets if getattr(step.before, facet) != getattr(state, facet)
+            }
         except ChangedSince as error:
             changed.append(ChangedSince(error.name, error.gone, error.come, remedy=""))
             refused[change.uuid] = changed[-1]
@@ -437,6 +443,7 @@ def plan_resume(run: Run, read: ReadStates) -> Plan:
         selection=run.header.selects,
         goes_on=True,
         is_staged=run.header.kind == APPLY,
+        written=written,
     )
 
 

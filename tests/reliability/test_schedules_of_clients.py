@@ -41,6 +41,10 @@ FOUND = {
     # what others set before a provider got its new inventories was in no journal
     "others write before inventories are added": "apply/cut@33,followed@35/14:23+0/undo",
     "others write before inventories are added, one by one": "apply-single/followed@37,lost@55/16:23+0/undo",
+    # a conflict made a resume take what the run had written for the state before the run
+    "others write to what a resume goes on with": (
+        "apply-single/followed3@15,late2@41/17:24+0/followed2@8,followed11@26/9:34+59/resume+undo"
+    ),
 }
 
 
