@@ -93,13 +93,15 @@ class Judge:
                 yield f"the undo of {uuid} is {result} without a reason"
             if not (self._may_fail(ledger, uuid) or (ledger.is_overwritten(uuid) and not is_forced)):
                 yield f"{uuid} is not undone, and nobody prevented it: {outcome.error or outcome.note}"
-        parted = _find_parted(ledger) if is_forced else ()
+        parted = _find_parted(ledger)
         for cell in ledger.now.keys() | ledger.without.keys():
             if cell[2] == "owner" and ledger.has_other(cell[1]):
                 continue  # it is there as long as the consumer holds what others gave it
             found = ledger.now.get(cell)
             wanted = before.get(cell) if cell[1] in refused else ledger.without.get(cell)
-            if found != wanted and cell[:4] not in parted and not (cell[1] in refused and cell[2] == "name"):
+            if cell[:4] in parted and (is_forced or cell not in ledger.others):
+                continue  # the inventory cannot be there without its other fields
+            if found != wanted and not (cell[1] in refused and cell[2] == "name"):
                 yield f"{cell} is {found!r} after the undo and not {wanted!r}"
 
     def judge_refusal(self, ledger, before, error):
@@ -118,8 +120,5 @@ class Judge:
 
 def _find_parted(ledger):
     """Return the inventories that the run added or removed, and of which others set fields."""
-    return {
-        cell[:4]
-        for cell, actor in ledger.last.items()
-        if len(cell) == 5 and cell[2] == "inventories" and actor == OTHER and cell in ledger.written
-    }
+    set_by_both = {cell[:4] for cell in ledger.others & ledger.written if cell[2] == "inventories"}
+    return {cell[:4] for cell in ledger.written - ledger.others if cell[:4] in set_by_both}
