@@ -32,6 +32,7 @@ A, B, C, CHILD, NEW, NEWER = (ID.format(f"0{letter}") for letter in "abcdef")
 K1, K2, K3, K4, STRANGER = (ID.format(f"1{number}") for number in range(1, 6))
 ROW, OTHER_ROW = ID.format("21"), ID.format("22")
 OLD_TRAIT, NEW_TRAIT, OTHER_TRAIT = "HW_CPU_X86_MMX", "HW_CPU_X86_AVX", "HW_CPU_X86_SSE"
+THIRD_TRAIT = "HW_CPU_X86_SSE2"
 OWNER = {"project_id": "project", "user_id": "user", "consumer_type": "INSTANCE"}
 HOSTS = (A, B, C)
 STATE = f"""
@@ -386,8 +387,8 @@ CASES = {
         ),
         _edit_case(
             "other-trait",
-            TraitEdit("add", frozenset({OTHER_TRAIT})),
-            _everywhere(("traits", OTHER_TRAIT, True)),
+            TraitEdit("add", frozenset({THIRD_TRAIT})),
+            _everywhere(("traits", THIRD_TRAIT, True)),
             _TRAIT_DEEDS,
             has_bulk=False,
         ),
