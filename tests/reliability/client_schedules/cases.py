@@ -369,7 +369,7 @@ CASES = {
             "aggregate",
             AggregateEdit("set", frozenset({OTHER_ROW})),
             _everywhere(("aggregates", OTHER_ROW, True)),
-            (_set_aggregates(A, lambda found: found - {OTHER_ROW, ROW}),),
+            (_set_aggregates(A, lambda found: found - {OTHER_ROW}),),
             is_closed=lambda cell: cell[2] == "aggregates",
         ),
         _edit_case(
