@@ -50,7 +50,7 @@ def run(directory, backend, *, count, clients=1, kills=0, seed=None):
     """Send so many requests through a shadow of openstack-placement; the report, and failures of clients.
 
     :param clients: how many send at the same time
-    :param kills: how often the process that compares is killed meanwhile
+    :param kills: how often the process that compares is killed meanwhile, as evenly as it is made again
     """
     seed = secrets.randbelow(10**9) if seed is None else seed
     with (
@@ -63,11 +63,15 @@ def run(directory, backend, *, count, clients=1, kills=0, seed=None):
         line = ("--upstream", upstream, "--config-file", conf, "--report", path)
         with servers.launched(directory, *line, verb="shadow") as shadow:
             ended = threading.Event()
-            killed = []
-            killing = threading.Thread(target=_kill, args=(shadow.process.pid, kills, killed, ended))
+            killed, sent = [], []
+
+            def is_due():
+                return len(sent) * kills >= count * len(killed)
+
+            killing = threading.Thread(target=_kill, args=(shadow.process.pid, kills, killed, is_due, ended))
             killing.start()
             try:
-                failures = _send(shadow.url, url, seed, count, clients, lambda: len(killed) >= kills)
+                failures = _send(shadow.url, url, seed, count, clients, sent, lambda: len(killed) >= kills)
             finally:
                 ended.set()
                 killing.join()
@@ -76,9 +80,11 @@ def run(directory, backend, *, count, clients=1, kills=0, seed=None):
         return seed, shadow_report.read_file(path), failures, len(killed)
 
 
-def _kill(pid, kills, killed, ended):
-    """Kill the process that compares so many times, each time that there is a new one."""
+def _kill(pid, kills, killed, is_due, ended):
+    """Kill the process that compares so many times, each time that there is a new one and it is due."""
     while len(killed) < kills and not ended.wait(0.1):
+        if not is_due():
+            continue
         for process in servers.find_grandchildren(pid):
             with contextlib.suppress(OSError):
                 # its threads are started by what they compare
@@ -88,8 +94,11 @@ def _kill(pid, kills, killed, ended):
                     killed.append(process)
 
 
-def _send(address, database, seed, count, clients, is_enough):
-    """Send requests from several clients until there were enough of them and of kills; what failed."""
+def _send(address, database, seed, count, clients, sent, is_enough):
+    """Send requests from several clients until there were enough of them and of kills; what failed.
+
+    The number of each request is appended to ``sent``.
+    """
     failures = []
     first = Client(address, database, random.Random(seed), failures)
     with contextlib.closing(first):
@@ -99,7 +108,8 @@ def _send(address, database, seed, count, clients, is_enough):
     def work(number):
         with contextlib.closing(Client(address, database, random.Random(seed + number), failures)) as client:
             # `next` of a counter is one operation, so each number is taken once
-            while next(numbers) < count or not is_enough():
+            while (number := next(numbers)) < count or not is_enough():
+                sent.append(number)
                 client.send_any()
 
     with concurrent.futures.ThreadPoolExecutor(clients) as executor:
