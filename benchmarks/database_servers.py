@@ -11,6 +11,7 @@ import getpass
 import os
 import pathlib
 import shutil
+import signal
 import subprocess
 import threading
 import time
@@ -21,7 +22,7 @@ import sqlalchemy as sa
 
 from benchmarks import databases
 from benchmarks.case import Unavailable
-from benchmarks.processes import find_children, find_free_port, kill
+from benchmarks.processes import find_children, find_free_port, is_running, kill
 
 #: seconds a server may take to start; a crash has to be recovered from meanwhile
 PATIENCE = 60
@@ -87,8 +88,14 @@ class DatabaseServer:
     def kill(self) -> None:
         """Kill the server with all its processes, at once."""
         if self._process is not None:
-            kill([self._process.pid, *find_children(self._process.pid)])
+            # so that it starts no process meanwhile
+            self._process.send_signal(signal.SIGSTOP)
+            processes = [self._process.pid, *find_children(self._process.pid)]
+            kill(processes)
             self._process.wait()
+            # PostgreSQL does not start again while one of them is there
+            while any(map(is_running, processes)):
+                time.sleep(0.001)
             self._process = None
 
     @property

@@ -28,6 +28,15 @@ def kill(pids: Iterable[int]) -> None:
             os.kill(pid, signal.SIGKILL)
 
 
+def is_running(pid: int) -> bool:
+    """Return whether there is a process that has not ended, unlike one whose parent has not asked for it."""
+    try:
+        state = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return state not in "ZX"
+
+
 def read_resident(pid: int) -> float:
     """Return the resident memory of a process in MiB."""
     status = pathlib.Path(f"/proc/{pid}/status").read_text()

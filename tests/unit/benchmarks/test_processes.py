@@ -2,12 +2,13 @@
 """The processor time of processes is counted, that of their children too, and of nothing else."""
 
 import contextlib
+import os
 import subprocess
 import sys
 
 import pytest
 
-from benchmarks.processes import ProcessorMeter, find_children, kill, read_resident
+from benchmarks.processes import ProcessorMeter, find_children, is_running, kill, read_resident
 
 #: computes for some seconds of its own processor time, and then waits
 WORKER = """
@@ -76,3 +77,13 @@ def test_resident_memory_is_read_in_mebibytes():
     ) as process:
         process.stdout.readline()
         assert 50 < read_resident(process.pid) < 150
+
+
+def test_process_that_was_killed_does_not_run_before_its_parent_asks_for_it():
+    """A zombie has its number still, and nothing else that others could wait for."""
+    with subprocess.Popen(["sleep", "60"]) as process:
+        assert is_running(process.pid)
+        kill([process.pid])
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+        assert not is_running(process.pid)
+    assert not is_running(process.pid)
