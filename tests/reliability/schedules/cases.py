@@ -309,13 +309,17 @@ class Case:
 
         A worker that has not seen it reads all of it with the next change, and misses nothing.
         """
-        database = self._place.database
         first, second, consumer = (str(uuid.uuid4()) for _ in range(3))
-        for each in (first, second):
-            database.write(provider.create, provider.New(each, f"name of {each}"))
-            database.write(inventory.replace, each, {"VCPU": Inventory(TOTAL)})
-        database.write(allocation.replace, [Claim(consumer, OWNER, {first: {"VCPU": HELD}})])
-        loaded = {each: database.read(provider.load, each) for each in (first, second)}
+
+        def create(conn):
+            for each in (first, second):
+                provider.create(conn, provider.New(each, f"name of {each}"))
+                inventory.replace(conn, each, {"VCPU": Inventory(TOTAL)})
+            allocation.replace(conn, [Claim(consumer, OWNER, {first: {"VCPU": HELD}})])
+            return {each: provider.load(conn, each) for each in (first, second)}
+
+        # in one transaction, because commits to disk take most of the time of a schedule
+        loaded = self._place.database.write(create)
         ids = {each: found.id for each, found in loaded.items()}
         generations = {each: found.generation for each, found in loaded.items()}
         self._place.check_for_changes()
@@ -327,24 +331,33 @@ class Case:
         return [make(setting, number) for number, make in enumerate(self._makers)]
 
     def judge(self, setting, controller):
-        """Return what is wrong after a schedule, empty if nothing is."""
-        if any(step.fault == "r" for step, _ in controller.trace):
+        """Start the killed workers anew, and return what is wrong after a schedule, empty if nothing is."""
+        met = {step.fault for step, _ in controller.trace} - {""}
+        if "r" in met:
             # that its connections died as well is no part of the schedule
             self._place.database.dispose()
+        for actor in controller.actors:
+            if actor.outcome == KILLED:
+                self._place.renew(actor.seat)
         for actor in controller.actors:
             if actor.failure is not None:
                 return f"operation {actor.number} raised {actor.failure!r}"
             if actor.outcome == _UNAVAILABLE and actor.number not in controller.doubtful:
                 return f"operation {actor.number} was refused, though nothing happened to its commit"
-        outcomes = dict(enumerate(actor.outcome for actor in controller.actors))
         if open_ := self.monitor.find_open():
             return f"transactions of the sessions {sorted(open_)} are left"
-        return self._compare(setting, outcomes, controller.spans)
+        rows = self._describe(setting)
+        problem = ""
+        if met:
+            # a worker that does not check in between must see both the changes before and this one
+            problem = self._place.find_stale(setting, of_actors=False) or self._place.write_everywhere()
+        outcomes = dict(enumerate(actor.outcome for actor in controller.actors))
+        # the workers are looked at first, as carrying out operations in another order has them check
+        return problem or self._place.find_stale(setting) or self._compare(rows, outcomes, controller.spans)
 
-    def _compare(self, setting, outcomes, spans):
+    def _compare(self, rows, outcomes, spans):
         """Return how answers and rows are not those of a serial order, empty if they are."""
         answers = {number: outcome for number, outcome in outcomes.items() if outcome not in _UNKNOWN}
-        rows = self._describe(setting)
         orders = [order for order in self._list_orders(outcomes, answers) if _respects(order, spans)]
         for order in orders:
             due, due_rows = self.carry_out(order)
@@ -360,18 +373,10 @@ class Case:
             for chosen in itertools.combinations(sorted(others), number):
                 yield from itertools.permutations(sorted({*answers, *chosen}))
 
-    def finish(self, setting, controller, problem):
-        """Start the killed workers anew, all of them after a problem; return what is wrong with the workers.
-
-        :param problem: what is known to be wrong, which is returned then
-        """
-        killed = [actor.seat for actor in controller.actors if actor.outcome == KILLED]
-        for seat in self.seats if problem else killed:
+    def renew_workers(self):
+        """Start the workers of all operations anew, after a problem that may have left any of them unfit."""
+        for seat in self.seats:
             self._place.renew(seat)
-        if not problem and any(step.fault for step, _ in controller.trace):
-            # a worker that does not check in between must see both the changes before and this one
-            problem = self._place.find_stale(setting, of_actors=False) or self._place.write_everywhere()
-        return problem or self._place.find_stale(setting)
 
     def _describe(self, setting):
         """Return the rows of this cloud, with labels in place of UUIDs and ids."""

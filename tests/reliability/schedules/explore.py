@@ -69,7 +69,9 @@ def run(case, choose):
         problem = str(error)
     finally:
         controller.end()
-    problem = case.finish(setting, controller, problem or case.judge(setting, controller))
+    problem = problem or case.judge(setting, controller)
+    if problem:
+        case.renew_workers()
     return Result(tuple(choices), tuple(ready), tuple(controller.trace), problem)
 
 
