@@ -11,7 +11,10 @@ from typing import Final
 from osc_placement.api.consumer import Consumer
 from osc_placement.batch.capacity import Overcommitted, find_refusal
 from osc_placement.batch.inventory import InventoryEdit, RatioEdit
-from osc_placement.batch.plan import Change, Plan, count_providers
+from osc_placement.batch.managed import DropsManaged, describe_dropped, find_dropped
+from osc_placement.batch.membership import TraitEdit
+from osc_placement.batch.plan import Change, Edit, Plan, count_providers
+from osc_placement.batch.repeat import StateEdit
 from osc_placement.errors import PlacementError
 from osc_placement.model import Inventory, Provider, is_same_ratio
 
@@ -78,6 +81,31 @@ def advise(
         warnings=tuple(dict.fromkeys((*plan.warnings, *warnings))),
         keeps_capacity=not allow_overcommitted,
     )
+
+
+def guard_managed(plan: Plan, *, drop_managed: bool) -> Plan:
+    """Return the plan with a warning if it drops traits that nova-compute reports and nobody named.
+
+    Unless ``drop_managed``, it must keep them: `managed.refuse_dropped` refuses the whole plan, and what is
+    planned again is refused by itself. A plan that does not replace traits is returned as it is.
+    """
+    if not _replaces_traits(plan.edit):
+        return plan
+    dropped = describe_dropped(plan.changes)
+    told = f"{dropped}{'' if drop_managed else '; without --yes-drop-managed nothing is written'}"
+    return replace(
+        plan, warnings=(*plan.warnings, *([told] if dropped else [])), keeps_managed=not drop_managed
+    )
+
+
+def refuse_each_dropped(plan: Plan) -> Plan:
+    """Return the plan that keeps traits that nova-compute reports, and refuses the changes that drop some."""
+    found = {step.uuid: DropsManaged(dropped) for step in plan.changes if (dropped := find_dropped(step))}
+    return replace(plan, refused={**plan.refused, **found}, keeps_managed=True)
+
+
+def _replaces_traits(edit: Edit) -> bool:
+    return edit.verb == "set" if isinstance(edit, TraitEdit) else isinstance(edit, StateEdit)
 
 
 def _usages_after(plan: Plan, usages: Mapping[str, Mapping[str, int]]) -> Mapping[str, Mapping[str, int]]:

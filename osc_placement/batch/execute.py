@@ -24,6 +24,7 @@ from osc_placement.batch.attempt import leave, run_change
 from osc_placement.batch.capacity import require_capacity
 from osc_placement.batch.difference import holds
 from osc_placement.batch.gate import Gate
+from osc_placement.batch.managed import require_managed
 from osc_placement.batch.plan import (
     Change,
     Outcome,
@@ -486,6 +487,8 @@ class _Run:
             self._reselection.require(change)
         if self._plan.keeps_capacity:
             require_capacity(self._client, change)
+        if self._plan.keeps_managed:
+            require_managed(change)
         self._recorder.plan_again(change)
 
     def verify(self, outcomes: Sequence[Outcome]) -> list[Outcome]:

@@ -206,11 +206,11 @@ class Plan:
     ``steps`` has an entry for every provider; ``unreadable`` holds, by UUID, why some could not be read, and
     ``refused`` why some must not be changed. ``edits`` has those of the steps that have their own.
     ``warnings`` is what an expert would say before it is carried out. With ``keeps_capacity`` what is planned
-    again must not leave less than is allocated by then. ``selection`` is judged again before a provider is
-    written, if there is one. It ``goes_on`` where a run was begun: what somebody
-    else was faster with may be what that run wrote last. ``written`` has, by UUID, the facets of which it was
-    found to have written a part. ``is_staged``: the steps depend on each other, and are made in the stages
-    that `batch.stages` finds.
+    again must not leave less than is allocated by then, and with ``keeps_managed`` not drop traits that
+    nova-compute reports. ``selection`` is judged again before a provider is written, if there is one. It
+    ``goes_on`` where a run was begun: what somebody else was faster with may be what that run wrote last.
+    ``written`` has, by UUID, the facets of which it was found to have written a part. ``is_staged``: the
+    steps depend on each other, and are made in the stages that `batch.stages` finds.
     """
 
     edit: Edit
@@ -220,6 +220,7 @@ class Plan:
     edits: Mapping[str, Edit] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
     keeps_capacity: bool = False
+    keeps_managed: bool = False
     selection: Selection | None = None
     goes_on: bool = False
     is_staged: bool = False

@@ -16,7 +16,7 @@ from typing import Final
 
 from osc_placement.api.client import PlacementClient
 from osc_placement.api.concurrency import CONCURRENCY
-from osc_placement.batch.advice import advise
+from osc_placement.batch.advice import advise, refuse_each_dropped
 from osc_placement.batch.attempt import is_overtaken_for
 from osc_placement.batch.capacity import is_shrinking
 from osc_placement.batch.difference import holds
@@ -207,13 +207,15 @@ def resume(
     *,
     dry_run: bool = False,
     allow_overcommitted: bool = False,
+    drop_managed: bool = False,
     concurrency: int = CONCURRENCY,
     directory: pathlib.Path | None = None,
 ) -> Job:
     """Plan what is left of a run, in its own journal, which is locked unless it is a dry run.
 
     If the run protects allocated capacity (`keeps_capacity`), pending changes are judged again by what is
-    allocated now.
+    allocated now, and if it keeps the traits that nova-compute reports (`keeps_managed`), by what it has
+    reported since.
     """
     recorder: Journal | None = None
     if dry_run:
@@ -235,6 +237,8 @@ def resume(
             plan = judge_capacity(
                 client, plan, allow_overcommitted=allow_overcommitted, concurrency=concurrency
             )
+        if run.header.settings.get("keeps_managed") and not drop_managed:
+            plan = refuse_each_dropped(plan)
         return Job(plan, kind=kind, is_atomic=is_atomic, resumed=recorder)
     except BaseException:
         if recorder is not None:
@@ -325,13 +329,18 @@ def start(client: PlacementClient, job: Job, directory: pathlib.Path | None = No
     if job.resumed is not None:
         job.resumed.begin(job.plan)
         return job.resumed
-    settings = {"atomic": job.is_atomic, "keeps_capacity": job.plan.keeps_capacity}
+    settings = {
+        "atomic": job.is_atomic,
+        "keeps_capacity": job.plan.keeps_capacity,
+        **({"keeps_managed": True} if job.plan.keeps_managed else {}),
+        **({"kind": job.kind} if job.kind else {}),
+    }
     return journal.create(
         client.endpoint,
         job.plan,
         selection=job.selection,
         undoes=job.undoes,
-        settings={**settings, "kind": job.kind} if job.kind else settings,
+        settings=settings,
         directory=directory,
     )
 

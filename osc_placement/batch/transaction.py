@@ -20,6 +20,7 @@ from osc_placement.api.concurrency import CONCURRENCY
 from osc_placement.api.retry import is_conflict, retry
 from osc_placement.batch.capacity import InUse, Overcommitted, require_capacity
 from osc_placement.batch.difference import holds
+from osc_placement.batch.managed import DropsManaged, require_managed
 from osc_placement.batch.plan import FACETS, Change, Plan, ProviderState, Subject, plan_change
 from osc_placement.batch.select import read_again
 from osc_placement.batch.undo import undo_change
@@ -183,7 +184,7 @@ class ProvidersTransaction:
         ]
 
     def plan_again(self) -> Sequence[Change]:
-        """Read the providers and plan for them; raise Overcommitted if an inventory shrinks too much."""
+        """Read the providers and plan for them; raise PlacementError if the plan must not do that."""
         planned_on = {change.uuid: change.before for change in self.changes}
         states = _read(self._client, self.changes, self._concurrency)
         self.changes = [
@@ -192,13 +193,15 @@ class ProvidersTransaction:
         ]
         self.drop_left(anew=True)
         selected = [change for change in self.changes if change.uuid not in self.left]
-        if self._plan.keeps_capacity:
-            for change in selected:
-                try:
+        for change in selected:
+            try:
+                if self._plan.keeps_capacity:
                     require_capacity(self._client, change)
-                except (InUse, Overcommitted) as error:
-                    # the row of each provider has this reason
-                    raise PlacementError(f"{change.subject.name}: {error}") from error
+                if self._plan.keeps_managed:
+                    require_managed(change)
+            except (InUse, Overcommitted, DropsManaged) as error:
+                # the row of each provider has this reason
+                raise PlacementError(f"{change.subject.name}: {error}") from error
         return [
             change
             for change in selected

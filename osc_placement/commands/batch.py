@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 from osc_placement import microversion, syntax
 from osc_placement.batch import journal, select
+from osc_placement.batch.advice import guard_managed
 from osc_placement.batch.inventory import InventoryDeletion, InventoryEdit, RatioEdit
 from osc_placement.batch.journal.saved import save_plan
 from osc_placement.batch.membership import AggregateEdit, TraitEdit, Verb
@@ -19,6 +20,7 @@ from osc_placement.batch.service import Job, judge_capacity
 from osc_placement.commands import base
 from osc_placement.commands.batch_execution import PlanCommand, refuse_steering
 from osc_placement.commands.batch_options import (
+    add_drop_managed,
     add_execution,
     add_overcommit,
     add_selectors,
@@ -68,6 +70,10 @@ class BatchCommand(PlanCommand):
     def name_classes(self, parsed_args: argparse.Namespace) -> Iterable[str]:
         """Return the resource classes that the arguments name."""
         return ()
+
+    def may_drop_managed(self, parsed_args: argparse.Namespace) -> bool:
+        """Return whether traits that nova-compute reports may be dropped without being named."""
+        return False
 
     def is_harmless(self, parsed_args: argparse.Namespace) -> bool:
         return bool(parsed_args.dry_run or parsed_args.plan_out)
@@ -121,9 +127,11 @@ class BatchCommand(PlanCommand):
                 server=journal.identify_server(self.client.endpoint),
                 selection=str(parsed_args.selection),
                 atomic=parsed_args.atomic,
+                **({"drop_managed": True} if self.may_drop_managed(parsed_args) else {}),
             )
             self.saved_plan = parsed_args.plan_out
-        return plan
+        # a saved plan is judged again when it is carried out
+        return guard_managed(plan, drop_managed=self.may_drop_managed(parsed_args))
 
     def _read(self, parsed_args: argparse.Namespace, edit: Edit) -> list[Reading]:
         selection = parsed_args.selection
@@ -187,9 +195,25 @@ class RemoveTrait(BatchTrait):
 
 
 class SetTrait(BatchTrait):
-    """Replace the traits of all selected resource providers; traits that are not named are removed."""
+    """Replace the traits of all selected resource providers; traits that are not named are removed.
+
+    If these are traits that nova-compute reports (OWNER_NOVA, COMPUTE_*, HW_*), nothing is changed without
+    ``--yes-drop-managed``. ``batch trait add`` and ``remove`` keep what is not named.
+    """
 
     verb = "set"
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        add_drop_managed(
+            parser,
+            "Remove also traits that nova-compute reports: OWNER_NOVA, COMPUTE_* and HW_*; a plan that "
+            "--plan-out saves has this option",
+        )
+        return parser
+
+    def may_drop_managed(self, parsed_args: argparse.Namespace) -> bool:
+        return bool(parsed_args.yes_drop_managed)
 
 
 class BatchAggregate(BatchCommand):

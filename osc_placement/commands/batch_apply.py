@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from osc_placement.batch import select
+from osc_placement.batch.advice import guard_managed
 from osc_placement.batch.capacity import is_shrinking
 from osc_placement.batch.journal import saved
 from osc_placement.batch.plan import count_providers
@@ -96,6 +97,7 @@ class ApplyPlanFile(PlanCommand):
             allow_overcommitted=parsed_args.allow_overcommitted,
             concurrency=parsed_args.concurrency,
         )
+        judged = guard_managed(judged, drop_managed=plan.drop_managed)
         return Job(judged, str(plan.selection), is_atomic=self.is_atomic(parsed_args))
 
     def _offer_to_replan(self, moves: list[saved.Move], parsed_args: argparse.Namespace) -> None:

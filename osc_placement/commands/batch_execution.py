@@ -18,6 +18,7 @@ from osc_placement.batch import select, service
 from osc_placement.batch.difference import describe_difference, list_differences
 from osc_placement.batch.execute import execute_plan
 from osc_placement.batch.journal.record import facet_to_json
+from osc_placement.batch.managed import refuse_dropped
 from osc_placement.batch.page import (
     FEW,
     SHORT_COLUMNS,
@@ -247,6 +248,8 @@ class PlanCommand(ConfirmedCommand, ChangesLister):
         # a caller without the right to reshape may see what a reshape would do
         if is_confirmed or job.kind != KIND:
             service.require_transaction(self.client, job)
+        if not self.is_harmless(parsed_args):
+            refuse_dropped(plan)
         page = self.page if is_terminal(self.app.stderr) else Page()
         _say(page.warn(plan.warnings), self.app.stderr)
         if is_confirmed:

@@ -228,6 +228,11 @@ def add_execution(parser: argparse.ArgumentParser, *, with_atomic: bool = True) 
     )
 
 
+def add_drop_managed(parser: argparse.ArgumentParser, help: str) -> None:
+    """Add the option that lets providers lose traits that nova-compute reports."""
+    parser.add_argument("--yes-drop-managed", action="store_true", help=help)
+
+
 def add_overcommit(parser: argparse.ArgumentParser, help: str) -> None:
     """Add the option that lets a provider have less than is allocated from it."""
     parser.add_argument("--allow-overcommitted", action="store_true", help=help)

@@ -39,7 +39,7 @@ from osc_placement.commands.batch_execution import (
     StateColumn,
     TextLister,
 )
-from osc_placement.commands.batch_options import add_execution, add_overcommit
+from osc_placement.commands.batch_options import add_drop_managed, add_execution, add_overcommit
 from osc_placement.commands.watching import WatchedCommand
 from osc_placement.errors import UsageError
 from osc_placement.terminal.escape import printable
@@ -170,6 +170,11 @@ class ResumeRun(_RunCommand):
             "Change resource providers even if less capacity is left than is allocated now; a run "
             "that was started with this option needs it no more",
         )
+        add_drop_managed(
+            parser,
+            "Remove traits that nova-compute has reported since the run was planned, if the run replaces "
+            "traits; a run that was started with this option needs it no more",
+        )
         return parser
 
     def read_arguments(self, parsed_args: argparse.Namespace) -> None:
@@ -186,6 +191,7 @@ class ResumeRun(_RunCommand):
             self.read_again(parsed_args),
             dry_run=self.is_harmless(parsed_args),
             allow_overcommitted=parsed_args.allow_overcommitted,
+            drop_managed=parsed_args.yes_drop_managed,
             concurrency=parsed_args.concurrency,
         )
 

@@ -11,13 +11,15 @@ from typing import Final
 
 from osc_placement import microversion
 from osc_placement.batch import service
+from osc_placement.batch.advice import guard_managed
 from osc_placement.batch.execute import execute_plan
+from osc_placement.batch.managed import refuse_dropped
 from osc_placement.batch.page import Page
 from osc_placement.batch.plan import APPLY, EXIT_DONE, EXIT_PARTIAL, Plan, count_providers
 from osc_placement.batch.service import Job
 from osc_placement.commands import base
 from osc_placement.commands.batch_execution import carry_out
-from osc_placement.commands.batch_options import add_overcommit
+from osc_placement.commands.batch_options import add_drop_managed, add_overcommit
 from osc_placement.commands.host_aggregate import AGGREGATE_HELP
 from osc_placement.commands.input_file import STANDARD_STREAM, name_source, read_file
 from osc_placement.commands.reading import show_reading
@@ -159,6 +161,11 @@ class ApplyState(ConfirmedCommand, _StateCommand):
             help="Do not ask for confirmation; without a terminal, --prune needs it",
         )
         add_overcommit(parser, "Change resource providers even if less capacity is left than is allocated")
+        add_drop_managed(
+            parser,
+            "Remove also traits that nova-compute reports (OWNER_NOVA, COMPUTE_*, HW_*) and the file "
+            "does not name; without this option nothing is changed if there are any",
+        )
         self.add_selectors(parser)
         add_concurrency_option(parser)
         return parser
@@ -213,10 +220,11 @@ class ApplyState(ConfirmedCommand, _StateCommand):
             allow_overcommitted=parsed_args.allow_overcommitted,
             concurrency=parsed_args.concurrency,
         )
-        return plan, run
+        return plan, guard_managed(run, drop_managed=parsed_args.yes_drop_managed)
 
     def _agree(self, plan: ApplyPlan, run: Plan, parsed_args: argparse.Namespace) -> None:
         """Tell refusals and warnings; on a terminal, show the plan and ask for confirmation."""
+        refuse_dropped(run)
         is_asking = bool(plan.size) and self.is_attended() and not parsed_args.yes
         if is_asking:
             self._tell(describe_leftover(plan.leftover), "more to delete; --dry-run | less shows all")

@@ -191,6 +191,7 @@ PURE = (
     "batch.recorder",
     "batch.inventory",
     "batch.gate",
+    "batch.managed",
     "batch.membership",
     "batch.journal.record",
     "batch.repeat",

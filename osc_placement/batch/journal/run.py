@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from osc_placement.batch.selection import Selection
 
 VERSION: Final = 1
-_SETTINGS: Final = {"atomic": bool, "keeps_capacity": bool, "kind": str}
+_SETTINGS: Final = {"atomic": bool, "keeps_capacity": bool, "keeps_managed": bool, "kind": str}
 
 
 class JournalError(PlacementError):

@@ -59,6 +59,8 @@ class SavedPlan:
     warnings: tuple[str, ...] = ()
     #: judged again when it is carried out; None where an earlier version saved the plan
     selects: Selection | None = None
+    #: whether traits that nova-compute reports may be dropped
+    drop_managed: bool = False
 
     @property
     def facets(self) -> tuple[Facet, ...]:
@@ -145,6 +147,7 @@ def _read_document(document: Mapping[str, Any]) -> SavedPlan:
         document.get("atomic", False),
         tuple(document["warnings"]),
         selection_from_json(document.get("selects")),
+        document.get("drop_managed", False),
     )
 
 

@@ -54,8 +54,10 @@ def test_trait_remove_keeps_the_other_traits(openstack, rack):
 
 def test_trait_set_replaces_all_traits(openstack, rack):
     """What is not named goes."""
-    result = openstack.run(*BATCH, "trait", "set", "COMPUTE_NODE", "HW_CPU_X86_SSE", *rack.select, "--yes")
-    assert (result.status, result.err) == (0, "")
+    command = (*BATCH, "trait", "set", "COMPUTE_NODE", "HW_CPU_X86_SSE", *rack.select, "--yes")
+    result = openstack.run(*command, "--yes-drop-managed")
+    lost = "4 resource providers lose traits that nova-compute reports: HW_CPU_X86_AVX (4)"
+    assert (result.status, result.err) == (0, f"Warning: {lost}\n")
     assert all(rack.traits_of(host) == {"COMPUTE_NODE", "HW_CPU_X86_SSE"} for host in rack.hosts)
 
 

@@ -831,7 +831,7 @@ def test_run_shows_what_it_is_about_and_its_failures_alone(openstack, rack):
 
 def test_changes_of_sets_are_signed_in_tables(openstack, rack):
     """What comes has a plus and what goes a minus; other formats have no signs."""
-    command = (*BATCH, "trait", "set", "COMPUTE_NODE", *rack.select, "--dry-run")
+    command = (*BATCH, "trait", "set", "COMPUTE_NODE", *rack.select, "--yes-drop-managed", "--dry-run")
     table = openstack.run(*command).out
     assert table.count("| -HW_CPU_X86_AVX | +COMPUTE_NODE |") == 4
     flat = openstack.run(*command, "-f", "value", "-c", "before", "-c", "after").out

@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The traits that nova-compute reports, and the rule that they are not dropped unless they are named. Pure.
+
+By the source of nova 34: the resource tracker and the drivers' capabilities give the root provider
+``OWNER_NOVA``, ``COMPUTE_NODE`` and other ``COMPUTE_*`` traits, ``COMPUTE_STATUS_DISABLED`` among them; the
+drivers add ``HW_CPU_*`` and ``HW_ARCH_*``. Providers of PCI devices have what their device_spec names, and
+``HW_PCI_ONE_TIME_USE``. A custom trait may come from an operator as well as from device_spec, provider.yaml
+or a bare metal node, which its name does not tell.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final
+
+from osc_placement.batch.plan import ABSENT, Change, count_providers
+from osc_placement.errors import PlacementError
+
+if TYPE_CHECKING:
+    from osc_placement.batch.plan import Plan
+
+_MANAGED: Final = ("COMPUTE_", "HW_")
+_OWNER: Final = "OWNER_NOVA"
+#: names that a message lists
+_MOST_NAMES: Final = 8
+
+
+def find_managed(traits: Iterable[str]) -> frozenset[str]:
+    """Return those of some traits that nova-compute reports, by their names."""
+    return frozenset(trait for trait in traits if trait == _OWNER or trait.startswith(_MANAGED))
+
+
+def find_dropped(change: Change) -> frozenset[str]:
+    """Return the traits that nova-compute reports and a provider loses; none if the provider is deleted."""
+    if change.after.identity == ABSENT:
+        return frozenset()
+    return find_managed((change.before.traits or frozenset()) - (change.after.traits or frozenset()))
+
+
+class DropsManaged(PlacementError):
+    """A change that was planned again would drop traits that nova-compute reports."""
+
+    def __init__(self, dropped: Iterable[str]) -> None:
+        self.dropped = frozenset(dropped)
+        super().__init__(
+            f"it would lose {_join(sorted(dropped))}, which nova-compute reports; "
+            "--yes-drop-managed does it all the same"
+        )
+
+
+def require_managed(change: Change) -> None:
+    """Raise DropsManaged if a change drops traits that nova-compute reports."""
+    dropped = find_dropped(change)
+    if dropped:
+        raise DropsManaged(dropped)
+
+
+def describe_dropped(changes: Iterable[Change]) -> str:
+    """Return how many providers lose which traits that nova-compute reports, or an empty text."""
+    losses = [dropped for change in changes if (dropped := find_dropped(change))]
+    if not losses:
+        return ""
+    numbers = Counter(trait for dropped in losses for trait in dropped)
+    ordered = sorted(numbers.items(), key=lambda item: (-item[1], item[0]))
+    told = _join([f"{trait} ({number:,})" for trait, number in ordered])
+    verb = "loses" if len(losses) == 1 else "lose"
+    return f"{count_providers(len(losses))} {verb} traits that nova-compute reports: {told}"
+
+
+def refuse_dropped(plan: Plan) -> None:
+    """Raise PlacementError if a plan that must keep the traits that nova-compute reports drops some."""
+    told = describe_dropped(plan.changes) if plan.keeps_managed else ""
+    if told:
+        raise PlacementError(
+            f"Nothing was changed: {told}; name those that are to stay as well, or plan again with "
+            "--yes-drop-managed"
+        )
+
+
+def _join(names: list[str]) -> str:
+    more = len(names) - _MOST_NAMES
+    return ", ".join(names[:_MOST_NAMES]) + (f" and {more:,} more" if more > 0 else "")

@@ -1,0 +1,226 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Traits that nova-compute reports, and the commands that remove what they do not name."""
+
+import json
+
+import pytest
+import yaml
+
+from tests.functional.commands.proxy import proxy_to
+
+PROVIDER = ("resource", "provider")
+BATCH = (*PROVIDER, "batch")
+SET = (*BATCH, "trait", "set")
+RUN = (*BATCH, "run")
+DROP = "--yes-drop-managed"
+OURS = {"CUSTOM_LIQUID_COOLED"}
+LOST = "traits that nova-compute reports: HW_CPU_X86_AVX (4), COMPUTE_NODE (1), OWNER_NOVA (1)"
+
+
+@pytest.fixture
+def hosts(rack):
+    """Four hosts with a trait of nova-compute and one of the operator's; the first has two more."""
+    for name in ("CUSTOM_LIQUID_COOLED", "CUSTOM_RACK_B"):
+        rack.client.create_trait(name)
+    first, *others = rack.hosts
+    give(rack, first, {"OWNER_NOVA", "COMPUTE_NODE", "HW_CPU_X86_AVX", *OURS})
+    for host in others:
+        give(rack, host, {"HW_CPU_X86_AVX", *OURS})
+    return rack
+
+
+def give(rack, host, traits):
+    """Give a host these traits and no others."""
+    generation = rack.client.show_provider(host)["generation"]
+    rack.client.set_provider_traits(host, sorted(traits), generation)
+
+
+def traits(rack):
+    return [rack.traits_of(host) for host in rack.hosts]
+
+
+def last_run(openstack):
+    return openstack.run(*RUN, "list", "--all-clouds", "-f", "json").json[-1]["id"]
+
+
+# batches
+
+
+def test_batch_trait_set_is_refused_without_the_option(openstack, hosts):
+    """Before a run begins, in one line that has the traits with their numbers."""
+    before, runs = hosts.generations(), len(openstack.run(*RUN, "list", "--all-clouds", "-f", "json").json)
+    command = (*SET, "CUSTOM_LIQUID_COOLED", *hosts.select, "--yes")
+    for options in ((), ("--atomic",)):
+        result = openstack.run(*command, *options)
+        assert (result.status, result.out) == (1, "")
+        assert result.err == (
+            f"Nothing was changed: 4 resource providers lose {LOST}; name those that are to stay as well, or "
+            "plan again with --yes-drop-managed\n"
+        )
+    assert hosts.generations() == before
+    assert len(openstack.run(*RUN, "list", "--all-clouds", "-f", "json").json) == runs
+    result = openstack.run(*command, DROP)
+    assert (result.status, result.err) == (0, f"Warning: 4 resource providers lose {LOST}\n")
+    assert traits(hosts) == [OURS] * 4
+
+
+def test_batch_trait_set_that_names_them_is_not_refused(openstack, hosts):
+    """Traits of the operator may go, and where one provider would lose some it is named as one."""
+    result = openstack.run(*SET, "HW_CPU_X86_AVX", *hosts.select, "--yes")
+    assert result.status == 1
+    assert result.err.startswith(
+        "Nothing was changed: 1 resource provider loses traits that nova-compute reports: COMPUTE_NODE (1), "
+        "OWNER_NOVA (1); "
+    )
+    named = {"HW_CPU_X86_AVX", "COMPUTE_NODE", "OWNER_NOVA"}
+    result = openstack.run(*SET, *named, *hosts.select, "--yes")
+    assert (result.status, result.err, traits(hosts)) == (0, "", [named] * 4)
+
+
+def test_dry_run_warns(openstack, hosts):
+    """It says what the write needs, unless it was given."""
+    command = (*SET, "CUSTOM_LIQUID_COOLED", *hosts.select, "--dry-run")
+    told = f"Warning: 4 resource providers lose {LOST}"
+    result = openstack.run(*command)
+    assert (result.status, result.err) == (0, f"{told}; without --yes-drop-managed nothing is written\n")
+    result = openstack.run(*command, DROP)
+    assert (result.status, result.err) == (0, f"{told}\n")
+
+
+def test_saved_plan_has_the_option_with_which_it_was_made(openstack, hosts):
+    """One that was made without it is warned of, and refused when it is carried out."""
+    path = openstack.home / "drop.plan"
+    command = (*SET, "CUSTOM_LIQUID_COOLED", *hosts.select, "--plan-out", path)
+    apply = (*BATCH, "apply", path, "--yes")
+    result = openstack.run(*command)
+    assert (result.status, f"Warning: 4 resource providers lose {LOST}; without" in result.err) == (0, True)
+    before = hosts.generations()
+    result = openstack.run(*apply)
+    assert (result.status, result.err.count("\n"), hosts.generations()) == (1, 1, before)
+    assert result.err.startswith(f"Nothing was changed: 4 resource providers lose {LOST}; ")
+    assert openstack.run(*apply, DROP).status == 2
+    assert openstack.run(*command, DROP).status == 0
+    result = openstack.run(*apply)
+    assert (result.status, result.err) == (0, f"Warning: 4 resource providers lose {LOST}\n")
+    assert traits(hosts) == [OURS] * 4
+
+
+def test_amending_verbs_and_undo_neither_warn_nor_refuse(openstack, hosts):
+    """They name what they remove; an undo restores what was there."""
+    before, runs = traits(hosts), []
+    for words in (("remove", "HW_CPU_X86_AVX"), ("add", "COMPUTE_NODE", "HW_CPU_X86_SSE")):
+        result = openstack.run(*BATCH, "trait", *words, *hosts.select, "--yes")
+        assert (result.status, result.err) == (0, "")
+        runs.append(last_run(openstack))
+    assert all({"COMPUTE_NODE", "HW_CPU_X86_SSE", *OURS} <= each for each in traits(hosts))
+    for run in reversed(runs):
+        result = openstack.run(*RUN, "undo", run, "--yes")
+        assert (result.status, result.err) == (0, "")
+    assert traits(hosts) == before
+    assert openstack.run(*PROVIDER, "trait", "remove", hosts.hosts[1], "HW_CPU_X86_AVX").err == ""
+
+
+@pytest.fixture
+def reporter(hosts):
+    """A proxy's part: before the first write arrives, nova-compute reports a trait of the third host."""
+    host, pending = hosts.hosts[2], [OURS | {"COMPUTE_STATUS_DISABLED"}]
+
+    def report(method, _path):
+        if method in ("PUT", "POST") and pending:
+            give(hosts, host, pending.pop())
+
+    for each in hosts.hosts:
+        give(hosts, each, OURS)
+    return report
+
+
+@pytest.mark.parametrize("bulk_write", [False, True], ids=("one by one", "in portions"))
+def test_trait_reported_between_plan_and_write_fails_that_provider(openstack, hosts, reporter, bulk_write):
+    """The conflict plans it again, and the others are changed."""
+    with proxy_to(openstack.endpoint, reporter, bulk_write=bulk_write) as endpoint:
+        result = openstack.run(*SET, "CUSTOM_RACK_B", *hosts.select, "--yes", "-f", "json", endpoint=endpoint)
+    failed = {row["uuid"]: row["error"] for row in result.json if row["result"] == "failed"}
+    assert (result.status, list(failed)) == (3, [hosts.hosts[2]])
+    assert failed[hosts.hosts[2]] == (
+        "it would lose COMPUTE_STATUS_DISABLED, which nova-compute reports; "
+        "--yes-drop-managed does it all the same"
+    )
+    kept = OURS | {"COMPUTE_STATUS_DISABLED"}
+    assert traits(hosts) == [{"CUSTOM_RACK_B"}, {"CUSTOM_RACK_B"}, kept, {"CUSTOM_RACK_B"}]
+
+
+def test_atomic_batch_fails_on_a_trait_reported_since_planning(openstack, hosts, reporter):
+    """None is changed."""
+    with proxy_to(openstack.endpoint, reporter, bulk_write=True) as endpoint:
+        result = openstack.run(*SET, "CUSTOM_RACK_B", *hosts.select, "--yes", "--atomic", endpoint=endpoint)
+    assert result.status == 3
+    assert "it would lose COMPUTE_STATUS_DISABLED, which nova-compute reports" in result.err
+    assert [each - {"COMPUTE_STATUS_DISABLED"} for each in traits(hosts)] == [OURS] * 4
+
+
+def test_option_drops_a_trait_reported_since_planning(openstack, hosts, reporter):
+    """As was said on the command line."""
+    with proxy_to(openstack.endpoint, reporter) as endpoint:
+        result = openstack.run(*SET, "CUSTOM_RACK_B", *hosts.select, "--yes", DROP, endpoint=endpoint)
+    assert (result.status, traits(hosts)) == (0, [{"CUSTOM_RACK_B"}] * 4)
+
+
+def test_resume_keeps_a_trait_reported_since_planning(openstack, hosts, reporter):
+    """The provider is refused until the option is given; a run that began with it needs it no more."""
+    stop = openstack.home / "stop"
+    stop.write_text("stop\n")
+    begun = (*SET, "CUSTOM_RACK_B", *hosts.select, "--yes", "--control", stop)
+    runs = []
+    for options in ((), (DROP,)):
+        assert openstack.run(*begun, *options).status == 130
+        runs.append(last_run(openstack))
+    reporter("PUT", "")
+    result = openstack.run(*RUN, "resume", runs[0], "--yes", "-f", "json")
+    rows = {row["uuid"]: row for row in result.json}
+    assert (result.status, rows[hosts.hosts[2]]["result"]) == (3, "failed")
+    assert "COMPUTE_STATUS_DISABLED" in hosts.traits_of(hosts.hosts[2])
+    assert hosts.traits_of(hosts.hosts[0]) == {"CUSTOM_RACK_B"}
+    assert openstack.run(*RUN, "resume", runs[0], "--yes", "--dry-run", DROP).status == 0
+    assert openstack.run(*RUN, "resume", runs[1], "--yes").status == 0
+    assert traits(hosts) == [{"CUSTOM_RACK_B"}] * 4
+
+
+# state files
+
+
+def test_apply_is_refused_without_the_option(openstack, hosts):
+    """The file was made before nova-compute reported more; deletions of providers do not count."""
+    name = f"{hosts.aggregate[:8]}-host*"
+    document = yaml.safe_load(openstack.run(*PROVIDER, "export", "--name", name).out)
+    for entry in document["providers"]:
+        entry["traits"] = sorted({*entry["traits"]} - {"OWNER_NOVA", "HW_CPU_X86_AVX"})
+    path = openstack.home / "old.yaml"
+    path.write_text(json.dumps(document))
+    command = (*PROVIDER, "apply", "-f", path, "--name", name)
+    lost = "5 resource providers lose traits that nova-compute reports: HW_CPU_X86_AVX (5), OWNER_NOVA (1)"
+    before = hosts.generations()
+    result = openstack.run(*command)
+    assert (result.status, result.out) == (1, "")
+    assert result.err == (
+        f"Nothing was changed: {lost}; name those that are to stay as well, or plan again with {DROP}\n"
+    )
+    result = openstack.run(*command, "--dry-run")
+    assert (result.status, result.err) == (0, f"Warning: {lost}; without {DROP} nothing is written\n")
+    assert hosts.generations() == before
+    result = openstack.run(*command, DROP)
+    assert (result.status, result.err) == (0, f"Warning: {lost}\n")
+    assert traits(hosts) == [OURS | {"COMPUTE_NODE"}, OURS, OURS, OURS]
+    result = openstack.run(*RUN, "undo", last_run(openstack), "--yes")
+    assert (result.status, hosts.traits_of(hosts.outsider)) == (0, {"HW_CPU_X86_AVX"})
+
+
+def test_provider_that_apply_deletes_is_no_loss_of_traits(openstack, hosts):
+    """Its traits go with it."""
+    name = f"{hosts.aggregate[:8]}-gone"
+    gone = hosts.client.create_provider(name)["uuid"]
+    give(hosts, gone, {"COMPUTE_NODE"})
+    document = "version: 1\nproviders: []\n"
+    command = (*PROVIDER, "apply", "-f", "-", "--name", name, "--prune", "--yes")
+    result = openstack.run(*command, text=document)
+    assert (result.status, result.err) == (0, "")
+    assert not hosts.client.list_providers(uuid=gone)
