@@ -4,13 +4,22 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+import contextlib
+import sys
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from osc_placement import microversion, syntax
 from osc_placement.api.client import PlacementClient
 from osc_placement.api.retry import retry
+from osc_placement.batch.managed import find_managed
 from osc_placement.commands import base
+from osc_placement.commands.batch_options import add_drop_managed
+from osc_placement.errors import NotFound
+from osc_placement.terminal.confirmation import ConfirmedCommand
+from osc_placement.terminal.escape import printable
+from osc_placement.terminal.lines import wrap
+from osc_placement.terminal.screen import screen_of
 
 COLUMNS = ("name",)
 
@@ -81,10 +90,42 @@ class ListResourceProviderTrait(base.ProviderCommand, base.Lister):
         return COLUMNS, [[trait] for trait in self.client.list_provider_traits(uuid)["traits"]]
 
 
-class SetResourceProviderTrait(base.ProviderCommand, base.Lister):
-    """Replace the traits of a resource provider; traits that are not named are removed."""
+class _DropTraits(ConfirmedCommand, base.ProviderCommand):
+    """A command that removes traits that it does not name.
+
+    The reference plugin's scripts must run on, so without a terminal it only warns.
+    """
 
     minimum = microversion.TRAITS
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        add_drop_managed(
+            parser,
+            "Remove traits that nova-compute reports (OWNER_NOVA, COMPUTE_*, HW_*) without a warning, and on "
+            "a terminal without confirmation",
+        )
+        return parser
+
+    def agree(self, parsed_args: argparse.Namespace, dropped: Iterable[str]) -> None:
+        """Name the removed traits that nova-compute reports; on a terminal, ask for confirmation."""
+        names = sorted(find_managed(dropped))
+        stream = self.app.stderr or sys.stderr
+        if not names or parsed_args.yes_drop_managed:
+            return
+        told = f"{parsed_args.uuid} loses traits that nova-compute reports: {', '.join(names)}"
+        width = screen_of(stream).width or sys.maxsize
+        print(*wrap(printable(f"Warning: {told}"), width), sep="\n", file=stream)
+        if self.is_attended():
+            self.confirm("Remove them?")
+
+
+class SetResourceProviderTrait(_DropTraits, base.Lister):
+    """Replace the traits of a resource provider; traits that are not named are removed.
+
+    If nova-compute reports one of them (OWNER_NOVA, COMPUTE_*, HW_*), a warning names them, and on a terminal
+    the command asks for confirmation. ``trait add`` and ``trait remove`` keep what is not named.
+    """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
@@ -100,6 +141,9 @@ class SetResourceProviderTrait(base.ProviderCommand, base.Lister):
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Any, Any]:
         uuid = base.resolve_provider(self.client, parsed_args.uuid)
         generation = self.client.show_provider(uuid)["generation"]
+        # a change between the two requests is a conflict of the write
+        current = self.client.list_provider_traits(uuid)["traits"]
+        self.agree(parsed_args, set(current).difference(parsed_args.trait))
         document = self.client.set_provider_traits(uuid, parsed_args.trait, generation)
         return COLUMNS, [[trait] for trait in document["traits"]]
 
@@ -163,10 +207,16 @@ class RemoveResourceProviderTrait(_AmendTraits):
         return current - named
 
 
-class DeleteResourceProviderTrait(base.ProviderCommand):
-    """Remove all traits from a resource provider, even if somebody else changes them at the same time."""
+class DeleteResourceProviderTrait(_DropTraits):
+    """Remove all traits from a resource provider, even if somebody else changes them at the same time.
 
-    minimum = microversion.TRAITS
+    If nova-compute reports one of them (OWNER_NOVA, COMPUTE_*, HW_*), a warning names them, and on a terminal
+    the command asks for confirmation.
+    """
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
-        self.client.delete_provider_traits(base.resolve_provider(self.client, parsed_args.uuid))
+        uuid = base.resolve_provider(self.client, parsed_args.uuid)
+        # an unknown provider is reported by the deletion, as by the reference plugin
+        with contextlib.suppress(NotFound):
+            self.agree(parsed_args, self.client.list_provider_traits(uuid)["traits"])
+        self.client.delete_provider_traits(uuid)

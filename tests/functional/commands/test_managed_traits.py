@@ -7,6 +7,7 @@ import pytest
 import yaml
 
 from tests.functional.commands.proxy import proxy_to
+from tests.functional.commands.pty_run import run_on_terminal
 
 PROVIDER = ("resource", "provider")
 BATCH = (*PROVIDER, "batch")
@@ -41,6 +42,57 @@ def traits(rack):
 
 def last_run(openstack):
     return openstack.run(*RUN, "list", "--all-clouds", "-f", "json").json[-1]["id"]
+
+
+# trait set and trait delete of one provider
+
+
+@pytest.mark.parametrize(
+    ("verb", "arguments", "left"),
+    [("set", ("--trait", "CUSTOM_LIQUID_COOLED"), OURS), ("delete", (), set())],
+)
+def test_script_is_warned_and_changes_the_provider(openstack, hosts, verb, arguments, left):
+    """Stdout and status are those of the reference plugin; the option takes the warning away."""
+    first, second, *_ = hosts.hosts
+    result = openstack.run(*PROVIDER, "trait", verb, first, *arguments)
+    assert (result.status, hosts.traits_of(first)) == (0, left)
+    assert result.err == (
+        f"Warning: {first} loses traits that nova-compute reports: COMPUTE_NODE, HW_CPU_X86_AVX, OWNER_NOVA\n"
+    )
+    result = openstack.run(*PROVIDER, "trait", verb, second, *arguments, DROP)
+    assert (result.status, result.err, hosts.traits_of(second)) == (0, "", left)
+
+
+def test_no_warning_if_only_traits_of_the_operator_go(openstack, hosts):
+    """Nor if nothing goes."""
+    host = hosts.hosts[1]
+    for names in (
+        ("HW_CPU_X86_AVX", "COMPUTE_NODE"),
+        ("HW_CPU_X86_AVX", "COMPUTE_NODE", "CUSTOM_LIQUID_COOLED"),
+    ):
+        options = [word for name in names for word in ("--trait", name)]
+        result = openstack.run(*PROVIDER, "trait", "set", host, *options)
+        assert (result.status, result.err, hosts.traits_of(host)) == (0, "", set(names))
+
+
+@pytest.mark.parametrize("verb", ["set", "delete"])
+def test_terminal_is_asked_unless_the_option_is_given(openstack, hosts, verb):
+    """Without a yes nothing is written, and the lines fit 80 columns."""
+    host = hosts.hosts[0]
+    before = hosts.traits_of(host) | {f"COMPUTE_IMAGE_TYPE_{kind}" for kind in ("AKI", "AMI", "ARI", "ISO")}
+    give(hosts, host, before)
+    command = (*PROVIDER, "trait", verb, host)
+    shown, status = run_on_terminal(openstack, *command, columns=80, answer="n\n")
+    assert (status, hosts.traits_of(host)) == (1, before)
+    assert "OWNER_NOVA\nRemove them? [y/N] " in shown
+    assert shown.endswith("Nothing was changed: not confirmed\n")
+    assert max(map(len, shown.splitlines())) <= 80
+    shown, status = run_on_terminal(openstack, *command, columns=80, answer="y\n")
+    assert (status, hosts.traits_of(host)) == (0, set())
+    give(hosts, host, before)
+    shown, status = run_on_terminal(openstack, *command, DROP, columns=80)
+    assert (status, hosts.traits_of(host)) == (0, set())
+    assert "Remove them?" not in shown
 
 
 # batches
