@@ -204,3 +204,14 @@ def test_a_cloud_may_be_given_whole(modules, server_url):
     auth = {"auth_type": "admin_token", "auth": {"endpoint": server_url, "token": "admin"}}
     assert modules.succeed("resource_provider", cloud=auth, name="compute-1", check=True)["changed"]
     assert modules.succeed("resource_provider", cloud=None, **auth, name="compute-1", check=True)["changed"]
+
+
+def test_loss_of_traits_that_nova_compute_reports_is_warned_of(modules, client):
+    """The task says what all traits are, so they go all the same."""
+    modules.succeed("resource_provider", name="compute-1", traits=["COMPUTE_NODE", "HW_CPU_X86_AVX"])
+    results = modules.succeed("resource_provider", name="compute-1", traits=["HW_CPU_X86_AVX"])
+    (provider,) = client.list_providers(name="compute-1")
+    assert client.list_provider_traits(provider["uuid"])["traits"] == ["HW_CPU_X86_AVX"]
+    assert results["warnings"] == [
+        "1 resource provider loses traits that nova-compute reports: COMPUTE_NODE (1)"
+    ]

@@ -79,10 +79,12 @@ def test_a_selection_is_that_of_the_command_line(modules, client, rack, select, 
 
 
 def test_traits_are_added_removed_and_set(modules, client, rack):
-    """An unknown one is created only if that is asked for."""
+    """An unknown one is created only if that is asked for; the loss of one of nova-compute's is warned of."""
+    warnings = []
 
     def change(**parameters):
         results = modules.succeed("resource_provider_batch", select={"name": "compute-1"}, **parameters)
+        warnings.extend(results["warnings"])
         return results["changed"], set(client.list_provider_traits(rack["compute-1"])["traits"])
 
     told = modules.fail("resource_provider_batch", select={"all": True}, traits=["CUSTOM_GOLD"])["msg"]
@@ -90,7 +92,9 @@ def test_traits_are_added_removed_and_set(modules, client, rack):
     gold = {"traits": ["CUSTOM_GOLD"], "create_missing": True}
     assert change(**gold) == (True, {"CUSTOM_GOLD"})
     assert change(traits=["COMPUTE_NODE"]) == (True, {"CUSTOM_GOLD", "COMPUTE_NODE"})
+    assert warnings == []
     assert change(traits=["CUSTOM_GOLD"], state="exact") == (True, {"CUSTOM_GOLD"})
+    assert warnings == ["1 resource provider loses traits that nova-compute reports: COMPUTE_NODE (1)"]
     assert change(traits=["CUSTOM_GOLD"], state="absent") == (True, set())
     assert change(traits=["CUSTOM_GOLD"], state="absent") == (False, set())
     assert change(traits=[], state="exact") == (False, set())

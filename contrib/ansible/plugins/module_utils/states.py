@@ -23,6 +23,7 @@ with importing():
 
     from osc_placement import microversion
     from osc_placement.batch import service
+    from osc_placement.batch.advice import guard_managed
     from osc_placement.batch.plan import APPLY, Plan, ProviderState
     from osc_placement.state.description import describe_leftover, describe_plan
     from osc_placement.state.document import Document
@@ -61,6 +62,7 @@ def compare(
             raise Failed(explain_unknown(kind, unknown, known))
     plan = plan_apply(part, current)
     run = judge_run(cloud.client, plan_run(plan, title), current, allow_overcommitted=allow_overcommitted)
+    run = guard_managed(run, drop_managed=True)
     refused = [
         {"kind": result.kind, "name": f"{result.kind} {result.name}", "error": explain(result.error)}
         for result in list_refusals(run)

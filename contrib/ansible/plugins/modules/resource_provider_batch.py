@@ -177,6 +177,7 @@ from ansible_collections.osc_placement.placement.plugins.module_utils.session im
 with importing():
     from osc_placement import syntax
     from osc_placement.batch import select, service
+    from osc_placement.batch.advice import guard_managed
     from osc_placement.batch.difference import describe_difference
     from osc_placement.batch.inventory import InventoryDeletion, InventoryEdit, RatioEdit
     from osc_placement.batch.membership import AggregateEdit, TraitEdit
@@ -287,7 +288,7 @@ def plan_edit(module: AnsibleModule, cloud: Cloud, edit: Edit) -> Plan:
         select.require_resource_classes(client, readings, edit.classes)
     plan = make_plan(edit, readings, selection)
     if not holds_inventories:
-        return plan
+        return guard_managed(plan, drop_managed=True)
     return service.judge_capacity(
         client,
         plan,
