@@ -35,7 +35,7 @@ from typing import Final
 from osc_placement.candidates.combine import PAUSED, Candidate, Line, Match, Work, combine
 from osc_placement.candidates.match import Matcher, NamedMatcher, Plan, UnnamedMatcher, having, make_plan
 from osc_placement.candidates.request import CandidateRequest
-from osc_placement.candidates.sets import slots_in
+from osc_placement.candidates.sets import Mask, slots_in
 from osc_placement.candidates.shape import Patterns, Placed, Shapes
 from osc_placement.candidates.snapshot import Snapshot
 
@@ -52,15 +52,18 @@ def search(
     work: Work | None = None,
     *,
     shuffle: Callable[[list[int]], None] | None = None,
+    only: Mask | None = None,
 ) -> Iterator[Found]:
     """Yield every candidate once; stop reading to stop the work.
 
     The order is the same for equal snapshots and requests: anchors by id, or in the order that ``shuffle``
     gives them, in turns. The search ends when ``work`` is over, and then may not have found all candidates.
+
+    :param only: the anchors to search, if not all
     """
     work = work or Work(STEPS)
     plans = [make_plan(snapshot, group) for group in request.groups]
-    anchors = having(snapshot, request.root) & snapshot.roots
+    anchors = having(snapshot, request.root) & (snapshot.roots if only is None else snapshot.roots & only)
     for plan in plans:
         anchors &= plan.anchors
     order: Iterable[int] = slots_in(anchors)

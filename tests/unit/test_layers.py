@@ -144,6 +144,7 @@ RESERVED = {
     "server.shadow.run": ("server.main",),
     "server.shadow.comparing": (),
     "candidates.search": (
+        "candidates.headroom",
         "server.api.handlers.allocation_candidate",
         "server.api.handlers.candidate_body",
     ),
