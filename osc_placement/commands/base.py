@@ -47,6 +47,7 @@ OWN_COMMANDS: Final = (
     "resource provider batch",
     "resource provider capacity",
     "resource provider export",
+    "resource provider headroom",
     "resource provider reshape",
     "resource provider trait add",
     "resource provider trait remove",

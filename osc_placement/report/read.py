@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import Any, Final
 
 from osc_placement import microversion
 from osc_placement.api.client import PlacementClient
 from osc_placement.api.concurrency import Reading
+from osc_placement.api.consumer import Consumer
 from osc_placement.candidates.cloud import CloudView
 from osc_placement.candidates.node import SHARING_TRAIT
 from osc_placement.model import PARTS, Part
@@ -114,3 +115,58 @@ def read_holdings(
             sums = dict(sorted(total.items()))
             holdings.append(Holding(consumer.uuid, project or "", user or "", sums, kind or ""))
     return holdings
+
+
+@dataclass(frozen=True, slots=True)
+class Claims:
+    """The consumers of some providers, and the cloud with what is used of it at the same time.
+
+    :ivar changed: the number of these providers of which the consumers hold something else than was used
+    """
+
+    cloud: CloudView
+    consumers: list[Consumer]
+    changed: int = 0
+
+
+def read_claims(
+    client: PlacementClient, cloud: CloudView, slots: Collection[int], reading: Reading
+) -> Claims:
+    """Read the consumers that have allocated something from the providers in these slots, as a whole.
+
+    Where the server has the bulk read, usages and consumers are those of its one answer.
+    """
+    client.require(microversion.ALLOCATIONS_BY_PROVIDER)
+    chosen = [cloud.nodes[slot] for slot in slots]
+    wanted = frozenset(node.uuid for node in chosen)
+    at_once = client.list_consumers()
+    if at_once is not None:
+        everybody = [Consumer.from_json(document["uuid"], document) for document in at_once]
+        consumers = [consumer for consumer in everybody if not wanted.isdisjoint(consumer.allocations)]
+        return Claims(_with_usages(cloud, everybody), consumers)
+    used = [node.uuid for node in chosen if any(stock.used for stock in node.stocks.values())]
+    consumers = list(client.read_consumers(wanted, reading, used=used))
+    return Claims(cloud, consumers, _count_changed(cloud, consumers, slots))
+
+
+def _with_usages(cloud: CloudView, consumers: Iterable[Consumer]) -> CloudView:
+    """Return a cloud in which exactly what these consumers hold is used."""
+    used: dict[str, Counter[str]] = {}
+    for consumer in consumers:
+        for uuid, amounts in consumer.allocations.items():
+            used.setdefault(uuid, Counter()).update(amounts)
+    return CloudView(
+        replace(record, usages=dict(used.get(uuid, {}))) for uuid, record in cloud.records.items()
+    )
+
+
+def _count_changed(cloud: CloudView, consumers: Iterable[Consumer], slots: Iterable[int]) -> int:
+    """Return of how many providers something else is used than what these consumers hold."""
+    held = _with_usages(cloud, consumers)
+    return sum(
+        any(
+            stock.used != held.nodes[slot].stocks[name].used
+            for name, stock in cloud.nodes[slot].stocks.items()
+        )
+        for slot in slots
+    )

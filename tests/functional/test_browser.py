@@ -9,6 +9,7 @@ import pytest
 from benchmarks.chromium import browsing, find_chromium
 from osc_placement.report.bar import format_percent
 from osc_placement.report.capacity_page import Rows, capacity_page
+from osc_placement.report.headroom import DOMAIN_COLUMNS
 from osc_placement.report.tree_page import tree_page
 from tests import databases
 from tests.unit.report.clouds import cloud, node, stock
@@ -113,7 +114,7 @@ def test_all_rows_are_printed(show, number, opened):
 
 
 @pytest.mark.parametrize("width", [400, 1400])
-@pytest.mark.parametrize("name", ["tree", "capacity", "plain"])
+@pytest.mark.parametrize("name", ["tree", "capacity", "headroom", "plain"])
 def test_nothing_is_wider_than_the_window(show, width, name):
     """With long names, long classes and deep trees, opened, there is nothing to scroll to the side."""
     long = "x" * 120
@@ -121,7 +122,12 @@ def test_nothing_is_wider_than_the_window(show, width, name):
     stocks = {f"CUSTOM_{long}": stock(10**15, 10**14)}
     deep = cloud(*chain, node("host", f"11{long}", ["T" * 150], ["A" * 150], **stocks))
     row = (long, f"CUSTOM_{long}", 10**15, 10**14, 10.0)
-    text = capacity_page(deep, Rows(long, COLUMNS, [row])) if name == "capacity" else tree_page(deep)
+    rows = Rows(long, COLUMNS, [row])
+    if name == "headroom":
+        classes = ",".join(f"CUSTOM_{number}_{long}=1" for number in range(4))
+        values = (long, "A" * 36, 50, 500, 3, "not found", classes, f"CUSTOM_{long}: 10 asked, 3 free")
+        rows = Rows("Headroom", DOMAIN_COLUMNS, [values])
+    text = capacity_page(deep, rows) if name in ("capacity", "headroom") else tree_page(deep)
     browser = show(text.replace("<script>", "<script>throw 1;") if name == "plain" else text, width)
     if name == "tree":
         browser.evaluate("document.querySelector('.tools button').click()")

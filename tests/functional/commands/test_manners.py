@@ -27,6 +27,7 @@ LOOKS = {
     "capacity": (*PROVIDER, "capacity"),
     "capacity by project": (*PROVIDER, "capacity", "--by", "project"),
     "capacity fit": (*PROVIDER, "capacity", "--fit", "VCPU=1"),
+    "headroom": (*PROVIDER, "headroom", "--each-host"),
     "export": (*PROVIDER, "export"),
     "top": ("resource", "usage", "top"),
     "explain": ("allocation", "candidate", "explain", "--resource", "VCPU=1"),

@@ -1,0 +1,286 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``openstack resource provider headroom``."""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+from collections.abc import Iterable, Sequence
+from functools import partial
+from typing import Any, Final
+
+from osc_placement import microversion
+from osc_placement.api.concurrency import Reading
+from osc_placement.api.consumer import Consumer
+from osc_placement.api.names import require_traits
+from osc_placement.candidates.cloud import CloudView
+from osc_placement.candidates.headroom import Headroom, Rules
+from osc_placement.candidates.query import Membership, Traits
+from osc_placement.commands import base
+from osc_placement.commands.html_page import add_html_option, write_page
+from osc_placement.commands.reading import show_reading
+from osc_placement.commands.report import TABLE, FittedLister
+from osc_placement.errors import PlacementError, UsageError
+from osc_placement.report.capacity_page import Rows, capacity_page
+from osc_placement.report.headroom import (
+    CONSUMER_COLUMNS,
+    DOMAIN_COLUMNS,
+    PLACEMENT_COLUMNS,
+    Domain,
+    Judged,
+    consumer_rows,
+    domain_of_aggregate,
+    domain_of_tree,
+    domain_rows,
+    domains_of_aggregates,
+    domains_of_hosts,
+    has_every_host,
+    join_domains,
+    judge,
+    placement_rows,
+)
+from osc_placement.report.page import describe_size
+from osc_placement.report.read import read_claims, read_cloud
+from osc_placement.terminal.screen import is_terminal
+from osc_placement.terminal.values import add_concurrency_option
+
+#: the exit status if no place was found for some consumer
+NO_PLACE: Final = 3
+_ALL: Final = "(all)"
+_DROPPABLE: Final = {
+    "domain": ("uuid", "hosts", "missing", "consumers", "reason"),
+    "consumer": ("type", "project", "closest", "resources", "domain"),
+    "placement": ("domain",),
+}
+
+
+class ShowHeadroom(FittedLister):
+    """Show whether resource providers may fail or be drained: whether all consumers would fit elsewhere.
+
+    Each host, aggregate or zone is judged by itself, from one reading of the cloud, and nothing is changed. A
+    host is a whole tree of resource providers; an aggregate stands for all its hosts, and not for what shares
+    with them. A consumer that holds something of sharing providers only is not lost with a host.
+
+    The consumers are placed one after the other, the one with the largest share of the cloud's capacity of
+    any class first, each on the first host with a place by the rules of the server, the fullest hosts first.
+    What one takes the next cannot take. "fits" means that a place was found for each of them; --by placement
+    shows where. "not found" means that this way leaves some of them without, although another way to pack
+    them may exist; --by consumer shows which, and what is missing.
+
+    Placement does not know which traits, aggregates and groups a consumer asked for. By default new
+    providers must have the traits of the present ones and no other custom traits, hosts whose compute service
+    is disabled take nothing, and aggregates do not count; see --traits, --required, --forbidden, --member-of
+    and --within.
+
+    For example: openstack resource provider headroom --each-aggregate --within az1 --within az2
+    """
+
+    minimum = microversion.NESTED_PROVIDERS
+    exit_statuses = (
+        "Exit status: 0 all fits; 1 not done, the reason is on stderr; 2 the command line is wrong; "
+        "3 no place was found for some consumer."
+    )
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        group = parser.add_argument_group("failure domains", "what fails or is drained; a row for each")
+        group.add_argument(
+            "provider",
+            metavar="<provider>",
+            nargs="*",
+            help="Name or UUID of a resource provider, which stands for the whole tree that it is in",
+        )
+        group.add_argument(
+            "--aggregate",
+            metavar="<aggregate>",
+            type=base.read_text,
+            action="append",
+            default=[],
+            help="The hosts of the aggregate with this UUID, or with this name in the compute service, as a "
+            "rack or a zone. May be repeated.",
+        )
+        group.add_argument(
+            "--each-aggregate",
+            action="store_true",
+            help="Each aggregate, without those that have every host",
+        )
+        group.add_argument("--each-host", action="store_true", help="Each host")
+        group.add_argument(
+            "--together", action="store_true", help="All that is given at the same time, in one row"
+        )
+        places = parser.add_argument_group("new places", "conditions on the new hosts")
+        places.add_argument(
+            "--traits",
+            choices=("same", "any"),
+            default="same",
+            help="same (the default): new providers have all traits of the present ones, and no other custom "
+            "traits. any: only --required and --forbidden count.",
+        )
+        places.add_argument(
+            "--required",
+            metavar="<trait>",
+            type=base.read_text,
+            action="append",
+            default=[],
+            help="A trait that the root of the new tree must have; A,B is any of the two. May be repeated.",
+        )
+        places.add_argument(
+            "--forbidden",
+            metavar="<trait>",
+            type=base.read_trait,
+            action="append",
+            default=[],
+            help="A trait that the root of the new tree must not have. May be repeated.",
+        )
+        places.add_argument(
+            "--member-of",
+            metavar="<member_of>",
+            type=base.read_text,
+            action="append",
+            default=[],
+            help="New hosts are in any of these aggregates, with commas between: UUIDs, or names of host "
+            "aggregates of the compute service. May be repeated; then every one must hold.",
+        )
+        places.add_argument(
+            "--within",
+            metavar="<aggregate>",
+            type=base.read_text,
+            action="append",
+            default=[],
+            help="Consumers on hosts of this aggregate stay in it, as in an availability zone. May be "
+            "repeated.",
+        )
+        places.add_argument(
+            "--group-policy",
+            choices=("isolate", "none"),
+            default="isolate",
+            metavar="<group_policy>",
+            help="isolate (the default): what is held of several nested providers needs as many of them. "
+            "none: it may come from one.",
+        )
+        parser.add_argument(
+            "--by",
+            choices=tuple(_DROPPABLE),
+            default="domain",
+            help="Show a row for each failure domain (the default), for each consumer without a place, or "
+            "for each consumer with its new place, in the order in which they can be moved",
+        )
+        add_html_option(parser, "Also write an HTML page to this file")
+        add_concurrency_option(parser)
+        return parser
+
+    def read_arguments(self, parsed_args: argparse.Namespace) -> None:
+        super().read_arguments(parsed_args)
+        each = parsed_args.each_aggregate or parsed_args.each_host
+        if parsed_args.each_aggregate and parsed_args.each_host:
+            raise UsageError("--each-aggregate cannot be used with --each-host")
+        if each and (parsed_args.provider or parsed_args.aggregate or parsed_args.together):
+            raise UsageError(
+                "--each-aggregate and --each-host judge all of them one by one, and cannot be used with "
+                "resource providers, --aggregate or --together"
+            )
+        if not (each or parsed_args.provider or parsed_args.aggregate):
+            raise UsageError("Give resource providers, --aggregate, --each-aggregate or --each-host")
+
+    def take_action(self, parsed_args: argparse.Namespace) -> tuple[Any, Any]:
+        # unknown names end the command before anything is read
+        providers = [base.resolve_provider(self.client, text) for text in parsed_args.provider]
+        aggregates = self.aggregates.resolve(parsed_args.aggregate)
+        rules = self._read_rules(parsed_args)
+        with show_reading(self.app.stderr, parsed_args.concurrency) as reading:
+            cloud = read_cloud(self.client, reading=reading)
+            domains = self._find_domains(parsed_args, cloud, providers, aggregates)
+            self._require_members(cloud, rules)
+            cloud, consumers = self._read_consumers(cloud, domains, reading)
+        holdings = ((consumer.uuid, consumer.allocations) for consumer in consumers)
+        judged = judge(cloud, Headroom(cloud, holdings, rules), domains)
+        rows = _make_rows(parsed_args.by, cloud, judged, consumers)
+        if parsed_args.html:
+            write_page(self, parsed_args, partial(capacity_page, cloud, rows), describe_size(cloud))
+        if not all(each.outcome.fits for each in judged):
+            self.exit_status = NO_PLACE
+        self.droppable = _DROPPABLE[parsed_args.by]
+        if parsed_args.formatter == TABLE:
+            self.totals = rows.values[len(rows.values) - rows.totals :]
+            if is_terminal(self.app.stdout) and not parsed_args.long:
+                self.height = shutil.get_terminal_size().lines - 1
+        return rows.columns, rows.values[: len(rows.values) - rows.totals]
+
+    def _read_rules(self, parsed_args: argparse.Namespace) -> Rules:
+        required = tuple(frozenset(text.split(",")) for text in parsed_args.required)
+        forbidden = tuple(frozenset((text,)) for text in parsed_args.forbidden)
+        traits = Traits(required, forbidden)
+        require_traits(self.client, traits.names, in_query=True)
+        member_of = [self.aggregates.resolve(text.split(",")) for text in parsed_args.member_of]
+        return Rules(
+            traits,
+            Membership(tuple(map(frozenset, member_of))),
+            frozenset(self.aggregates.resolve(parsed_args.within)),
+            same_traits=parsed_args.traits == "same",
+            isolated=parsed_args.group_policy == "isolate",
+        )
+
+    def _require_members(self, cloud: CloudView, rules: Rules) -> None:
+        for aggregate in sorted(rules.membership.names.union(rules.within)):
+            if not cloud.snapshot.in_any_aggregate([aggregate]):
+                raise PlacementError(_describe_empty(aggregate))
+
+    def _find_domains(
+        self,
+        parsed_args: argparse.Namespace,
+        cloud: CloudView,
+        providers: Sequence[str],
+        aggregates: Sequence[str],
+    ) -> list[Domain]:
+        """Return the failure domains that the arguments name, each once."""
+        if parsed_args.each_host:
+            return domains_of_hosts(cloud)
+        if parsed_args.each_aggregate:
+            domains = domains_of_aggregates(cloud, self.aggregates.names())
+            for domain in domains:
+                if has_every_host(cloud, domain):
+                    self.log.warning("Aggregate %s is left out, because it has every host", domain.name)
+            return [domain for domain in domains if not has_every_host(cloud, domain)]
+        for uuid in providers:
+            if uuid not in cloud.records:
+                # raises the server's error for an unknown provider
+                self.client.show_provider(uuid)
+        domains = [domain_of_tree(cloud, uuid) for uuid in providers]
+        for text, uuid in zip(parsed_args.aggregate, aggregates, strict=True):
+            domain = domain_of_aggregate(cloud, uuid, text)
+            if not domain.slots:
+                raise PlacementError(_describe_empty(uuid))
+            domains.append(domain)
+        domains = list({domain.uuid: domain for domain in domains}.values())
+        return [join_domains(domains)] if parsed_args.together else domains
+
+    def _read_consumers(
+        self, cloud: CloudView, domains: Iterable[Domain], reading: Reading
+    ) -> tuple[CloudView, list[Consumer]]:
+        slots = frozenset[int]().union(*(domain.slots for domain in domains))
+        claims = read_claims(self.client, cloud, slots, reading)
+        if claims.changed:
+            self.log.warning(
+                "%d resource providers changed while they were read; repeat the command for an answer about "
+                "one moment",
+                claims.changed,
+            )
+        return claims.cloud, claims.consumers
+
+
+def _make_rows(by: str, cloud: CloudView, judged: Sequence[Judged], consumers: Iterable[Consumer]) -> Rows:
+    if by == "consumer":
+        by_uuid = {consumer.uuid: consumer for consumer in consumers}
+        return Rows("Consumers without a place", CONSUMER_COLUMNS, consumer_rows(judged, by_uuid))
+    if by == "placement":
+        return Rows("New places", PLACEMENT_COLUMNS, placement_rows(cloud, judged))
+    rows = domain_rows(judged)
+    if len(rows) < 2:
+        return Rows("Headroom", DOMAIN_COLUMNS, rows)
+    number = sum(each.outcome.fits for each in judged)
+    total = (_ALL, "", "", "", "", f"{number:,} of {len(rows):,} fit", "", "")
+    return Rows("Headroom", DOMAIN_COLUMNS, [*rows, total], totals=1)
+
+
+def _describe_empty(aggregate: str) -> str:
+    return f"No host is in aggregate {aggregate}; check the UUID with: openstack aggregate list --long"
