@@ -12,6 +12,7 @@ from typing import Any, Final
 from osc_placement import microversion
 from osc_placement.api.concurrency import Reading
 from osc_placement.api.consumer import Consumer
+from osc_placement.api.garbage import no_collection
 from osc_placement.api.names import require_traits
 from osc_placement.candidates.cloud import CloudView
 from osc_placement.candidates.headroom import Headroom, Rules
@@ -187,13 +188,14 @@ class ShowHeadroom(FittedLister):
         providers = [base.resolve_provider(self.client, text) for text in parsed_args.provider]
         aggregates = self.aggregates.resolve(parsed_args.aggregate)
         rules = self._read_rules(parsed_args)
-        with show_reading(self.app.stderr, parsed_args.concurrency) as reading:
-            cloud = read_cloud(self.client, reading=reading)
-            domains = self._find_domains(parsed_args, cloud, providers, aggregates)
-            self._require_members(cloud, rules)
-            cloud, consumers = self._read_consumers(cloud, domains, reading)
-        holdings = ((consumer.uuid, consumer.allocations) for consumer in consumers)
-        judged = judge(cloud, Headroom(cloud, holdings, rules), domains)
+        with no_collection():
+            with show_reading(self.app.stderr, parsed_args.concurrency) as reading:
+                cloud = read_cloud(self.client, reading=reading)
+                domains = self._find_domains(parsed_args, cloud, providers, aggregates)
+                self._require_members(cloud, rules)
+                cloud, consumers = self._read_consumers(cloud, domains, reading)
+            holdings = ((consumer.uuid, consumer.allocations) for consumer in consumers)
+            judged = judge(cloud, Headroom(cloud, holdings, rules), domains)
         rows = _make_rows(parsed_args.by, cloud, judged, consumers)
         if parsed_args.html:
             write_page(self, parsed_args, partial(capacity_page, cloud, rows), describe_size(cloud))

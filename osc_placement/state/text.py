@@ -4,14 +4,13 @@
 from __future__ import annotations
 
 import functools
-import gc
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from itertools import chain, islice
 from typing import Any, Final, TypeVar
 
 import yaml
 
+from osc_placement.api.garbage import no_collection
 from osc_placement.errors import PlacementError
 from osc_placement.state import emit
 from osc_placement.state.document import Document, iterate_plain, parse_document
@@ -79,7 +78,7 @@ def parse_yaml(text: str, source: str, parse: Callable[[Any], Parsed]) -> Parsed
     """Read any YAML file; an InvalidDocument of ``parse`` becomes an UnreadableText that names the line."""
     root: yaml.Node | None = None
     try:
-        with _no_collection():
+        with no_collection():
             loader = _LOADER(text)
             root = loader.get_single_node()
             _check_keys_once(root, source)
@@ -95,22 +94,6 @@ def parse_yaml(text: str, source: str, parse: Callable[[Any], Parsed]) -> Parsed
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         problem = " ".join(str(error).split())
         raise UnreadableText(source, None, f"not YAML: {problem}") from error
-
-
-@contextmanager
-def _no_collection() -> Iterator[None]:
-    """Disable garbage collection in the block.
-
-    PERF: hundreds of thousands of objects are made and kept. Searching them for cycles, of which there are
-    none, takes as long as making them.
-    """
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 def format_document(document: Document) -> Iterator[str]:
