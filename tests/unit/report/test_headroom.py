@@ -84,12 +84,12 @@ def test_several_domains_become_one():
 
 def test_the_worst_domain_comes_first():
     """With what is missing in all, and the reason of the first consumer."""
-    view = cloud(node("a", VCPU=stock(8, 2)), node("b", VCPU=stock(8, 8)))
+    view = cloud(node("a", VCPU=stock(8, 2)), node("b", VCPU=stock(10, 8)))
     held = {"x": {"a": {"VCPU": 2}}, "y": {"b": {"VCPU": 5}}, "z": {"b": {"VCPU": 3}}}
     rows = domain_rows(judge(view, Headroom(view, held.items(), Rules()), domains_of_hosts(view)))
     assert rows == [
-        ("a", "a", 1, 1, 1, "not found", "VCPU=2", "VCPU: 2 asked, 0 free"),
         ("b", "b", 1, 2, 1, "not found", "VCPU=3", "VCPU: 3 asked, 1 free"),
+        ("a", "a", 1, 1, 0, "fits", "", ""),
     ]
 
 
