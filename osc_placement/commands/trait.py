@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import sys
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -15,11 +14,10 @@ from osc_placement.api.retry import retry
 from osc_placement.batch.managed import find_managed
 from osc_placement.commands import base
 from osc_placement.commands.batch_options import add_drop_managed
-from osc_placement.errors import NotFound
+from osc_placement.errors import HttpError
 from osc_placement.terminal.confirmation import ConfirmedCommand
 from osc_placement.terminal.escape import printable
-from osc_placement.terminal.lines import wrap
-from osc_placement.terminal.screen import screen_of
+from osc_placement.terminal.screen import wrap_for
 
 COLUMNS = ("name",)
 
@@ -107,15 +105,23 @@ class _DropTraits(ConfirmedCommand, base.ProviderCommand):
         )
         return parser
 
-    def agree(self, parsed_args: argparse.Namespace, dropped: Iterable[str]) -> None:
-        """Name the removed traits that nova-compute reports; on a terminal, ask for confirmation."""
-        names = sorted(find_managed(dropped))
-        stream = self.app.stderr or sys.stderr
-        if not names or parsed_args.yes_drop_managed:
+    def agree(self, parsed_args: argparse.Namespace, uuid: str, kept: Iterable[str] = ()) -> None:
+        """Name the traits of a provider that it loses and nova-compute reports; on a terminal, ask.
+
+        Where traits may be written and not read, the write goes on as without this question.
+        """
+        if parsed_args.yes_drop_managed:
             return
+        try:
+            current = self.client.list_provider_traits(uuid)["traits"]
+        except HttpError:  # the write says what is wrong with it, as that of the reference plugin
+            return
+        names = sorted(find_managed(set(current).difference(kept)))
+        if not names:
+            return
+        stream = self.app.stderr or sys.stderr
         told = f"{parsed_args.uuid} loses traits that nova-compute reports: {', '.join(names)}"
-        width = screen_of(stream).width or sys.maxsize
-        print(*wrap(printable(f"Warning: {told}"), width), sep="\n", file=stream)
+        print(*wrap_for(stream, printable(f"Warning: {told}")), sep="\n", file=stream)
         if self.is_attended():
             self.confirm("Remove them?")
 
@@ -141,9 +147,8 @@ class SetResourceProviderTrait(_DropTraits, base.Lister):
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Any, Any]:
         uuid = base.resolve_provider(self.client, parsed_args.uuid)
         generation = self.client.show_provider(uuid)["generation"]
-        # a change between the two requests is a conflict of the write
-        current = self.client.list_provider_traits(uuid)["traits"]
-        self.agree(parsed_args, set(current).difference(parsed_args.trait))
+        # a change after this request is a conflict of the write
+        self.agree(parsed_args, uuid, parsed_args.trait)
         document = self.client.set_provider_traits(uuid, parsed_args.trait, generation)
         return COLUMNS, [[trait] for trait in document["traits"]]
 
@@ -216,7 +221,5 @@ class DeleteResourceProviderTrait(_DropTraits):
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         uuid = base.resolve_provider(self.client, parsed_args.uuid)
-        # an unknown provider is reported by the deletion, as by the reference plugin
-        with contextlib.suppress(NotFound):
-            self.agree(parsed_args, self.client.list_provider_traits(uuid)["traits"])
+        self.agree(parsed_args, uuid)
         self.client.delete_provider_traits(uuid)
