@@ -348,7 +348,8 @@ class History:
     def tear(self, cut, random):
         """Return the cut with some bytes of the next line; None if there is no next line to be torn."""
         lines = self.content.splitlines(keepends=True)
-        if cut.lines >= len(lines):
+        # a torn line that is ended before a resume may be an empty one
+        if cut.lines >= len(lines) or len(lines[cut.lines]) == 1:
             return None
         return Cut(cut.moment, cut.lines, random.randrange(1, len(lines[cut.lines])))
 
