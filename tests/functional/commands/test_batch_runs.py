@@ -905,3 +905,12 @@ def test_control_file_of_the_command_line_is_the_one_that_is_told(openstack, rac
     assert status == 0
     told = f"Run {last_run(openstack)['id']}; to slow, pause or stop it: echo pause > steer"
     assert told in shown.splitlines()
+
+
+def test_resume_is_told_with_the_rate_of_the_run(openstack, rack):
+    """A rate is given to slow a run down for the sake of others, who are still there."""
+    control = openstack.home / "steer"
+    control.write_text("stop\n")
+    result = openstack.run(*RATIO, "VCPU=4", *rack.select, "--throttle", "2.5", "--control", control, "--yes")
+    run = last_run(openstack)["id"]
+    assert f"to resume it: openstack resource provider batch run resume {run} --throttle 2.5" in result.err
