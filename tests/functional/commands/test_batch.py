@@ -189,7 +189,7 @@ MISTAKES = {
         "create it first with: openstack trait create CUSTOM_NOBODY_MADE_THIS",
     ),
     "an unknown standard trait": (
-        (*BATCH, "trait", "remove", "HW_NO"),
+        (*BATCH, "trait", "add", "HW_NO"),
         "The server does not know the trait HW_NO; only traits that start with CUSTOM_ can be created",
     ),
     "a lower-case trait": ((*BATCH, "trait", "set", "hw_cpu"), "unlike 'hw_cpu'"),

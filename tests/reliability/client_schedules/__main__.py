@@ -103,8 +103,8 @@ def _run_pairs(bench, preemptions):
 def _replay(bench, text):
     first, _, schedule = text.rpartition("/")
     if "+" in first and first in PAIRS:
-        result = turns.run(Pair(bench, first), turns.follow(tuple(map(int, schedule))))
-        lines, wrong = [f"{number}  {request}" for number, request in result.trace], [result.problem]
+        result = turns.run(Pair(bench, first), turns.follow(turns.parse(schedule)))
+        lines, wrong = [f"{step.number}  {request}" for step, request in result.trace], [result.problem]
     else:
         lines, wrong = explore.replay(bench, text)
     print(*(line[:_WIDTH] for line in lines), sep="\n")

@@ -38,7 +38,9 @@ class _Died(BaseException):
 
 
 class _Monitor:
-    """Tells the controller that no client waits for a lock."""
+    """Tells the controller that no client waits for a lock, and that no request is met by a fault."""
+
+    faults = ("", "")
 
     def find_waiting(self):
         return set()
@@ -169,9 +171,16 @@ class Pair:
 
         return carry
 
-    def judge(self, setting, outcomes, _spans):
+    def judge(self, setting, controller):
         """Return what is wrong with the outcome of a schedule, or with the undo of the first client's run."""
-        problems = []
+        problems = [
+            f"client {actor.number} raised {actor.failure!r}"
+            for actor in controller.actors
+            if actor.failure is not None
+        ]
+        if problems:
+            return "; ".join(problems)
+        outcomes = [actor.outcome for actor in controller.actors]
         for number, (verb, case) in enumerate(self._scripts):
             # at the end of both, each is judged by what the other has written
             ledger, phase = setting.world.ledger.each[number], setting.phase.each[number]
@@ -185,6 +194,9 @@ class Pair:
             ledger = setting.world.ledger.each[0]
             problems += [f"undo: {each}" for each in self._judge("undo", case, ledger, phase.each[0], found)]
         return "; ".join(problems[:3])
+
+    def renew_workers(self):
+        """Do nothing: each schedule has clients of its own."""
 
     def _judge(self, verb, case, ledger, phase, found):
         def may_fail(ledger, uuid):

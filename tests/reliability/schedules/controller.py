@@ -412,6 +412,9 @@ class Controller:
             self._monitor.end_sessions({actor.session: None})
         elif fault == "r":
             self._monitor.restart()
+            # one that waited for a lock may get it before its own session ends, and stop at its end
+            self._settle()
+            self.doubtful |= {each.number for each in hit if each.at in (COMMIT, ROLLBACK)}
         elif fault == "k":
             self.doubtful.add(actor.number)
             self._monitor.end_sessions(actor.seat.connections)
