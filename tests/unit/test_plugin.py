@@ -79,4 +79,6 @@ def test_loading_the_plugin_loads_next_to_nothing():
         "print(*sorted(set(sys.modules) - before))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert set(done.stdout.split()) <= {"osc_placement", "osc_placement.microversion", "osc_placement.plugin"}
+    own = {"osc_placement", "osc_placement.microversion", "osc_placement.plugin"}
+    # what a class with annotations loads since Python 3.14
+    assert set(done.stdout.split()) <= own | {"annotationlib", "ast", "_ast"}

@@ -9,6 +9,7 @@ answer as our server did.
 
 import contextlib
 import itertools
+import os
 import pathlib
 import tempfile
 import time
@@ -53,6 +54,8 @@ def run(chart=None, *, mirror=images.MIRROR):
     :raises openstack_helm.NoChart: the directory has no charts
     """
     images.require()
+    # the directories of an image have the modes that Debian gives them
+    os.umask(0o022)
     makers = {kolla.Deployment.name: kolla.Deployment}
     if chart:
         openstack_helm.require(chart)
@@ -77,6 +80,8 @@ def run(chart=None, *, mirror=images.MIRROR):
             except images.Failed as error:
                 failed += 1
                 print(f"{tool}: FAILED: {error}", flush=True)
+    if not chart:
+        print("openstack-helm: not run, as --openstack-helm names no charts")
     print(f"{len(makers)} deployments, {failed} failed")
     return 1 if failed else 0
 

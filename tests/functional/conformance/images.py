@@ -150,8 +150,7 @@ class Image:
                 yield container
                 container.stop()
             finally:
-                process.kill()
-                process.wait()
+                container.kill()
 
 
 class Container:
@@ -167,7 +166,7 @@ class Container:
 
     def execute(self, command, options):
         """Run a command beside the first process, as ``docker exec`` does; status, output and errors."""
-        enter = ["nsenter", f"--target={self._find_first()}", "--mount", "--pid", "--root", "--wd"]
+        enter = ["nsenter", f"--target={self.first}", "--mount", "--pid", "--root", "--wd"]
         line = [*enter, *options.make_command(command)]
         return subprocess.run(line, capture_output=True, text=True, check=False)
 
@@ -178,13 +177,28 @@ class Container:
         """
         if not self.is_running():
             raise Failed(f"ended by itself: {_cut(self.log.read_text())}")
-        os.kill(self._find_first(), signal.SIGTERM)
+        os.kill(self.first, signal.SIGTERM)
         try:
             self._process.wait(GRACE)
         except subprocess.TimeoutExpired:
             raise Failed(f"did not end in {GRACE} seconds: {_cut(self.log.read_text())}") from None
 
-    def _find_first(self):
+    def kill(self):
+        """Kill what is left: the first process, which takes all others of its namespace along.
+
+        Killing ``unshare`` is not enough: its ``--kill-child`` does not reach a process of another account.
+        """
+        children = pathlib.Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children")
+        if self.is_running():
+            # ``unshare`` ends with its child
+            found = children.read_text().split()
+            for pid in found or [self._process.pid]:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(int(pid), signal.SIGKILL)
+        self._process.wait()
+
+    @property
+    def first(self):
         """Return the number of the first process of the container, the only child of ``unshare``."""
         children = pathlib.Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children")
         until = time.monotonic() + GRACE

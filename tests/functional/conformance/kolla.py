@@ -233,6 +233,9 @@ def describe_validation(done):
     """Return what oslo-config-validator says, without times and the warnings of Python.
 
     :param done: the process that has ended
+    :raises images.Failed: it could not run
     """
+    if done.returncode not in (0, 1) or "Traceback" in done.stderr:
+        raise images.Failed(f"the validation could not run: {done.stderr[-500:]}")
     lines = re.findall(r"^(?:ERROR|WARNING):[^:]*:(.*)$", done.stderr, re.MULTILINE)
     return [f"exit status {done.returncode}", *lines]
