@@ -122,6 +122,18 @@ class Outcome:
         return not self.unplaced
 
 
+@dataclass(slots=True)
+class _Progress:
+    """The hosts that could not take another consumer of a kind when they were tried.
+
+    :ivar releases: the number of times that something shared had been given back when the first was tried
+    :ivar start: the number of these hosts
+    """
+
+    releases: int
+    start: int = 0
+
+
 class _Kind:
     """Consumers with the same request, and the hosts that admit it, whatever they have free at present.
 
@@ -134,9 +146,8 @@ class _Kind:
     :ivar excluded: providers that must not be used
     :ivar roots: the hosts tried so far, by any of the judgments
     :ivar more: those that come after them
-    :ivar judgment: the number of the judgment that ``start`` and ``releases`` are of
-    :ivar start: the number of hosts that could not take another one when they were tried
-    :ivar releases: the number of times that something shared had been given back when the first was tried
+    :ivar judgment: the number of the judgment that ``progress`` is of
+    :ivar progress: how far the hosts were tried, by what the consumers had given back
     """
 
     __slots__ = (
@@ -148,10 +159,9 @@ class _Kind:
         "known",
         "more",
         "needs",
-        "releases",
+        "progress",
         "request",
         "roots",
-        "start",
         "totals",
     )
 
@@ -173,7 +183,8 @@ class _Kind:
         self.excluded = excluded
         self.roots: list[int] = []
         self.more: Iterator[int] = iter(())
-        self.judgment = self.start = self.releases = 0
+        self.judgment = 0
+        self.progress: dict[tuple[Part, ...], _Progress] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,6 +199,18 @@ class _Around:
     pools: Sequence[int]
     shape: int
     plain_shape: int
+
+
+def _has_units(kind: _Kind, host: Node) -> bool:
+    """Return whether a host without nested providers admits the amounts of a kind, however much is free."""
+    stocks = host.stocks
+    return all(
+        name in stocks and amount <= stocks[name].inventory.max_unit for name, amount in kind.totals.items()
+    ) and all(
+        stocks[name].inventory.fits_unit(amount)
+        for group in kind.request.groups
+        for name, amount in group.resources.items()
+    )
 
 
 class _Reason(NamedTuple):
@@ -287,6 +310,9 @@ class Headroom:
                 claim = self._claims[place]
                 moved, kept = self._divide(claim.parts, lost)
                 kind = self._kind_of(moved, kept, self._rules)
+                if shortage := self._find_refused(kept):
+                    unplaced.append(Unplaced(claim.consumer, kind.totals, kind.hosts, shortage))
+                    continue
                 found = self._place(kind, lost, moved)
                 if found is None:
                     waiting.append((claim, kind, moved, kept))
@@ -320,6 +346,18 @@ class Headroom:
         if is_on_host and any(self._shares[slot] != "1" for slot, _, _ in stays):
             return gone, stays
         return parts, ()
+
+    def _find_refused(self, kept: Iterable[Part]) -> Shortage | None:
+        """Return what a consumer keeps and the server would refuse now, as the whole of it is written again.
+
+        An amount that is held already is not refused for lack of capacity, but for limits of units, or for a
+        class that the provider has no inventory of any more.
+        """
+        for slot, name, amount in kept:
+            node = self._snapshot.nodes[slot]
+            if name not in node.stocks or not node.stocks[name].inventory.fits_unit(amount):
+                return Shortage(name, amount, 0, node)
+        return None
 
     # requests
 
@@ -460,12 +498,7 @@ class Headroom:
                     if column[root] < amount:
                         break
                 else:
-                    stocks = nodes[root].stocks
-                    if all(amount <= stocks[name].inventory.max_unit for name, amount in needs) and all(
-                        stocks[name].inventory.fits_unit(amount)
-                        for group in kind.request.groups
-                        for name, amount in group.resources.items()
-                    ):
+                    if _has_units(kind, nodes[root]):
                         yield root
             else:
                 yield root
@@ -479,7 +512,7 @@ class Headroom:
         released = [part for part in moved if part[0] not in lost]
         for slot, name, amount in released:
             self._take(slot, name, -amount)
-        found = self._find(kind, lost, frozenset(slot for slot, _, _ in released))
+        found = self._find(kind, lost, tuple(released))
         if found is None:
             for slot, name, amount in released:
                 self._take(slot, name, amount)
@@ -501,33 +534,50 @@ class Headroom:
             self._undo.append((column, slot, amount))
 
     def _find(
-        self, kind: _Kind, lost: frozenset[int], present: frozenset[int]
+        self, kind: _Kind, lost: frozenset[int], released: tuple[Part, ...]
     ) -> tuple[int, Sequence[Part]] | None:
-        """Return the first host in order that has a place, and what it gives."""
+        """Return the first host in order that has a place, and what it gives.
+
+        The host that a consumer is on comes first, if it is not lost: only there may what it gives back be
+        enough.
+
+        :param released: what the consumer has given back
+        """
         if kind.judgment != self._judgments:
-            kind.judgment, kind.start, kind.releases = self._judgments, 0, self._releases
-        lone = self._lone
+            kind.judgment, kind.progress = self._judgments, {}
+        lone, present = self._lone, frozenset(slot for slot, _, _ in released)
+        for own in dict.fromkeys(self._snapshot.root_of[slot] for slot in present):
+            if own not in lost and kind.admitted[own] == "1" and self._shares[own] != "1":
+                parts = self._search_host(kind, own, lost, present)
+                if parts and (lone[own] != "1" or _has_units(kind, self._snapshot.nodes[own])):
+                    return own, parts
+        # a host has no place for those that gave back as much, but it may have one for others
+        progress = kind.progress.setdefault(released, _Progress(self._releases))
         while True:
-            if kind.start == len(kind.roots):
+            if progress.start == len(kind.roots):
                 root = next(kind.more, None)
                 if root is None:
-                    if kind.releases == self._releases:
+                    if progress.releases == self._releases:
                         return None
                     # hosts that had no place may have got one since they were tried
-                    kind.start, kind.releases = 0, self._releases
+                    progress.start, progress.releases = 0, self._releases
                     continue
                 kind.roots.append(root)
-            root = kind.roots[kind.start]
-            if root not in lost:
-                if lone[root] == "1":
-                    for column, amount in kind.needs:
-                        if column[root] < amount:
-                            break
-                    else:
-                        return root, [(root, name, amount) for name, amount in kind.totals.items()]
-                elif parts := self._search_tree(kind, root, lost, present):
-                    return root, parts
-            kind.start += 1
+            root = kind.roots[progress.start]
+            if root not in lost and (parts := self._search_host(kind, root, lost, present)):
+                return root, parts
+            progress.start += 1
+
+    def _search_host(
+        self, kind: _Kind, root: int, lost: frozenset[int], present: frozenset[int]
+    ) -> Sequence[Part] | None:
+        """Return what a host and those that share with it give; limits of units of a lone host are known."""
+        if self._lone[root] != "1":
+            return self._search_tree(kind, root, lost, present)
+        for column, amount in kind.needs:
+            if column[root] < amount:
+                return None
+        return [(root, name, amount) for name, amount in kind.totals.items()]
 
     def _search_tree(
         self, kind: _Kind, root: int, lost: frozenset[int], present: frozenset[int]

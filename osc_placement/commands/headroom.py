@@ -63,7 +63,8 @@ class ShowHeadroom(FittedLister):
     with them. A consumer that holds something of sharing providers only is not lost with a host.
 
     The consumers are placed one after the other, the one with the largest share of the cloud's capacity of
-    any class first, each on the first host with a place by the rules of the server, the fullest hosts first.
+    any class first, each on the first host with a place by the rules of the server: on its own, if that is
+    not lost, then on the fullest.
     What one takes the next cannot take. "fits" means that a place was found for each of them; --by placement
     shows where. "not found" means that this way leaves some of them without, although another way to pack
     them may exist; --by consumer shows which, and what is missing.
@@ -236,17 +237,22 @@ class ShowHeadroom(FittedLister):
     ) -> list[Domain]:
         """Return the failure domains that the arguments name, each once."""
         if parsed_args.each_host:
-            return domains_of_hosts(cloud)
+            if domains := domains_of_hosts(cloud):
+                return domains
+            raise PlacementError("There is no host to judge; see: openstack resource provider list")
         if parsed_args.each_aggregate:
             domains = domains_of_aggregates(cloud, self.aggregates.names())
             for domain in domains:
                 if has_every_host(cloud, domain):
                     self.log.warning("Aggregate %s is left out, because it has every host", domain.name)
-            return [domain for domain in domains if not has_every_host(cloud, domain)]
+            if domains := [domain for domain in domains if not has_every_host(cloud, domain)]:
+                return domains
+            raise PlacementError("There is no aggregate to judge: none has some of the hosts and not all")
         for uuid in providers:
             if uuid not in cloud.records:
                 # raises the server's error for an unknown provider
                 self.client.show_provider(uuid)
+                raise PlacementError(f"Resource provider {uuid} was created meanwhile; run the command again")
         domains = [domain_of_tree(cloud, uuid) for uuid in providers]
         for text, uuid in zip(parsed_args.aggregate, aggregates, strict=True):
             domain = domain_of_aggregate(cloud, uuid, text)

@@ -430,3 +430,42 @@ def test_a_sharing_trait_is_not_asked_of_a_host():
     assert hosts_of(judge(records, {"x": {"a": {"VCPU": 4}, "pool": {"DISK_GB": 5}}}, ["a"], Rules())) == {
         "x": "b"
     }
+
+
+def test_what_stays_must_still_be_possible():
+    """A claim is written as a whole, so limits of units count for what a consumer keeps elsewhere too."""
+    records = [node("a", VCPU=8), node("b", VCPU=stock(8, min_unit=4)), node("c", VCPU=8)]
+    outcome = judge(records, {"x": {"a": {"VCPU": 4}, "b": {"VCPU": 2}}}, ["a"])
+    (one,) = outcome.unplaced
+    assert (one.shortage.resource_class, one.shortage.amount, one.shortage.closest.name) == ("VCPU", 2, "b")
+
+
+def test_what_one_gives_back_does_not_decide_for_the_next():
+    """Two racks with a full pool each; the consumers differ in the pool that they give back."""
+    records = [
+        storage("p1", ["s1"], DISK_GB=10),
+        storage("p2", ["s2"], DISK_GB=10),
+        node("a1", aggregates=["s1"], VCPU=4),
+        node("b1", aggregates=["s1"], VCPU=4),
+        node("a2", aggregates=["s2"], VCPU=4),
+        node("b2", aggregates=["s2"], VCPU=4),
+    ]
+    x = {"a2": {"VCPU": 4}, "p2": {"DISK_GB": 10}}
+    y = {"a1": {"VCPU": 4}, "p1": {"DISK_GB": 10}}
+    for holdings in ({"x": x, "y": y}, {"x": y, "y": x}):
+        assert judge(records, holdings, ["a1", "a2"]).fits
+
+
+def test_a_consumer_may_stay_on_a_full_host_if_only_the_storage_is_lost():
+    """There alone is what it gives back."""
+    records = [
+        storage("p1", ["s"], DISK_GB=10),
+        storage("p2", ["s"], DISK_GB=10),
+        node("h1", aggregates=["s"], VCPU=4),
+        node("h2", aggregates=["s"], VCPU=4),
+    ]
+    holdings = {
+        "x": {"h2": {"VCPU": 4}, "p1": {"DISK_GB": 4}},
+        "y": {"h1": {"VCPU": 4}, "p1": {"DISK_GB": 4}},
+    }
+    assert hosts_of(judge(records, holdings, ["p1"])) == {"x": "h2", "y": "h1"}

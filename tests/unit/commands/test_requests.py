@@ -325,3 +325,10 @@ def test_every_command_of_the_package_that_names_a_provider_is_in_the_table():
     commands = {point.name.replace("_", " ") for point in points if ours.match(point.attr)}
     # what reads a file has its own test
     assert commands - {"resource provider allocation apply"} == {command for command, _, _ in TABLE}
+
+
+def test_headroom_of_no_host_is_no_success(fake):
+    """A script that asks whether hosts may fail must not go on if there are none."""
+    fake.on("GET", "/resource_providers", {"resource_providers": []})
+    with pytest.raises(errors.PlacementError, match="There is no host to judge"):
+        run(load("resource provider headroom"), fake.client(), "--each-host")
