@@ -37,7 +37,7 @@ def suggest_provider(names: Iterable[str], known: Iterable[str]) -> str:
     import difflib
 
     known = list(known)
-    numbers: dict[tuple[int, ...], list[str]] = {}
+    numbers: dict[tuple[str, ...], list[str]] = {}
     for name in known:
         numbers.setdefault(_read_numbers(name), []).append(name)
     near: set[str] = set()
@@ -51,9 +51,9 @@ def _ask(names: Iterable[str]) -> str:
     return f" (is it {' or '.join(sorted(names))}?)" if names else ""
 
 
-def _read_numbers(name: str) -> tuple[int, ...]:
-    """Return the numbers in a name; leading zeros do not matter."""
-    return tuple(map(int, _NUMBER.findall(name)))
+def _read_numbers(name: str) -> tuple[str, ...]:
+    """Return the numbers in a name, without leading zeros."""
+    return tuple(number.lstrip("0") for number in _NUMBER.findall(name))
 
 
 class UnknownTraits(PlacementError):

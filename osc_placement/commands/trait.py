@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -14,7 +13,7 @@ from osc_placement.api.retry import retry
 from osc_placement.batch.managed import find_managed
 from osc_placement.commands import base
 from osc_placement.commands.batch_options import add_drop_managed
-from osc_placement.errors import HttpError
+from osc_placement.errors import PlacementError
 from osc_placement.terminal.confirmation import ConfirmedCommand
 from osc_placement.terminal.escape import printable
 from osc_placement.terminal.screen import wrap_for
@@ -91,7 +90,7 @@ class ListResourceProviderTrait(base.ProviderCommand, base.Lister):
 class _DropTraits(ConfirmedCommand, base.ProviderCommand):
     """A command that removes traits that it does not name.
 
-    The reference plugin's scripts must run on, so without a terminal it only warns.
+    The reference plugin's scripts must run on, so without a terminal to ask on it only warns.
     """
 
     minimum = microversion.TRAITS
@@ -114,14 +113,14 @@ class _DropTraits(ConfirmedCommand, base.ProviderCommand):
             return
         try:
             current = self.client.list_provider_traits(uuid)["traits"]
-        except HttpError:  # the write says what is wrong with it, as that of the reference plugin
+        except PlacementError:  # the write says what is wrong with it, as that of the reference plugin
             return
         names = sorted(find_managed(set(current).difference(kept)))
         if not names:
             return
-        stream = self.app.stderr or sys.stderr
-        told = f"{parsed_args.uuid} loses traits that nova-compute reports: {', '.join(names)}"
-        print(*wrap_for(stream, printable(f"Warning: {told}")), sep="\n", file=stream)
+        if self.app.stderr is not None:
+            told = f"Warning: {parsed_args.uuid} loses traits that nova-compute reports: {', '.join(names)}"
+            print(*wrap_for(self.app.stderr, printable(told)), sep="\n", file=self.app.stderr)
         if self.is_attended():
             self.confirm("Remove them?")
 
