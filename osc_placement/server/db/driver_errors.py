@@ -34,6 +34,11 @@ _READ_ONLY: Final = (
 )
 
 
+def is_lost_race(error: BaseException) -> bool:
+    """Return whether MariaDB could not take the next id of a table, because others take ids and deadlock."""
+    return str(error).startswith("(1467,")
+
+
 def is_busy(error: BaseException) -> bool:
     """Return whether SQLite gave up waiting for another writer."""
     return "database is locked" in str(error) or "database table is locked" in str(error)

@@ -95,7 +95,10 @@ def _is_about_own_tables(error: Exception) -> bool:
     return unusable and PREFIX in str(driver_error)
 
 
-def _refuse_if_read_only(context: sa.engine.ExceptionContext) -> None:
+def _classify(context: sa.engine.ExceptionContext) -> None:
+    """Raise what oslo.db does not know as an error of its own: a read-only database, and a lost race."""
+    if driver_errors.is_lost_race(context.original_exception):
+        raise db_exc.DBDeadlock(context.original_exception)
     # raised before oslo.db's handler, which does not know this error and logs a traceback
     if driver_errors.is_read_only(context.original_exception):
         raise errors.DatabaseReadOnly from context.original_exception
@@ -249,7 +252,7 @@ class Database:
                 # otherwise PostgreSQL would forget it at the end of the transaction
                 connection.commit()
 
-        event.listen(engine, "handle_error", _refuse_if_read_only)
+        event.listen(engine, "handle_error", _classify)
         # the filters map the drivers' errors to common classes: duplicate, deadlock (also a lost
         # certification of Galera), disconnection
         exc_filters.register_engine(engine)

@@ -72,6 +72,29 @@ def test_a_lost_race_repeats_the_whole_transaction(open_database, error):
     assert database.read(read_all) == ["attempt 4"]
 
 
+def test_an_id_that_could_not_be_taken_is_a_lost_race(open_database):
+    """MariaDB answers so where claims that take ids of one table deadlock; the client got 503."""
+    database = open_database()
+    refused = []
+
+    def refuse_once(_cursor, _statement, _parameters, _context):
+        if not refused:
+            refused.append(True)
+            raise sqlite3.OperationalError("(1467, 'Failed to read auto-increment value')")
+
+    def claim(connection):
+        add(connection, "before")
+        event = (connection.engine, "do_execute", refuse_once)
+        sa.event.listen(*event)
+        try:
+            add(connection, "after")
+        finally:
+            sa.event.remove(*event)
+
+    database.write(claim)
+    assert (refused, database.read(read_all)) == ([True], ["after", "before"])
+
+
 @pytest.mark.parametrize("attempts", [1, 3])
 def test_the_number_of_attempts_is_limited(open_database, attempts):
     """After the last attempt the client is told to try later, and nothing is written."""
