@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import re
-import shutil
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property, partial
 from typing import Any, ClassVar, Final, cast
@@ -26,8 +25,7 @@ from osc_placement.microversion import Version
 from osc_placement.model import canonical_uuid, is_uuid
 from osc_placement.package import discard, refuse_usage
 from osc_placement.terminal.escape import printable_lines
-from osc_placement.terminal.lines import wrap_each
-from osc_placement.terminal.screen import is_terminal, open_output
+from osc_placement.terminal.screen import open_output, wrap_for
 from osc_placement.terminal.tables import VisibleFormatter
 
 EXIT_STATUSES = "Exit status: 0 done; 1 not done, the reason is on stderr; 2 the command line is wrong."
@@ -166,9 +164,7 @@ class PlacementCommand(command.Command):
                 told = OutcomeUnknown(error)
             elif getattr(error, "method", None) == "GET" and self.client.writes > written:
                 told = DoneBefore(error)
-            text = printable_lines(str(told))
-            if is_terminal(self.app.stderr):
-                text = "\n".join(wrap_each(text, shutil.get_terminal_size().columns))
+            text = "\n".join(wrap_for(self.app.stderr, printable_lines(str(told))))
             if text != str(told):
                 told = PlacementError(text)
             if told is error:

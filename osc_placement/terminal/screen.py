@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final, Literal, TextIO
 
-from osc_placement.terminal.lines import wrap
+from osc_placement.terminal.lines import wrap_each
 
 #: how a piece of text is meant; colours repeat what the text says and add nothing
 Style = Literal["name", "aside", "low", "middle", "high"]
@@ -88,7 +88,7 @@ def screen_of(stream: TextIO, *, brief: bool = False) -> Screen:
 def wrap_for(stream: TextIO, text: str) -> list[str]:
     """Return the lines of a text on a stream, broken between words on a terminal."""
     width = screen_of(stream).width
-    return [text] if width is None else wrap(text, width)
+    return text.split("\n") if width is None else wrap_each(text, width)
 
 
 def write_lines(stream: TextIO, lines: Iterable[str]) -> None:

@@ -188,25 +188,26 @@ class Container:
 
         Killing ``unshare`` is not enough: its ``--kill-child`` does not reach a process of another account.
         """
-        children = pathlib.Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children")
         if self.is_running():
             # ``unshare`` ends with its child
-            found = children.read_text().split()
-            for pid in found or [self._process.pid]:
+            for pid in self._find_children() or [self._process.pid]:
                 with contextlib.suppress(ProcessLookupError):
-                    os.kill(int(pid), signal.SIGKILL)
+                    os.kill(pid, signal.SIGKILL)
         self._process.wait()
 
     @property
     def first(self):
         """Return the number of the first process of the container, the only child of ``unshare``."""
-        children = pathlib.Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children")
         until = time.monotonic() + GRACE
-        while not (found := children.read_text().split()):
+        while not (found := self._find_children()):
             if time.monotonic() > until:
                 raise Failed("did not start")
             time.sleep(0.05)
-        return int(found[0])
+        return found[0]
+
+    def _find_children(self):
+        children = pathlib.Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children")
+        return list(map(int, children.read_text().split()))
 
 
 def require(programs=PROGRAMS):
