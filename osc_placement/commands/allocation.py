@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,6 +13,7 @@ from osc_placement.api.client import PlacementClient
 from osc_placement.api.consumer import Allocations, Consumer, describe_consumers
 from osc_placement.api.retry import retry
 from osc_placement.commands import base
+from osc_placement.commands.fitted import FittedLister
 from osc_placement.commands.names import (
     add_names_option,
     read_instance_names,
@@ -22,6 +23,8 @@ from osc_placement.commands.names import (
 from osc_placement.errors import PlacementError, UsageError
 from osc_placement.model import canonical_uuid
 
+#: the columns that a table on a narrow terminal leaves out, the first one first
+DROPPABLE: Sequence[str] = ("generation", "user_id", "project_id", "consumer_type")
 #: the command that shows the allocations of a consumer
 SHOW = "openstack resource provider allocation show"
 
@@ -63,7 +66,7 @@ def without(
     return {provider: amounts for provider, amounts in remaining.items() if amounts}
 
 
-class SetAllocation(base.Lister):
+class SetAllocation(FittedLister):
     """Replace the allocations of a consumer; those that are not named are removed unless ``--amend`` is
     given.
 
@@ -72,6 +75,8 @@ class SetAllocation(base.Lister):
     consumer at the same time. ``--consumer-type`` is required where {CONSUMER_TYPES} or higher is asked for;
     where the version is negotiated it may be omitted, and the consumer keeps its type.
     """
+
+    droppable = DROPPABLE
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
@@ -177,7 +182,7 @@ class SetAllocation(base.Lister):
             )
 
 
-class UnsetAllocation(base.Lister):
+class UnsetAllocation(FittedLister):
     """Remove allocations of a consumer: all, those from some resource providers, or those of some classes.
 
     With ``--provider`` and ``--resource-class``, only these classes of these providers are removed. It is not
@@ -185,6 +190,7 @@ class UnsetAllocation(base.Lister):
     somebody else may be lost.
     """
 
+    droppable = DROPPABLE
     minimum = microversion.ALLOCATIONS_BY_PROVIDER
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -233,12 +239,14 @@ def with_amounts(allocations: Allocations, wanted: syntax.Allocations) -> Alloca
     return amended
 
 
-class ShowAllocation(base.Lister):
+class ShowAllocation(FittedLister):
     """Show the allocations of a consumer.
 
     --names adds the names of the resource providers, and the name of the consumer if it is an instance.
     Project and user are shown from {ALLOCATIONS_BY_PROVIDER}, the consumer's type from {CONSUMER_TYPES}.
     """
+
+    droppable = DROPPABLE
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
@@ -258,6 +266,7 @@ class ShowAllocation(base.Lister):
         consumer = canonical_uuid(parsed_args.uuid)
         instances, problem = read_instance_names(self.app.client_manager, [consumer] if rows else [])
         tell_problem(self.app.stderr, problem)
+        self.droppable = (*DROPPABLE, "resource_provider")
         first, *others = columns
         return (first, "provider_name", *others, "consumer_name"), [
             (provider, names.get(provider, ""), *values, instances.get(consumer, ""))

@@ -16,10 +16,11 @@ from osc_placement.candidates.cloud import CloudView
 from osc_placement.candidates.fit import Fits, count_fits, make_request
 from osc_placement.candidates.request import Group
 from osc_placement.commands import base
+from osc_placement.commands.fitted import TABLE
 from osc_placement.commands.flavor import find_flavor
 from osc_placement.commands.html_page import add_html_option, write_page
 from osc_placement.commands.reading import require_classes, show_reading
-from osc_placement.commands.report import TABLE, ReportCommand
+from osc_placement.commands.report import ReportCommand
 from osc_placement.errors import UsageError
 from osc_placement.model import Part
 from osc_placement.report.bar import percent_of

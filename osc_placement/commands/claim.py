@@ -24,7 +24,7 @@ from osc_placement.commands.candidate_rows import (
     order_candidates,
     read_names,
 )
-from osc_placement.commands.report import FittedLister
+from osc_placement.commands.fitted import FittedLister
 from osc_placement.errors import Conflict, PlacementError
 from osc_placement.terminal.progress import WriteWatch
 from osc_placement.terminal.values import read_number

@@ -18,9 +18,9 @@ from osc_placement.candidates.cloud import CloudView
 from osc_placement.candidates.headroom import Headroom, Rules
 from osc_placement.candidates.query import Membership, Traits
 from osc_placement.commands import base
+from osc_placement.commands.fitted import TABLE, FittedLister
 from osc_placement.commands.html_page import add_html_option, write_page
 from osc_placement.commands.reading import show_reading
-from osc_placement.commands.report import TABLE, FittedLister
 from osc_placement.errors import PlacementError, UsageError
 from osc_placement.report.capacity_page import Rows, capacity_page
 from osc_placement.report.headroom import (

@@ -4,11 +4,10 @@
 from __future__ import annotations
 
 import argparse
-import io
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Final, TextIO, cast
+from typing import Any
 
 from osc_placement import microversion
 from osc_placement.api.concurrency import Reading
@@ -17,15 +16,12 @@ from osc_placement.candidates.cloud import CloudView
 from osc_placement.candidates.node import SHARING_TRAIT, Node
 from osc_placement.commands import base
 from osc_placement.commands.batch_options import add_selectors, read_selection
+from osc_placement.commands.fitted import FittedLister
 from osc_placement.commands.watching import WatchedCommand
 from osc_placement.errors import PlacementError
 from osc_placement.model import Part, Provider
 from osc_placement.report.read import read_cloud
-from osc_placement.terminal.screen import screen_of
-from osc_placement.terminal.tables import choose_columns, show_cell
 from osc_placement.terminal.values import add_concurrency_option
-
-TABLE: Final = "table"
 
 
 @dataclass(frozen=True)
@@ -58,31 +54,6 @@ class _Group:
         """Return whether a provider of the cloud meets the conditions."""
         nodes = cloud.ancestry(node) if self.with_below else (node,)
         return any(each.uuid in self._uuids for each in nodes)
-
-
-class FittedLister(base.Lister):
-    """The base of commands whose table leaves out columns to fit the terminal."""
-
-    #: the columns that a table leaves out, the first one first
-    droppable: Sequence[str] = ()
-    #: rows about all others, which are printed after them in any order
-    totals: Sequence[tuple[Any, ...]] = ()
-    #: the lines that may be printed; None for any number
-    height: int | None = None
-
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        parser = super().get_parser(prog_name)
-        parser.add_argument(
-            "--long",
-            action="store_true",
-            help="Show all columns of the table, where those that do not fit the terminal are left out",
-        )
-        return parser
-
-    def produce_output(self, parsed_args: argparse.Namespace, column_names: Any, data: Any) -> int:
-        totals = [dict(zip(column_names, row, strict=True)) for row in self.totals]
-        self.formatter = cast(Any, _ReportFormatter(self.formatter, totals, self.droppable, self.height))
-        return super().produce_output(parsed_args, column_names, data)
 
 
 class ReportCommand(WatchedCommand, FittedLister):
@@ -164,54 +135,3 @@ class ReportCommand(WatchedCommand, FittedLister):
                 others = replace(others, in_tree=base.resolve_provider(client, others.in_tree))
             groups.append(_Group(select_providers(client, others, allow_empty=allow_empty)))
         return groups
-
-
-class _ReportFormatter:
-    """A formatter of cliff that prints totals last, and tables that fit the terminal."""
-
-    def __init__(
-        self,
-        formatter: Any,
-        totals: Sequence[Mapping[str, Any]],
-        droppable: Sequence[str],
-        height: int | None,
-    ) -> None:
-        self._formatter = formatter
-        self._totals = totals
-        self._droppable = droppable
-        self._height = height
-
-    def emit_list(
-        self,
-        names: Sequence[str],
-        rows: Iterable[Sequence[Any]],
-        stdout: TextIO,
-        parsed_args: argparse.Namespace,
-    ) -> None:
-        """Print rows."""
-        totals = [tuple(show_cell(row[name]) for name in names) for row in self._totals]
-        rows = list(rows)
-        width = screen_of(stdout).width
-        left_out: list[str] = []
-        if parsed_args.formatter == TABLE and width and not (parsed_args.long or parsed_args.columns):
-            chosen = choose_columns(names, [*rows, *totals], parsed_args.max_width or width, self._droppable)
-            left_out = [name for name in names if name not in chosen]
-            numbers = [names.index(name) for name in chosen]
-            rows, totals = (
-                [tuple(row[number] for number in numbers) for row in each] for each in (rows, totals)
-            )
-            names = chosen
-        note = f"Not shown: {', '.join(left_out)} (--long shows them)\n" if left_out else ""
-
-        def draw(shown: int) -> str:
-            text = io.StringIO()
-            self._formatter.emit_list(names, [*rows[:shown], *totals], text, parsed_args)
-            more = f"... and {len(rows) - shown:,} more rows\n" if shown < len(rows) else ""
-            return f"{text.getvalue()}{note}{more}"
-
-        shown = len(rows) if self._height is None else min(len(rows), self._height)
-        text = draw(shown)
-        while shown and self._height is not None and (lines := text.count("\n")) > self._height:
-            shown = min(shown - 1, shown * self._height // lines)
-            text = draw(shown)
-        stdout.write(text)

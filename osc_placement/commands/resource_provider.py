@@ -14,6 +14,7 @@ from osc_placement import microversion, syntax
 from osc_placement.api.client import PlacementClient
 from osc_placement.commands import base
 from osc_placement.commands.candidate_rows import join_amounts
+from osc_placement.commands.fitted import FittedLister
 from osc_placement.commands.names import add_names_option, read_instance_names, tell_problem
 from osc_placement.errors import UsageError
 from osc_placement.terminal.escape import printable
@@ -51,8 +52,10 @@ class CreateResourceProvider(base.ShowOne):
         return columns, base.columns_of(provider, columns)
 
 
-class ListResourceProvider(base.Lister):
+class ListResourceProvider(FittedLister):
     """List resource providers that meet all conditions given."""
+
+    droppable = ("parent_provider_uuid", "root_provider_uuid", "generation")
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
