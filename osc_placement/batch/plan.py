@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import enum
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Literal, Protocol
 
@@ -334,6 +334,17 @@ class Outcome:
     note: str = ""
     untouched: bool = False
     rejected: bool = False
+
+
+def for_changes(plan: Plan, call: Callable[[Outcome], None]) -> Callable[[Outcome], None]:
+    """Return a function that calls ``call`` with each outcome of a step that the plan changes."""
+    changing = {change.uuid for change in plan.changes}
+
+    def tell(outcome: Outcome) -> None:
+        if outcome.change.uuid in changing:
+            call(outcome)
+
+    return tell
 
 
 @dataclass(frozen=True, slots=True)

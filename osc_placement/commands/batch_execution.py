@@ -38,6 +38,7 @@ from osc_placement.batch.plan import (
     Reading,
     Report,
     Subject,
+    for_changes,
 )
 from osc_placement.batch.reshape import KIND
 from osc_placement.batch.run_commands import SEE_ALL, NextCommands, name_next_commands
@@ -337,7 +338,7 @@ def carry_out(
         control = pace.control if pace and pace.control else recorder.control
         notice = _tell_control(recorder.id, control, screen_of(stream).width)
     with (
-        ProgressBar(title, len(job.plan.steps), stream, is_quiet=is_quiet, notice=notice) as progress,
+        ProgressBar(title, len(job.plan.changes), stream, is_quiet=is_quiet, notice=notice) as progress,
         stop_on_interrupt(stream, progress.say) as stop,
     ):
         report = service.carry_out(
@@ -346,7 +347,7 @@ def carry_out(
             recorder,
             pace,
             stop=stop,
-            on_outcome=progress.advance,
+            on_outcome=for_changes(job.plan, progress.advance),
             on_event=progress.say,
             on_pause=progress.pause,
         ).report

@@ -20,7 +20,15 @@ from typing import Final, TextIO
 
 from osc_placement.batch import journal
 from osc_placement.batch.page import Page, rows_of_run
-from osc_placement.batch.plan import EXIT_DONE, EXIT_INTERRUPTED, EXIT_PARTIAL, Outcome, Plan, Result
+from osc_placement.batch.plan import (
+    EXIT_DONE,
+    EXIT_INTERRUPTED,
+    EXIT_PARTIAL,
+    Outcome,
+    Plan,
+    Result,
+    for_changes,
+)
 from osc_placement.batch.run_commands import (
     LIST_COLUMNS,
     SEE_ALL,
@@ -137,7 +145,9 @@ class Command:
         """Carry the plan out, with its progress on standard error."""
         plan, _ = runner.limit(assessment.plan, execution.max_count)
         with ProgressBar(plan.edit.title, len(plan.changes), sys.stderr) as progress:
-            return runner.carry_out(context.client, assessment, execution, progress.advance)
+            return runner.carry_out(
+                context.client, assessment, execution, for_changes(plan, progress.advance)
+            )
 
     def show_result(self, run: Run, assessment: Assessment | None = None, page: Page | None = None) -> None:
         """Print the result of a run; ``page`` has its plan already."""

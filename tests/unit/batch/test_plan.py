@@ -15,6 +15,7 @@ from osc_placement.batch.plan import (
     Report,
     Result,
     describe_identity,
+    for_changes,
     make_plan,
     plan_change,
 )
@@ -120,3 +121,14 @@ def test_the_report_counts_results():
 def test_a_report_of_nothing_says_so():
     """As of a resume of what is done already."""
     assert Report(Plan(EDIT, ()), ()).summary == "Nothing to do: trait add A"
+
+
+def test_outcomes_of_what_stays_as_it_is_are_not_counted():
+    """The rate of a progress bar is that of the writes."""
+    plan = make_plan(EDIT, [reading("c"), unreadable("a"), reading("b", "A")])
+    counted = []
+    count = for_changes(plan, counted.append)
+    outcomes = [Outcome(step, Result.UNCHANGED) for step in plan.steps]
+    for outcome in outcomes:
+        count(outcome)
+    assert [outcome.change.subject.name for outcome in counted] == ["c"]
