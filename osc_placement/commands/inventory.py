@@ -16,14 +16,17 @@ from osc_placement.batch.inventory import InventoryEdit
 from osc_placement.batch.plan import Plan, Reading, Report, Result, make_plan
 from osc_placement.commands import base
 from osc_placement.commands.batch_execution import carry_out
+from osc_placement.commands.fitted import FittedLister
 from osc_placement.errors import OutcomeUnknown, PlacementError, UsageError, is_outcome_unknown
 from osc_placement.model import Percent, settle_shares
 from osc_placement.terminal.escape import printable
 from osc_placement.terminal.progress import nothing_changed_on_interrupt
-from osc_placement.terminal.screen import is_terminal
+from osc_placement.terminal.screen import is_terminal, tell
 
 FIELDS = tuple(syntax.INVENTORY_FIELDS)
 ROW_COLUMNS = ("resource_class", *FIELDS)
+#: the columns that a table on a narrow terminal leaves out, the first one first
+DROPPABLE: Final = ("step_size", "min_unit", "max_unit", "reserved", "allocation_ratio")
 CLASS_HELP = "Resource class, standard or custom: VCPU, MEMORY_MB, CUSTOM_LICENSE."
 FIELD_HELP = {
     "allocation_ratio": "The factor of overcommitment: 8 VCPU with a ratio of 16.0 give a capacity of 128.",
@@ -70,6 +73,23 @@ def merge_inventories(current: Mapping[str, Document], wanted: syntax.Inventorie
     return merged
 
 
+def amend_inventories(current: Mapping[str, Document], wanted: syntax.Inventories) -> dict[str, Document]:
+    """Return the current inventories with the wanted fields changed.
+
+    :raises UsageError: of a class that is not there, only other fields than the total are given; the server
+        would answer with the schema of its requests
+    """
+    merged = merge_inventories(current, wanted)
+    for resource_class, fields in merged.items():
+        if "total" not in fields:
+            raise UsageError(
+                f"There is no inventory of {resource_class} to amend, only of: "
+                f"{', '.join(current) or 'nothing'}; to add it, give its total: --resource "
+                f"{resource_class}:total=<number>"
+            )
+    return merged
+
+
 def inventory_rows(inventories: Mapping[str, Document], columns: tuple[str, ...]) -> list[tuple[Any, ...]]:
     """Return a row for each inventory."""
     return [
@@ -78,7 +98,7 @@ def inventory_rows(inventories: Mapping[str, Document], columns: tuple[str, ...]
     ]
 
 
-class SetInventory(base.Lister):
+class SetInventory(FittedLister):
     """Replace the inventories of a resource provider, or of all providers of an aggregate.
 
     An inventory that is not named is removed, unless ``--amend`` is given.
@@ -127,6 +147,8 @@ class SetInventory(base.Lister):
             merge_inventories({}, parsed_args.resource)
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Any, Any]:
+        written = {name for fields in parsed_args.resource.values() for name in fields}
+        self.droppable = tuple(name for name in DROPPABLE if name not in written)
         if parsed_args.aggregate:
             return self._set_in_aggregate(parsed_args)
         outcome = change_inventories(
@@ -137,7 +159,7 @@ class SetInventory(base.Lister):
             dry_run=parsed_args.dry_run,
             report_dropped=is_terminal(self.app.stderr),
         )
-        self._warn_of_dropped(outcome)
+        self._warn_of_dropped(outcome.dropped, f"resource provider {outcome.uuid}")
         return ROW_COLUMNS, inventory_rows(outcome.inventories, ROW_COLUMNS)
 
     def _set_in_aggregate(self, parsed_args: argparse.Namespace) -> tuple[Any, Any]:
@@ -185,27 +207,51 @@ class SetInventory(base.Lister):
         return report
 
     def _report(self, outcomes: list[Outcome]) -> None:
+        """Print what failed, was dropped or was not changed; on a terminal, a line for each reason.
+
+        :raises PlacementError: something failed
+        """
         failed = [outcome for outcome in outcomes if outcome.error]
-        for outcome in failed:
-            self.log.error(
-                "Failed to set inventory for resource provider %s: %s.", outcome.uuid, outcome.error
-            )
-        for outcome in outcomes if is_terminal(self.app.stderr) else ():
-            self._warn_of_dropped(outcome)
-            if outcome.note:
-                self.log.warning("Resource provider %s was not changed: it %s.", outcome.uuid, outcome.note)
+        if not is_terminal(self.app.stderr):
+            for outcome in failed:
+                self.log.error(
+                    "Failed to set inventory for resource provider %s: %s.", outcome.uuid, outcome.error
+                )
+        else:
+            reasons: dict[str, list[str]] = {}
+            dropped: dict[tuple[str, ...], list[str]] = {}
+            for outcome in failed:
+                reasons.setdefault(str(outcome.error), []).append(outcome.uuid)
+            for reason, uuids in reasons.items():
+                tell(self.app.stderr, f"Failed to set inventory for {_name_some(uuids)}: {reason}.")
+            for outcome in outcomes:
+                dropped.setdefault(outcome.dropped, []).append(outcome.uuid)
+                if outcome.note:
+                    tell(
+                        self.app.stderr,
+                        f"Resource provider {outcome.uuid} was not changed: it {outcome.note}.",
+                    )
+            for classes, uuids in dropped.items():
+                self._warn_of_dropped(classes, _name_some(uuids))
         if failed:
             raise PlacementError(
                 f"Failed to set inventory for {len(failed)} of {len(outcomes)} resource providers."
             )
 
-    def _warn_of_dropped(self, outcome: Outcome) -> None:
-        if outcome.dropped:
-            self.log.warning(
-                "Removed the inventories of %s from resource provider %s; --amend keeps what is not named.",
-                ", ".join(outcome.dropped),
-                outcome.uuid,
+    def _warn_of_dropped(self, classes: Sequence[str], providers: str) -> None:
+        if classes:
+            tell(
+                self.app.stderr,
+                f"Removed the inventories of {', '.join(classes)} from {providers}; --amend keeps what is "
+                "not named.",
             )
+
+
+def _name_some(uuids: Sequence[str]) -> str:
+    """Return the provider, or the number of the providers and one of them."""
+    if len(uuids) == 1:
+        return f"resource provider {uuids[0]}"
+    return f"{len(uuids):,} resource providers, such as {uuids[0]}"
 
 
 def change_inventories(
@@ -220,7 +266,7 @@ def change_inventories(
     """Read and set the inventories of one provider."""
     document = client.list_inventories(uuid)
     current, generation = document["inventories"], document["resource_provider_generation"]
-    inventories = merge_inventories(current if amend else {}, wanted)
+    inventories = amend_inventories(current, wanted) if amend else merge_inventories({}, wanted)
     dropped = tuple(resource_class for resource_class in current if resource_class not in inventories)
     if dry_run:
         return Outcome(uuid, inventories)
@@ -252,7 +298,7 @@ def change_many(
             continue
         current = {name: each.to_json() for name, each in (reading.state.inventories or {}).items()}
         try:
-            merged = merge_inventories(current if amend else {}, wanted)
+            merged = amend_inventories(current, wanted) if amend else merge_inventories({}, wanted)
         except UsageError as error:
             outcomes[uuid] = Outcome(uuid, error=error)
             continue
@@ -361,8 +407,10 @@ class ShowInventory(base.ProviderCommand, base.ShowOne):
         return columns, base.columns_of({**inventory, "used": used}, columns)
 
 
-class ListInventory(base.ProviderCommand, base.Lister):
+class ListInventory(base.ProviderCommand, FittedLister):
     """List the inventories of a resource provider, and how much of each is used."""
+
+    droppable = DROPPABLE
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Any, Any]:
         uuid = base.resolve_provider(self.client, parsed_args.uuid)

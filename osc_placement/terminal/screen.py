@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final, Literal, TextIO
 
+from osc_placement.terminal.escape import printable
 from osc_placement.terminal.lines import wrap_each
 
 #: how a piece of text is meant; colours repeat what the text says and add nothing
@@ -89,6 +90,12 @@ def wrap_for(stream: TextIO, text: str) -> list[str]:
     """Return the lines of a text on a stream, broken between words on a terminal."""
     width = screen_of(stream).width
     return text.split("\n") if width is None else wrap_each(text, width)
+
+
+def tell(stream: TextIO | None, text: str) -> None:
+    """Print a message, escaped, and broken between words on a terminal; nothing on a closed stream."""
+    if stream is not None:
+        print(*wrap_for(stream, printable(text)), sep="\n", file=stream)
 
 
 def write_lines(stream: TextIO, lines: Iterable[str]) -> None:

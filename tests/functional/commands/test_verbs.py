@@ -10,6 +10,7 @@ import pytest
 from osc_placement import microversion
 from tests.functional.commands.compute import compute_with
 from tests.functional.commands.proxy import proxy_to
+from tests.functional.commands.pty_run import run_on_terminal
 
 PROVIDER = ("resource", "provider")
 TRAIT = (*PROVIDER, "trait")
@@ -447,3 +448,78 @@ def test_too_old_server_is_a_one_line_error_naming_the_version(openstack, highes
     )
     assert (listed.status, listed.err) == (0, "")
     assert asked == [("GET", "/"), ("GET", "/"), ("GET", "/resource_providers")]
+
+
+# tables on a narrow terminal
+
+
+@pytest.fixture
+def consumer(openstack, host):
+    """The UUID of a consumer with allocations from the provider."""
+    consumer = new_uuid()
+    owner = ("--project-id", uuid.uuid4().hex, "--user-id", uuid.uuid4().hex)
+    openstack.run(*ALLOCATION, "set", consumer, "--allocation", f"rp={host[0]},VCPU=2,MEMORY_MB=512", *owner)
+    return consumer
+
+
+WIDE = {
+    "inventory-list": ((*PROVIDER, "inventory", "list", "{host}"), ["step_size"], "used"),
+    "list": ((*PROVIDER, "list", "--name", "{host}"), ["root_provider_uuid", "parent_provider_uuid"], "uuid"),
+    "allocation-show": ((*ALLOCATION, "show", "{consumer}"), ["user_id"], "resources"),
+    "names": ((*ALLOCATION, "show", "{consumer}", "--names"), ["resource_provider"], "provider_name"),
+    "field-that-is-set": (
+        (*PROVIDER, "inventory", "set", "{host}", "--amend", "--resource", "VCPU:step_size=1"),
+        ["min_unit"],
+        "step_size",
+    ),
+}
+
+
+@pytest.mark.parametrize(("command", "left_out", "kept"), WIDE.values(), ids=WIDE)
+def test_tables_leave_out_columns_that_do_not_fit_80(openstack, host, consumer, command, left_out, kept):
+    """A line names them, and ``--long`` shows them; a pipe gets all columns, as it always did."""
+    command = [part.format(host=host[0], consumer=consumer) for part in command]
+    shown, status = run_on_terminal(openstack, *command, columns=80)
+    lines = shown.splitlines()
+    header = next(line for line in lines if line.startswith("| "))
+    assert (status, max(map(len, lines)) <= 80, f" {kept} " in header) == (0, True, True)
+    for name in left_out:
+        assert f" {name} " not in header
+        assert name in shown[shown.index("Not shown: ") :]
+    shown, _ = run_on_terminal(openstack, *command, "--long", columns=80)
+    assert "Not shown" not in shown
+    table = openstack.run(*command).out
+    assert all(f" {name} " in table.splitlines()[1] for name in (*left_out, kept))
+
+
+def test_failures_of_an_aggregate_with_one_reason_are_one_line_on_a_terminal(openstack, client, host):
+    """A pipe gets a line for each provider, as that of the reference plugin does."""
+    rack = new_uuid()
+    for provider in (host[1], client.create_provider(new_uuid())["uuid"]):
+        openstack.run(*AGGREGATE, "add", provider, rack)
+    client.set_inventories(provider, {"VCPU": {"total": 4}, "MEMORY_MB": {"total": 1}}, 1)
+    command = (
+        *PROVIDER,
+        "inventory",
+        "set",
+        "--amend",
+        "--aggregate",
+        rack,
+        "--resource",
+        "VCPUU:reserved=1",
+    )
+    shown, status = run_on_terminal(openstack, *command, columns=300)
+    assert status == 1
+    assert shown.count("Failed to set inventory for ") == 2
+    assert "Failed to set inventory for 2 resource providers, such as " in shown
+    assert openstack.run(*command).err.count("Failed to set inventory for resource provider ") == 2
+
+
+def test_terminal_is_told_how_to_learn_why_there_are_no_candidates(openstack, host):
+    """A pipe gets what it always got."""
+    command = ("allocation", "candidate", "list", "--resource", "CUSTOM_NOTHING=1")
+    openstack.run("resource", "class", "set", "CUSTOM_NOTHING")
+    shown, status = run_on_terminal(openstack, *command, columns=200)
+    assert (status, shown.split()[:2]) == (0, ["No", "candidates."])
+    piped = openstack.run(*command)
+    assert (piped.status, piped.out, piped.err) == (0, "\n", "")

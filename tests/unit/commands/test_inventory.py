@@ -249,14 +249,28 @@ def test_an_aggregate_without_providers_is_an_error():
     ("terminal", "options", "warned"),
     [(True, "", True), (False, "", False), (True, "--amend", False), (True, "--dry-run", False)],
 )
-def test_dropped_inventories_are_told_on_a_terminal(fake, monkeypatch, caplog, terminal, options, warned):
+def test_dropped_inventories_are_told_on_a_terminal(fake, monkeypatch, terminal, options, warned):
     """Scripts find nothing on stderr that was not there before."""
     command = make(inventory.SetInventory, fake.client())
     monkeypatch.setattr(command.app.stderr, "isatty", lambda: terminal, raising=False)
     line = [UUIDS[0], *options.split(), "--resource", "VCPU=16"]
     assert command.run(command.get_parser("openstack").parse_args(line)) == 0
-    text = f"Removed the inventories of DISK_GB from resource provider {UUIDS[0]}; --amend keeps "
-    assert [message.startswith(text) for message in caplog.messages] == ([True] if warned else [])
+    told = " ".join(command.app.stderr.getvalue().split())
+    text = f"Removed the inventories of DISK_GB from resource provider {UUIDS[0]}; --amend keeps what is not "
+    assert told == (f"{text}named." if warned else "")
+
+
+def test_amending_an_inventory_that_is_absent_needs_its_total():
+    """The server would answer with the schema of its requests."""
+    current = {"DISK_GB": {"total": 10}, "VCPU": {"total": 4}}
+    with pytest.raises(errors.UsageError) as caught:
+        inventory.amend_inventories(current, {"VCPUU": {"reserved": 1}})
+    assert str(caught.value) == (
+        "There is no inventory of VCPUU to amend, only of: DISK_GB, VCPU; to add it, give its total: "
+        "--resource VCPUU:total=<number>"
+    )
+    amended = inventory.amend_inventories(current, {"VCPU": {"reserved": 1}, "PCPU": {"total": 2}})
+    assert amended == {"DISK_GB": {"total": 10}, "VCPU": {"total": 4, "reserved": 1}, "PCPU": {"total": 2}}
 
 
 @pytest.mark.parametrize("options", [[UUIDS[0]], [AGGREGATE, "--aggregate"]])
