@@ -19,7 +19,7 @@ from osc_placement.batch.plan import EXIT_DONE, EXIT_PARTIAL, Report, Result
 from osc_placement.errors import UsageError
 from osc_placement.terminal.escape import printable
 from osc_placement.terminal.lines import align, cut
-from osc_placement.terminal.screen import wrap_for
+from osc_placement.terminal.screen import tell
 from osc_placement.terminal.values import read_positive
 
 LIST_COLUMNS: Final = (
@@ -144,7 +144,7 @@ class RunList:
         """Return lines with whole IDs, also those of the runs that were undone.
 
         A narrow terminal has no space for numbers and times of all clouds. The time, which is in the ID too,
-        is left out wherever what a run did would be cut otherwise.
+        is left out wherever what a run did would be cut otherwise. A cloud has the address without ``http://``.
         """
         if not self.runs:
             return []
@@ -154,7 +154,7 @@ class RunList:
                 f"{started:%b %d %H:%M}" if (started := _parse_time(run.header.started)) else "",
                 _state_of(run, self.undone),
                 f"{run.applied:,}",
-                cut(printable(run.header.server), max(24, width // 4)),
+                cut(printable(run.header.server.partition("://")[2]), max(24, width // 4)),
             ]
             for run in self.runs
         ]
@@ -256,10 +256,7 @@ def read_chosen(
     if not options.last:
         return journal.read_header(options.run)
     header = journal.find_last(identify_server())
-    if stream is not None:
-        print(
-            *wrap_for(stream, printable(f"Last run: {header.id}, {header.edit.title}")), sep="\n", file=stream
-        )
+    tell(stream, f"Last run: {header.id}, {header.edit.title}")
     return header
 
 
@@ -296,7 +293,7 @@ def delete_runs(
         print(f"{_count_runs(len(deleted))} deleted{warning}", file=stdout)
     elif deleted:
         what = f"run {deleted.pop()}" if len(deleted) == 1 else _count_runs(len(deleted))
-        print(f"Deleted {what}{warning}", file=stderr)
+        tell(stderr, f"Deleted {what}{warning}")
     return status
 
 

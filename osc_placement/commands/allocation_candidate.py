@@ -18,9 +18,10 @@ from osc_placement.commands.candidate_rows import (
     join_summary,
     read_names,
 )
+from osc_placement.commands.fitted import FittedLister
 from osc_placement.commands.names import add_names_option
-from osc_placement.commands.report import FittedLister
 from osc_placement.microversion import Version
+from osc_placement.terminal.screen import is_terminal, tell
 
 
 def candidate_rows(
@@ -67,6 +68,11 @@ class ListAllocationCandidate(CandidateQuery, FittedLister):
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Any, Any]:
         document = self.client.allocation_candidates(self.make_query(parsed_args))
+        if is_terminal(self.app.stderr) and not document["allocation_requests"]:
+            tell(
+                self.app.stderr,
+                "No candidates. To see why, give the same options to: openstack allocation candidate explain",
+            )
         self.droppable = ("traits", "inventory used/capacity")
         if parsed_args.by_group:
             self.droppable += ("uuid",)

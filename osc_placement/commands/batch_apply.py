@@ -17,7 +17,7 @@ from osc_placement.batch.service import Job, check_server, judge_capacity
 from osc_placement.commands.batch_execution import PlanCommand
 from osc_placement.commands.batch_options import add_execution, add_overcommit
 from osc_placement.errors import PlacementError
-from osc_placement.terminal.escape import printable
+from osc_placement.terminal.screen import tell
 
 #: how many of the providers that changed since are shown
 _MOST_MOVES: Final = 10
@@ -101,9 +101,10 @@ class ApplyPlanFile(PlanCommand):
         return Job(judged, str(plan.selection), is_atomic=self.is_atomic(parsed_args))
 
     def _offer_to_replan(self, moves: list[saved.Move], parsed_args: argparse.Namespace) -> None:
-        told = [printable(f"{move.step.subject.name}: {move.what}") for move in moves[:_MOST_MOVES]]
-        more = [f"and {len(moves) - _MOST_MOVES} more"] if len(moves) > _MOST_MOVES else []
-        print(*told, *more, sep="\n", file=self.app.stderr)
+        for move in moves[:_MOST_MOVES]:
+            tell(self.app.stderr, f"{move.step.subject.name}: {move.what}")
+        if len(moves) > _MOST_MOVES:
+            tell(self.app.stderr, f"and {len(moves) - _MOST_MOVES} more")
         if self.is_harmless(parsed_args) or parsed_args.yes or not self.is_attended():
             raise PlanOutdated(moves)
         which = "this one" if len(moves) == 1 else "these"

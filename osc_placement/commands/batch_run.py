@@ -42,8 +42,7 @@ from osc_placement.commands.batch_execution import (
 from osc_placement.commands.batch_options import add_drop_managed, add_execution, add_overcommit
 from osc_placement.commands.watching import WatchedCommand
 from osc_placement.errors import UsageError
-from osc_placement.terminal.escape import printable
-from osc_placement.terminal.screen import screen_of, write_lines
+from osc_placement.terminal.screen import screen_of, tell, write_lines
 
 _SHOW_COLUMNS: Final = ("uuid", "name", "before", "after", "result", "error")
 _SEE: Final = "(see: openstack resource provider batch run list)"
@@ -63,7 +62,7 @@ class _JournalCommand(base.PlacementCommand):
 
     def complain(self, error: Exception) -> None:
         """Say on standard error what cannot be read or done."""
-        print(printable(str(error)), file=self.app.stderr or sys.stderr)
+        tell(self.app.stderr, str(error))
         self.exit_status = EXIT_PARTIAL
 
 
@@ -85,7 +84,7 @@ class ListRun(_JournalCommand, TextLister):
         found = read_list(server, parsed_args.last, self.complain)
         is_on_terminal = self.is_table_on_terminal(parsed_args)
         if not found.runs and (is_on_terminal or (server is not None and hint_at_other_clouds())):
-            print(printable(" ".join(describe_no_runs(server))), file=self.app.stderr or sys.stderr)
+            tell(self.app.stderr, " ".join(describe_no_runs(server)))
         wanted = (parsed_args.long, parsed_args.columns, parsed_args.sort_columns)
         if is_on_terminal and not any(wanted):
             width = screen_of(self.app.stdout).width or sys.maxsize

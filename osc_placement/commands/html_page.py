@@ -12,7 +12,7 @@ from typing import Any, Final
 from osc_placement.commands import base
 from osc_placement.errors import without_password
 from osc_placement.report.page import Origin
-from osc_placement.terminal.screen import is_terminal
+from osc_placement.terminal.screen import is_terminal, tell
 from osc_placement.whole_file import replace_file
 
 #: the names of clouds that openstacksdk makes up for settings that are in no clouds.yaml
@@ -42,7 +42,7 @@ def write_page(
     if is_terminal(stderr):
         size = len(page.encode())
         shown = f"{size / _MEGABYTE:.1f} MB" if size >= _MEGABYTE else f"{size // 1000 + 1} kB"
-        print(f"Wrote {parsed_args.html}: {what}, {shown}", file=stderr)
+        tell(stderr, f"Wrote {parsed_args.html}: {what}, {shown}")
 
 
 def describe_server(command: base.PlacementCommand) -> str:

@@ -12,7 +12,7 @@ from urllib.parse import quote
 from osc_placement import microversion
 from osc_placement.api.client import PlacementClient
 from osc_placement.commands.compute import BAD_ANSWER, NoAnswer, read_compute
-from osc_placement.terminal.escape import printable
+from osc_placement.terminal.screen import tell
 
 #: up to so many trees are asked for one by one rather than all providers
 _FEW_TREES: Final = 8
@@ -69,8 +69,8 @@ def read_instance_names(
 
 def tell_problem(stream: TextIO | None, problem: str) -> None:
     """Say why names of instances are missing, if there is a reason."""
-    if problem and stream is not None:
-        print(f"Names of instances are missing: {printable(problem)}", file=stream)
+    if problem:
+        tell(stream, f"Names of instances are missing: {problem}")
 
 
 def _read_instance(client_manager: Any, uuid: str) -> dict[str, str]:

@@ -37,9 +37,8 @@ from osc_placement.errors import PlacementError, UsageError
 from osc_placement.model import Provider, ProviderRecord
 from osc_placement.report.tree import draw_trees
 from osc_placement.terminal.confirmation import ConfirmedCommand
-from osc_placement.terminal.escape import printable
 from osc_placement.terminal.progress import WriteWatch, nothing_changed_on_interrupt
-from osc_placement.terminal.screen import screen_of, write_lines
+from osc_placement.terminal.screen import screen_of, tell, write_lines
 
 COLUMNS: Final = ("what", "resource_class", "amount", "from", "to")
 INVENTORY: Final = "inventory"
@@ -160,8 +159,8 @@ class Reshape(ConfirmedCommand, base.Lister):
         if error is not None:
             told = f"Nothing was changed: {error}"
             raise (PlacementError(told) if isinstance(error, MayNotReshape) else error) from error
-        if report.halted and self.app.stderr is not None:
-            print(printable(report.halted), file=self.app.stderr)
+        if report.halted:
+            tell(self.app.stderr, report.halted)
         self.exit_status = report.exit_status
         done = "Undone" if job.undoes else "Done"
         self._last_line = f"{done}. To undo it: openstack resource provider reshape --undo {recorder.id}"

@@ -33,7 +33,7 @@ from osc_placement.terminal.confirmation import ConfirmedCommand
 from osc_placement.terminal.escape import printable
 from osc_placement.terminal.lines import fit
 from osc_placement.terminal.progress import nothing_changed_on_interrupt
-from osc_placement.terminal.screen import screen_of, wrap_for
+from osc_placement.terminal.screen import screen_of, tell
 from osc_placement.terminal.values import add_concurrency_option
 from osc_placement.whole_file import replace_file
 
@@ -104,7 +104,7 @@ class ExportState(_StateCommand):
         else:
             replace_file(parsed_args.output, text)
             written = count_providers(len(document.providers))
-            print(printable(f"Wrote {written} to {parsed_args.output}"), file=self.app.stderr)
+            tell(self.app.stderr, f"Wrote {written} to {parsed_args.output}")
 
 
 class ApplyState(ConfirmedCommand, _StateCommand):
@@ -196,7 +196,7 @@ class ApplyState(ConfirmedCommand, _StateCommand):
             lines = list(summarize(plan, report))
             self._complain(report)
         for line in lines:
-            print(*wrap_for(self.app.stdout, printable(line)), sep="\n", file=self.app.stdout)
+            tell(self.app.stdout, line)
 
     def _make_plan(self, parsed_args: argparse.Namespace) -> tuple[ApplyPlan, Plan]:
         """Return what has to be changed, and the plan of the run that does it, with refusals and warnings."""
@@ -285,9 +285,9 @@ class ApplyState(ConfirmedCommand, _StateCommand):
         failures = (f"{result.kind} {result.name}: {result.error}" for result in report.failures)
         self._tell(failures, "more failures; openstack resource provider batch run show shows all")
         if report.halted:
-            print(printable(report.halted), file=self.app.stderr)
+            tell(self.app.stderr, report.halted)
         if report.is_repeatable:
-            print(self._hint_at_repetition(report), file=self.app.stderr)
+            tell(self.app.stderr, self._hint_at_repetition(report))
 
     def _hint_at_repetition(self, report: ApplyReport) -> str:
         """Return the remedy that needs no run ID; on a terminal, those of the run were told before."""

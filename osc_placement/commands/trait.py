@@ -15,8 +15,7 @@ from osc_placement.commands import base
 from osc_placement.commands.batch_options import add_drop_managed
 from osc_placement.errors import PlacementError
 from osc_placement.terminal.confirmation import ConfirmedCommand
-from osc_placement.terminal.escape import printable
-from osc_placement.terminal.screen import wrap_for
+from osc_placement.terminal.screen import tell
 
 COLUMNS = ("name",)
 
@@ -118,9 +117,8 @@ class _DropTraits(ConfirmedCommand, base.ProviderCommand):
         names = sorted(find_managed(set(current).difference(kept)))
         if not names:
             return
-        if self.app.stderr is not None:
-            told = f"Warning: {parsed_args.uuid} loses traits that nova-compute reports: {', '.join(names)}"
-            print(*wrap_for(self.app.stderr, printable(told)), sep="\n", file=self.app.stderr)
+        told = f"Warning: {parsed_args.uuid} loses traits that nova-compute reports: {', '.join(names)}"
+        tell(self.app.stderr, told)
         if self.is_attended():
             self.confirm("Remove them?")
 

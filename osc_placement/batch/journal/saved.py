@@ -38,12 +38,20 @@ _OWNER_ONLY: Final = 0o600
 
 
 class BadPlanFile(PlacementError):
-    """A file is not a plan, or cannot be read or written."""
+    """A file is not a plan, or cannot be read."""
+
+    verb = "used"
 
     def __init__(self, path: object, reason: str) -> None:
         self.path = path
         self.reason = reason
-        super().__init__(f"The plan {path} cannot be used: {reason}")
+        super().__init__(f"The plan {path} cannot be {self.verb}: {reason}")
+
+
+class PlanNotSaved(BadPlanFile):
+    """A plan cannot be written to its file."""
+
+    verb = "written"
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +108,7 @@ def save_plan(path: pathlib.Path, plan: Plan, readings: Iterable[Reading], **abo
     try:
         write_whole(path, [json.dumps(document, indent=1), "\n"], _OWNER_ONLY, keep_mode=False)
     except OSError as error:
-        raise BadPlanFile(path, error.strerror or str(error)) from error
+        raise PlanNotSaved(path, error.strerror or str(error)) from error
 
 
 def load_plan(path: pathlib.Path) -> SavedPlan:
@@ -110,7 +118,9 @@ def load_plan(path: pathlib.Path) -> SavedPlan:
     except OSError as error:
         raise BadPlanFile(path, error.strerror or str(error)) from error
     except (ValueError, RecursionError):
-        raise BadPlanFile(path, "it is not JSON") from None
+        is_state = path.suffix in (".yaml", ".yml")
+        advice = f"; to apply a state file: openstack resource provider apply -f {path}" if is_state else ""
+        raise BadPlanFile(path, f"it is not JSON{advice}") from None
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise BadPlanFile(path, "it is no plan that --plan-out wrote")
     if document.get("version") != VERSION:

@@ -152,6 +152,14 @@ def test_list_leaves_out_the_time_before_it_cuts_what_a_run_did(runs):
         assert max(map(len, lines)) <= width
 
 
+def test_list_of_all_clouds_has_addresses_without_their_scheme(runs):
+    """What a run did needs the space."""
+    runs.set_ratio(2.0)
+    lines = read_list(None, None, print).draw(80, with_clouds=True)
+    assert lines[-1].endswith("  placement.test/placement  ratio set VCPU=2.0")
+    assert max(map(len, lines)) <= 80
+
+
 def test_facts_of_a_run_say_how_many_of_its_changes_were_applied(runs):
     """Whatever else became of the others follows."""
     assert describe_run(journal.read(runs.set_ratio(4.0)))[-1] == "changes:   3 of 3 applied"

@@ -81,9 +81,9 @@ def test_plan_can_be_written_to_an_unnamed_pipe(path):
 
 def test_directory_as_plan_file_is_refused(path):
     """It is said so, and nothing is left there."""
-    with pytest.raises(BadPlanFile, match="cannot be used: Is a directory"):
+    with pytest.raises(BadPlanFile, match="cannot be written: Is a directory"):
         save(pathlib.Path("."))
-    with pytest.raises(BadPlanFile, match="cannot be used: Is a directory"):
+    with pytest.raises(BadPlanFile, match="cannot be written: Is a directory"):
         save(path.parent)
     assert list(path.parent.iterdir()) == [path]
 
@@ -236,3 +236,11 @@ def test_refused_plan_file_is_reported_with_the_reason(path, change, message):
     path.write_text(json.dumps(document))
     with pytest.raises(BadPlanFile, match=message):
         load_plan(path)
+
+
+def test_state_file_as_plan_file_is_refused_with_the_command_for_it(tmp_path):
+    """Both are files that something applies."""
+    cloud = tmp_path / "cloud.yaml"
+    cloud.write_text("resource_providers: []\n")
+    with pytest.raises(BadPlanFile, match=f"to apply a state file: openstack .* apply -f {cloud}"):
+        load_plan(cloud)
