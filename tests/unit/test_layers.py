@@ -140,9 +140,9 @@ RESERVED = {
     "server.db.dialects.postgresql": ("server.db.dialects",),
     "server.worker": (),
     "server.wsgi": (),
-    "server.process.serve": ("server.main", "server.shadow.comparing", "server.shadow.run"),
+    "server.process.serve": ("server.main", "server.shadow.judge", "server.shadow.run"),
     "server.shadow.run": ("server.main",),
-    "server.shadow.comparing": (),
+    "server.shadow.judge": (),
     "candidates.search": (
         "candidates.headroom",
         "server.api.handlers.allocation_candidate",

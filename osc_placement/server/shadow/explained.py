@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl
 
 from osc_placement.candidates.node import SHARING_TRAIT
-from osc_placement.server.shadow.compare import normalize
+from osc_placement.server.shadow.differences import normalize
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The WSGI application that forwards requests to the placement in service, and copies reads to be compared.
 
-Nothing here waits for our side: `Comparer.offer` takes a copy or refuses it at once.
+Nothing here waits for our side: `Dispatcher.offer` takes a copy or refuses it at once.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from osc_placement.server.api import http, routes
 from osc_placement.server.process.limits import LARGEST_BODY
 from osc_placement.server.process.metrics import METHODS
 from osc_placement.server.process.metrics import OTHER as OTHER_METHOD
-from osc_placement.server.shadow.comparer import Job
+from osc_placement.server.shadow.dispatch import Job
 from osc_placement.server.shadow.exchange import Answer, Request
 from osc_placement.server.shadow.report import Key
 from osc_placement.server.shadow.upstream import HOP_BY_HOP, READS, Upstream, UpstreamError
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from urllib3 import BaseHTTPResponse
 
-    from osc_placement.server.shadow.comparer import Comparer
+    from osc_placement.server.shadow.dispatch import Dispatcher
     from osc_placement.server.shadow.report import Report
 
 LOG = logging.getLogger(__name__)
@@ -49,14 +49,14 @@ class Forwarder:
     """A WSGI application that answers with the answers of another placement service."""
 
     def __init__(
-        self, upstream: Upstream, comparer: Comparer, report: Report, *, sample: float = 1.0
+        self, upstream: Upstream, dispatcher: Dispatcher, report: Report, *, sample: float = 1.0
     ) -> None:
         """Create it.
 
         :param sample: the part of the reads to compare, from 0 to 1
         """
         self._upstream = upstream
-        self._comparer = comparer
+        self._dispatcher = dispatcher
         self._report = report
         self._sample = sample
 
@@ -125,7 +125,9 @@ class Forwarder:
                 "a proxy or another service there"
             )
             return
-        self._comparer.offer(Job(read.key, read.request, Answer(status, headers, b"".join(pieces)), seconds))
+        self._dispatcher.offer(
+            Job(read.key, read.request, Answer(status, headers, b"".join(pieces)), seconds)
+        )
 
     def _relay(
         self, key: Key, read: _Read | None, held: list[bytes], pieces: Iterator[bytes]
@@ -137,7 +139,7 @@ class Forwarder:
         """
         yield from held
         copy = list(held)
-        room = self._comparer.largest - sum(map(len, held))
+        room = self._dispatcher.largest - sum(map(len, held))
         failure = None
         try:
             for piece in pieces:

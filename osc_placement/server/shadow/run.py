@@ -2,7 +2,7 @@
 """``placement-server shadow``: forward to the placement in service, and compare its answers with ours.
 
 There are three processes: gunicorn's, the one that forwards and keeps the report, and the one that compares
-(`comparing`). The last one may end at any time without an effect on clients.
+(`judge`). The last one may end at any time without an effect on clients.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from osc_placement.server.process import opening, serve
 from osc_placement.server.process.address import format_url
 from osc_placement.server.process.opening import CannotRun
 from osc_placement.server.shadow import metrics
-from osc_placement.server.shadow.comparer import Comparer, Setup
+from osc_placement.server.shadow.dispatch import Dispatcher, Setup
 from osc_placement.server.shadow.exchange import Request
 from osc_placement.server.shadow.forward import Forwarder
 from osc_placement.server.shadow.report import Report
@@ -147,21 +147,21 @@ class _Gunicorn(BaseApplication):  # type: ignore[misc]  # it has no annotations
             options.comparing_threads,
             options.verbose,
         )
-        comparer = Comparer(
+        dispatcher = Dispatcher(
             setup,
             report,
             most=options.most_in_flight,
             most_bytes=options.most_megabytes << 20,
             stall_seconds=options.stall_seconds,
         )
-        comparer.start()
+        dispatcher.start()
         if options.metrics is not None:
             metrics.serve(report, *options.metrics)
         threading.Thread(target=self._save_regularly, daemon=True).start()
         threading.Thread(target=_probe, args=(upstream, report), daemon=True).start()
         # a collection of what never becomes garbage would delay requests
         gc.freeze()
-        return Forwarder(upstream, comparer, report, sample=options.sample)
+        return Forwarder(upstream, dispatcher, report, sample=options.sample)
 
     def _save_regularly(self) -> None:
         while True:

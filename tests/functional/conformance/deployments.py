@@ -21,7 +21,7 @@ import sqlalchemy as sa
 
 from benchmarks import environments
 from benchmarks.processes import find_free_port
-from osc_placement.server.shadow import compare
+from osc_placement.server.shadow import differences
 from osc_placement.server.shadow.exchange import Answer, Request
 from tests import databases
 from tests.functional.conformance import images, kolla, openstack_helm
@@ -208,7 +208,7 @@ def _expect_equal(tool, before, after):
     """
     different = []
     for (request, theirs), (_, ours) in zip(before, after, strict=True):
-        if lines := compare.differences(request, theirs, ours):
+        if lines := differences.find(request, theirs, ours):
             path = f"{request.path}?{request.query}" if request.query else request.path
             different += [f"{request.method} {path} at {request.microversion}", *lines]
     if different:

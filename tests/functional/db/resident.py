@@ -7,7 +7,7 @@ Of its own, because the reference can be given one database in the life of a pro
 import json
 import sys
 
-from osc_placement.server.shadow import compare
+from osc_placement.server.shadow import differences
 from osc_placement.server.shadow.exchange import Request
 from tests.reliability.differential.sides import Ours, Reference
 
@@ -18,7 +18,7 @@ def main():
     side = {"ours": Ours, "reference": Reference}[name](url)
     for line in sys.stdin:
         answer = side.send(Request.from_json(line))
-        print(json.dumps([answer.status, compare.normalize(answer.data)]))
+        print(json.dumps([answer.status, differences.normalize(answer.data)]))
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-from osc_placement.server.shadow import compare, explained
+from osc_placement.server.shadow import differences, explained
 from osc_placement.server.shadow.exchange import Request
 from tests.reliability.differential import clouds, generate
 from tests.reliability.differential.sides import Ours, Reference, look
@@ -73,7 +73,7 @@ class Pair:
         theirs, ours = self.reference.send(request), self.ours.send(request)
         self.tally.requests += 1
         self.tally.statuses[theirs.status] += 1
-        lines = compare.differences(request, theirs, ours)
+        lines = differences.find(request, theirs, ours)
         reason = explained.explain(request, theirs, ours) if lines else None
         if reason is not None:
             self.tally.explained[reason] += 1

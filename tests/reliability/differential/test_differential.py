@@ -6,7 +6,7 @@ import secrets
 
 import pytest
 
-from osc_placement.server.shadow import compare
+from osc_placement.server.shadow import differences
 from osc_placement.server.shadow.exchange import Answer, Request
 from tests import databases
 from tests.functional import forking
@@ -52,6 +52,6 @@ def test_differences_in_status_headers_and_body_are_reported():
     headers = {"content-type": "application/json", "x-openstack-request-id": "1"}
     request = Request("GET", "/traits")
     one = Answer(200, headers, b'{"traits": ["A", "B"], "request_id": 1}')
-    assert compare.differences(request, one, Answer(200, headers, b'{"traits": ["B", "A"]}')) == []
-    assert compare.differences(request, one, Answer(200, headers, b'{"traits": ["B"]}'))[0].startswith("body")
-    assert compare.differences(request, one, Answer(404, {}, one.body)) != []
+    assert differences.find(request, one, Answer(200, headers, b'{"traits": ["B", "A"]}')) == []
+    assert differences.find(request, one, Answer(200, headers, b'{"traits": ["B"]}'))[0].startswith("body")
+    assert differences.find(request, one, Answer(404, {}, one.body)) != []

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from osc_placement.server import deploy
 from osc_placement.server.process import metrics, opening, serve
-from osc_placement.server.shadow import compare, explained
+from osc_placement.server.shadow import differences, explained
 from osc_placement.server.shadow.exchange import Answer, Request, send
 from osc_placement.server.shadow.report import Verdict
 from osc_placement.server.shadow.upstream import Upstream, UpstreamError
@@ -32,7 +32,7 @@ from osc_placement.server.shadow.upstream import Upstream, UpstreamError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from osc_placement.server.shadow.comparer import Job, Setup
+    from osc_placement.server.shadow.dispatch import Job, Setup
 
     Ask = Callable[[Request], tuple[Answer, float]]
 
@@ -81,16 +81,16 @@ class Judge:
         return replace(verdict, seconds=seconds)
 
     def _compare(self, request: Request, theirs: Answer, ours: Answer) -> Verdict:
-        if not compare.differences(request, theirs, ours):
+        if not differences.find(request, theirs, ours):
             return Verdict()
         times = 0
         for attempt in range(_ATTEMPTS):
             before = self._ask(self._ask_upstream, request)
             ours = self._ask(self._ask_ours, request)
-            if not (lines := compare.differences(request, before, ours)):
+            if not (lines := differences.find(request, before, ours)):
                 return Verdict(asked_again=True)
             after = self._ask(self._ask_upstream, request)
-            times = 0 if compare.differences(request, before, after) else times + 1
+            times = 0 if differences.find(request, before, after) else times + 1
             if times == _CONFIRMED:
                 example = make_example(request, lines, after, ours)
                 reason = _explain(request, after, ours)
@@ -205,7 +205,7 @@ def make_example(request: Request, lines: list[str], theirs: Answer, ours: Answe
         kept = {
             name: redact(text)
             for name, text in answer.headers.items()
-            if name in (*compare.HEADERS, *compare.PRESENT)
+            if name in (*differences.HEADERS, *differences.PRESENT)
         }
         return {
             "status": answer.status,

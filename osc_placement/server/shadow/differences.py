@@ -29,7 +29,7 @@ _REQUEST_ID = re.compile(r"req-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _SHOWN = 700
 
 
-def differences(request: Request, theirs: Answer, ours: Answer) -> list[str]:
+def find(request: Request, theirs: Answer, ours: Answer) -> list[str]:
     """Return what differs, a line for each; the value of the reference is first."""
     found = [f"status: {theirs.status} / {ours.status}"] if theirs.status != ours.status else []
     for name in HEADERS:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The forwarding side of comparisons: copies of reads go to another process, and its verdicts to the report.
 
-That process (`comparing`) may end, hang or answer slowly. What it is given is limited in number and in bytes;
+That process (`judge`) may end, hang or answer slowly. What it is given is limited in number and in bytes;
 if a limit is reached, or the process does not run, a request is skipped. A process that has not answered for
 `STALL_SECONDS` is killed; one that has ended is started again.
 """
@@ -81,7 +81,7 @@ class _Session:
     is_ready: bool = False
 
 
-class Comparer:
+class Dispatcher:
     """Gives reads to the process that compares.
 
     One lock guards the present session and what it has been given. No socket is read or written, and no
@@ -154,7 +154,7 @@ class Comparer:
     def _launch(self) -> _Session:
         here, there = socket.socketpair()
         with there:
-            command = [sys.executable, "-m", "osc_placement.server.shadow.comparing", str(there.fileno())]
+            command = [sys.executable, "-m", "osc_placement.server.shadow.judge", str(there.fileno())]
             try:
                 process = subprocess.Popen(
                     command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, pass_fds=[there.fileno()]
