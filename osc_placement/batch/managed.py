@@ -57,21 +57,27 @@ def require_managed(change: Change) -> None:
 
 
 def describe_dropped(changes: Iterable[Change]) -> str:
-    """Return how many providers lose which traits that nova-compute reports, or an empty text."""
-    losses = [dropped for change in changes if (dropped := find_dropped(change))]
+    """Return how many providers, one of them, and which of their traits are lost; or an empty text."""
+    losses = {change.subject.name: dropped for change in changes if (dropped := find_dropped(change))}
     if not losses:
         return ""
-    numbers = Counter(trait for dropped in losses for trait in dropped)
+    numbers = Counter(trait for dropped in losses.values() for trait in dropped)
     ordered = sorted(numbers.items(), key=lambda item: (-item[1], item[0]))
     told = _join([f"{trait} ({number:,})" for trait, number in ordered])
-    verb = "loses" if len(losses) == 1 else "lose"
-    return f"{count_providers(len(losses))} {verb} traits that nova-compute reports: {told}"
+    first = min(losses)
+    who = f"{first} loses" if len(losses) == 1 else f"{count_providers(len(losses))}, such as {first}, lose"
+    return f"{who} traits that nova-compute reports: {told}"
+
+
+def is_refused(plan: Plan) -> bool:
+    """Return whether a plan drops traits that nova-compute reports, and must not."""
+    return plan.keeps_managed and any(map(find_dropped, plan.changes))
 
 
 def refuse_dropped(plan: Plan) -> None:
-    """Raise PlacementError if a plan that must keep the traits that nova-compute reports drops some."""
-    told = describe_dropped(plan.changes) if plan.keeps_managed else ""
-    if told:
+    """Raise PlacementError if a plan drops traits that nova-compute reports, and must not."""
+    if is_refused(plan):
+        told = describe_dropped(plan.changes)
         raise PlacementError(
             f"Nothing was changed: {told}; name those that are to stay as well, or plan again with "
             "--yes-drop-managed"

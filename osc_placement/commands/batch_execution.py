@@ -18,7 +18,7 @@ from osc_placement.batch import select, service
 from osc_placement.batch.difference import describe_difference, list_differences
 from osc_placement.batch.execute import execute_plan
 from osc_placement.batch.journal.record import facet_to_json
-from osc_placement.batch.managed import refuse_dropped
+from osc_placement.batch.managed import is_refused, refuse_dropped
 from osc_placement.batch.page import (
     FEW,
     SHORT_COLUMNS,
@@ -214,7 +214,7 @@ class PlanCommand(ConfirmedCommand, ChangesLister):
                 self._agree(job, parsed_args)
             if self.is_harmless(parsed_args):
                 self._summarized = plan
-                status = EXIT_PARTIAL if plan.hopeless else EXIT_DONE
+                status = EXIT_PARTIAL if plan.hopeless or is_refused(plan) else EXIT_DONE
                 self.exit_status = _exit_status(parsed_args, plan, status)
                 steps = [step for step in plan.steps if step.facets or step.uuid in plan.hopeless]
                 return self.list_changes(

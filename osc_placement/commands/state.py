@@ -13,7 +13,7 @@ from osc_placement import microversion
 from osc_placement.batch import service
 from osc_placement.batch.advice import guard_managed
 from osc_placement.batch.execute import execute_plan
-from osc_placement.batch.managed import refuse_dropped
+from osc_placement.batch.managed import is_refused, refuse_dropped
 from osc_placement.batch.page import Page
 from osc_placement.batch.plan import APPLY, EXIT_DONE, EXIT_PARTIAL, Plan, count_providers
 from osc_placement.batch.service import Job
@@ -189,7 +189,7 @@ class ApplyState(ConfirmedCommand, _StateCommand):
         elif parsed_args.dry_run:
             self._tell((f"Warning: {warning}" for warning in run.warnings), "more warnings")
             lines = [*self._describe(plan.without(run.refused), run), f"unchanged: {unchanged}"]
-            self.exit_status = EXIT_PARTIAL if run.refused else EXIT_DONE
+            self.exit_status = EXIT_PARTIAL if run.refused or is_refused(run) else EXIT_DONE
         else:
             report = self._execute(run, parsed_args)
             self.exit_status = report.exit_status

@@ -212,6 +212,4 @@ def test_loss_of_traits_that_nova_compute_reports_is_warned_of(modules, client):
     results = modules.succeed("resource_provider", name="compute-1", traits=["HW_CPU_X86_AVX"])
     (provider,) = client.list_providers(name="compute-1")
     assert client.list_provider_traits(provider["uuid"])["traits"] == ["HW_CPU_X86_AVX"]
-    assert results["warnings"] == [
-        "1 resource provider loses traits that nova-compute reports: COMPUTE_NODE (1)"
-    ]
+    assert results["warnings"] == ["compute-1 loses traits that nova-compute reports: COMPUTE_NODE (1)"]

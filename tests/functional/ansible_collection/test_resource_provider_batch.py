@@ -94,7 +94,7 @@ def test_traits_are_added_removed_and_set(modules, client, rack):
     assert change(traits=["COMPUTE_NODE"]) == (True, {"CUSTOM_GOLD", "COMPUTE_NODE"})
     assert warnings == []
     assert change(traits=["CUSTOM_GOLD"], state="exact") == (True, {"CUSTOM_GOLD"})
-    assert warnings == ["1 resource provider loses traits that nova-compute reports: COMPUTE_NODE (1)"]
+    assert warnings == ["compute-1 loses traits that nova-compute reports: COMPUTE_NODE (1)"]
     assert change(traits=["CUSTOM_GOLD"], state="absent") == (True, set())
     assert change(traits=["CUSTOM_GOLD"], state="absent") == (False, set())
     assert change(traits=[], state="exact") == (False, set())

@@ -49,8 +49,8 @@ def test_most_frequent_traits_are_named_first_and_the_rest_is_counted():
     """A libvirt host has some eighty."""
     steps = [change([f"HW_{number}" for number in range(9)], []), change(["HW_8", "CUSTOM_A"], ["HW_0"], "q")]
     assert describe_dropped(steps) == (
-        "2 resource providers lose traits that nova-compute reports: HW_8 (2), HW_0 (1), HW_1 (1), HW_2 (1), "
-        "HW_3 (1), HW_4 (1), HW_5 (1), HW_6 (1) and 1 more"
+        "2 resource providers, such as p, lose traits that nova-compute reports: HW_8 (2), HW_0 (1), "
+        "HW_1 (1), HW_2 (1), HW_3 (1), HW_4 (1), HW_5 (1), HW_6 (1) and 1 more"
     )
     assert describe_dropped([change(["CUSTOM_A"], ["HW_0"])]) == ""
 
