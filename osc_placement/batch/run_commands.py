@@ -381,19 +381,19 @@ def name_next_commands(
     *,
     is_resumed: bool = False,
     title: str = "",
-    rate: float = 0.0,
+    again: Sequence[str] = (),
 ) -> NextCommands:
     """Return the commands for a run that ended so.
 
     :param show: the words before the verb of a command that reads the journal
     :param change: the words before the verb of a command that writes to placement, with the access to it
     :param title: what the run did, if that is not clear
-    :param rate: changes a second that were allowed, which a resume has to be given again; 0 is any number
+    :param again: the options that a resume has to be given again
     """
     failed = " --failed-only" if report.counts[Result.FAILED] else ""
     commands = {"show": f"{show} show {run_id}{failed}"}
     if report.exit_status != EXIT_DONE and not report.is_refused:
-        commands["resume"] = f"{change} resume {run_id}{f' --throttle {rate:g}' if rate else ''}"
+        commands["resume"] = " ".join((f"{change} resume {run_id}", *again))
     if is_resumed or not report.is_untouched:
         commands["undo"] = f"{change} undo {run_id}"
     return NextCommands(", ".join(filter(None, (run_id, title))), commands)

@@ -116,6 +116,13 @@ class Pace:
     canary: int = 0
     control: pathlib.Path | None = None
 
+    def list_options(self) -> list[str]:
+        """Return the options that give a resume the same rate, concurrency and limit."""
+        found = [f"--throttle {self.rate:g}"] if self.rate else []
+        found += [f"--concurrency {self.concurrency}"] if self.concurrency != CONCURRENCY else []
+        found += [f"--max-failures {self.max_failures}"] if self.max_failures is not None else []
+        return found
+
 
 @dataclass(frozen=True, slots=True)
 class Job:

@@ -351,8 +351,14 @@ def carry_out(
             on_event=progress.say,
             on_pause=progress.pause,
         ).report
-    is_resumed, rate = job.resumed is not None, pace.rate if pace else 0.0
-    return report, name_next_commands(recorder.id, report, _RUN, _RUN, is_resumed=is_resumed, rate=rate)
+    return report, name_next_commands(
+        recorder.id,
+        report,
+        _RUN,
+        _RUN,
+        is_resumed=job.resumed is not None,
+        again=pace.list_options() if pace else (),
+    )
 
 
 def _tell_control(run: str, path: pathlib.Path, width: int | None) -> Sequence[str]:

@@ -242,7 +242,7 @@ def test_saved_plan_detects_changes_without_generations(openstack, rack, change)
     old = ("--os-placement-api-version", "1.18")
     path = openstack.home / f"{change}.json"
     value = "COMPUTE_NODE" if change == "trait" else str(uuid.uuid4())
-    command = (change, "set", value)
+    command = (change, "set", value, *(("--yes-drop-managed",) if change == "trait" else ()))
     assert openstack.run(*old, *BATCH, *command, *rack.select, "--plan-out", path).status == 0
     host = rack.hosts[0]
     if change == "trait":
@@ -626,7 +626,7 @@ def test_ctrl_c_prints_the_resume_command_which_finishes_the_run(openstack, rack
         assert process.returncode == 130
         results = sorted(row["result"] for row in json.loads(out))
         assert results == ["applied", "skipped", "skipped", "skipped"]
-        words = re.search(r"to resume it: openstack (resource provider batch run resume \S+);", err)[1]
+        words = re.search(r"to resume it: openstack (resource provider batch run resume [^;]+);", err)[1]
         result = openstack.run(*words.split(), "--yes", "-f", "json", endpoint=endpoint)
     assert (result.status, len(result.json)) == (0, 3)
     assert all("COMPUTE_NODE" in rack.traits_of(host) for host in rack.hosts)
@@ -655,7 +655,7 @@ def test_full_disk_stops_a_run_which_can_be_resumed(openstack, rack):
         assert err.count("cannot be read or written: File too large") == 1
         assert last_run(openstack)["state"] == "unfinished"
         limits.clear()
-        words = re.search(r"to resume it: openstack (resource provider batch run resume \S+);", err)[1]
+        words = re.search(r"to resume it: openstack (resource provider batch run resume [^;]+);", err)[1]
         assert openstack.run(*words.split(), "--yes", endpoint=endpoint).status == 0
     assert last_run(openstack)["state"] == "done"
     assert all("COMPUTE_NODE" in rack.traits_of(host) for host in rack.hosts)
@@ -698,8 +698,7 @@ def test_list_of_runs_fits_the_terminal_with_whole_ids(openstack, rack):
     [
         ((), 80, "undo of {run}"),
         ((), 120, "undo of {run} (ratio set VCPU=4.0)"),
-        # the address takes the space of the ID
-        (("--all-clouds",), 80, "undo of (ratio set"),
+        (("--all-clouds",), 80, "undo of {run}"),
     ],
 )
 def test_list_of_runs_shows_on_a_terminal_what_an_undo_undoes(openstack, rack, options, columns, what):
@@ -907,10 +906,14 @@ def test_control_file_of_the_command_line_is_the_one_that_is_told(openstack, rac
     assert told in shown.splitlines()
 
 
-def test_resume_is_told_with_the_rate_of_the_run(openstack, rack):
-    """A rate is given to slow a run down for the sake of others, who are still there."""
+def test_resume_is_told_with_the_pace_of_the_run(openstack, rack):
+    """It is given for the sake of others, who are still there."""
     control = openstack.home / "steer"
     control.write_text("stop\n")
-    result = openstack.run(*RATIO, "VCPU=4", *rack.select, "--throttle", "2.5", "--control", control, "--yes")
+    pace = ("--throttle", "2.5", "--concurrency", "2", "--max-failures", "3")
+    result = openstack.run(*RATIO, "VCPU=4", *rack.select, *pace, "--control", control, "--yes")
     run = last_run(openstack)["id"]
-    assert f"to resume it: openstack resource provider batch run resume {run} --throttle 2.5" in result.err
+    told = f"to resume it: openstack resource provider batch run resume {run} {' '.join(pace)}"
+    assert told in result.err
+    control.unlink()
+    assert openstack.run(*RUN, "resume", run, *pace, "--yes").status == 0
