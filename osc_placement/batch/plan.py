@@ -29,6 +29,8 @@ ALL_FACETS: Final[tuple[Facet, ...]] = ("identity", *FACETS, "allocations", "own
 ABSENT: Final[frozenset[str]] = frozenset()
 NO_GENERATION: Final = -1
 
+#: the reason for which a change that was recorded before is not made
+FOUND_DONE: Final = "was done already"
 #: the kind of a run that makes the state of a file, in the settings of its journal
 APPLY: Final = "apply"
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from osc_placement import microversion
 from osc_placement.api.concurrency import CONCURRENCY, map_in_order
 from osc_placement.api.retry import retry
 from osc_placement.batch.execute import execute_transaction
-from osc_placement.batch.plan import Change, Plan, Report
+from osc_placement.batch.plan import FOUND_DONE, Change, Plan, Report
 from osc_placement.batch.repeat import Recorded
 from osc_placement.batch.reshape import ReshapePlan, ReshapeRefused, World, changes_of
 from osc_placement.batch.undo import ReshapeUndo, undo_of
@@ -167,7 +167,7 @@ class ReshapeTransaction:
         nothing = [Change(step.subject, step.before, step.before) for step in self.changes]
         plan = _plan_now(self._task.read, self._task.make_plan, self._task.is_done)
         if plan is None:
-            self.changes = nothing
+            self.changes = [replace(change, reason=FOUND_DONE) for change in nothing]
             return ()
         self.plan = plan
         by_uuid = {change.uuid: change for change in (*nothing, *changes_of(plan))}

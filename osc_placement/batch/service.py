@@ -28,6 +28,7 @@ from osc_placement.batch.journal.run import Header, JournalError, Run
 from osc_placement.batch.plan import (
     ABSENT,
     APPLY,
+    FOUND_DONE,
     Change,
     Edit,
     Facet,
@@ -63,7 +64,6 @@ from osc_placement.batch.undo import (
 from osc_placement.batch.writers.reshape import MayNotReshape, require_right
 from osc_placement.errors import PlacementError
 
-FOUND_DONE: Final = "was done already"
 #: later runs that are read to find which of them stands in the way of an undo
 _MOST_LATER: Final = 20
 

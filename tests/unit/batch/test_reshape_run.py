@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a reshape reads, while others write."""
 
+from dataclasses import replace
+
 import pytest
 import requests
 
 from osc_placement.api import retry
 from osc_placement.batch import execute
 from osc_placement.batch.reshape import plan_reshape
-from osc_placement.batch.reshape_run import Task, execute_reshape, read_world
+from osc_placement.batch.reshape_run import ReshapeTransaction, Task, execute_reshape, read_world
 from osc_placement.errors import PlacementError
 from osc_placement.model import Inventory
 from tests.unit.batch.test_reshape import vgpu
@@ -68,3 +70,13 @@ def test_a_reshape_is_said_to_change_nothing_only_where_that_is_certain(fake, an
     assert report.halted.startswith("nothing was changed: ") is is_certain
     assert report.halted.endswith("so look before you try it again") is not is_certain
     assert ("may reshape" in report.halted) is (is_certain and "not yours" in report.halted)
+
+
+def test_reshape_that_is_found_done_says_so(fake):
+    """Its changes are unchanged in the result, and have a reason as those of other runs."""
+    task = Task(
+        "reshape", plan_reshape(read(fake), [vgpu("a", "b", 8)]), lambda: read(fake), lambda _world: None
+    )
+    transaction = ReshapeTransaction(fake.client(), replace(task, is_done=lambda _world: True))
+    assert transaction.plan_again() == ()
+    assert {change.reason for change in transaction.changes} == {"was done already"}
