@@ -15,7 +15,8 @@ what a consumer holds (`_Kinds`):
 holds, and takes the first place on the hosts in order, those with the least free capacity first. What it
 takes is no longer free for the next one. So the moves are a proof: a server accepts them in this order. The
 reverse does not hold: packing is a hard problem, and where this order leaves a consumer without a place,
-another one may not.
+another one may not. But no consumer that was left without a place has one after all moves: as long as some
+give back what they held of sharing providers, those without a place are tried again.
 """
 
 from __future__ import annotations
@@ -226,6 +227,20 @@ class _Claim(NamedTuple):
     parts: Sequence[Part]
 
 
+class _Waiting(NamedTuple):
+    """A consumer that found no place.
+
+    :ivar place: of its claim
+    :ivar shortage: why the server would refuse what it keeps, if it would
+    """
+
+    place: int
+    kind: _Kind
+    moved: Sequence[Part]
+    kept: Sequence[Part]
+    shortage: Shortage | None
+
+
 class Headroom:
     """The consumers of a cloud, to be placed anew where some of its providers are gone.
 
@@ -304,33 +319,47 @@ class Headroom:
         self._judgments += 1
         moves: list[Move] = []
         unplaced: list[Unplaced] = []
-        waiting: list[tuple[_Claim, _Kind, Sequence[Part], Sequence[Part]]] = []
+        places = sorted({place for slot in lost for place in self._by_slot.get(slot, ())})
+        waiting: list[_Waiting] = []
         try:
-            for place in sorted({place for slot in lost for place in self._by_slot.get(slot, ())}):
-                claim = self._claims[place]
-                moved, kept = self._divide(claim.parts, lost)
-                kind = self._kind_of(moved, kept, self._rules)
-                if shortage := self._find_refused(kept):
-                    unplaced.append(Unplaced(claim.consumer, kind.totals, kind.hosts, shortage))
-                    continue
-                found = self._place(kind, lost, moved)
-                if found is None:
-                    waiting.append((claim, kind, moved, kept))
-                else:
-                    root, parts = found
-                    host = self._snapshot.nodes[root]
-                    moves.append(Move(claim.consumer, host, self._join(kept, parts)))
+            releases = None
+            # what one consumer gives back may be what another one, which was tried before it, needs
+            while places and releases != self._releases:
+                releases = self._releases
+                waiting = list(self._place_each(places, lost, moves))
+                places = [each.place for each in waiting]
             reasons: dict[_Kind, _Reason] = {}
-            for claim, kind, moved, kept in waiting:
+            for place, kind, moved, kept, shortage in waiting:
+                consumer = self._claims[place].consumer
+                if shortage:
+                    unplaced.append(Unplaced(consumer, kind.totals, kind.hosts, shortage))
+                    continue
                 # one reason for all of a kind, of which the first one is tried on hosts with other traits
                 if kind not in reasons:
                     reasons[kind] = self._explain(kind, lost, moved, kept)
-                unplaced.append(Unplaced(claim.consumer, kind.totals, *reasons[kind]))
+                unplaced.append(Unplaced(consumer, kind.totals, *reasons[kind]))
         finally:
             while self._undo:
                 column, slot, amount = self._undo.pop()
                 column[slot] += amount
         return Outcome(moves, unplaced)
+
+    def _place_each(
+        self, places: Iterable[int], lost: frozenset[int], moves: list[Move]
+    ) -> Iterator[_Waiting]:
+        """Place consumers one after the other, and add their moves; return those that found no place."""
+        for place in places:
+            claim = self._claims[place]
+            moved, kept = self._divide(claim.parts, lost)
+            kind = self._kind_of(moved, kept, self._rules)
+            shortage = self._find_refused(kept)
+            found = None if shortage else self._place(kind, lost, moved)
+            if found is None:
+                yield _Waiting(place, kind, moved, kept, shortage)
+            else:
+                root, parts = found
+                host = self._snapshot.nodes[root]
+                moves.append(Move(claim.consumer, host, self._join(kept, parts)))
 
     def _divide(self, parts: Sequence[Part], lost: frozenset[int]) -> tuple[Sequence[Part], Sequence[Part]]:
         """Return what is placed anew and what stays.

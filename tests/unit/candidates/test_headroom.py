@@ -55,6 +55,7 @@ def replay(view, holdings, lost, outcome):
                 assert held <= inventory.capacity
     for one in outcome.unplaced:
         assert now[one.consumer] == holdings[one.consumer]
+    return now
 
 
 def hosts_of(outcome):
@@ -206,6 +207,24 @@ def test_what_leaves_a_pool_makes_room_for_those_that_had_none():
     }
     outcome = judge(records, held, ["a", "b"], Rules(within=["z1", "z2"], same_traits=False))
     assert (hosts_of(outcome), missing(outcome)) == ({"y": "d", "z": "c"}, ["x"])
+
+
+def test_consumer_that_was_tried_before_a_pool_got_room_is_tried_again():
+    """The larger one comes first, and needs what the smaller one gives back."""
+    records = [
+        node("a", aggregates=["z1"], VCPU=8),
+        node("b", aggregates=["z2"], VCPU=8),
+        node("c", aggregates=["z1", "s"], VCPU=8),
+        node("d", aggregates=["z2"], VCPU=4, DISK_GB=3),
+        storage("full", ["s", "z1"], DISK_GB=3),
+        storage("other", ["t"], DISK_GB=6),
+    ]
+    held = {
+        "x": {"a": {"VCPU": 5}, "other": {"DISK_GB": 3}},
+        "y": {"b": {"VCPU": 4}, "full": {"DISK_GB": 3}},
+    }
+    outcome = judge(records, held, ["a", "b"], Rules(within=["z1", "z2"], same_traits=False))
+    assert (list(hosts_of(outcome).items()), missing(outcome)) == ([("y", "d"), ("x", "c")], [])
 
 
 def test_each_of_two_equal_consumers_keeps_its_pool():
@@ -379,6 +398,22 @@ def test_one_consumer_has_a_place_if_brute_force_finds_one(seed):
         if len(held) == 1:
             outcome = headroom.judge(lost)
             assert outcome.fits == bool(find_places(view, headroom, holdings[held[0]], lost))
+
+
+@settings(deadline=None, max_examples=150)
+@given(st.integers(0, 2**32))
+def test_no_consumer_without_a_place_would_fit_after_all_moves(seed):
+    """Brute force looks for a place of each, beside all others where they are in the end."""
+    records, holdings = make_random(random.Random(seed))
+    hosts = [record.provider.uuid for record in records if "VCPU" in record.inventories]
+    for host in hosts:
+        view, headroom = make(records, holdings)
+        lost = {slot for slot, each in enumerate(view.nodes) if view.root_of(each.uuid).uuid == host}
+        outcome = headroom.judge(lost)
+        now = replay(view, holdings, [view.nodes[slot].uuid for slot in lost], outcome)
+        view, headroom = make(records, now)
+        for one in outcome.unplaced:
+            assert not find_places(view, headroom, holdings[one.consumer], lost)
 
 
 def has_any_of(view, allocations, lost):
