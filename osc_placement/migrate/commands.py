@@ -113,7 +113,15 @@ class Command:
         client = self.settings.open_client()
         opening = Opening(self.settings.open_source)
         try:
-            context = Context(opening, client, self.execution.concurrency, self.settings.open_ironic)
+            settings = self.settings
+            context = Context(
+                opening,
+                client,
+                self.execution.concurrency,
+                settings.open_ironic,
+                settings.open_neutron,
+                settings.names_neutron,
+            )
             return context, migration.assess(context)
         finally:
             opening.close()

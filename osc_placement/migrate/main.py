@@ -91,6 +91,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             placement_endpoint=options.placement_endpoint,
             placement_token=options.placement_token,
             ironic_endpoint=options.ironic_endpoint,
+            neutron_database=options.neutron_db,
+            neutron_endpoint=options.neutron_endpoint,
             source=options.source,
             nova_endpoint=options.nova_endpoint,
             nova_token=options.nova_token,
@@ -219,11 +221,21 @@ def _add_access(parser: argparse.ArgumentParser) -> None:
         help="Ironic itself, in place of [ironic] in nova.conf; without --os-cloud requests have no token",
     )
     access.add_argument(
+        "--neutron-db",
+        metavar="<url>",
+        help="Neutron's database as the source of ports that ask for resources, in place of neutron's API",
+    )
+    access.add_argument(
+        "--neutron-endpoint",
+        metavar="<url>",
+        help="Neutron itself, in place of [neutron] in nova.conf; without --os-cloud requests have no token",
+    )
+    access.add_argument(
         "--timeout",
         metavar="<seconds>",
         type=read_seconds,
-        help="How long to wait for each answer of placement, nova's API or Ironic (default: 600, or what "
-        "[placement]/timeout and [ironic]/timeout say)",
+        help="How long to wait for each answer of placement, nova's API, neutron or Ironic (default: 600, "
+        "or what timeout says in [placement], [neutron] and [ironic])",
     )
 
 

@@ -13,7 +13,7 @@ from typing import Protocol
 
 from osc_placement.api.client import PlacementClient
 from osc_placement.batch.plan import Plan
-from osc_placement.migrate.nova.source import BareMetalSource, Source
+from osc_placement.migrate.nova.source import BareMetalSource, NetworkSource, Source
 from osc_placement.migrate.problem import Problem, Reason
 
 
@@ -44,13 +44,16 @@ class Context:
 
     Access to ``source`` blocks until it is open, so a migration asks placement first where it can.
     ``open_ironic`` gives None if there is no address of Ironic, and raises Unreadable if its configuration is
-    wrong; only a migration that needs Ironic calls it.
+    wrong; only a migration that needs Ironic calls it. ``open_neutron`` is the same for neutron.
     """
 
     open_source: Callable[[], Source]
     client: PlacementClient
     concurrency: int
     open_ironic: Callable[[], BareMetalSource | None] = lambda: None
+    open_neutron: Callable[[], NetworkSource | None] = lambda: None
+    #: whether neutron is read even if no provider has inventory that a port may ask for
+    names_neutron: bool = False
 
     @property
     def source(self) -> Source:

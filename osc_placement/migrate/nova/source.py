@@ -22,6 +22,7 @@ from osc_placement.migrate.nova.facts import (
     IronicNode,
     MigrationRecord,
 )
+from osc_placement.migrate.nova.ports import Port
 from osc_placement.migrate.problem import Problem, Reason
 
 #: what to do about a cell whose database is not what it should be
@@ -100,6 +101,13 @@ class BareMetalSource(Protocol):
 
     def list_nodes(self) -> list[IronicNode]:
         """Return all nodes; raise Unreadable if they cannot be listed to the end."""
+
+
+class NetworkSource(Protocol):
+    """A source of neutron's ports."""
+
+    def list_ports(self) -> list[Port]:
+        """Return the ports of instances that matter to placement; raise Unreadable if it cannot."""
 
 
 class ClosableSource(Source, Protocol):

@@ -16,7 +16,7 @@ from osc_placement.migrate.nova.settings import Misconfigured, Settings
 from osc_placement.migrate.nova.source import Unreadable
 
 INTERFACES = ("public", "internal", "admin")
-SERVICES = ("placement", "compute", "baremetal")
+SERVICES = ("placement", "baremetal", "network", "compute")
 
 
 class Identity(BaseHTTPRequestHandler):
@@ -76,16 +76,16 @@ def configure(identity, tmp_path):
             "password = p\nuser_domain_id = default\nproject_name = p\nproject_domain_id = default\n"
         )
         path = tmp_path / "nova.conf"
-        path.write_text("".join(f"[{group}]\n{auth}{more}\n" for group in ("placement", "ironic")))
+        path.write_text("".join(f"[{group}]\n{auth}{more}\n" for group in ("placement", "ironic", "neutron")))
         return Settings((str(path),))
 
     return write
 
 
 def endpoints(settings):
-    """Where placement, Ironic and nova's API are taken to be."""
-    nova = settings._open_api()._api._adapter.get_endpoint()
-    return settings.open_client().endpoint, settings.open_ironic()._adapter.get_endpoint(), nova
+    """Where placement, Ironic, neutron and nova's API are taken to be."""
+    others = (settings.open_ironic(), settings.open_neutron(), settings._open_api()._api)
+    return settings.open_client().endpoint, *(each._adapter.get_endpoint() for each in others)
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def endpoints(settings):
 )
 def test_endpoints_are_those_that_nova_takes(configure, more, kind):
     """Internal ones before public ones, unless nova.conf says otherwise."""
-    expected = [f"http://{service}.{kind}.example.net" for service in ("placement", "baremetal", "compute")]
+    expected = [f"http://{service}.{kind}.example.net" for service in SERVICES]
     assert list(endpoints(configure(more))) == expected
 
 
@@ -120,7 +120,7 @@ def test_interface_of_clouds_yaml_chooses_the_endpoints(identity, tmp_path, monk
     path = tmp_path / "clouds.yaml"
     path.write_text(json.dumps({"clouds": {"c": cloud}}))
     monkeypatch.setenv("OS_CLIENT_CONFIG_FILE", str(path))
-    expected = [f"http://{service}.{kind}.example.net" for service in ("placement", "baremetal", "compute")]
+    expected = [f"http://{service}.{kind}.example.net" for service in SERVICES]
     assert list(endpoints(Settings(cloud="c"))) == expected
 
 
@@ -146,7 +146,7 @@ def test_placement_options_hide_the_token(settings, words):
 
 
 @pytest.mark.parametrize("address", ["controller", "http://", "http://[::1", "http://controller:port"])
-@pytest.mark.parametrize("service", ["placement", "ironic", "nova"])
+@pytest.mark.parametrize("service", ["placement", "ironic", "neutron", "nova"])
 def test_malformed_endpoint_is_refused_before_any_request(service, address):
     """One line names the option, whatever the libraries would make of it."""
     with pytest.raises(UsageError, match=f"^--{service}-endpoint is an address such as"):
@@ -197,9 +197,10 @@ def silent():
 
 
 def test_silent_server_is_given_up_after_the_timeout(silent, monkeypatch):
-    """Nobody who never answers holds a run up: neither nova nor Ironic nor placement."""
+    """Nobody who never answers holds a run up: neither nova nor Ironic, neutron or placement."""
     began = time.monotonic()
     access = {"placement_endpoint": silent, "nova_endpoint": silent, "ironic_endpoint": silent}
+    access["neutron_endpoint"] = silent
     settings = Settings(**access, nova_token="t", placement_token="t", source="api", timeout=0.2)
     with pytest.raises(Unreadable, match=r"nova's API: .* the service is unavailable"):
         settings.open_source().list_aggregates()
@@ -208,6 +209,8 @@ def test_silent_server_is_given_up_after_the_timeout(silent, monkeypatch):
         settings.open_source().list_aggregates()
     with pytest.raises(Unreadable, match=r"Ironic: .* timed out"):
         settings.open_ironic().list_nodes()
+    with pytest.raises(Unreadable, match=r"neutron: .* timed out"):
+        settings.open_neutron().list_ports()
     with pytest.raises(TimedOut, match=r"within 0\.2 seconds; .*--timeout, allows more time"):
         settings.open_client().list_providers()
     assert time.monotonic() - began < 10

@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Neutron's REST API as the source of ports, and as the place of their binding profiles."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from keystoneauth1 import exceptions as keystone
+from keystoneauth1.adapter import Adapter
+
+from osc_placement.errors import one_line
+from osc_placement.migrate.nova.ports import Port, read_port
+from osc_placement.migrate.nova.source import Unreadable
+
+LABEL: Final = "neutron"
+PAGE: Final = 1000
+_FIELDS: Final = (
+    "id",
+    "device_id",
+    "device_profile",
+    "binding:host_id",
+    "binding:profile",
+    "binding:vif_type",
+    "resource_request",
+)
+#: what a neutron has that knows resource requests (Stein and later)
+_EXTENSION: Final = "port-resource-request"
+_OK: Final = 200
+_CHANGED: Final = 412
+
+
+class NeutronApi:
+    """A source that reads neutron's ports behind a keystoneauth1 adapter."""
+
+    def __init__(self, adapter: Adapter) -> None:
+        self._adapter = adapter
+
+    def list_ports(self) -> list[Port]:
+        """Return the ports of instances that matter to placement.
+
+        Raise Unreadable if they cannot be listed to the end, or if neutron knows no resource requests.
+        """
+        extensions = self._list("extensions", {})
+        try:
+            aliases = {entry["alias"] for entry in extensions}
+        except (KeyError, TypeError) as error:
+            raise Unreadable(LABEL, f"its list of extensions cannot be parsed: {error!r}") from error
+        if _EXTENSION not in aliases:
+            reason = f"it has no extension {_EXTENSION}, so it does not show what ports ask placement for"
+            raise Unreadable(LABEL, reason)
+        return [port for port in map(read_port, self._iterate()) if port.instance and port.is_relevant]
+
+    def _iterate(self) -> Iterator[Mapping[str, Any]]:
+        marker: dict[str, str] = {}
+        seen: set[str] = set()
+        while True:
+            # by id, so that what comes or goes between two pages moves nothing to another page
+            params = {"limit": str(PAGE), "sort_key": "id", "sort_dir": "asc", **marker}
+            found = self._list("ports", {**params, "fields": list(_FIELDS)})
+            try:
+                new = [entry for entry in found if entry["id"] not in seen]
+                seen.update(entry["id"] for entry in new)
+            except (KeyError, TypeError) as error:
+                raise Unreadable(LABEL, f"its list of ports cannot be parsed: {error!r}") from error
+            yield from new
+            # a neutron that does not know pages returns all ports every time
+            if not new or len(found) > PAGE:
+                return
+            marker = {"marker": new[-1]["id"]}
+
+    def _list(self, name: str, params: Mapping[str, Any]) -> list[Any]:
+        """Return the items of a list."""
+        response = self._request("GET", name, params=params)
+        try:
+            found = response.json()[name]
+        except (ValueError, KeyError, TypeError) as error:
+            raise Unreadable(LABEL, f"its answer to GET {name} has no {name}") from error
+        if not isinstance(found, list):
+            raise Unreadable(LABEL, f"its answer to GET {name} has no list of {name}")
+        return found
+
+    def grant(self, port: Port, allocation: str | Mapping[str, str]) -> str:
+        """Write the providers of a port into its binding profile; return why it was not, or nothing.
+
+        The profile is read just before, and written only if nobody has changed the port since: a profile is
+        replaced as a whole. A port that has other providers by then, or another instance, is left as it is.
+
+        :param allocation: a provider, or in the format with several groups the provider of each group by id
+        """
+        path = f"ports/{port.uuid}"
+        try:
+            found = self._request("GET", path).json()["port"]
+            profile = dict(found.get("binding:profile") or {})
+            if found["device_id"] != port.instance:
+                return "it belongs to another instance by now"
+            if profile.get("allocation"):
+                return "" if profile["allocation"] == allocation else "somebody else granted resources to it"
+            body = {"port": {"binding:profile": {**profile, "allocation": allocation}}}
+            headers = {}
+            if found.get("revision_number") is not None:
+                headers["If-Match"] = f"revision_number={found['revision_number']}"
+            self._request("PUT", path, json=body, headers=headers)
+        except Unreadable as error:
+            return error.reason
+        except (ValueError, KeyError, TypeError) as error:
+            return f"neutron's answer to GET {path} cannot be parsed: {error!r}"
+        return ""
+
+    def _request(self, method: str, path: str, **arguments: Any) -> Any:
+        """Return the response to a request; raise Unreadable unless neutron carried it out."""
+        try:
+            endpoint = (self._adapter.get_endpoint() or "").rstrip("/")
+            if not endpoint:
+                raise Unreadable(LABEL, "the service catalog has no endpoint of it")
+            url = f"{endpoint.removesuffix('/v2.0')}/v2.0/{path}"
+            response = self._adapter.request(url, method, raise_exc=False, **arguments)
+        except keystone.ClientException as error:
+            raise Unreadable(LABEL, one_line(error)) from error
+        if response.status_code == _CHANGED:
+            raise Unreadable(LABEL, f"{path} was changed by somebody else")
+        if response.status_code != _OK:
+            raise Unreadable(LABEL, f"{method} {url} ended with {response.status_code}{_explain(response)}")
+        return response
+
+
+def _explain(response: Any) -> str:
+    """Return the reason that neutron gives for a refusal, after a colon."""
+    try:
+        return f": {one_line(response.json()['NeutronError']['message'])}"
+    except (ValueError, KeyError, TypeError):
+        return ""

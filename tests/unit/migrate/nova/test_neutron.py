@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reading neutron's ports and writing a binding profile: pages, refusals, and every answer that is none."""
+
+from types import SimpleNamespace
+
+import pytest
+from keystoneauth1 import exceptions as keystone
+
+from osc_placement.migrate.nova import neutron
+from osc_placement.migrate.nova.neutron import NeutronApi
+from osc_placement.migrate.nova.ports import Port
+from osc_placement.migrate.nova.source import Unreadable
+
+KNOWN = {"extensions": [{"alias": "qos"}, {"alias": "port-resource-request"}]}
+NO_PORTS = {"ports": []}
+PORT = Port("p1", "i1")
+
+
+class Adapter:
+    """An adapter that gives these answers in turn: documents, (status, document), or exceptions."""
+
+    def __init__(self, *answers, endpoint="http://neutron.test/network/v2.0/"):
+        self.answers = list(answers)
+        self.endpoint = endpoint
+        self.asked = []
+
+    def get_endpoint(self):
+        return self.endpoint
+
+    def request(self, url, method, *, raise_exc, **arguments):
+        self.asked.append((method, url.removeprefix("http://neutron.test/network/v2.0/"), arguments))
+        answer = self.answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        status, document = answer if isinstance(answer, tuple) else (200, answer)
+
+        def read():
+            if document is None:
+                raise ValueError("no JSON")
+            return document
+
+        return SimpleNamespace(status_code=status, json=read)
+
+
+def port(uuid, **fields):
+    request = {"resources": {"NET_BW_EGR_KILOBIT_PER_SEC": 1}, "required": []}
+    return {"id": uuid, "device_id": "i1", "resource_request": request, **fields}
+
+
+def test_pages_are_read_to_the_end(monkeypatch):
+    """Each page begins after the last port of the one before."""
+    monkeypatch.setattr(neutron, "PAGE", 2)
+    adapter = Adapter(KNOWN, {"ports": [port("a"), port("b")]}, {"ports": [port("c")]}, NO_PORTS)
+    assert [each.uuid for each in NeutronApi(adapter).list_ports()] == ["a", "b", "c"]
+    assert [arguments["params"].get("marker") for _, _, arguments in adapter.asked[1:]] == [None, "b", "c"]
+
+
+def test_neutron_without_pages_is_read_once():
+    """It returns all ports every time."""
+    adapter = Adapter(KNOWN, {"ports": [port("a"), port("b")]}, {"ports": [port("a"), port("b")]})
+    assert [each.uuid for each in NeutronApi(adapter).list_ports()] == ["a", "b"]
+
+
+def test_ports_of_no_instance_are_left_out():
+    """Nor do ports matter that ask for nothing."""
+    found = [port("a", device_id=""), port("b", resource_request=None), port("c")]
+    assert [each.uuid for each in NeutronApi(Adapter(KNOWN, {"ports": found}, NO_PORTS)).list_ports()] == [
+        "c"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("answers", "reason"),
+    [
+        (({"extensions": [{"alias": "qos"}]},), "it has no extension port-resource-request"),
+        (({"extensions": [{}]},), "its list of extensions cannot be parsed"),
+        (({"extensions": "x"},), "has no list of extensions"),
+        ((KNOWN, (403, {"NeutronError": {"message": "not you"}})), "ended with 403: not you"),
+        ((KNOWN, (500, None)), "ports ended with 500"),
+        ((KNOWN, None), "has no ports"),
+        ((KNOWN, {"ports": [{}]}), "its list of ports cannot be parsed"),
+        ((keystone.ConnectFailure("nobody"),), "nobody"),
+    ],
+)
+def test_neutron_that_does_not_tell_is_unreadable(answers, reason):
+    """What neutron does not show is unknown, and never absent."""
+    with pytest.raises(Unreadable, match=f"^neutron: .*{reason}"):
+        NeutronApi(Adapter(*answers)).list_ports()
+
+
+def test_catalog_without_neutron_is_unreadable():
+    """Then no request is sent."""
+    with pytest.raises(Unreadable, match="no endpoint"):
+        NeutronApi(Adapter(endpoint=None)).list_ports()
+
+
+def test_profile_keeps_what_else_it_has():
+    """Only the allocation is added, and only to the revision that was read."""
+    found = {"device_id": "i1", "binding:profile": {"pci_slot": "1"}, "revision_number": 7}
+    adapter = Adapter({"port": found}, {"port": {}})
+    assert NeutronApi(adapter).grant(PORT, {"g": "rp"}) == ""
+    method, path, arguments = adapter.asked[1]
+    assert (method, path, arguments["headers"]) == ("PUT", "ports/p1", {"If-Match": "revision_number=7"})
+    assert arguments["json"] == {"port": {"binding:profile": {"pci_slot": "1", "allocation": {"g": "rp"}}}}
+
+
+@pytest.mark.parametrize(
+    ("answers", "reason"),
+    [
+        (({"port": {"device_id": "i2"}},), "another instance"),
+        (({"port": {"device_id": "i1", "binding:profile": {"allocation": "x"}}},), "somebody else"),
+        (({"port": {"device_id": "i1"}}, (412, None)), "was changed by somebody else"),
+        (({"port": {"device_id": "i1"}}, (403, {"NeutronError": {"message": "no"}})), "ended with 403: no"),
+        (((404, None),), "ended with 404"),
+        (({},), "cannot be parsed"),
+        ((keystone.ConnectFailure("nobody"),), "nobody"),
+    ],
+)
+def test_profile_that_is_not_written_has_a_reason(answers, reason):
+    """The port is as it was, or as somebody else made it."""
+    assert reason in NeutronApi(Adapter(*answers)).grant(PORT, "rp")
+
+
+def test_profile_that_is_right_is_not_written():
+    """So a run that was killed can be repeated."""
+    adapter = Adapter({"port": {"device_id": "i1", "binding:profile": {"allocation": "rp"}}})
+    assert NeutronApi(adapter).grant(PORT, "rp") == ""
+    assert len(adapter.asked) == 1
