@@ -26,10 +26,11 @@ from osc_placement.terminal.values import add_concurrency_option
 
 if TYPE_CHECKING:
     from osc_placement.migrate.migrations.base import Assessment, Migration
-    from osc_placement.migrate.nova.source import BareMetalSource
+    from osc_placement.migrate.nova.source import BareMetalSource, NetworkSource
     from osc_placement.migrate.problem import Problem
 
 _BARE_METAL: Final = "baremetal"
+_NETWORK: Final = "network"
 _CHECK_COLUMNS: Final = ("name", "to_change", "left_alone", "state")
 #: lines of a terminal about what one of the migrations leaves alone, and about what the only one does
 _MOST_OF_CHECK: Final = 8
@@ -181,19 +182,25 @@ def _assess(command: base.PlacementCommand, migration: Migration, concurrency: i
     from osc_placement.migrate.migrations.base import Context
     from osc_placement.migrate.nova.api_source import ApiSource
     from osc_placement.migrate.nova.ironic import IronicSource
+    from osc_placement.migrate.nova.neutron import NeutronApi
     from osc_placement.migrate.nova.rest import NovaApi, limit_waiting
 
     manager: Any = command.app.client_manager
 
-    def open_ironic() -> BareMetalSource:
-        adapter = Adapter(
+    def open_service(service_type: str) -> Adapter:
+        return Adapter(
             limit_waiting(manager.session, command.client.timeout),
-            service_type=_BARE_METAL,
-            endpoint_override=manager._cli_options.get_endpoint(_BARE_METAL),
+            service_type=service_type,
+            endpoint_override=manager._cli_options.get_endpoint(service_type),
             region_name=manager.region_name,
             interface=manager.interface,
         )
-        return IronicSource(adapter)
+
+    def open_ironic() -> BareMetalSource:
+        return IronicSource(open_service(_BARE_METAL))
+
+    def open_neutron() -> NetworkSource:
+        return NeutronApi(open_service(_NETWORK))
 
     api = NovaApi(
         manager.session,
@@ -203,7 +210,7 @@ def _assess(command: base.PlacementCommand, migration: Migration, concurrency: i
         timeout=command.client.timeout,
     )
     source = ApiSource(api)
-    return migration.assess(Context(lambda: source, command.client, concurrency, open_ironic))
+    return migration.assess(Context(lambda: source, command.client, concurrency, open_ironic, open_neutron))
 
 
 def _tell_problems(

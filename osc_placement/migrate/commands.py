@@ -44,6 +44,7 @@ from osc_placement.batch.run_commands import describe_run as describe_journal
 from osc_placement.errors import ANSWER_LOST, PlacementError, one_line
 from osc_placement.migrate import exit_statuses, readiness, runner
 from osc_placement.migrate.exit_statuses import EXIT_UNKNOWN, exit_status
+from osc_placement.migrate.granting import write_grants
 from osc_placement.migrate.migrations import registry
 from osc_placement.migrate.migrations.audit import Audit
 from osc_placement.migrate.migrations.base import Assessment, Context, Migration
@@ -157,6 +158,11 @@ class Command:
                 context.client, assessment, execution, for_changes(plan, progress.advance)
             )
 
+    def heal(self, context: Context, assessment: Assessment, execution: Execution) -> tuple[Run, Assessment]:
+        """Carry the plan out, then write the binding profiles of ports that it names."""
+        run = self.carry_out(context, assessment, execution)
+        return run, write_grants(context, assessment, run, execution)
+
     def show_result(self, run: Run, assessment: Assessment | None = None, page: Page | None = None) -> None:
         """Print the result of a run; ``page`` has its plan already."""
         known = assessment or Assessment(run.report.plan)
@@ -255,11 +261,21 @@ def _follow(command: Command, migration: Migration) -> int:
 def heal_allocations(command: Command) -> int:
     """Run ``placement-migrate heal-allocations``: heal, compare again, and say whether that was all."""
     options = command.options
-    migration = HealAllocations(_uuids(options.instance), frozenset(options.host), options.shard)
+    migration = HealAllocations(
+        _uuids(options.instance),
+        frozenset(options.host),
+        options.shard,
+        skips_ports=options.skip_port_allocations,
+    )
     context, assessment = command.assess(migration)
-    run = command.run_or_show(context, assessment)
+    run = None
+    if options.dry_run:
+        command.run_or_show(context, assessment)
+    else:
+        run, assessment = command.heal(context, assessment, command.execution)
+        command.show_result(run, assessment)
     judged = EXIT_DONE
-    if run and run.id and options.format == "table":
+    if run and (run.id or assessment.written) and options.format == "table":
         judged = _conclude(options, lambda: readiness.describe_readiness(command.assess(migration)[1]))
     if options.nova_exit_codes:
         return exit_statuses.of_heal(assessment, run)
@@ -295,9 +311,7 @@ def _judge_whole(options: argparse.Namespace, judge: Callable[[], str]) -> str:
 def show_status(command: Command) -> int:
     """Run ``placement-migrate status``: say whether the caching scheduler can be left."""
     _context, assessment = command.assess(HealAllocations(shard=command.options.shard))
-    changes = assessment.plan.changes
-    missing = [change.uuid for change in changes if "allocations" in change.facets]
-    foreign = [change.uuid for change in changes if "allocations" not in change.facets]
+    missing, incomplete, foreign = readiness.sort_changes(assessment.plan.changes)
     sentence = _judge_whole(command.options, lambda: readiness.describe_readiness(assessment))
 
     def make_document() -> Document:
@@ -305,6 +319,7 @@ def show_status(command: Command) -> int:
             "ready": readiness.is_ready(assessment) and _is_whole(command.options),
             "sentence": sentence,
             "missing": missing,
+            "incomplete": incomplete,
             "foreign": foreign,
             "findings": [problem_row(each) for each in assessment.problems],
             "notes": list(assessment.notes),
@@ -313,6 +328,7 @@ def show_status(command: Command) -> int:
     def describe() -> list[str]:
         page = command.medium.open_page(kept=_KEPT_FOR_SENTENCE)
         found = [(f"instance {uuid}", "it holds nothing") for uuid in missing]
+        found += [(f"instance {uuid}", "it lacks what a port of it asks for") for uuid in incomplete]
         found += [(f"instance {uuid}", "what it holds is of another project or user") for uuid in foreign]
         found += [(each.subject, each.text) for each in assessment.problems]
         found += [(subject, text) for subject, _, text in (each.partition(": ") for each in assessment.notes)]
@@ -439,7 +455,8 @@ def run_all(command: Command) -> int:
     try:
         for migration in registry.make_all(command.options.shard):
             context, assessment = command.assess(migration)
-            run = command.carry_out(context, assessment, replace(command.execution, max_count=left_to_do))
+            limited = replace(command.execution, max_count=left_to_do)
+            run, assessment = command.heal(context, assessment, limited)
             done = tally.add(migration.name, assessment, run)
             left_to_do = None if left_to_do is None else left_to_do - done
             if command.execution.stop.is_set() or run.report.interrupted:

@@ -375,6 +375,11 @@ def _add_allocations(subparsers: Subparsers) -> None:
         help="Only this instance; may be repeated",
     )
     _add_host(parser, "Only on this host; may be repeated")
+    parser.add_argument(
+        "--skip-port-allocations",
+        action="store_true",
+        help="Do not read neutron, and leave what ports ask for alone",
+    )
     _add_execution(parser, nova_exit_codes=True)
     parser.set_defaults(act=commands.heal_allocations, nova_failure=255, nova_invalid=127)
 

@@ -110,6 +110,7 @@ def run_to_json(run: Run, assessment: Assessment) -> Document:
         "findings": [problem_row(each) for each in assessment.problems],
         "run": run.id,
         "left": run.left,
+        "ports": list(assessment.written),
     }
 
 
@@ -139,6 +140,8 @@ def describe_run(
     lines += describe_problems(problems, page, LEFT_ALONE, _SEE_PLAN)
     lines += page.warn(plan.warnings)
     lines += page.summarize(plan.edit.title, f": {', '.join(facts) or 'nothing to do'}")
+    if assessment.written:
+        lines.append(f"binding profiles of ports: {len(assessment.written):,} written")
     return [*lines, report.halted, *describe_next(following, medium)]
 
 

@@ -4,9 +4,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
+from osc_placement.batch.plan import Change
 from osc_placement.migrate.migrations.base import Assessment
 from osc_placement.migrate.problem import Reason
 
@@ -24,6 +25,7 @@ _WORDS: Final[Mapping[Reason, str]] = {
     Reason.DEVICE: "with an accelerator that is not known",
     Reason.PORT: "with a port that asks for resources",
     Reason.BUSY: "in a task",
+    Reason.CONFLICT: "that changed meanwhile",
     Reason.WRONG_AMOUNT: "with wrong amounts",
     Reason.WRONG_HOST: "with allocations on a wrong host",
     Reason.DOUBLED: "with allocations on two hosts",
@@ -64,15 +66,25 @@ def is_ready(assessment: Assessment) -> bool:
     return not assessment.plan.changes and not assessment.problems
 
 
+def sort_changes(changes: Iterable[Change]) -> tuple[list[str], list[str], list[str]]:
+    """Return the instances that hold nothing, lack what a port asks for, and have a wrong owner only."""
+    missing, incomplete, foreign = list[str](), list[str](), list[str]()
+    for change in changes:
+        if "allocations" not in change.facets:
+            foreign.append(change.uuid)
+        else:
+            (incomplete if change.before.allocations else missing).append(change.uuid)
+    return missing, incomplete, foreign
+
+
 def describe_readiness(assessment: Assessment) -> str:
     """Say whether the caching scheduler can be left, and if not, why not."""
     if is_ready(assessment):
         return SAFE
-    changes = assessment.plan.changes
-    missing = sum("allocations" in change.facets for change in changes)
-    wrong = len(changes) - missing
+    missing, incomplete, wrong = (len(each) for each in sort_changes(assessment.plan.changes))
     counts = Counter(problem.reason for problem in assessment.problems)
     parts = [f"{missing} without allocations"] if missing else []
+    parts += [f"{incomplete} without those of a port"] if incomplete else []
     parts += [f"{wrong} of a wrong project or user"] if wrong else []
     parts += [f"{counts[reason]} {words}" for reason, words in _WORDS.items() if counts[reason]]
     return f"{_NOT_SAFE}{', '.join(parts)}."

@@ -13,8 +13,20 @@ from typing import Protocol
 
 from osc_placement.api.client import PlacementClient
 from osc_placement.batch.plan import Plan
+from osc_placement.migrate.nova.ports import Port
 from osc_placement.migrate.nova.source import BareMetalSource, NetworkSource, Source
 from osc_placement.migrate.problem import Problem, Reason
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """The providers of a port that its binding profile does not name yet.
+
+    :ivar allocation: as neutron has it: one provider, or the provider of each group by id
+    """
+
+    port: Port
+    allocation: str | Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +36,8 @@ class Assessment:
     :ivar names: names by the UUIDs in the plan, of providers and aggregates
     :ivar classes: the custom resource classes that the plan needs placement to have
     :ivar notes: moves under way, which are no problems
+    :ivar grants: by instance, the binding profiles that are to be written after the plan
+    :ivar written: the ports whose binding profiles were written
     """
 
     plan: Plan
@@ -31,6 +45,8 @@ class Assessment:
     names: Mapping[str, str] = field(default_factory=dict)
     classes: frozenset[str] = frozenset()
     notes: Sequence[str] = ()
+    grants: Mapping[str, Sequence[Grant]] = field(default_factory=dict)
+    written: Sequence[str] = ()
 
     @property
     def refusal(self) -> str:

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Give every instance the allocations that nova's scheduler would have made: the way out of CachingScheduler.
 
-Finds instances on a host that hold nothing, and makes their allocations from the embedded flavor, for their
-project and user; where others own what an instance holds, it gets its project and user. A wrong amount or
-host is reported. Never touches an instance in a task, of a cell that cannot be read, or whose claim could lie
-in several places; nor one with an accelerator of Cyborg, or a port to which resources were granted, as nova's
-databases do not tell how much.
+Finds instances on a host that hold nothing, and makes their allocations from the embedded flavor and from the
+requests of its ports, for its project and user; adds what a port asks for to what an instance holds; where
+others own what an instance holds, it gets its project and user. A wrong amount or host is reported. Never
+touches an instance in a task, of a cell that cannot be read, or whose claim could lie in several places; nor
+one with an accelerator of Cyborg, whose resources only Cyborg knows, or with a port that cannot be read.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from osc_placement.batch.plan import Change, Plan, ProviderState, describe_owner
 from osc_placement.batch.repeat import Recorded, edits_of
 from osc_placement.batch.select import read_states
 from osc_placement.flavor import NoClaim
-from osc_placement.migrate.migrations.base import Assessment, Context
+from osc_placement.migrate.migrations.base import Assessment, Context, Grant
 from osc_placement.migrate.migrations.cloud import (
     AllocationView,
     Claims,
@@ -34,6 +34,15 @@ from osc_placement.migrate.migrations.cloud import (
 from osc_placement.migrate.migrations.move_baremetal import claim_of_node
 from osc_placement.migrate.migrations.placing import Ambiguous, Ledger, OverCapacity, Unplaceable
 from osc_placement.migrate.migrations.plausibility import check_nova
+from osc_placement.migrate.migrations.port_claims import (
+    Network,
+    PortClaims,
+    PortJudge,
+    Unclear,
+    add_claims,
+    describe_grant,
+    read_network,
+)
 from osc_placement.migrate.nova.facts import Cell, ComputeNode, Instance, MigrationRecord
 from osc_placement.migrate.nova.flavors import claim_of
 from osc_placement.migrate.nova.hosts import (
@@ -45,6 +54,7 @@ from osc_placement.migrate.nova.hosts import (
     read_hosts,
     read_moves,
 )
+from osc_placement.migrate.nova.ports import PORT_CLASSES
 from osc_placement.migrate.nova.shard import WHOLE, Shard
 from osc_placement.migrate.nova.source import Source, Unreadable
 from osc_placement.migrate.problem import Problem, Reason
@@ -61,19 +71,24 @@ _OF_IMAGES = ("PCPU", "MEM_ENCRYPTION_CONTEXT")
 
 @dataclass(frozen=True, slots=True)
 class HealAllocations:
-    """The migration; ``instances`` and ``hosts`` narrow it, empty means all."""
+    """The migration; ``instances`` and ``hosts`` narrow it, empty means all.
+
+    With ``skips_ports`` neutron is not read, and ports to which something was granted are reported only.
+    """
 
     instances: frozenset[str] = frozenset()
     hosts: frozenset[str] = frozenset()
     shard: Shard = WHOLE
     name: str = NAME
+    skips_ports: bool = False
 
     def assess(self, context: Context) -> Assessment:
         """Read both sides and compare."""
         cloud = read_cloud(context.client, context.concurrency)
         hosts = read_hosts(context.source)
         moves = read_moves(context.source, hosts)
-        healer = Healer(hosts, cloud, moves)
+        network = None if self.skips_ports else read_network(context, cloud)
+        healer = Healer(hosts, cloud, moves, network)
         problems = [*hosts.problems, *check_nova(hosts, cloud)]
         problems += [*find_lost_cells(context.source, hosts), *moves.problems]
         problems += find_strangers(hosts, self.hosts)
@@ -87,12 +102,14 @@ class HealAllocations:
         is_complete = not any(problem.reason is Reason.UNKNOWN for problem in problems)
         missing = sorted(self.instances - seen)
         problems += judge_strangers("instance", missing, is_complete=is_complete)
-        wrong, unread = _find_wrong_owners(context, healer.owners, healer.busy, cloud)
+        wrong, unread = _correct_holdings(context, healer, cloud)
         changes = (*healer.changes, *wrong)
+        problems += healer.describe_grants()
         notes = [note for move in moves.records if (note := healer.describe_move(move))]
         edit = Recorded("allocations of instances", ("allocations", "owner"))
         plan = Plan(edit, changes, edits=edits_of(edit, changes))
-        return Assessment(plan, (*problems, *healer.problems, *unread), cloud.names, notes=notes)
+        found = (*problems, *healer.problems, *unread)
+        return Assessment(plan, found, cloud.names, notes=notes, grants=healer.grants)
 
     def _choose(self, source: Source, cell: Cell, seen: set[str]) -> Iterator[Instance]:
         """Yield the instances to judge; add to ``seen`` those asked for by UUID that nova has."""
@@ -107,10 +124,12 @@ class HealAllocations:
                 yield instance
 
 
-def _find_wrong_owners(
-    context: Context, owners: Mapping[str, Owner], busy: Mapping[str, str], cloud: AllocationView
+def _correct_holdings(
+    context: Context, healer: Healer, cloud: AllocationView
 ) -> tuple[list[Change], list[Problem]]:
-    """Return changes that correct owners of consumers, and a problem for each left unchanged.
+    """Return changes that correct what consumers hold, and a problem for each left unchanged.
+
+    A consumer gets its owner, and what its ports ask for and it does not hold.
 
     A server with the bulk read returns all owners at once. Other servers return an owner with each consumer,
     which takes a request for each, and the total usage of an owner. If that is the sum of what its instances
@@ -119,11 +138,12 @@ def _find_wrong_owners(
     Left unchanged are consumers that cannot be read, and the ``busy``, by task: a move or rebuild of an
     instance writes its allocations, and the owner with them.
     """
+    owners, busy = healer.owners, healer.busy
     if cloud.owners:
         suspects = [uuid for uuid, owner in owners.items() if cloud.owners.get(uuid) != owner]
     else:
         suspects = [uuid for uuids in _find_miscounted(context, owners, cloud.held) for uuid in uuids]
-    consumers = [Consumer(uuid) for uuid in suspects]
+    consumers = [Consumer(uuid) for uuid in dict.fromkeys((*suspects, *healer.incomplete))]
     readings = read_states(
         context.client, consumers, ("allocations", "owner"), concurrency=context.concurrency
     )
@@ -133,14 +153,23 @@ def _find_wrong_owners(
         if reading.state is None:
             problems.append(Problem(Reason.UNKNOWN, f"instance {uuid}", str(reading.error)))
             continue
-        owner = describe_owner(*owners[uuid])
-        if reading.state.owner in (None, owner):
+        after = reading.state
+        if missing := healer.incomplete.get(uuid):
+            if after.allocations != cloud.held[uuid]:
+                text = "what it holds changed while it was compared; repeat the command"
+                problems.append(Problem(Reason.CONFLICT, f"instance {uuid}", text))
+                continue
+            after = replace(after, allocations=add_claims(cloud.held[uuid], missing))
+        owner = describe_owner(*owners[uuid]) if uuid in owners else None
+        if None not in (after.owner, owner):
+            after = replace(after, owner=owner)
+        if after == reading.state:
             continue
         if uuid in busy:
             text = f"it is {busy[uuid]}, and what it holds is of another project or user"
             problems.append(Problem(Reason.BUSY, f"instance {uuid}", text))
         else:
-            changes.append(Change(reading.subject, reading.state, replace(reading.state, owner=owner)))
+            changes.append(Change(reading.subject, reading.state, after))
     return changes, problems
 
 
@@ -166,13 +195,17 @@ def _find_miscounted(
 class Healer:
     """The plan of the instances judged so far; what is planned for one counts as used for the next."""
 
-    def __init__(self, hosts: Hosts, cloud: AllocationView, moves: Moves) -> None:
+    def __init__(
+        self, hosts: Hosts, cloud: AllocationView, moves: Moves, network: Network | None = None
+    ) -> None:
         self._cloud = cloud
         self._ledger = Ledger(cloud)
         self._nodes = hosts.by_place
         self._moves = moves
         self._reach: dict[str, frozenset[str]] = {}
         self._claims: dict[Hashable, dict[str, int] | NoClaim] = {}
+        self._network = network
+        self._ports = PortJudge(network, cloud, self._ledger) if network else None
         self.changes: list[Change] = []
         self.problems: list[Problem] = []
         #: by instance that holds something and is in a task, the task
@@ -181,6 +214,12 @@ class Healer:
         self.owners: dict[str, Owner] = {}
         #: by instance, the providers of hosts that it is not on
         self.misplaced: dict[str, list[str]] = {}
+        #: by instance that holds something, what it lacks of what its ports ask for
+        self.incomplete: dict[str, Claims] = {}
+        #: by instance, what it holds of the classes of ports, and no port of it asks for
+        self.surplus: dict[str, Claims] = {}
+        #: by instance, what the binding profiles of its ports are to name
+        self.grants: dict[str, tuple[Grant, ...]] = {}
 
     def judge_all(self, cell: Cell, instances: Iterable[Instance]) -> None:
         """Plan or report whatever is not as it should be with the instances of a cell."""
@@ -245,39 +284,73 @@ class Healer:
             return _problem(Reason.NO_CLAIM, instance, text)
         if held:
             wrong = self._compare(instance, held, claim, node.uuid)
-            return wrong or self._find_unknown(instance, held, claim)
-        return self._find_unknown(instance, {}, claim) or self._heal(instance, claim, node.uuid)
+            # its migration may hold what it lacks
+            if wrong or instance.uuid in self._moves.moving:
+                return wrong
+        unknown = self._find_unknown(instance, held or {}, claim)
+        return unknown or self._complete(instance, held or {}, claim, node.uuid)
 
     def _find_unknown(self, instance: Instance, held: Claims, claim: Mapping[str, int]) -> Problem | None:
-        """Return a problem if an instance should hold what nova's databases do not tell, and does not.
-
-        Not if it is moving: its migration may hold that. What holds nothing is healed all the same.
-        """
-        if held and instance.uuid in self._moves.moving:
-            return None
+        """Return a problem if an instance should hold what is not known, and does not."""
         profile = instance.flavor.extra_specs.get(_DEVICE_PROFILE) if instance.flavor else None
-        if profile and sum_claims(held).keys() <= claim.keys():
+        if profile and sum_claims(held).keys() <= claim.keys() | PORT_CLASSES:
             text = f"its flavor has the device profile {profile}, and only Cyborg knows its resources"
             return _problem(Reason.DEVICE, instance, f"{text}; {_SET_BY_HAND.format(instance.uuid)}")
-        if missing := instance.ports - held.keys():
+        # what nova's databases say of ports is not needed where neutron is read
+        if missing := frozenset[str]() if self._network else instance.ports - held.keys():
             names = ", ".join(sorted(map(self._cloud.name, missing)))
             text = f"its ports hold resources of {names}, and only Neutron knows how much"
             return _problem(Reason.PORT, instance, f"{text}; {_SET_BY_HAND.format(instance.uuid)}")
         return None
 
-    def _heal(self, instance: Instance, claim: Mapping[str, int], node: str) -> Problem | None:
+    def _complete(
+        self, instance: Instance, held: Claims, claim: Mapping[str, int], node: str
+    ) -> Problem | None:
+        """Plan what an instance does not hold of its claim and of what its ports ask for."""
         try:
-            placed = self._ledger.place(claim, node)
+            ports = self._judge_ports(instance, held, claim, node)
+            placed = {} if held else self._ledger.place(claim, node)
+        except Unclear as error:
+            return _problem(error.reason, instance, str(error))
         except OverCapacity as error:
             return _problem(Reason.OVER_CAPACITY, instance, str(error))
         except Ambiguous as error:
             return _problem(Reason.AMBIGUOUS, instance, str(error))
         except Unplaceable as error:
             return _problem(Reason.NO_INVENTORY, instance, str(error))
-        consumer = Consumer(instance.uuid, None, instance.project_id, instance.user_id, "INSTANCE")
-        before, after = ProviderState(allocations={}), ProviderState(allocations=placed)
-        self.changes.append(Change(consumer, before, after))
+        self._ledger.take(ports.missing)
+        if ports.grants:
+            self.grants[instance.uuid] = ports.grants
+        if ports.surplus and instance.uuid not in self._moves.left:
+            self.surplus[instance.uuid] = ports.surplus
+        if not held:
+            consumer = Consumer(instance.uuid, None, instance.project_id, instance.user_id, "INSTANCE")
+            after = ProviderState(allocations=add_claims(placed, ports.missing))
+            self.changes.append(Change(consumer, ProviderState(allocations={}), after))
+        elif ports.missing:
+            self.incomplete[instance.uuid] = ports.missing
         return None
+
+    def _judge_ports(
+        self, instance: Instance, held: Claims, claim: Mapping[str, int], node: str
+    ) -> PortClaims:
+        """Compare the ports of an instance with what it holds; raise Unclear or Unplaceable."""
+        if self._ports is None:
+            return PortClaims()
+        found = self._ports.judge(instance, held, claim, node)
+        if found.missing and instance.uuid in self._moves.moving:
+            raise Unclear(Reason.PORT, "it is moving, and its ports ask for resources of one of two hosts")
+        return found
+
+    def describe_grants(self) -> list[Problem]:
+        """Return a problem for each port whose binding profile is to name what its instance holds already."""
+        planned = {change.uuid for change in self.changes} | self.incomplete.keys()
+        return [
+            describe_grant(instance, grant)
+            for instance, grants in self.grants.items()
+            if instance not in planned
+            for grant in grants
+        ]
 
     def _compare(
         self, instance: Instance, held: Claims, claim: Mapping[str, int], node: str

@@ -2,19 +2,22 @@
 """The providers for the claim of an instance whose host is known. Pure.
 
 A class is placed on the provider of the host's tree, or the sharing provider, that has inventory of it. If
-several have free capacity, it is unknown which one nova's driver took, so the claim is not placed.
+several have free capacity, it is unknown which one nova's driver took, so the claim is not placed. The groups
+of a port are placed in the host's tree, on providers with the traits that they require.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 from osc_placement.candidates.node import Stock
-from osc_placement.migrate.migrations.cloud import AllocationView, iterate_amounts
+from osc_placement.migrate.migrations.cloud import AllocationView, Claims, iterate_amounts
+from osc_placement.migrate.nova.ports import RequestGroup
 
 _THOUSAND: Final = 1000
 
@@ -58,9 +61,111 @@ class Ledger:
         placed: dict[str, dict[str, int]] = defaultdict(dict)
         for resource, amount in claim.items():
             placed[self._find(resource, amount, reach)][resource] = amount
-        for provider, resource, amount in iterate_amounts(placed):
-            self._used[provider, resource] += amount
+        self.take(placed)
         return dict(placed)
+
+    def take(self, claims: Claims) -> None:
+        """Count claims as used."""
+        for provider, resource, amount in iterate_amounts(claims):
+            self._used[provider, resource] += amount
+
+    def check(self, provider: str, resource: str, amount: int) -> None:
+        """Raise Unplaceable unless an amount fits on a provider."""
+        self._find(resource, amount, (provider,))
+
+    def has_traits(self, provider: str, required: Collection[str]) -> bool:
+        """Return whether a provider has all of these traits."""
+        return (self._cloud.records[provider].traits or frozenset()).issuperset(required)
+
+    def choose(
+        self,
+        groups: Sequence[RequestGroup],
+        node: str,
+        subtrees: Sequence[Sequence[int]],
+        *,
+        is_isolated: bool,
+        taken: Claims,
+    ) -> Sequence[str]:
+        """Return the provider of each group in the tree of a node; take nothing.
+
+        Two choices are enough to know that there is no only one, so that no more are looked for.
+
+        :param subtrees: numbers of groups whose providers are in the subtree of one of them
+        :param is_isolated: whether each group has a provider of its own
+        :param taken: what is used besides
+        :raises Unplaceable: there is no choice, or more than one
+        """
+        options = [self._find_options(group, self._cloud.tree(node)) for group in groups]
+        used = Counter({(uuid, name): amount for uuid, name, amount in iterate_amounts(taken)})
+        choices = (
+            choice
+            for choice in self._combine(groups, options, used, is_isolated=is_isolated)
+            if all(self._is_subtree([choice[number] for number in numbers]) for numbers in subtrees)
+        )
+        found = list(itertools.islice(choices, 2))
+        wanted = "; ".join(_format(group.resources) for group in groups)
+        if len(found) > 1:
+            named = sorted({self._describe(uuid) for choice in found for uuid in choice})
+            raise Ambiguous(f"{wanted} of its ports may be on any of {', '.join(named)}")
+        if found:
+            return found[0]
+        if len(groups) == len(options[0]) == 1:
+            for resource, amount in groups[0].resources.items():
+                self.check(options[0][0], resource, amount)
+        names = ", ".join(sorted({self._cloud.name(uuid) for each in options for uuid in each}))
+        raise NoInventory(f"none of {names} has room for {wanted} of its ports")
+
+    def _find_options(self, group: RequestGroup, tree: Sequence[str]) -> Sequence[str]:
+        """Return the providers that could serve a group if nothing of them was used."""
+        found = [
+            uuid
+            for uuid in tree
+            if self.has_traits(uuid, group.required)
+            and all(
+                (inventory := self._cloud.inventory(uuid, resource)) and inventory.capacity > 0
+                for resource in group.resources
+            )
+        ]
+        if not found:
+            traits = f" with the traits {', '.join(sorted(group.required))}" if group.required else ""
+            raise NoInventory(f"no provider of its host{traits} has inventory of {_join(group.resources)}")
+        return found
+
+    def _combine(
+        self,
+        groups: Sequence[RequestGroup],
+        options: Sequence[Sequence[str]],
+        used: Counter[tuple[str, str]],
+        *,
+        is_isolated: bool,
+        chosen: tuple[str, ...] = (),
+    ) -> Iterator[tuple[str, ...]]:
+        """Yield the choices of a provider for each group that have room."""
+        if len(chosen) == len(groups):
+            yield chosen
+            return
+        amounts = groups[len(chosen)].resources
+        for uuid in options[len(chosen)]:
+            if is_isolated and uuid in chosen:
+                continue
+            stocks = {
+                resource: Stock(inventory, self._used[uuid, resource] + used[uuid, resource])
+                for resource in amounts
+                if (inventory := self._cloud.inventory(uuid, resource))
+            }
+            if all(stocks[resource].fits(amount) for resource, amount in amounts.items()):
+                also = used + Counter({(uuid, resource): amount for resource, amount in amounts.items()})
+                yield from self._combine(
+                    groups, options, also, is_isolated=is_isolated, chosen=(*chosen, uuid)
+                )
+
+    def _is_subtree(self, providers: Sequence[str]) -> bool:
+        """Return whether one of these providers is above all others, or there is none."""
+        above = [{node.uuid for node in self._cloud.ancestry(self._cloud.node(uuid))} for uuid in providers]
+        return not providers or any(all(uuid in each for each in above) for uuid in providers)
+
+    def _describe(self, uuid: str) -> str:
+        return f"{self._cloud.name(uuid)} ({uuid})"
 
     def _find(self, resource: str, amount: int, reach: Sequence[str]) -> str:
         inventories = {uuid: self._cloud.inventory(uuid, resource) for uuid in reach}
@@ -85,8 +190,16 @@ class Ledger:
         if not fitting:
             names = ", ".join(sorted(map(self._cloud.name, stocks)))
             raise NoInventory(f"none of {names} has room for {resource}={amount}")
-        choices = ", ".join(sorted(f"{self._cloud.name(uuid)} ({uuid})" for uuid in fitting))
+        choices = ", ".join(sorted(map(self._describe, fitting)))
         raise Ambiguous(f"{resource}={amount} may be on any of {choices}")
+
+
+def _format(amounts: Mapping[str, int]) -> str:
+    return ", ".join(f"{resource}={amount}" for resource, amount in sorted(amounts.items()))
+
+
+def _join(names: Iterable[str]) -> str:
+    return ", ".join(sorted(names))
 
 
 def _find_ratio(stock: Stock, amount: int) -> float:

@@ -34,6 +34,10 @@ class NeutronDatabase:
         finally:
             self._database.close()
 
+    def grant(self, port: Port, _allocation: str | Mapping[str, str]) -> str:
+        """Write nothing; return that it is neutron's API that writes binding profiles."""
+        return f"only neutron's API writes it to port {port.uuid}; repeat the command without --neutron-db"
+
     def _list_ports(self) -> Iterator[Port]:
         database = self._database
         bandwidth = self._read_rules("qos_minimum_bandwidth_rules", "min_kbps")

@@ -109,6 +109,9 @@ class NetworkSource(Protocol):
     def list_ports(self) -> list[Port]:
         """Return the ports of instances that matter to placement; raise Unreadable if it cannot."""
 
+    def grant(self, port: Port, allocation: str | Mapping[str, str]) -> str:
+        """Write the providers of a port into its binding profile; return why it was not, or nothing."""
+
 
 class ClosableSource(Source, Protocol):
     """A source with connections, which its opener closes."""

@@ -25,9 +25,14 @@ def clear(client):
         # a version without consumer generations: requests of a killed command may still be carried out
         client.set_many_allocations(nothing, microversion.POST_ALLOCATIONS)
     records = list(client.read_providers(want=()))
+    parents = {record.provider.uuid: record.provider.parent_provider_uuid for record in records}
     # a child is deleted before its parent
-    for record in sorted(records, key=lambda record: record.provider.parent_provider_uuid is None):
-        client.delete_provider(record.provider.uuid)
+    for uuid in sorted(parents, key=lambda uuid: _count_ancestors(uuid, parents), reverse=True):
+        client.delete_provider(uuid)
+
+
+def _count_ancestors(uuid, parents):
+    return 1 + _count_ancestors(parents[uuid], parents) if parents[uuid] else 0
 
 
 def give(client, uuid, inventories, traits=(), aggregates=()):

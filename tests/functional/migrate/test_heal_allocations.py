@@ -219,9 +219,9 @@ def test_requested_instance_without_a_host_is_reported(cloud, add_host, migrate_
 
 def test_allocations_of_ports_and_devices_are_correct(cloud, client, add_host, migrate_json):
     """What an instance holds besides its flavor, as for its ports, is no wrong amount."""
-    bandwidth = {"NET_BW_EGR_KILOBIT_PER_SEC": Inventory(1000)}
-    h1 = add_host("h1", inventories={**SIZES, **bandwidth})
-    hold(client, cloud.add_instance("h1"), {h1: {**CLAIM, "NET_BW_EGR_KILOBIT_PER_SEC": 10}})
+    functions = {"SRIOV_NET_VF": Inventory(8)}
+    h1 = add_host("h1", inventories={**SIZES, **functions})
+    hold(client, cloud.add_instance("h1"), {h1: {**CLAIM, "SRIOV_NET_VF": 1}})
     assert migrate_json("status")[0]["ready"]
 
 

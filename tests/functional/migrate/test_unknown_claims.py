@@ -17,10 +17,10 @@ PROFILE = {"extra_specs": {"accel:device_profile": "fpga1"}}
 
 @pytest.fixture
 def child(client, add_host):
-    """The host h1, and a provider below it with a device and bandwidth."""
+    """The host h1, and a provider below it with a device and virtual functions."""
     node = add_host("h1")
     uuid = client.create_provider("h1_nic", parent=node)["uuid"]
-    give(client, uuid, {"FPGA": Inventory(4), "NET_BW_EGR_KILOBIT_PER_SEC": Inventory(10000)})
+    give(client, uuid, {"FPGA": Inventory(4), "SRIOV_NET_VF": Inventory(8)})
     return node, uuid
 
 
@@ -83,7 +83,7 @@ def test_allocated_port_resources_are_accepted(cloud, client, child, migrate_jso
     instance, other = cloud.add_instance("h1"), cloud.add_instance("h1")
     add_port(cloud, instance, child[1])
     add_port(cloud, other, None)
-    hold(client, instance, {child[0]: CLAIM, child[1]: {"NET_BW_EGR_KILOBIT_PER_SEC": 1000}})
+    hold(client, instance, {child[0]: CLAIM, child[1]: {"SRIOV_NET_VF": 1}})
     hold(client, other, {child[0]: CLAIM})
     assert migrate_json("status")[1] == 0
 

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Write the providers of ports into their binding profiles, after their allocations were made.
+
+nova-manage writes the profile first, and takes it back if placement refuses the allocations. If it is killed
+between the two, the profile names a provider of which nothing is allocated, and nova-manage finds nothing to
+heal any more. Here the allocations come first: whatever ends the run, the next one compares both, and finds
+the profile that is missing. A profile that cannot be written is a problem of its instance; its allocations
+stay, as they are right.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from osc_placement.batch.plan import Result
+from osc_placement.migrate.migrations.base import Assessment, Context
+from osc_placement.migrate.migrations.port_claims import describe_grant
+from osc_placement.migrate.nova.source import Unreadable
+from osc_placement.migrate.runner import Execution, Run
+
+
+def write_grants(context: Context, assessment: Assessment, run: Run, execution: Execution) -> Assessment:
+    """Write the binding profiles of the instances that hold what they should after a run.
+
+    Return the assessment with the ports that were written, and a problem for each that was not. Profiles are
+    written one after the other, at the rate of the run.
+    """
+    done = {
+        outcome.change.uuid: outcome.result in (Result.APPLIED, Result.UNCHANGED)
+        for outcome in run.report.outcomes
+    }
+    planned = {change.uuid for change in assessment.plan.changes}
+    chosen = {
+        instance: grants
+        for instance, grants in assessment.grants.items()
+        if done.get(instance, instance not in planned)
+    }
+    if not chosen or run.report.interrupted or run.report.halted:
+        return assessment
+    known = {str(describe_grant(instance, grant)) for instance, each in chosen.items() for grant in each}
+    problems = [each for each in assessment.problems if str(each) not in known]
+    written: list[str] = []
+    execution.writing.set()
+    try:
+        source = context.open_neutron()
+        for instance, grants in chosen.items():
+            for grant in grants:
+                if execution.stop.is_set():
+                    reason = "the command was interrupted"
+                else:
+                    reason = "neutron has no address"
+                    if source is not None:
+                        reason = source.grant(grant.port, grant.allocation)
+                    execution.stop.wait(1 / execution.rate if execution.rate else 0)
+                if reason:
+                    problems.append(describe_grant(instance, grant, reason))
+                else:
+                    written.append(grant.port.uuid)
+    except Unreadable as error:
+        problems.append(error.problem)
+    finally:
+        execution.writing.clear()
+    return replace(assessment, problems=problems, written=written)

@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A real neutron: from PyPI, on SQLite, its API in a process of its own, with the plugins ML2 and QoS.
+
+There is no agent and no message bus, so neutron binds no port; the tests write the bindings that ML2 would.
+"""
+
+import contextlib
+import json
+import pathlib
+import subprocess
+import urllib.error
+import urllib.request
+from dataclasses import dataclass
+
+import sqlalchemy as sa
+
+from benchmarks import environments
+from tests import databases
+from tests.functional import servers
+from tests.functional.migrate.cloud import PROJECT
+
+#: beside nova's: both are held back by the version of SQLAlchemy
+REQUIREMENTS = ("neutron==29.0.0", "SQLAlchemy<2.1")
+PROGRAM = pathlib.Path(__file__).with_name("neutron_api.py")
+#: neutron's own but for keystonemiddleware, whose headers the program sets
+PASTE = """\
+[composite:neutron]
+use = egg:Paste#urlmap
+/: neutronversions
+/v2.0: neutronapi
+[pipeline:neutronapi]
+pipeline = request_id catch_errors keystonecontext extensions neutronapiapp_v2_0
+[filter:request_id]
+paste.filter_factory = oslo_middleware:RequestId.factory
+[filter:catch_errors]
+paste.filter_factory = oslo_middleware:CatchErrors.factory
+[filter:keystonecontext]
+paste.filter_factory = neutron.auth:NeutronKeystoneContext.factory
+[filter:extensions]
+paste.filter_factory = neutron.api.extensions:plugin_aware_extension_middleware_factory
+[app:neutronversions]
+paste.app_factory = neutron.pecan_wsgi.app:versions_factory
+[app:neutronapiapp_v2_0]
+paste.app_factory = neutron.api.v2.router:APIRouter.factory
+"""
+CONFIGURATION = """\
+[DEFAULT]
+auth_strategy = keystone
+core_plugin = ml2
+service_plugins = qos
+transport_url = fake://
+rpc_workers = 0
+state_path = {directory}
+log_file = {directory}/neutron.log
+api_paste_config = {directory}/api-paste.ini
+[database]
+connection = sqlite:///{directory}/neutron.db
+[oslo_concurrency]
+lock_path = {directory}
+[ml2]
+type_drivers = vlan,vxlan
+tenant_network_types = vxlan
+mechanism_drivers = openvswitch,sriovnicswitch
+extension_drivers = qos
+[ml2_type_vlan]
+network_vlan_ranges = physnet0:100:4000,physnet1:100:4000
+[ml2_type_vxlan]
+vni_ranges = 1:10000
+[quotas]
+default_quota = -1
+quota_port = -1
+quota_network = -1
+quota_security_group = -1
+quota_security_group_rule = -1
+"""
+
+
+@dataclass(frozen=True)
+class Neutron:
+    """A neutron that serves; ``database`` is the URL of its database."""
+
+    url: str
+    database: str
+
+    def call(self, method, path, body=None):
+        """Send a request; return the document."""
+        request = urllib.request.Request(
+            f"{self.url}/v2.0{path}",
+            method=method,
+            data=json.dumps(body).encode() if body else None,
+            headers={"Content-Type": "application/json"},
+        )
+        try:
+            with urllib.request.urlopen(request, timeout=60) as answer:
+                text = answer.read()
+        except urllib.error.HTTPError as error:
+            raise AssertionError(f"{method} {path}: {error.code} {error.read()}") from error
+        return json.loads(text) if text else None
+
+    def add_policy(self, *, egress=None, ingress=None, packets=None):
+        """Make a QoS policy with these guarantees; return its UUID."""
+        policy = {"name": "guaranteed", "project_id": PROJECT}
+        uuid = self.call("POST", "/qos/policies", {"policy": policy})["policy"]["id"]
+        for direction, amount in (("egress", egress), ("ingress", ingress)):
+            if amount:
+                rule = {"min_kbps": amount, "direction": direction}
+                path = f"/qos/policies/{uuid}/minimum_bandwidth_rules"
+                self.call("POST", path, {"minimum_bandwidth_rule": rule})
+        if packets:
+            rule = {"min_kpps": packets, "direction": "any"}
+            path = f"/qos/policies/{uuid}/minimum_packet_rate_rules"
+            self.call("POST", path, {"minimum_packet_rate_rule": rule})
+        return uuid
+
+    def add_network(self, physical="physnet0", **fields):
+        """Make a network, a tunnel without a physical one; return its UUID."""
+        kind = {"provider:network_type": "vxlan"}
+        if physical:
+            kind = {"provider:network_type": "vlan", "provider:physical_network": physical}
+        network = {"name": "n", "project_id": PROJECT, **kind, **fields}
+        return self.call("POST", "/networks", {"network": network})["network"]["id"]
+
+    def add_port(self, network, instance, host="h1", profile=None, **fields):
+        """Make a port of an instance that is bound to a host, None for no host; return its UUID."""
+        port = {
+            "network_id": network,
+            "project_id": PROJECT,
+            "device_id": instance,
+            "device_owner": "compute:nova",
+            **fields,
+        }
+        uuid = self.call("POST", "/ports", {"port": port})["port"]["id"]
+        self.bind(uuid, host, profile)
+        return uuid
+
+    def bind(self, port, host, profile=None):
+        """Write the binding of a port as ML2 does when an agent has bound it."""
+        engine = sa.create_engine(self.database, poolclass=sa.pool.NullPool)
+        with engine.begin() as connection:
+            connection.execute(
+                sa.text(
+                    "UPDATE ml2_port_bindings SET host = :host, vif_type = :kind, profile = :profile"
+                    " WHERE port_id = :port"
+                ),
+                {
+                    "port": port,
+                    "host": host or "",
+                    "kind": "ovs" if host else "unbound",
+                    "profile": json.dumps(profile) if profile else "",
+                },
+            )
+
+    def show_port(self, uuid):
+        """Return a port as its administrator sees it."""
+        return self.call("GET", f"/ports/{uuid}")["port"]
+
+    def show_granted(self, uuid):
+        """Return the providers in the binding profile of a port."""
+        return self.show_port(uuid)["binding:profile"].get("allocation")
+
+
+def find_neutron():
+    """Return the bin directory of neutron's environment; skip or fail the test if it cannot be installed."""
+    try:
+        return environments.make("neutron", REQUIREMENTS)
+    except environments.NotInstallable as error:
+        return databases.skip_or_fail(f"neutron cannot be installed: {error}")
+
+
+@contextlib.contextmanager
+def serving(directory):
+    """Serve an empty neutron from a directory."""
+    binaries = find_neutron()
+    (directory / "api-paste.ini").write_text(PASTE)
+    path = directory / "neutron.conf"
+    path.write_text(CONFIGURATION.format(directory=directory))
+    log = directory / "neutron-api.log"
+    with log.open("w") as stderr:
+        process = subprocess.Popen(
+            # not with the directory of the program in its path, where this module has the name of the package
+            [binaries / "python", "-P", PROGRAM, "--config-file", path],
+            cwd=directory,
+            env=servers.make_environment(),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=stderr,
+            text=True,
+        )
+    try:
+        url = process.stdout.readline().strip()
+        assert url.startswith("http"), log.read_text()
+        yield Neutron(url, f"sqlite:///{directory}/neutron.db")
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()

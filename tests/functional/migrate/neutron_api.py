@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Neutron's own API application on a free port. Run by neutron's Python, not by that of the tests.
+
+The arguments are those of neutron's programs. The schema is made first, as neutron's own tests make it on
+SQLite. The configuration leaves keystonemiddleware out, and the headers that it would set are set here:
+everybody is an administrator, and a service, which may write binding profiles.
+"""
+
+import socketserver
+import sys
+import wsgiref.simple_server
+
+import sqlalchemy as sa
+from neutron.db.migration.models import head
+from oslo_config import cfg
+
+IDENTITY = {"HTTP_X_USER_ID": "admin", "HTTP_X_PROJECT_ID": "admin", "HTTP_X_ROLES": "admin,service"}
+
+
+class Handler(wsgiref.simple_server.WSGIRequestHandler):
+    """A handler that keeps its log to itself."""
+
+    def log_message(self, *_arguments):
+        """Say nothing."""
+
+
+class Server(socketserver.ThreadingMixIn, wsgiref.simple_server.WSGIServer):
+    """A server that answers several requests at once."""
+
+    daemon_threads = True
+    request_queue_size = 64
+
+
+def serve(environment, start_response):
+    """Let everybody in."""
+    return application({**environment, **IDENTITY}, start_response)
+
+
+def make_schema():
+    """Make neutron's tables in the configured database."""
+    found = cfg.ConfigOpts()
+    found.register_opts([cfg.StrOpt("connection")], group="database")
+    found(sys.argv[1:], project="neutron")
+    head.get_metadata().create_all(sa.create_engine(found.database.connection))
+
+
+make_schema()
+
+from neutron.wsgi.api import application  # noqa: E402
+
+server = wsgiref.simple_server.make_server("127.0.0.1", 0, serve, Server, Handler)
+print(f"http://127.0.0.1:{server.server_port}", flush=True)
+server.serve_forever()

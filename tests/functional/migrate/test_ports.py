@@ -1,0 +1,235 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ports that ask for bandwidth or packet rate, in a real neutron, beside what nova-manage does with them."""
+
+import pytest
+import sqlalchemy as sa
+
+from osc_placement.model import Inventory
+from tests.functional.migrate import neutron as networking
+from tests.functional.migrate import nova_databases as nova
+from tests.functional.migrate.placement import CLAIM, give, held_by, hold
+
+# what differs between databases is tested with the source
+pytestmark = pytest.mark.parametrize("nova_databases", ["sqlite"], indirect=True)
+
+EGRESS, INGRESS = "NET_BW_EGR_KILOBIT_PER_SEC", "NET_BW_IGR_KILOBIT_PER_SEC"
+RATE = "NET_PACKET_RATE_KILOPACKET_PER_SEC"
+NORMAL, PHYSNET0, PHYSNET1 = (
+    f"CUSTOM_{name}" for name in ("VNIC_TYPE_NORMAL", "PHYSNET_PHYSNET0", "PHYSNET_PHYSNET1")
+)
+NEUTRON = """
+[neutron]
+auth_type = admin_token
+endpoint = {url}
+endpoint_override = {url}
+token = admin
+"""
+HEAL = ("placement", "heal_allocations")
+
+
+@pytest.fixture(scope="module")
+def neutron(tmp_path_factory):
+    """A neutron that all tests of this file share; ports of other tests belong to other instances."""
+    with networking.serving(tmp_path_factory.mktemp("neutron")) as serving:
+        yield serving
+
+
+@pytest.fixture(params=["api", "db"])
+def access(request, neutron):
+    """The options that name neutron: its API, or its database."""
+    return {"api": ("--neutron-endpoint", neutron.url), "db": ("--neutron-db", neutron.database)}[
+        request.param
+    ]
+
+
+@pytest.fixture
+def of_nova(nova_conf, neutron):
+    """The nova.conf with neutron in it, as nova-manage needs it."""
+    with nova_conf.open("a") as file:
+        file.write(NEUTRON.format(url=neutron.url))
+    return nova_conf
+
+
+@pytest.fixture
+def host(client, add_host):
+    """The host h1 as neutron's agent reports it: the node, its agent, and a bridge."""
+    node = add_host("h1")
+    agent = client.create_provider("h1:Open vSwitch agent", parent=node)["uuid"]
+    bridge = client.create_provider("h1:Open vSwitch agent:br0", parent=agent)["uuid"]
+    for trait in (NORMAL, PHYSNET0, PHYSNET1):
+        client.create_trait(trait)
+    give(client, agent, {RATE: Inventory(1000)}, [NORMAL])
+    give(client, bridge, {EGRESS: Inventory(10000), INGRESS: Inventory(10000)}, [NORMAL, PHYSNET0])
+    return node, agent, bridge
+
+
+@pytest.fixture
+def policy(neutron):
+    """A QoS policy that guarantees something of every kind."""
+    return neutron.add_policy(egress=1000, ingress=2000, packets=50)
+
+
+@pytest.fixture
+def network(neutron):
+    """A network of physnet0."""
+    return neutron.add_network()
+
+
+def found(document):
+    """Return by instance why it was left alone."""
+    return {row["subject"].removeprefix("instance "): row["trouble"] for row in document["findings"]}
+
+
+def test_healing_of_ports_equals_nova_manage(
+    cloud, client, host, neutron, policy, network, of_nova, migrate_json, access
+):
+    """Instances with and without other allocations get those of their ports, as nova-manage makes them."""
+    node, agent, bridge = host
+    fresh, partly, plain = (cloud.add_instance("h1") for _ in range(3))
+    hold(client, partly, {node: CLAIM})
+    two = neutron.add_policy(egress=300)
+    ports = [
+        neutron.add_port(network, fresh, qos_policy_id=policy),
+        neutron.add_port(network, fresh, qos_policy_id=two),
+        neutron.add_port(network, partly, qos_policy_id=policy),
+    ]
+    neutron.add_port(network, plain)
+    asked = {agent: {RATE: 50}, bridge: {EGRESS: 1000, INGRESS: 2000}}
+    expected = {
+        fresh: {node: CLAIM, agent: {RATE: 50}, bridge: {EGRESS: 1300, INGRESS: 2000}},
+        partly: {node: CLAIM, **asked},
+        plain: {node: CLAIM},
+    }
+    document, status = migrate_json(*access, "heal-allocations")
+    assert {row["uuid"]: row["result"] for row in document["rows"]} == dict.fromkeys(expected, "applied")
+    assert {uuid: held_by(client, uuid) for uuid in expected} == expected
+    ours = [neutron.show_granted(port) for port in ports]
+    is_api = access[0] == "--neutron-endpoint"
+    assert (sorted(document["ports"]), status) == (sorted(ports) if is_api else [], 0 if is_api else 3)
+    for port in ports:
+        neutron.bind(port, "h1")
+    for uuid in expected:
+        client.delete_allocations(uuid)
+    hold(client, partly, {node: CLAIM})
+    done = nova.manage(of_nova, *HEAL)
+    assert done.returncode == 0, done.stdout
+    assert {uuid: held_by(client, uuid) for uuid in expected} == expected
+    theirs = [neutron.show_granted(port) for port in ports]
+    assert ours == (theirs if is_api else [None] * 3)
+    assert migrate_json(*access, "status")[0]["ready"]
+
+
+def test_port_that_is_held_gets_its_binding_profile(
+    cloud, client, host, neutron, policy, network, migrate_json
+):
+    """A run that was killed after placement and before neutron is completed by the next one."""
+    node, agent, bridge = host
+    instance = cloud.add_instance("h1")
+    port = neutron.add_port(network, instance, qos_policy_id=policy)
+    whole = {node: CLAIM, agent: {RATE: 50}, bridge: {EGRESS: 1000, INGRESS: 2000}}
+    hold(client, instance, whole)
+    access = ("--neutron-endpoint", neutron.url)
+    document, status = migrate_json(*access, "status")
+    assert (found(document), status) == ({instance: "port with a resource request"}, 3)
+    document, status = migrate_json(*access, "heal-allocations")
+    assert (document["rows"], document["ports"], status) == ([], [port], 0)
+    assert sorted(neutron.show_granted(port).values()) == sorted((agent, bridge))
+    assert held_by(client, instance) == whole
+    assert migrate_json(*access, "status")[1] == 0
+
+
+def test_granted_port_without_allocations_is_healed(
+    cloud, client, host, neutron, network, of_nova, migrate_json, access
+):
+    """The binding profile names the provider, whichever else could serve; nova-manage finds nothing to do."""
+    node, agent, _bridge = host
+    other = client.create_provider("h1:Open vSwitch agent:br1", parent=agent)["uuid"]
+    give(client, other, {EGRESS: Inventory(10000)}, [NORMAL, PHYSNET0])
+    instance = cloud.add_instance("h1")
+    hold(client, instance, {node: CLAIM})
+    port = neutron.add_port(network, instance, qos_policy_id=neutron.add_policy(egress=1000))
+    (group,) = neutron.show_port(port)["resource_request"]["request_groups"]
+    neutron.bind(port, "h1", {"allocation": {group["id"]: other}})
+    assert nova.manage(of_nova, *HEAL).returncode == 4
+    document, status = migrate_json(*access, "heal-allocations")
+    assert ([row["result"] for row in document["rows"]], status) == (["applied"], 0)
+    assert held_by(client, instance) == {node: CLAIM, other: {EGRESS: 1000}}
+
+
+def test_port_that_cannot_be_healed_is_left_alone(
+    cloud, client, host, neutron, network, of_nova, migrate_json, access
+):
+    """Each has its reason; nova-manage ends at the first, and does not say which port it is."""
+    node, agent, bridge = host
+    other = client.create_provider("h1:Open vSwitch agent:br1", parent=agent)["uuid"]
+    give(client, other, {EGRESS: Inventory(10000)}, [NORMAL, PHYSNET1])
+    twin = client.create_provider("h1:Open vSwitch agent:br2", parent=agent)["uuid"]
+    give(client, twin, {EGRESS: Inventory(10000)}, [NORMAL, PHYSNET1])
+    small = neutron.add_policy(egress=1000)
+
+    def add(on, policy=small, **fields):
+        instance = cloud.add_instance("h1")
+        port = {"profile": None, **fields}
+        neutron.add_port(on, instance, qos_policy_id=policy, **port)
+        return instance
+
+    physnet1 = neutron.add_network("physnet1")
+    expected = {
+        add(physnet1): "ambiguous",
+        add(neutron.add_network(None)): "no inventory",
+        add(network, neutron.add_policy(egress=20000)): "over capacity",
+        add(network, host=None): "port with a resource request",
+        add(network, host="h2"): "port with a resource request",
+        add(network, profile={"allocation": {"g": nova.new_uuid()}}): "port with a resource request",
+    }
+    partly = add(network)
+    hold(client, partly, {node: CLAIM, bridge: {EGRESS: 400}})
+    expected[partly] = "wrong amount"
+    document, status = migrate_json(*access, "heal-allocations")
+    assert (found(document), document["rows"], status) == (expected, [], 3)
+    assert not any(held_by(client, instance) for instance in expected if instance != partly)
+    sentence = migrate_json(*access, "status")[0]["sentence"]
+    assert sentence.startswith("It is not safe yet to leave the caching scheduler")
+    for instance in list(expected)[:3]:
+        assert nova.manage(of_nova, *HEAL, "--instance", instance).returncode == 3
+
+
+@pytest.mark.parametrize(
+    "way", [("--neutron-endpoint", "http://127.0.0.1:9"), ("--neutron-db", "sqlite:////no/x"), ()]
+)
+def test_unreadable_neutron_is_unknown(cloud, client, host, add_host, migrate_json, way):
+    """Nothing is written for instances of hosts with bandwidth; others are healed."""
+    add_host("h2")
+    unknown, plain = cloud.add_instance("h1"), cloud.add_instance("h2")
+    document, status = migrate_json(*way, "heal-allocations")
+    assert ([row["uuid"] for row in document["rows"]], status) == ([plain], 4)
+    assert found(document) == {unknown: "unknown"}
+    assert not held_by(client, unknown)
+    document, status = migrate_json(*way, "heal-allocations", "--skip-port-allocations")
+    assert ([row["uuid"] for row in document["rows"]], status) == ([unknown], 0)
+
+
+def test_port_with_a_device_profile_is_left_alone(cloud, client, host, neutron, network, migrate_json):
+    """Only Cyborg knows what it takes."""
+    instance = cloud.add_instance("h1")
+    port = neutron.add_port(network, instance)
+    engine = sa.create_engine(neutron.database, poolclass=sa.pool.NullPool)
+    with engine.begin() as connection:
+        values = {"port": port, "profile": "smartnic"}
+        connection.execute(sa.text("INSERT INTO portdeviceprofiles VALUES (:port, :profile)"), values)
+    document, status = migrate_json("--neutron-db", neutron.database, "heal-allocations")
+    assert (found(document), document["rows"], status) == ({instance: "accelerator"}, [], 3)
+
+
+def test_healing_of_a_port_can_be_undone(
+    cloud, client, host, neutron, policy, network, migrate, migrate_json
+):
+    """The instance holds again what it held before."""
+    node, agent, bridge = host
+    instance = cloud.add_instance("h1")
+    hold(client, instance, {node: CLAIM})
+    neutron.add_port(network, instance, qos_policy_id=policy)
+    document, _ = migrate_json("--neutron-endpoint", neutron.url, "heal-allocations")
+    assert held_by(client, instance).keys() == {node, agent, bridge}
+    assert migrate("run", "undo", document["run"]).returncode == 0
+    assert held_by(client, instance) == {node: CLAIM}
