@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Find orphaned allocations, and other differences between placement and nova.
 
-Finds allocations of consumers that nova does not have, and parts of an instance's allocations on hosts that
-it is not on: these are the plan, which removes nothing else. Reports instances without allocations or with
+Finds allocations of consumers that nova does not have, parts of an instance's allocations on hosts that it is
+not on, and bandwidth and packet rate of an instance that no port of it asks for: these are the plan, which
+removes nothing else. Reports instances without allocations or with
 wrong amounts, providers without a compute node and compute nodes without a provider. Never touches consumers
 of other services, of migrations that are not over, of instances that are being built, moved or in a task.
 
@@ -12,12 +13,14 @@ cell whose hosts or instances are all missing, or that is mapped and not there, 
 read; an instance that is mapped to a cell which never heard of it is left alone by itself. A plan that takes
 from more than `Audit.max_removals` is not carried out, and without ``--delete`` it is shown.
 
-Allocations are read first, then requested builds, then cells: what appears meanwhile is never taken for an
-orphan, as an instance is in its cell before its build request goes.
+Allocations are read first, then ports, then requested builds, then cells: what appears meanwhile is never
+taken for an orphan, as an instance is in its cell before its build request goes. Of a port that is being
+attached, placement knows before neutron does: what no port asks for is compared with the ports again.
 """
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -31,11 +34,13 @@ from osc_placement.batch.repeat import Recorded, edits_of
 from osc_placement.batch.select import read_states
 from osc_placement.errors import UsageError
 from osc_placement.migrate.migrations.base import Assessment, Context
-from osc_placement.migrate.migrations.cloud import AllocationView, read_cloud
+from osc_placement.migrate.migrations.cloud import AllocationView, Claims, read_cloud
 from osc_placement.migrate.migrations.heal_allocations import Healer
 from osc_placement.migrate.migrations.plausibility import NOTHING_REMOVED, check_cells, check_nova
+from osc_placement.migrate.migrations.port_claims import Network, read_network, subtract_claims
 from osc_placement.migrate.nova.facts import Cell, Instance
 from osc_placement.migrate.nova.hosts import Hosts, find_lost_cells, read_hosts, read_moves
+from osc_placement.migrate.nova.ports import Port
 from osc_placement.migrate.nova.shard import WHOLE, Shard
 from osc_placement.migrate.nova.source import Source, Unreadable
 from osc_placement.migrate.problem import Problem, Reason
@@ -48,6 +53,8 @@ _TYPES: Final = frozenset(("INSTANCE", "MIGRATION", UNKNOWN_TYPE))
 #: consumers from which may be removed without being asked for: so many, or this share of all if that is more
 _HANDFUL: Final = 5
 _SHARE: Final = 0.1
+#: seconds within which neutron learns of the instance that a port is attached to, once placement knows
+_ATTACHING: Final = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,13 +76,19 @@ class Audit:
         context.client.require(microversion.CONSUMER_TYPES, "an audit, which needs the types of consumers")
         cloud = read_cloud(context.client, context.concurrency)
         chosen = self._choose(cloud)
-        nova = read_nova(context.source, cloud)
+        network = read_network(context, cloud)
+        nova = read_nova(context.source, cloud, network)
         if doubt := check_nova(nova.hosts, cloud):
             return Assessment(
                 _plan([]), [replace(each, text=f"{each.text}. {NOTHING_REMOVED}") for each in doubt]
             )
         of_all, kept = self._find_suspects(context.source, nova, chosen)
+        leaked = nova.find_leaked(chosen)
+        if leaked and network is not None:
+            time.sleep(_ATTACHING)
+            leaked = _confirm(leaked, network, read_network(context, cloud))
         suspects = {uuid: providers for uuid, providers in of_all.items() if self.shard.has(uuid)}
+        leaks = {uuid: claims for uuid, claims in leaked.items() if self.shard.has(uuid)}
         problems = [*nova.problems, *kept, *_compare_providers(nova)]
         # every shard reports what could not be read
         problems = [
@@ -83,12 +96,12 @@ class Audit:
         ]
         if not nova.is_complete:
             text = "nova may have it where it cannot be read, so nothing is removed"
-            undecided = [Problem(Reason.UNKNOWN, f"consumer {uuid}", text) for uuid in suspects]
+            undecided = [Problem(Reason.UNKNOWN, f"consumer {uuid}", text) for uuid in (*suspects, *leaks)]
             return Assessment(_plan([]), (*problems, *undecided))
-        consumers = [Consumer(uuid) for uuid in suspects]
+        consumers = [Consumer(uuid) for uuid in (*suspects, *leaks)]
         readings = read_states(context.client, consumers, ("allocations",), concurrency=context.concurrency)
-        changes = list(_plan_removals(readings, suspects, nova))
-        problems += self._limit(len(changes), len(of_all), len(cloud.held))
+        changes = list(_plan_removals(readings, suspects, leaks, nova))
+        problems += self._limit(len(changes), len(of_all) + len(leaked), len(cloud.held))
         failed = [
             Problem(Reason.UNKNOWN, f"consumer {reading.subject.uuid}", str(reading.error))
             for reading in readings
@@ -108,7 +121,7 @@ class Audit:
         suspects = nova.find_suspects(chosen)
         if suspects and nova.is_complete and not source.is_exhaustive:
             # what was left out once without a word was most likely there a moment later
-            again = read_nova(source, nova.cloud)
+            again = read_nova(source, nova.cloud, None)
             nova.unreadable += [*again.hosts.problems, *again.unreadable]
             both = again.find_suspects(chosen)
             suspects = {
@@ -193,6 +206,15 @@ class Nova:
             )
             for change in self.healer.changes
         ]
+        missing += [
+            Problem(
+                Reason.MISSING,
+                f"instance {instance}",
+                "it lacks what a port of it asks for; placement-migrate heal-allocations",
+            )
+            for instance in self.healer.incomplete
+        ]
+        missing += self.healer.describe_grants()
         left = {f"instance {uuid}" for uuid in self.healer.misplaced if not self._removable(uuid)}
         kept = [
             each
@@ -250,6 +272,14 @@ class Nova:
             suspects[instance] = self._removable(instance).intersection(chosen)
         return {consumer: providers for consumer, providers in suspects.items() if providers}
 
+    def find_leaked(self, chosen: Collection[str]) -> dict[str, Claims]:
+        """Return by instance what it holds of these providers, and no port of it asks for."""
+        leaked = {
+            instance: {provider: amounts for provider, amounts in claims.items() if provider in chosen}
+            for instance, claims in self.healer.surplus.items()
+        }
+        return {instance: claims for instance, claims in leaked.items() if claims}
+
     def find_use(self, consumer: str, instance: str) -> frozenset[str]:
         """Return the providers where a consumer holds what an instance uses and does not hold itself.
 
@@ -290,12 +320,12 @@ class Nova:
         return not self.of_nodes.isdisjoint(providers) and self.own.issuperset(providers)
 
 
-def read_nova(source: Source, cloud: AllocationView) -> Nova:
-    """Read all that may hold something, after what is held was read."""
+def read_nova(source: Source, cloud: AllocationView, network: Network | None) -> Nova:
+    """Read all that may hold something, after what is held and the ports were read."""
     builds = source.list_requested_builds()
     hosts = read_hosts(source)
     moves = read_moves(source, hosts)
-    nova = Nova(hosts, cloud, set(builds), Healer(hosts, cloud, moves))
+    nova = Nova(hosts, cloud, set(builds), Healer(hosts, cloud, moves, network))
     nova.known.update(move.uuid for move in moves.records if move.uuid)
     nova.unreadable += moves.problems
     nova.unreadable += [*find_lost_cells(source, hosts), *check_cells(hosts, cloud)]
@@ -343,19 +373,44 @@ def _spare_in_use(suspects: dict[str, frozenset[str]], nova: Nova, source: Sourc
     return problems
 
 
+def _confirm(leaked: Mapping[str, Claims], first: Network, second: Network | None) -> dict[str, Claims]:
+    """Return what leaked of the instances whose ports are the same when they are read again."""
+    if second is None or second.unknown:
+        return {}
+    return {
+        instance: claims
+        for instance, claims in leaked.items()
+        if _ports_of(first, instance) == _ports_of(second, instance)
+    }
+
+
+def _ports_of(network: Network, instance: str) -> list[Port]:
+    return sorted(network.ports.get(instance, ()), key=lambda port: port.uuid)
+
+
 def _plan(changes: Sequence[Change]) -> Plan:
     edit = Recorded("orphaned allocations", ("allocations",))
     return Plan(edit, tuple(changes), edits=edits_of(edit, tuple(changes)))
 
 
 def _plan_removals(
-    readings: Iterable[Reading], suspects: Mapping[str, frozenset[str]], nova: Nova
+    readings: Iterable[Reading],
+    suspects: Mapping[str, frozenset[str]],
+    leaks: Mapping[str, Claims],
+    nova: Nova,
 ) -> Iterator[Change]:
     for reading in readings:
         consumer, state = reading.subject, reading.state
         if state is None or not isinstance(consumer, Consumer):
             continue
         held = state.allocations or {}
+        if leak := leaks.get(consumer.uuid):
+            # what it holds by now may be that of another port
+            if held == nova.cloud.held[consumer.uuid]:
+                names = ", ".join(map(nova.cloud.name, leak))
+                after = replace(state, allocations=subtract_claims(held, leak))
+                yield Change(consumer, state, after, f"no port asks for it on {names}")
+            continue
         is_known = consumer.uuid in nova.known
         if not (is_known or nova.is_certain(held, consumer.consumer_type)):
             continue

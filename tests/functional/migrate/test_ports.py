@@ -4,6 +4,7 @@
 import pytest
 import sqlalchemy as sa
 
+from osc_placement.migrate.migrations import audit
 from osc_placement.model import Inventory
 from tests.functional.migrate import neutron as networking
 from tests.functional.migrate import nova_databases as nova
@@ -233,3 +234,68 @@ def test_healing_of_a_port_can_be_undone(
     assert held_by(client, instance).keys() == {node, agent, bridge}
     assert migrate("run", "undo", document["run"]).returncode == 0
     assert held_by(client, instance) == {node: CLAIM}
+
+
+@pytest.fixture
+def prompt(monkeypatch):
+    """Let an audit not wait before it compares what leaked a second time."""
+    monkeypatch.setattr(audit, "_ATTACHING", 0)
+
+
+def leak(cloud, client, neutron, policy, network, host, *, has_port):
+    """Return an instance that holds 700 kbit/s more than its ports ask for, and what it should hold."""
+    node, agent, bridge = host
+    instance = cloud.add_instance("h1")
+    right = {node: CLAIM}
+    if has_port:
+        port = neutron.add_port(network, instance, qos_policy_id=policy)
+        groups = neutron.show_port(port)["resource_request"]["request_groups"]
+        granted = {group["id"]: agent if RATE in group["resources"] else bridge for group in groups}
+        neutron.bind(port, "h1", {"allocation": granted})
+        right |= {agent: {RATE: 50}, bridge: {EGRESS: 1000, INGRESS: 2000}}
+    bandwidth = right.get(bridge, {})
+    hold(client, instance, right | {bridge: {**bandwidth, EGRESS: bandwidth.get(EGRESS, 0) + 700}})
+    return instance, right
+
+
+@pytest.mark.usefixtures("prompt")
+@pytest.mark.parametrize("has_port", [False, True])
+def test_leaked_bandwidth_is_removed(
+    cloud, client, host, neutron, policy, network, of_nova, migrate, migrate_json, access, has_port
+):
+    """Nothing of a port that is there is lost; nova-manage does not look for it."""
+    instance, right = leak(cloud, client, neutron, policy, network, host, has_port=has_port)
+    before = held_by(client, instance)
+    assert nova.manage(of_nova, "placement", "audit").returncode == 0
+    document, status = migrate_json(*access, "audit")
+    assert ([row["uuid"] for row in document["rows"]], status) == ([instance], 3)
+    assert document["rows"][0]["note"] == "no port asks for it on h1:Open vSwitch agent:br0"
+    assert held_by(client, instance) == before
+    document, status = migrate_json(*access, "audit", "--delete")
+    assert (held_by(client, instance), status) == (right, 0)
+    assert migrate_json(*access, "audit")[1] == 0
+    assert migrate("run", "undo", document["run"]).returncode == 0
+    assert held_by(client, instance) == before
+
+
+@pytest.mark.usefixtures("prompt")
+@pytest.mark.parametrize("why", ["unreadable", "moving", "in a task", "attached"])
+def test_bandwidth_that_may_be_that_of_a_port_is_kept(
+    cloud, client, host, add_host, neutron, policy, network, migrate_json, monkeypatch, why
+):
+    """Nothing is removed where the ports are unknown, or may be others in a moment."""
+    add_host("h2")
+    instance, _ = leak(cloud, client, neutron, policy, network, host, has_port=False)
+    before, way = held_by(client, instance), ("--neutron-endpoint", neutron.url)
+    if why == "unreadable":
+        way = ("--neutron-endpoint", "http://127.0.0.1:9")
+    elif why == "moving":
+        cloud.add_migration(instance, "h1", "h2")
+    elif why == "in a task":
+        cloud.update("cell1", "UPDATE instances SET task_state = 'migrating'")
+    else:
+        attach = lambda _seconds: neutron.add_port(network, instance, qos_policy_id=policy)  # noqa: E731
+        monkeypatch.setattr(audit.time, "sleep", attach)
+    document, _ = migrate_json(*way, "audit", "--delete")
+    assert document["rows"] == []
+    assert held_by(client, instance) == before
