@@ -34,10 +34,11 @@ _READ_ONLY: Final[Mapping[str, str]] = {
 
 
 class NovaDatabase:
-    """A database of nova, called ``label`` in messages."""
+    """A database of nova or another service, called ``label`` in messages."""
 
-    def __init__(self, url: str, label: str) -> None:
+    def __init__(self, url: str, label: str, service: str = "nova") -> None:
         self.label = label
+        self._service = service
         self._engine = _connect(url, label)
         self._columns: dict[str, frozenset[str]] = {}
 
@@ -69,7 +70,7 @@ class NovaDatabase:
         """
         present, required = self.columns(name), list(required)
         if not present:
-            raise Unreadable(self.label, f"there is no table {name}; is this a database of nova?")
+            raise Unreadable(self.label, f"there is no table {name}; is this a database of {self._service}?")
         missing = sorted(set(required) - present)
         if missing:
             raise Unreadable(self.label, f"table {name} has no column {', '.join(missing)}")

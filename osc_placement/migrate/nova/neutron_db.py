@@ -22,7 +22,7 @@ class NeutronDatabase:
     """A source that reads neutron's database at a URL; nothing is written there."""
 
     def __init__(self, url: str) -> None:
-        self._database = NovaDatabase(url, f"{LABEL}'s database")
+        self._database = NovaDatabase(url, f"{LABEL}'s database", LABEL)
 
     def list_ports(self) -> list[Port]:
         """Return the ports of instances that matter to placement; raise Unreadable if they cannot be read.

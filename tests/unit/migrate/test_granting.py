@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Binding profiles that are written after a run."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from osc_placement.api.consumer import Consumer
+from osc_placement.batch.plan import Change, Outcome, Plan, ProviderState, Report, Result
+from osc_placement.batch.repeat import Recorded
+from osc_placement.migrate.granting import write_grants
+from osc_placement.migrate.migrations.base import Assessment, Grant
+from osc_placement.migrate.migrations.port_claims import describe_grant
+from osc_placement.migrate.nova.ports import Port
+from osc_placement.migrate.nova.source import Unreadable
+from osc_placement.migrate.problem import Problem, Reason
+from osc_placement.migrate.runner import Execution, Run
+
+GRANT = Grant(Port("p", "i"), {"g": "rp"})
+OTHER = Problem(Reason.BUSY, "instance x", "it is moving")
+
+
+class Neutron:
+    """A neutron that takes binding profiles, or refuses them for a reason."""
+
+    def __init__(self, reason=""):
+        self.reason = reason
+        self.granted = []
+
+    def grant(self, port, allocation):
+        self.granted.append((port.uuid, allocation))
+        return self.reason
+
+
+def write(source, *, result=None, execution=None, problems=(OTHER,), **fields):
+    """Write the grant of an instance; ``result`` is that of its change, None if it needs none."""
+    change = Change(Consumer("i"), ProviderState(allocations={}), ProviderState(allocations={"rp": {"X": 1}}))
+    plan = Plan(Recorded("title", ("allocations",)), (change,) if result else ())
+    outcomes = (Outcome(change, result),) if result not in (None, "left") else ()
+    assessment = Assessment(plan, problems, grants={"i": (GRANT,)})
+    run = Run(Report(plan, outcomes, **fields))
+
+    def open_neutron():
+        if isinstance(source, Exception):
+            raise source
+        return source
+
+    return write_grants(SimpleNamespace(open_neutron=open_neutron), assessment, run, execution or Execution())
+
+
+@pytest.mark.parametrize("result", [None, Result.APPLIED, Result.UNCHANGED])
+def test_profile_is_written_once_the_allocations_are_there(result):
+    """Whether this run made them or an earlier one, whose problem is then solved."""
+    neutron = Neutron()
+    problems = () if result else (describe_grant("i", GRANT),)
+    after = write(neutron, result=result, problems=(OTHER, *problems))
+    assert (neutron.granted, after.written, list(after.problems)) == ([("p", {"g": "rp"})], ["p"], [OTHER])
+
+
+@pytest.mark.parametrize("result", [Result.FAILED, Result.SKIPPED, "left"])
+def test_profile_of_missing_allocations_is_not_written(result):
+    """It would name a provider of which nothing is held."""
+    neutron = Neutron()
+    after = write(neutron, result=result)
+    assert (neutron.granted, after.written) == ([], ())
+
+
+@pytest.mark.parametrize("fields", [{"interrupted": True}, {"halted": "its journal cannot be written"}])
+def test_run_that_was_stopped_writes_no_profiles(fields):
+    """The next one does."""
+    neutron = Neutron()
+    write(neutron, result=Result.APPLIED, **fields)
+    assert neutron.granted == []
+
+
+def test_profile_that_is_refused_is_a_problem_of_its_instance():
+    """Its allocations stay, and the line has neutron's reason."""
+    after = write(Neutron("not you"), result=Result.APPLIED)
+    assert after.written == []
+    assert [each.reason for each in after.problems] == [Reason.BUSY, Reason.PORT]
+    assert str(after.problems[-1]).endswith("does not name the provider that it holds of; not you")
+
+
+@pytest.mark.parametrize(
+    ("source", "reason", "text"),
+    [(Unreadable("neutron", "silent"), Reason.UNKNOWN, "silent"), (None, Reason.PORT, "no address")],
+)
+def test_neutron_that_cannot_be_opened_is_a_problem(source, reason, text):
+    """Nothing else is lost by it."""
+    problem = write(source, result=Result.APPLIED).problems[-1]
+    assert problem.reason is reason
+    assert text in problem.text
+
+
+def test_signal_between_two_profiles_is_obeyed():
+    """The rest is named, and done by the next run."""
+    execution, neutron = Execution(), Neutron()
+    execution.stop.set()
+    after = write(neutron, result=Result.APPLIED, execution=execution)
+    assert (neutron.granted, after.written) == ([], [])
+    assert "the command was interrupted" in after.problems[-1].text
+    assert not execution.writing.is_set()
