@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 _BARE_METAL: Final = "baremetal"
 _NETWORK: Final = "network"
+_WRITES_GRANTS: Final = "placement-migrate heal-allocations writes it"
 _CHECK_COLUMNS: Final = ("name", "to_change", "left_alone", "state")
 #: lines of a terminal about what one of the migrations leaves alone, and about what the only one does
 _MOST_OF_CHECK: Final = 8
@@ -210,7 +212,23 @@ def _assess(command: base.PlacementCommand, migration: Migration, concurrency: i
         timeout=command.client.timeout,
     )
     source = ApiSource(api)
-    return migration.assess(Context(lambda: source, command.client, concurrency, open_ironic, open_neutron))
+    context = Context(lambda: source, command.client, concurrency, open_ironic, open_neutron)
+    return _name_grants(migration.assess(context))
+
+
+def _name_grants(assessment: Assessment) -> Assessment:
+    """Return the assessment with a problem for each binding profile, which these commands do not write."""
+    if not assessment.grants:
+        return assessment
+    from osc_placement.migrate.migrations.port_claims import describe_grant
+
+    known = {
+        str(describe_grant(instance, grant)): describe_grant(instance, grant, _WRITES_GRANTS)
+        for instance, grants in assessment.grants.items()
+        for grant in grants
+    }
+    others = [each for each in assessment.problems if str(each) not in known]
+    return replace(assessment, problems=(*others, *known.values()))
 
 
 def _tell_problems(

@@ -87,7 +87,7 @@ def of_heal(assessment: Assessment, run: Run | None) -> int:
         return 3
     if run is not None and run.left:
         return 1
-    return EXIT_DONE if assessment.plan.changes else 4
+    return EXIT_DONE if assessment.plan.changes or assessment.written else 4
 
 
 def of_audit(assessment: Assessment, run: Run | None) -> int:
