@@ -16,11 +16,13 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext, redirect_stdout, suppress
 from dataclasses import dataclass, field, replace
-from typing import Final, TextIO
+from typing import Final, TextIO, TypeVar
 
 from osc_placement.batch import journal
 from osc_placement.batch.page import Page, rows_of_run
 from osc_placement.batch.plan import (
+    ALL_FACETS,
+    APPLY,
     EXIT_DONE,
     EXIT_INTERRUPTED,
     EXIT_PARTIAL,
@@ -29,6 +31,7 @@ from osc_placement.batch.plan import (
     Result,
     for_changes,
 )
+from osc_placement.batch.repeat import Recorded
 from osc_placement.batch.run_commands import (
     LIST_COLUMNS,
     SEE_ALL,
@@ -41,8 +44,9 @@ from osc_placement.batch.run_commands import (
 )
 from osc_placement.batch.run_commands import delete_runs as delete_journals
 from osc_placement.batch.run_commands import describe_run as describe_journal
-from osc_placement.errors import ANSWER_LOST, PlacementError, one_line
-from osc_placement.migrate import exit_statuses, readiness, runner
+from osc_placement.batch.service import Job
+from osc_placement.errors import ANSWER_LOST, PlacementError, UsageError, one_line
+from osc_placement.migrate import exit_statuses, readiness, repair, runner
 from osc_placement.migrate.exit_statuses import EXIT_UNKNOWN, exit_status
 from osc_placement.migrate.granting import write_grants
 from osc_placement.migrate.migrations import registry
@@ -53,6 +57,8 @@ from osc_placement.migrate.migrations.follow import follow
 from osc_placement.migrate.migrations.heal_allocations import HealAllocations
 from osc_placement.migrate.migrations.mirror_aggregates import MirrorAggregates
 from osc_placement.migrate.migrations.move_baremetal import MoveBaremetal
+from osc_placement.migrate.migrations.providers import TITLE as PROVIDERS
+from osc_placement.migrate.migrations.providers import Providers, Survey
 from osc_placement.migrate.nova.notifications import TOPIC, Bell, listening
 from osc_placement.migrate.nova.settings import Settings
 from osc_placement.migrate.nova.shard import WHOLE
@@ -67,11 +73,15 @@ from osc_placement.migrate.output import (
     describe_plan,
     describe_problems,
     describe_run,
+    describe_runs,
+    describe_survey,
     explain,
+    outcome_row,
     plan_to_json,
     problem_row,
     recorded_row,
     run_to_json,
+    survey_to_json,
 )
 from osc_placement.migrate.problem import Problem, Reason
 from osc_placement.migrate.runner import Execution, Run
@@ -86,6 +96,8 @@ from osc_placement.terminal.tables import format_table
 #: seconds between two comparisons of a mirror that follows
 INTERVAL: Final = 60.0
 _RUN: Final = "placement-migrate run"
+#: the result of a comparison
+Compared = TypeVar("Compared")
 _MIGRATION_COLUMNS: Final = ("Migration", "Total Needed", "Completed")
 #: lines of a terminal for the sentence of ``status``
 _KEPT_FOR_SENTENCE: Final = 6
@@ -111,6 +123,10 @@ class Command:
 
     def assess(self, migration: Migration) -> tuple[Context, Assessment]:
         """Compare nova with placement."""
+        return self.compare(migration.assess)
+
+    def compare(self, assess: Callable[[Context], Compared]) -> tuple[Context, Compared]:
+        """Call a comparison with the services that it reads, and close these."""
         client = self.settings.open_client()
         opening = Opening(self.settings.open_source)
         try:
@@ -123,7 +139,7 @@ class Command:
                 settings.open_neutron,
                 settings.names_neutron,
             )
-            return context, migration.assess(context)
+            return context, assess(context)
         finally:
             opening.close()
 
@@ -353,6 +369,93 @@ def audit(command: Command) -> int:
         return exit_statuses.of_audit(assessment, run)
     status = _status(assessment, run)
     return EXIT_PARTIAL if status == EXIT_DONE and orphans and not options.delete else status
+
+
+def providers(command: Command) -> int:
+    """Run ``placement-migrate providers``: show, replace and delete providers without a compute node."""
+    options = command.options
+    is_shown = options.dry_run or not (options.repair or options.delete)
+    if not is_shown and command.settings.source == "api":
+        raise UsageError(
+            "Nova's API does not show deleted compute nodes; use --source db with --repair and --delete"
+        )
+    comparison = Providers(frozenset(options.resource_provider), options.max_removals)
+    context, survey = command.compare(comparison.assess)
+    if is_shown:
+        plan = _plan_of(survey)
+        command.show(
+            lambda: survey_to_json(survey, plan),
+            lambda: [
+                *describe_survey(survey, command.medium.open_page()),
+                *describe_plan(Assessment(plan, names=survey.deletions.names), plan, 0, command.medium),
+            ],
+        )
+        found = survey.repairs or survey.deletions.plan.changes
+        status = _status(survey.deletions, None)
+        return EXIT_PARTIAL if status == EXIT_DONE and found and not options.dry_run else status
+    if options.delete and survey.deletions.refusal:
+        raise PlacementError(f"nothing was done: {survey.deletions.refusal}")
+    runs, halted = _replace_and_delete(command, context, survey)
+    outcomes = [each for run in runs for each in run.report.outcomes if each.result is not Result.UNCHANGED]
+    command.show(
+        lambda: {
+            **survey_to_json(survey, _plan_of(survey)),
+            "rows": [outcome_row(each) for each in outcomes],
+            "runs": [run.id for run in runs],
+            "halted": halted,
+        },
+        lambda: [
+            *describe_survey(survey, command.medium.open_page()),
+            *describe_runs(
+                runs, survey.deletions.names, [command.name_next(run) for run in runs], command.medium
+            ),
+            halted,
+        ],
+    )
+    if command.execution.stop.is_set() or any(run.report.interrupted for run in runs):
+        return EXIT_INTERRUPTED
+    left = len(survey.repairs) > _count_repairs(command, survey) or (
+        survey.deletions.plan.changes and not options.delete
+    )
+    is_whole = not (halted or left or any(run.report.is_failed for run in runs))
+    status = _status(survey.deletions, None)
+    return status if status != EXIT_DONE or is_whole else EXIT_PARTIAL
+
+
+def _plan_of(survey: Survey) -> Plan:
+    """Return all that would be changed, as a plan to be shown."""
+    changes = tuple(change for each in survey.repairs for change in each.changes)
+    deletions = survey.deletions.plan
+    return replace(deletions, edit=Recorded(PROVIDERS, ALL_FACETS), steps=(*changes, *deletions.steps))
+
+
+def _count_repairs(command: Command, survey: Survey) -> int:
+    """Return how many providers are replaced."""
+    most = command.execution.max_count
+    wanted = len(survey.repairs) if command.options.repair else 0
+    return wanted if most is None else min(wanted, most)
+
+
+def _replace_and_delete(command: Command, context: Context, survey: Survey) -> tuple[list[Run], str]:
+    """Write what is planned, one provider after the other; return the runs, and why it was stopped if it was.
+
+    An error before the first run is raised.
+    """
+    runs: list[Run] = []
+    client, execution, deletions = context.client, command.execution, survey.deletions.plan
+    try:
+        for each in survey.repairs[: _count_repairs(command, survey)]:
+            for job in repair.iterate_jobs(client, each):
+                runs.append(runner.run_job(client, job, execution))
+                if execution.stop.is_set() or runs[-1].report.exit_status:
+                    return runs, ""
+        if command.options.delete and deletions.changes:
+            runs.append(runner.run_job(client, Job(deletions, kind=APPLY), execution))
+    except FAILURES as error:
+        if not runs:
+            raise
+        return runs, f"stopped: {explain(error)}"
+    return runs, ""
 
 
 def carry_ratios(command: Command) -> int:

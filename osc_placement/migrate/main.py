@@ -172,6 +172,7 @@ def make_parser() -> argparse.ArgumentParser:
     _add_ratios(subparsers)
     _add_baremetal(subparsers)
     _add_audit(subparsers)
+    _add_providers(subparsers)
     _add_online_data_migrations(subparsers)
     _add_runs(subparsers)
     return parser
@@ -473,6 +474,46 @@ def _add_audit(subparsers: Subparsers) -> None:
     )
     _add_execution(parser, nova_exit_codes=True)
     parser.set_defaults(act=commands.audit, nova_failure=1, nova_invalid=127)
+
+
+def _add_providers(subparsers: Subparsers) -> None:
+    parser = subparsers.add_parser(
+        "providers",
+        help="replace providers of hosts that have another UUID in nova, and delete stale ones",
+        description="Find resource providers of hosts that no compute node of nova has: duplicated after a "
+        "reinstallation, stale because the host is gone, or still in use. Nothing is changed unless --repair "
+        "or --delete is given, nor while anything of nova cannot be read.",
+        epilog=EXIT_STATUSES,
+    )
+    parser.add_argument(
+        "--repair",
+        action="store_true",
+        help="Replace each duplicated provider by that of the compute node, and move its allocations",
+    )
+    parser.add_argument(
+        "--delete", action="store_true", help="Delete stale providers, of which nothing is held"
+    )
+    parser.add_argument(
+        "--resource-provider",
+        metavar="<provider>",
+        action="append",
+        default=[],
+        help="Only this provider, by name or UUID; may be repeated",
+    )
+    parser.add_argument(
+        "--max-removals",
+        metavar="<number>",
+        type=read_positive,
+        help="Delete so many stale providers at most, or none (default: 5, or a tenth of those of hosts if "
+        "that is more)",
+    )
+    parser.add_argument("--dry-run", action="store_true", help="Show what would be done, and do nothing")
+    parser.add_argument(
+        "--max-count", metavar="<number>", type=read_positive, help="Replace at most this many"
+    )
+    add_concurrency_option(parser, read_positive)
+    _add_format(parser)
+    parser.set_defaults(act=commands.providers)
 
 
 def _add_runs(subparsers: Subparsers) -> None:

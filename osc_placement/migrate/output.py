@@ -7,6 +7,7 @@ get all of them, and so does a terminal with ``--long``.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -28,6 +29,7 @@ from osc_placement.batch.plan import Change, Outcome, Plan, Result
 from osc_placement.batch.run_commands import SEE_ALL, NextCommands
 from osc_placement.errors import OutcomeUnknown, PlacementError, is_outcome_unknown, network_reason, one_line
 from osc_placement.migrate.migrations.base import Assessment
+from osc_placement.migrate.migrations.providers import Kind, Survey
 from osc_placement.migrate.problem import Problem
 from osc_placement.terminal.escape import printable
 from osc_placement.terminal.tables import format_table
@@ -164,6 +166,56 @@ def _count_rest(plan: Plan, problems: Sequence[Problem], left: int) -> list[str]
         (left, "for later runs"),
     )
     return [f"{number:,} {words}" for number, words in facts if number]
+
+
+def survey_to_json(survey: Survey, plan: Plan) -> Document:
+    """Return the document of providers without a compute node, with what would be changed."""
+    return {
+        "providers": [
+            {
+                "name": each.name,
+                "uuid": each.uuid,
+                "kind": str(each.kind),
+                "text": each.text,
+                "right": each.right,
+            }
+            for each in survey.judged
+        ],
+        "rows": [change_row(change) for change in plan.changes],
+        "findings": [problem_row(each) for each in survey.deletions.problems],
+    }
+
+
+def describe_survey(survey: Survey, page: Page) -> list[str]:
+    """Return the lines of problems, and of providers without a compute node but those of other services."""
+    found = [
+        (f"provider {each.name}", f"{each.kind}: {each.text}")
+        for each in survey.judged
+        if each.kind is not Kind.FOREIGN
+    ]
+    told = {subject for subject, _ in found}
+    others = [each for each in survey.deletions.problems if each.subject not in told]
+    return [*describe_problems(others, page, LEFT_ALONE, SEE_ALL), *page.complain(found, more=SEE_ALL)]
+
+
+def describe_runs(
+    runs: Sequence[Run],
+    names: Mapping[str, str],
+    following: Sequence[NextCommands | None],
+    medium: Medium,
+) -> list[str]:
+    """Return the text of runs that depend on each other, with the commands that can follow each."""
+    lines = []
+    for run, commands in zip(runs, following, strict=True):
+        page = medium.open_page(names, _KEPT)
+        outcomes = _find_tried(run)
+        lines += medium.list_rows(
+            page,
+            [row for row in rows_of_report(run.report) if row.result != Result.UNCHANGED],
+            functools.partial(format_table, REPORT_COLUMNS, [outcome_row(each, names) for each in outcomes]),
+        )
+        lines += [run.report.summary, *describe_next(commands, medium)]
+    return lines + (["Undo these runs in reverse order, the last one first."] if len(runs) > 1 else [])
 
 
 def change_row(change: Change, names: Mapping[str, str] | None = None) -> dict[str, Any]:

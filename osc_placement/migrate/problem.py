@@ -35,6 +35,7 @@ class Reason(enum.StrEnum):
     NO_CLASS = "no resource class"
     FOREIGN = "held by another consumer"
     FLAVOR = "flavor asks for sizes"
+    DISABLED = "disabled cell"
 
 
 @dataclass(frozen=True, slots=True)

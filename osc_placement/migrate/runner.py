@@ -65,7 +65,7 @@ def carry_out(
     if not plan.changes:
         return Run(execute_plan(client, plan, on_outcome=on_outcome), left=left)
     job = Job(plan, kind="migration", classes=frozenset(assessment.classes))
-    return replace(_run(client, job, execution, on_outcome), left=left)
+    return replace(run_job(client, job, execution, on_outcome), left=left)
 
 
 def limit(plan: Plan, max_count: int | None) -> tuple[Plan, int]:
@@ -85,7 +85,7 @@ def resume(client: PlacementClient, run_id: str, execution: Execution) -> Run:
     with service.resume(
         client, run_id, read, concurrency=execution.concurrency, directory=execution.directory
     ) as job:
-        return _run(client, job, execution)
+        return run_job(client, job, execution)
 
 
 def undo(
@@ -103,15 +103,16 @@ def undo(
     read = _reader(client, execution)
     job = service.undo(client, run_id, read, force=force, directory=execution.directory)
     agree(job.plan)
-    return _run(client, job, execution)
+    return run_job(client, job, execution)
 
 
-def _run(
+def run_job(
     client: PlacementClient,
     job: Job,
     execution: Execution,
     on_outcome: Callable[[Outcome], None] | None = None,
 ) -> Run:
+    """Record a job in a journal, and carry it out."""
     recorder = service.start(client, job, execution.directory)
     pace = Pace(execution.concurrency, execution.rate, execution.max_failures)
     execution.begun.set()

@@ -28,6 +28,7 @@ NOT_RUN = {
     "doc/source/admin/drop-in.rst": "random requests for minutes; tests/reliability runs the tool",
     "doc/source/admin/leaving-caching-scheduler.rst": "a whole nova; tests/functional/migrate has one",
     "doc/source/admin/mirroring-aggregates.rst": "a whole nova; tests/functional/migrate has one",
+    "doc/source/admin/repairing-providers.rst": "a whole nova; tests/functional/migrate has one",
     "doc/source/admin/own-routes.rst": "answers that are cut short; tests/functional/api asks for them",
     "doc/source/admin/operations.rst": "states that a server has to be brought into; tests/functional/server",
     "doc/source/admin/shadow.rst": "a placement in service; tests/functional/server/test_shadow.py has some",

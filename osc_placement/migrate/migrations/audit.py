@@ -32,9 +32,8 @@ from osc_placement.api.consumer import Consumer
 from osc_placement.batch.plan import Change, Plan, Reading
 from osc_placement.batch.repeat import Recorded, edits_of
 from osc_placement.batch.select import read_states
-from osc_placement.errors import UsageError
 from osc_placement.migrate.migrations.base import Assessment, Context
-from osc_placement.migrate.migrations.cloud import AllocationView, Claims, read_cloud
+from osc_placement.migrate.migrations.cloud import AllocationView, Claims, choose_providers, read_cloud
 from osc_placement.migrate.migrations.heal_allocations import Healer
 from osc_placement.migrate.migrations.plausibility import NOTHING_REMOVED, check_cells, check_nova
 from osc_placement.migrate.migrations.port_claims import Network, read_network, subtract_claims
@@ -45,7 +44,6 @@ from osc_placement.migrate.nova.shard import WHOLE, Shard
 from osc_placement.migrate.nova.source import Source, Unreadable
 from osc_placement.migrate.problem import Problem, Reason
 from osc_placement.model import UNKNOWN_TYPE
-from osc_placement.syntax import names_provider
 
 NAME: Final = "audit"
 #: the types of nova's consumers; none is that of those made before there were types
@@ -75,7 +73,7 @@ class Audit:
         """Read both sides and compare."""
         context.client.require(microversion.CONSUMER_TYPES, "an audit, which needs the types of consumers")
         cloud = read_cloud(context.client, context.concurrency)
-        chosen = self._choose(cloud)
+        chosen = choose_providers(cloud, self.providers)
         network = read_network(context, cloud)
         nova = read_nova(context.source, cloud, network)
         if doubt := check_nova(nova.hosts, cloud):
@@ -163,19 +161,6 @@ class Audit:
             "[api_database]/connection, nova-manage cell_v2 list_cells and the endpoint of placement"
         )
         return [Problem(Reason.TOO_MANY, NAME, text)]
-
-    def _choose(self, cloud: AllocationView) -> frozenset[str]:
-        """Return the providers from which allocations may be removed."""
-        if not self.providers:
-            return frozenset(cloud.records)
-        named = {
-            text: [uuid for uuid in cloud.records if names_provider(text, uuid, cloud.name(uuid))]
-            for text in self.providers
-        }
-        missing = [text for text, uuids in named.items() if not uuids]
-        if missing:
-            raise UsageError(f"Placement has no resource provider {', '.join(sorted(missing))}")
-        return frozenset(uuid for uuids in named.values() for uuid in uuids)
 
 
 @dataclass
@@ -435,7 +420,7 @@ def _compare_providers(nova: Nova) -> Iterator[Problem]:
                 yield Problem(
                     Reason.DUPLICATE,
                     f"node {node.name}",
-                    f"{reason}; {other} has its name, as after a re-install",
+                    f"{reason}; {other} has its name, as after a re-install; placement-migrate providers",
                 )
             else:
                 yield Problem(Reason.NO_PROVIDER, f"node {node.name}", reason)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import sys
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Final
 
@@ -13,9 +13,11 @@ from osc_placement import microversion
 from osc_placement.api.client import PlacementClient
 from osc_placement.api.concurrency import Reading
 from osc_placement.candidates.cloud import CloudView
+from osc_placement.errors import UsageError
 from osc_placement.migrate.nova.facts import ComputeNode
 from osc_placement.migrate.problem import Problem, Reason
 from osc_placement.model import Inventory, ProviderRecord
+from osc_placement.syntax import names_provider
 
 #: classes of compute nodes, which sharing providers do not have
 _HOST_CLASSES: Final = frozenset(("VCPU", "PCPU", "MEMORY_MB"))
@@ -96,6 +98,23 @@ def read_cloud(client: PlacementClient, concurrency: int) -> AllocationView:
         if consumer.project_id and consumer.user_id:
             owners[consumer.uuid] = sys.intern(consumer.project_id), sys.intern(consumer.user_id)
     return AllocationView(found, held, owners)
+
+
+def choose_providers(cloud: AllocationView, names: Collection[str]) -> frozenset[str]:
+    """Return the UUIDs of the providers with these names or UUIDs, all if there are none.
+
+    Raise UsageError if placement does not have one of them.
+    """
+    if not names:
+        return frozenset(cloud.records)
+    named = {
+        text: [uuid for uuid in cloud.records if names_provider(text, uuid, cloud.name(uuid))]
+        for text in names
+    }
+    missing = [text for text, uuids in named.items() if not uuids]
+    if missing:
+        raise UsageError(f"Placement has no resource provider {', '.join(sorted(missing))}")
+    return frozenset(uuid for uuids in named.values() for uuid in uuids)
 
 
 def sum_claims(claims: Claims) -> dict[str, int]:

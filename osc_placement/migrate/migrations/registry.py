@@ -3,7 +3,8 @@
 
 Aggregates first, as sharing follows them; ratios and bare metal before allocations, as those need the
 capacity and the classes. The audit is not among them: it removes allocations, which
-needs a decision.
+needs a decision. Neither are the repair of providers, which is several runs, and the decommissioning of one
+host: they need nova's databases, and are commands of ``placement-migrate`` only.
 """
 
 from __future__ import annotations

@@ -172,6 +172,10 @@ class ApiSource:
         self._confirm()
         return found
 
+    def list_former_nodes(self, _cell: Cell) -> list[ComputeNode]:
+        """Return nothing: the API shows no compute node that is deleted."""
+        return []
+
     def _confirm(self) -> None:
         """Raise Unreadable if a cell stopped answering, as the last answer may then lack what is in it."""
         if self._api.newest >= _DOWN_CELLS:

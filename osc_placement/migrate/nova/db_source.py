@@ -34,6 +34,9 @@ from osc_placement.migrate.nova.source import CHECK_CELL, Unreadable
 _IMAGE_PREFIX: Final = "image_"
 _NO_PORTS: Final = frozenset[str]()
 _NO_PROPERTIES: Final[Mapping[str, str]] = {}
+_NODE_COLUMNS: Final = ("id", "uuid", "host", "hypervisor_hostname", "hypervisor_type", "deleted")
+#: deleted compute nodes that nova-manage db archive_deleted_rows has moved
+_ARCHIVE: Final = "shadow_compute_nodes"
 _RATIOS: Final[Mapping[str, str]] = {
     "VCPU": "cpu_allocation_ratio",
     "MEMORY_MB": "ram_allocation_ratio",
@@ -86,9 +89,12 @@ class DatabaseSource:
 
     def list_cells(self) -> list[Cell]:
         """Return the cells that have hosts: all but cell0, disabled ones included."""
-        table = self._api.table("cell_mappings", ("id", "uuid", "name", "database_connection"))
+        table = self._api.table("cell_mappings", ("id", "uuid", "name", "database_connection"), ("disabled",))
         rows = self._api.fetch(sa.select(table).where(table.c.uuid != CELL0).order_by(table.c.id))
-        return [Cell(row["uuid"], row["name"] or "", row["database_connection"] or "") for row in rows]
+        return [
+            Cell(row["uuid"], row["name"] or "", row["database_connection"] or "", bool(row.get("disabled")))
+            for row in rows
+        ]
 
     def map_hosts(self) -> dict[str, str]:
         """Return the UUID of the cell of each host."""
@@ -194,23 +200,18 @@ class DatabaseSource:
     def list_compute_nodes(self, cell: Cell) -> list[ComputeNode]:
         """Return the compute nodes of a cell that are not deleted."""
         database = self._cell(cell)
-        table = database.table(
-            "compute_nodes",
-            ("id", "uuid", "host", "hypervisor_hostname", "hypervisor_type", "deleted"),
-            _RATIOS.values(),
-        )
-        statement = sa.select(table).where(table.c.deleted == 0)
-        return [
-            ComputeNode(
-                row["uuid"],
-                row["host"] or "",
-                row["hypervisor_hostname"] or "",
-                row["hypervisor_type"] or "",
-                {resource: row.get(column) for resource, column in _RATIOS.items()},
-            )
-            for rows in database.pages(statement, table.c.id)
-            for row in rows
-        ]
+        table = database.table("compute_nodes", _NODE_COLUMNS, _RATIOS.values())
+        return _read_nodes(database, sa.select(table).where(table.c.deleted == 0), table.c.id)
+
+    def list_former_nodes(self, cell: Cell) -> list[ComputeNode]:
+        """Return the compute nodes of a cell that are deleted, archived ones included if there are any."""
+        database = self._cell(cell)
+        table = database.table("compute_nodes", _NODE_COLUMNS)
+        found = _read_nodes(database, sa.select(table).where(table.c.deleted != 0), table.c.id)
+        if database.columns(_ARCHIVE):
+            table = database.table(_ARCHIVE, _NODE_COLUMNS)
+            found += _read_nodes(database, sa.select(table), table.c.id)
+        return found
 
     def iterate_instances(self, cell: Cell) -> Iterator[Instance]:
         """Yield the instances of a cell that are not deleted; raise Unreadable if all are missing."""
@@ -255,6 +256,21 @@ class DatabaseSource:
             "dest_node",
         )
         return database, database.table("migrations", (*columns, "deleted"), ("uuid",))
+
+
+def _read_nodes(database: NovaDatabase, statement: sa.Select[Any], key: Any) -> list[ComputeNode]:
+    """Return the compute nodes that a statement selects, ordered by ``key``."""
+    return [
+        ComputeNode(
+            row["uuid"],
+            row["host"] or "",
+            row["hypervisor_hostname"] or "",
+            row["hypervisor_type"] or "",
+            {resource: row.get(column) for resource, column in _RATIOS.items()},
+        )
+        for rows in database.pages(statement, key)
+        for row in rows
+    ]
 
 
 def _split(uuids: Collection[str]) -> Iterator[Sequence[str]]:

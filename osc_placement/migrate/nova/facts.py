@@ -51,6 +51,7 @@ class Cell:
     uuid: str
     name: str
     database: str = ""
+    is_disabled: bool = False
 
     @property
     def label(self) -> str:

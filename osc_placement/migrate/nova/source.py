@@ -68,6 +68,9 @@ class Source(Protocol):
     def list_compute_nodes(self, cell: Cell) -> list[ComputeNode]:
         """Return the compute nodes of a cell that are not deleted."""
 
+    def list_former_nodes(self, cell: Cell) -> list[ComputeNode]:
+        """Return the compute nodes of a cell that are deleted, as far as the source shows any."""
+
     def iterate_instances(self, cell: Cell) -> Iterator[Instance]:
         """Yield the instances of a cell that are not deleted."""
 

@@ -14,6 +14,7 @@ from keystoneauth1.token_endpoint import Token
 from osc_placement.api.client import PlacementClient
 from osc_placement.migrate import runner
 from osc_placement.migrate.main import main
+from tests.functional import servers
 from tests.functional.migrate import nova_databases as nova
 from tests.functional.migrate.cloud import Cloud
 from tests.functional.migrate.placement import SIZES, clear, give
@@ -44,6 +45,16 @@ def nova_databases(request, kept_databases, tmp_path):
     make = {"sqlite": nova.copy_files, "mariadb": kept_databases.lent}[request.param]
     with make(tmp_path) as made:
         yield made
+
+
+@pytest.fixture(scope="session")
+def reshaping_url(tmp_path_factory):
+    """The URL of a server that lets administrators reshape; by default only services may, as nova is one."""
+    directory = tmp_path_factory.mktemp("placement")
+    (directory / "policy.yaml").write_text('"placement:reshaper:reshape": "rule:admin_or_service_api"\n')
+    environment = servers.make_environment(OS_OSLO_POLICY__POLICY_FILE=str(directory / "policy.yaml"))
+    with servers.running(directory, environment=environment) as server:
+        yield server.url
 
 
 @pytest.fixture

@@ -42,13 +42,9 @@ def shared_ironic(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def server_url(tmp_path_factory):
-    """The URL of a server that lets administrators reshape; by default only services may, as nova is one."""
-    directory = tmp_path_factory.mktemp("placement")
-    (directory / "policy.yaml").write_text('"placement:reshaper:reshape": "rule:admin_or_service_api"\n')
-    environment = servers.make_environment(OS_OSLO_POLICY__POLICY_FILE=str(directory / "policy.yaml"))
-    with servers.running(directory, environment=environment) as server:
-        yield server.url
+def server_url(reshaping_url):
+    """The URL of a server that lets administrators reshape."""
+    return reshaping_url
 
 
 @pytest.fixture

@@ -1,0 +1,606 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Find root providers without a live compute node, and plan what becomes of each.
+
+A root provider whose UUID no compute node of nova has is of one of these kinds:
+
+- *duplicated*: the machine has a compute node with another UUID, as after a reinstallation. The right
+  provider is the one with that UUID. It gets traits, aggregates, inventories and allocations (`Repair`).
+- *stale*: nova deleted the compute node, and the provider and all below it hold nothing. It is deleted.
+- *in use*: nova deleted the compute node, and still has instances or moves on the host. It is left alone.
+- *held*: as stale, and consumers hold something of it that nova has elsewhere or not at all. It is left
+  alone, and each consumer is named.
+- *of another service*: sharing providers, nodes of bare metal, and what nova never had. It is left alone.
+- *unknown*: not all of nova can be read, its cell is disabled, or the evidence is not enough. It is left
+  alone.
+
+Whatever is allocated from the old provider of a machine is allocated from the right one afterwards, whoever
+holds it: an instance in any state, a migration, or a consumer that nova does not have, which is for the
+audit. So no state of an instance decides about a claim. Nova only decides which provider is of which machine,
+and if any cell cannot be read, nothing is planned.
+
+Allocations are read before nova: a compute node, an instance or a migration that appears meanwhile is seen.
+An instance that is built while a repair is planned moves the generation of a provider or of a consumer, of
+which a reshape has those that it was planned on; the server then refuses it, and it is planned again.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from osc_placement import microversion
+from osc_placement.api.consumer import Consumer
+from osc_placement.batch.managed import find_managed
+from osc_placement.batch.plan import (
+    ABSENT,
+    ALL_FACETS,
+    NO_GENERATION,
+    Change,
+    Plan,
+    ProviderState,
+    describe_identity,
+    temporary_name,
+)
+from osc_placement.batch.repeat import StateEdit, edits_of
+from osc_placement.batch.reshape import ReshapePlan, ReshapeRefused, Transfer, World, changes_of
+from osc_placement.migrate.migrations.base import Assessment, Context
+from osc_placement.migrate.migrations.cloud import AllocationView, choose_providers, read_cloud
+from osc_placement.migrate.migrations.plausibility import check_cells, check_nova
+from osc_placement.migrate.nova.facts import ComputeNode, Instance
+from osc_placement.migrate.nova.hosts import Hosts, Moves, find_lost_cells, name_some, read_hosts, read_moves
+from osc_placement.migrate.nova.source import Source, Unreadable
+from osc_placement.migrate.problem import Problem, Reason
+from osc_placement.model import Provider, ProviderRecord, is_uuid
+
+NAME: Final = "providers"
+TITLE: Final = "providers without a compute node"
+_OWNER: Final = "OWNER_"
+_OWNER_NOVA: Final = "OWNER_NOVA"
+_OF_COMPUTES: Final = "COMPUTE_"
+#: stale providers that are deleted without an option: so many, or this share of those of hosts
+_HANDFUL: Final = 5
+_SHARE: Final = 0.1
+#: the state of a provider before it is created and after it is deleted
+_NOTHING: Final = ProviderState(identity=ABSENT, inventories={}, traits=frozenset(), aggregates=frozenset())
+
+
+class Kind(enum.StrEnum):
+    """A kind of root provider without a live compute node; JSON output has its value."""
+
+    DUPLICATED = "duplicated"
+    STALE = "stale"
+    IN_USE = "in use"
+    HELD = "held"
+    FOREIGN = "of another service"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A root provider without a live compute node.
+
+    :ivar right: UUID of the provider of the same machine, if it is duplicated
+    """
+
+    name: str
+    uuid: str
+    kind: Kind
+    text: str = ""
+    right: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Repair:
+    """The replacement of a provider by that of its machine's compute node, in three runs.
+
+    1. ``preparation``: rename the old provider, create the right one with its name, traits and aggregates,
+       and give it the children of the old one; or add aggregates and custom traits if the right one exists.
+    2. a reshape that gives it the inventories, unless it has its own, and moves all allocations; ``move`` is
+       its plan as far as it is known now.
+    3. the deletion of the old provider, which has nothing any more.
+    """
+
+    old: Provider
+    right: Provider
+    preparation: Plan
+    move: ReshapePlan | None
+    removal: Change
+
+    @property
+    def changes(self) -> tuple[Change, ...]:
+        """Return the changes of all three runs, to be shown."""
+        moved = changes_of(self.move) if self.move else ()
+        return (*self.preparation.changes, *(each for each in moved if each.facets), self.removal)
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """The providers without a live compute node, with the repairs and the plan of deletions."""
+
+    judged: Sequence[Judged]
+    repairs: Sequence[Repair]
+    deletions: Assessment
+
+
+def replaced_name(right: str) -> str:
+    """Return the name of an old provider until it is deleted.
+
+    A later comparison knows by it which provider is in its place.
+
+    :param right: UUID of the right provider
+    """
+    return f"replaced-by-{right}"
+
+
+def plan_move(world: World, old: str, new: str) -> ReshapePlan:
+    """Plan the move of everything that is allocated from ``old`` to ``new``, which are UUIDs.
+
+    ``new`` keeps its inventories, or gets those of ``old`` if it has none. ``old`` is left with none. Raise
+    ReshapeRefused if the allocations do not fit.
+    """
+    held, name = world.holdings[old], world.name
+    if unread := held.keys() - world.consumers.keys():
+        raise ReshapeRefused(
+            f"consumer {min(unread)} got something of {name(old)} meanwhile; give the command again"
+        )
+    for consumer, amounts in sorted(held.items()):
+        if twice := sorted(amounts.keys() & world.holdings[new].get(consumer, {}).keys()):
+            raise ReshapeRefused(
+                f"consumer {consumer} holds {', '.join(twice)} of {name(old)} and of the right provider too; "
+                "if it is one claim, "
+                f"openstack resource provider allocation unset --provider {old} {consumer}"
+            )
+    inventories = world.inventories[new] or world.inventories[old]
+    transfers = tuple(
+        Transfer(consumer, old, new, resource, amount)
+        for consumer, amounts in sorted(held.items())
+        for resource, amount in sorted(amounts.items())
+    )
+    plan = ReshapePlan(world, (), {old: {}, new: inventories}, transfers)
+    for transfer in transfers:
+        resource = transfer.resource_class
+        inventory = inventories.get(resource)
+        if inventory is None:
+            raise ReshapeRefused(
+                f"consumer {transfer.consumer} holds {resource} of {name(old)}, and the right provider has "
+                "no inventory of it"
+            )
+        if not inventory.fits_unit(transfer.amount):
+            raise ReshapeRefused(
+                f"consumer {transfer.consumer} holds {transfer.amount} of {resource}, which min_unit, "
+                "max_unit or step_size of the right provider forbid"
+            )
+        if (used := plan.used(new, resource)) > inventory.capacity:
+            raise ReshapeRefused(
+                f"{used} of {resource} would be allocated from the right provider, which has a capacity of "
+                f"{inventory.capacity}; move instances away, or raise its allocation ratio"
+            )
+    return plan
+
+
+def plan_staged(title: str, changes: Sequence[Change]) -> Plan:
+    """Return the plan of a run that creates, renames and deletes providers."""
+    facets = tuple(facet for facet in ALL_FACETS if any(facet in change.facets for change in changes))
+    edit = StateEdit(title, facets)
+    return Plan(edit, tuple(changes), edits=edits_of(edit, tuple(changes)), is_staged=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Providers:
+    """The comparison; ``names`` (names or UUIDs of providers) narrows it, empty means all.
+
+    ``max_removals`` is the number of stale providers that may be deleted; None stands for 5 or a tenth of the
+    providers of hosts.
+    """
+
+    names: frozenset[str] = frozenset()
+    max_removals: int | None = None
+    name: str = NAME
+
+    def assess(self, context: Context) -> Survey:
+        """Read both sides and compare."""
+        context.client.require(microversion.RESHAPER, "a repair of resource providers")
+        cloud = read_cloud(context.client, context.concurrency)
+        chosen = choose_providers(cloud, self.names)
+        nova = read_former(context.source, cloud)
+        judge = Judge(nova, cloud)
+        for root in cloud.roots:
+            if root.uuid in chosen and root.uuid not in nova.live:
+                judge.judge(root.uuid)
+        changes = judge.deletions
+        problems = [*nova.problems, *judge.problems, *self._limit(judge, cloud)]
+        assessment = Assessment(plan_staged("stale providers", changes), problems, cloud.names)
+        return Survey(judge.judged, judge.repairs, assessment)
+
+    def _limit(self, judge: Judge, cloud: AllocationView) -> Iterator[Problem]:
+        """Yield a problem if more providers would be deleted than may be."""
+        number = sum(each.kind is Kind.STALE for each in judge.judged)
+        most = self.max_removals
+        if most is None:
+            most = max(_HANDFUL, int(len(cloud.hosts) * _SHARE))
+        if number > most:
+            text = (
+                f"{number} providers would be deleted, and no more than {most} may without an option; if "
+                f"nova has none of their hosts any more, add --max-removals {number} to this command, and if "
+                "it has, check [api_database]/connection and nova-manage cell_v2 list_cells"
+            )
+            yield Problem(Reason.TOO_MANY, NAME, text)
+
+
+@dataclass
+class FormerNova:
+    """The parts of nova that tell which machine a provider is of.
+
+    :ivar former: deleted compute nodes by UUID
+    :ivar instances: by UUID, the instances that hold something of a suspect or are on its host
+    """
+
+    hosts: Hosts
+    moves: Moves
+    former: Mapping[str, ComputeNode]
+    problems: list[Problem]
+    instances: dict[str, Instance] = field(default_factory=dict)
+
+    @property
+    def live(self) -> frozenset[str]:
+        """Return the UUIDs of all compute nodes that are not deleted."""
+        return frozenset(node.uuid for node in self.hosts.all_nodes() if node.uuid)
+
+    @property
+    def is_complete(self) -> bool:
+        """Return whether all of nova could be read, and is the nova of this placement."""
+        return not any(problem.reason is Reason.UNKNOWN for problem in self.problems)
+
+    @property
+    def disabled(self) -> frozenset[str]:
+        """Return the UUIDs of the disabled cells."""
+        return frozenset(cell.uuid for cell in self.hosts.cells if cell.is_disabled)
+
+
+def read_former(source: Source, cloud: AllocationView) -> FormerNova:
+    """Read nova's compute nodes, deleted ones too, its moves, and the instances that concern suspects."""
+    hosts = read_hosts(source)
+    moves = read_moves(source, hosts)
+    problems = [*hosts.problems, *moves.problems, *find_lost_cells(source, hosts)]
+    former: dict[str, ComputeNode] = {}
+    for cell in hosts.readable_cells:
+        try:
+            nodes = source.list_former_nodes(cell)
+            former |= {node.uuid: replace(node, cell=cell.uuid) for node in nodes if node.uuid}
+        except Unreadable as error:
+            problems.append(error.problem)
+    # a provider of a deleted compute node tells as well that this is the nova of this placement
+    nodes_of = defaultdict(tuple, hosts.nodes)
+    for node in former.values():
+        if node.uuid in cloud.records:
+            nodes_of[node.cell, node.host] += (node,)
+    known = replace(hosts, nodes=nodes_of)
+    problems += [*check_nova(known, cloud), *check_cells(known, cloud)]
+    nova = FormerNova(hosts, moves, former, problems)
+    suspects = [root.uuid for root in cloud.roots if root.uuid not in nova.live]
+    trees = {uuid for suspect in suspects for uuid in cloud.tree(suspect)}
+    holders = {uuid for uuid, claims in cloud.held.items() if not trees.isdisjoint(claims)}
+    places = {place for uuid in suspects for place in nova_names(cloud, former, uuid)}
+    for cell in hosts.readable_cells if suspects else ():
+        try:
+            for instance in source.iterate_instances(cell):
+                if instance.uuid in holders or places.intersection((instance.host, instance.node)):
+                    nova.instances[instance.uuid] = instance
+        except Unreadable as error:
+            problems.append(error.problem)
+    return nova
+
+
+def nova_names(cloud: AllocationView, former: Mapping[str, ComputeNode], uuid: str) -> frozenset[str]:
+    """Return the names by which nova may know the host or node of a provider without a live compute node."""
+    node = former.get(uuid)
+    return frozenset(filter(None, (cloud.name(uuid), *((node.host, node.name) if node else ()))))
+
+
+class Judge:
+    """The providers judged so far."""
+
+    def __init__(self, nova: FormerNova, cloud: AllocationView) -> None:
+        self._nova = nova
+        self._cloud = cloud
+        self._nodes: dict[str, list[ComputeNode]] = defaultdict(list)
+        self._of_host: dict[tuple[str, str], list[ComputeNode]] = defaultdict(list)
+        for node in nova.hosts.all_nodes():
+            self._nodes[node.name].append(node)
+            self._of_host[node.cell, node.host].append(node)
+        self._by_uuid = {node.uuid: node for node in nova.hosts.all_nodes() if node.uuid}
+        self._holders: dict[str, dict[str, Mapping[str, int]]] = defaultdict(dict)
+        for consumer, claims in cloud.held.items():
+            for provider, amounts in claims.items():
+                self._holders[provider][consumer] = amounts
+        self._replaced: set[str] = set()
+        self.judged: list[Judged] = []
+        self.repairs: list[Repair] = []
+        self.deletions: list[Change] = []
+        self.problems: list[Problem] = []
+
+    def judge(self, uuid: str) -> None:
+        """Find the kind of a root provider without a live compute node, and plan what becomes of it."""
+        record = self._cloud.records[uuid]
+        if text := self._find_other_owner(record):
+            self._add(record, Kind.FOREIGN, text)
+        elif not self._nova.is_complete:
+            text = "nova may have its compute node where it cannot be read, so it is left alone"
+            self._add(record, Kind.UNKNOWN, text, Reason.UNKNOWN)
+        elif record.provider.name == temporary_name(uuid):
+            text = "a run that was interrupted gave it this name; placement-migrate run list shows which"
+            self._add(record, Kind.UNKNOWN, f"{text}, run resume continues it", Reason.BUSY)
+        elif nodes := self._find_right(record):
+            self._judge_duplicate(record, nodes)
+        else:
+            self._judge_stale(record)
+
+    def _add(
+        self, record: ProviderRecord, kind: Kind, text: str, reason: Reason | None = None, right: str = ""
+    ) -> None:
+        provider = record.provider
+        self.judged.append(Judged(provider.name, provider.uuid, kind, text, right))
+        if reason is not None:
+            self.problems.append(Problem(reason, f"provider {provider.name}", text))
+
+    def _find_other_owner(self, record: ProviderRecord) -> str:
+        """Return why a provider is none that nova-compute made for a host; empty if it may be one."""
+        former = self._nova.former.get(record.provider.uuid)
+        owners = sorted(each for each in record.traits or () if each.startswith(_OWNER))
+        if self._cloud.node(record.provider.uuid).shares:
+            return "it shares with others"
+        if owners and owners != [_OWNER_NOVA]:
+            return f"it has the trait {', '.join(owners)}"
+        # a node of Ironic has its UUID as a name, and comes and goes with it
+        if (former and former.is_bare_metal) or is_uuid(record.provider.name):
+            return "it is a node of bare metal"
+        uuid = record.provider.uuid
+        is_of_host = uuid in self._cloud.hosts or self._was_reported(record) or former
+        is_of_host = is_of_host or record.provider.name in self._nodes or self._find_marked(record)
+        return "" if is_of_host else "nothing says that nova ever had it"
+
+    @staticmethod
+    def _was_reported(record: ProviderRecord) -> bool:
+        """Return whether a provider has traits that only nova-compute reports."""
+        traits = record.traits or frozenset()
+        return _OWNER_NOVA in traits or any(each.startswith(_OF_COMPUTES) for each in traits)
+
+    def _find_marked(self, record: ProviderRecord) -> ComputeNode | None:
+        """Return the compute node that a repair which was not finished has named in the provider's name."""
+        prefix, right = replaced_name(""), record.provider.name.removeprefix(replaced_name(""))
+        return self._by_uuid.get(right) if record.provider.name.startswith(prefix) else None
+
+    def _find_right(self, record: ProviderRecord) -> list[ComputeNode]:
+        """Return the live compute nodes of the machine of a provider; several if that is not clear.
+
+        The evidence is the name that a repair gave it, the name of the compute node, or a deleted compute
+        node of its UUID on the same host.
+        """
+        marked = self._find_marked(record)
+        if marked is not None:
+            return [marked]
+        found = list(self._nodes.get(record.provider.name, ()))
+        former = self._nova.former.get(record.provider.uuid)
+        for node in self._of_host.get((former.cell, former.host), ()) if former else ():
+            if node not in found:
+                found.append(node)
+        return found
+
+    # duplicated
+
+    def _judge_duplicate(self, record: ProviderRecord, nodes: Sequence[ComputeNode]) -> None:
+        objection = self._object(record, nodes)
+        right = nodes[0].uuid or ""
+        if objection:
+            self._add(record, Kind.DUPLICATED, objection, Reason.DUPLICATE, right)
+            return
+        try:
+            repair = self._plan_repair(record, nodes[0])
+        except ReshapeRefused as error:
+            self._add(record, Kind.DUPLICATED, str(error), Reason.DUPLICATE, right)
+            return
+        number = len(self._holders.get(record.provider.uuid, ()))
+        text = f"compute node {nodes[0].name} of host {nodes[0].host} is {right}"
+        text += f"; {number} consumer{'s' * (number != 1)} to move"
+        self._replaced.add(right)
+        self.repairs.append(repair)
+        self._add(record, Kind.DUPLICATED, text, right=right)
+
+    def _object(self, record: ProviderRecord, nodes: Sequence[ComputeNode]) -> str:
+        """Return why a duplicated provider cannot be replaced; empty if it can."""
+        node, uuid = nodes[0], record.provider.uuid
+        if len(nodes) > 1:
+            names = name_some(f"{each.name} of host {each.host}" for each in nodes)
+            return f"it is not clear of which compute node it is: {names}"
+        if node.uuid is None:
+            return f"compute node {node.name} has no UUID yet; start nova-compute of Queens or later once"
+        if node.is_bare_metal:
+            return f"compute node {node.name} is a node of bare metal"
+        if node.cell in self._nova.disabled:
+            return "its cell is disabled, so it is left alone"
+        if node.uuid in self._replaced:
+            return f"another old provider of {node.name} is replaced first; give the command again afterwards"
+        right = self._cloud.records.get(node.uuid)
+        if right and right.provider.parent_provider_uuid:
+            return f"the provider of its compute node, {node.uuid}, is not a root"
+        if right is None and record.provider.name != node.name:
+            others = [each for each in self._cloud.records.values() if each.provider.name == node.name]
+            if others:
+                return f"provider {others[0].provider.uuid} has the name of its compute node and goes first"
+        return self._object_to_children(uuid, right)
+
+    def _object_to_children(self, uuid: str, right: ProviderRecord | None) -> str:
+        children = self._children(uuid)
+        foreign = [child for child in children if not _is_of_nova(self._cloud.records[child])]
+        if foreign:
+            names = name_some(map(self._cloud.name, foreign))
+            return f"nested providers may be of another service: {names}; move or delete them first"
+        if children and right and self._children(right.provider.uuid):
+            names = name_some(map(self._cloud.name, children))
+            return f"both it and the right provider have nested providers: {names}; merge them by hand"
+        return ""
+
+    def _children(self, uuid: str) -> list[str]:
+        """Return the providers below a root."""
+        return [each for each in self._cloud.tree(uuid) if each != uuid]
+
+    def _plan_repair(self, record: ProviderRecord, node: ComputeNode) -> Repair:
+        """Plan a replacement on what was read; raise ReshapeRefused if it cannot be."""
+        old, right = record.provider, self._cloud.records.get(node.uuid or "")
+        new = right.provider if right else Provider(node.uuid or "", node.name, NO_GENERATION)
+        steps = [_create(record, new)] if right is None else _complete(record, right)
+        if right is None and old.name == node.name:
+            steps.insert(0, _rename(old, replaced_name(new.uuid)))
+        steps += [
+            _reparent(self._cloud.records[child].provider, new.uuid)
+            for child in self._children(old.uuid)
+            if self._cloud.records[child].provider.parent_provider_uuid == old.uuid
+        ]
+        world = World(
+            {old.uuid: old, new.uuid: new},
+            {old.uuid: record.inventories or {}, new.uuid: (right.inventories if right else None) or {}},
+            {uuid: self._holders.get(uuid, {}) for uuid in (old.uuid, new.uuid)},
+            {
+                consumer: Consumer(consumer, allocations=self._cloud.held[consumer])
+                for consumer in self._holders.get(old.uuid, ())
+            },
+        )
+        move = plan_move(world, old.uuid, new.uuid) if record.inventories else None
+        title = f"provider {node.name}: prepare {new.uuid} in place of {old.uuid}"
+        left = replace(record, inventories={}, provider=old)
+        return Repair(old, new, plan_staged(title, steps), move, plan_deletion(left))
+
+    # stale
+
+    def _judge_stale(self, record: ProviderRecord) -> None:
+        uuid = record.provider.uuid
+        former = self._nova.former.get(uuid)
+        if former and former.cell in self._nova.disabled:
+            self._add(record, Kind.UNKNOWN, "its cell is disabled, so it is left alone", Reason.DISABLED)
+            return
+        if namesake := self._find_namesake(record):
+            text = (
+                f"it may be the provider of compute node {namesake.name} ({namesake.uuid}), whose name "
+                "differs, and nothing in nova's databases says so; it is left alone"
+            )
+            self._add(record, Kind.UNKNOWN, text, Reason.AMBIGUOUS)
+            return
+        if text := self._find_use(uuid):
+            self._add(record, Kind.IN_USE, text, Reason.IN_USE)
+            return
+        tree = self._cloud.tree(uuid)
+        holders = {consumer: each for each in tree for consumer in self._holders.get(each, ())}
+        if holders:
+            text = "; ".join(self._describe_holder(consumer, of) for consumer, of in sorted(holders.items()))
+            self._add(record, Kind.HELD, text, Reason.FOREIGN)
+            return
+        foreign = [each for each in self._children(uuid) if not _is_of_nova(self._cloud.records[each])]
+        if foreign:
+            text = f"nested providers may be of another service: {name_some(map(self._cloud.name, foreign))}"
+            self._add(record, Kind.UNKNOWN, text, Reason.AMBIGUOUS)
+            return
+        if not (former or self._was_reported(record)):
+            text = (
+                "nova has no compute node of it, nor any record that it had one; if it is not needed, "
+                f"openstack resource provider delete {uuid}"
+            )
+            self._add(record, Kind.UNKNOWN, text, Reason.NO_COMPUTE_NODE)
+            return
+        self.deletions += [plan_deletion(self._cloud.records[each]) for each in reversed(tree)]
+        self._add(record, Kind.STALE, "nothing holds it")
+
+    def _find_namesake(self, record: ProviderRecord) -> ComputeNode | None:
+        """Return a live compute node whose name differs from that of a provider by its domain only."""
+        short, _, domain = record.provider.name.partition(".")
+        for node in self._nova.hosts.all_nodes():
+            first, _, other = node.name.partition(".")
+            if first == short and not (domain and other) and node.uuid not in self._cloud.records:
+                return node
+        return None
+
+    def _find_use(self, uuid: str) -> str:
+        """Return what nova still has on the host of a provider; empty if nothing."""
+        names = nova_names(self._cloud, self._nova.former, uuid)
+        on = sorted(
+            each.uuid for each in self._nova.instances.values() if names.intersection((each.host, each.node))
+        )
+        if on:
+            return f"nova says that {name_some(on)} {'are' if len(on) > 1 else 'is'} still on its host"
+        moves = [
+            move.instance_uuid
+            for move in self._nova.moves.records
+            if not move.is_evacuated
+            and names.intersection((move.source_host, move.source_node, move.dest_host, move.dest_node))
+        ]
+        return f"{name_some(moves)}: a move from or to its host is not over" if moves else ""
+
+    def _describe_holder(self, consumer: str, provider: str) -> str:
+        instance = self._nova.instances.get(consumer)
+        where = (
+            f"instance {consumer} is on {instance.host or 'no host'}"
+            if instance
+            else f"nova has no instance {consumer}"
+        )
+        command = f"openstack resource provider allocation unset --provider {provider} {consumer}"
+        return f"{where} and holds something of {self._cloud.name(provider)}: {command}"
+
+
+def _is_of_nova(record: ProviderRecord) -> bool:
+    """Return whether a nested provider is certainly nova's."""
+    traits = record.traits or frozenset()
+    owners = {each for each in traits if each.startswith(_OWNER)}
+    return owners <= {_OWNER_NOVA} and (bool(owners) or any(each.startswith(_OF_COMPUTES) for each in traits))
+
+
+def state_of(record: ProviderRecord) -> ProviderState:
+    """Return the state of a provider of which all parts were read."""
+    return ProviderState(
+        identity=describe_identity(record.provider.name, record.provider.parent_provider_uuid),
+        inventories=record.inventories or {},
+        traits=record.traits or frozenset(),
+        aggregates=record.aggregates or frozenset(),
+    )
+
+
+def plan_deletion(record: ProviderRecord) -> Change:
+    """Return the change that deletes a provider."""
+    return Change(record.provider, state_of(record), _NOTHING)
+
+
+def _rename(provider: Provider, name: str) -> Change:
+    parent = provider.parent_provider_uuid
+    before, after = describe_identity(provider.name, parent), describe_identity(name, parent)
+    return Change(provider, ProviderState(identity=before), ProviderState(identity=after))
+
+
+def _reparent(provider: Provider, parent: str) -> Change:
+    before = describe_identity(provider.name, provider.parent_provider_uuid)
+    after = describe_identity(provider.name, parent)
+    return Change(provider, ProviderState(identity=before), ProviderState(identity=after))
+
+
+def _create(record: ProviderRecord, new: Provider) -> Change:
+    """Return the change that creates the right provider with the traits and aggregates of the old one."""
+    after = replace(
+        _NOTHING,
+        identity=describe_identity(new.name),
+        traits=record.traits or frozenset(),
+        aggregates=record.aggregates or frozenset(),
+    )
+    return Change(new, _NOTHING, after)
+
+
+def _complete(record: ProviderRecord, right: ProviderRecord) -> list[Change]:
+    """Return the change that adds aggregates and custom traits of the old provider to the right one.
+
+    The right provider also gets the other traits if it has no inventories: nova-compute has not reported it.
+    """
+    had, aggregates = right.traits or frozenset(), right.aggregates or frozenset()
+    traits = record.traits or frozenset()
+    traits -= find_managed(traits) if right.inventories else frozenset()
+    before = ProviderState(traits=had, aggregates=aggregates)
+    after = ProviderState(traits=had | traits, aggregates=aggregates | (record.aggregates or frozenset()))
+    return [Change(right.provider, before, after)] if before != after else []

@@ -1,0 +1,485 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`placement-migrate providers`: duplicated, stale and used providers that no compute node has."""
+
+import functools
+import itertools
+import os
+
+import pytest
+import sqlalchemy as sa
+
+from osc_placement.errors import Forbidden
+from osc_placement.model import Inventory
+from tests.functional.migrate.cloud import KVM, NODE, NOW
+from tests.functional.migrate.nova_databases import new_uuid
+from tests.functional.migrate.placement import CLAIM, SIZES, all_held, give, held_by, hold
+
+# what differs between databases is tested with the source
+pytestmark = pytest.mark.parametrize("nova_databases", ["sqlite"], indirect=True)
+
+AGGREGATE = "6f8c3d52-1111-4a5b-9c0d-000000000001"
+TRAITS = ["COMPUTE_NODE", "CUSTOM_RACK_7", "HW_CPU_X86_AVX"]
+
+
+@pytest.fixture(scope="module")
+def server_url(reshaping_url):
+    """The URL of a server that lets administrators reshape."""
+    return reshaping_url
+
+
+@pytest.fixture
+def add_former(cloud):
+    """A function that adds a compute node that nova has deleted; returns its UUID."""
+
+    def add(host, node=None, cell="cell1", uuid=None, table="compute_nodes"):
+        uuid = uuid or new_uuid()
+        values = {**NODE, "hypervisor_type": KVM, "uuid": uuid, "deleted": 99, "deleted_at": NOW}
+        cloud.insert(cell, table, host=host, hypervisor_hostname=node or host, **values)
+        return uuid
+
+    return add
+
+
+@pytest.fixture
+def reinstall(cloud, client, add_former):
+    """A function that adds a host which was installed anew, so that its provider has the former UUID.
+
+    Returns the UUID of the old provider and that of the compute node.
+    """
+
+    client.create_trait("CUSTOM_RACK_7")
+
+    def add(host, cell="cell1", former=True, inventories=SIZES):
+        old = add_former(host, cell=cell) if former else new_uuid()
+        new = cloud.add_host(host, cell)[host]
+        client.create_provider(host, uuid=old)
+        give(client, old, inventories, TRAITS, [AGGREGATE])
+        return old, new
+
+    return add
+
+
+@pytest.fixture
+def judged(migrate_json):
+    """A function that returns the kind of each provider by name, and the exit status."""
+
+    def judge(*arguments):
+        document, status = migrate_json("providers", *arguments)
+        return {each["name"]: each["kind"] for each in document["providers"]}, status
+
+    return judge
+
+
+def test_each_kind_is_named(cloud, client, add_host, add_former, reinstall, judged):
+    """Duplicated, stale, in use, held and foreign providers are told apart, and nothing is written."""
+    add_host("good")
+    reinstall("again")
+    former = {name: add_former(name) for name in ("gone", "used", "leaked")}
+    for name, uuid in former.items():
+        client.create_provider(name, uuid=uuid)
+        give(client, uuid, SIZES)
+    hold(client, cloud.add_instance("used"), {former["used"]: CLAIM})
+    hold(client, cloud.add_instance("good"), {former["leaked"]: CLAIM})
+    storage = new_uuid()
+    client.create_provider("ceph", uuid=storage)
+    give(client, storage, {"DISK_GB": Inventory(5000)}, ["MISC_SHARES_VIA_AGGREGATE"], [storage])
+    client.create_provider("cyborg", uuid=new_uuid())
+    before = _describe(client), all_held(client)
+    assert judged() == (
+        {
+            "again": "duplicated",
+            "gone": "stale",
+            "used": "in use",
+            "leaked": "held",
+            "ceph": "of another service",
+            "cyborg": "of another service",
+        },
+        3,
+    )
+    assert (_describe(client), all_held(client)) == before
+
+
+@pytest.mark.parametrize("former", [True, False])
+def test_duplicated_provider_is_replaced(cloud, client, add_host, reinstall, migrate_json, migrate, former):
+    """The provider of the compute node has all that the old one had, which is gone; the undo restores it."""
+    add_host("good")
+    old, new = reinstall("h1", former=former)
+    instance = cloud.add_instance("h1")
+    hold(client, instance, {old: CLAIM})
+    before = _describe(client)
+    document, status = migrate_json("providers", "--repair")
+    assert (status, document["halted"], len(document["runs"])) == (0, "", 3)
+    assert held_by(client, instance) == {new: CLAIM}
+    after = _describe(client)
+    assert old not in after
+    assert after[new] == before[old]
+    assert migrate_json("providers")[1] == 0
+    for run in reversed(document["runs"]):
+        done = migrate("run", "undo", run)
+        assert done.returncode == 0, done.stdout
+    assert _describe(client) == before
+    assert held_by(client, instance) == {old: CLAIM}
+
+
+def _describe(client):
+    """Return by UUID the name and all parts of the providers."""
+    return {
+        record.provider.uuid: (
+            record.provider.name,
+            record.provider.parent_provider_uuid,
+            record.inventories,
+            record.traits,
+            record.aggregates,
+        )
+        for record in client.read_providers(want=("inventories", "traits", "aggregates"))
+    }
+
+
+#: instances in every state: columns of the row, and the status of a move of it away from its host, if any
+STATES = {
+    "active": ({}, None),
+    "building": ({"vm_state": "building", "task_state": "spawning"}, None),
+    "stopped": ({"vm_state": "stopped"}, None),
+    "paused": ({"vm_state": "paused"}, None),
+    "rescued": ({"vm_state": "rescued"}, None),
+    "shelved": ({"vm_state": "shelved"}, None),
+    "error": ({"vm_state": "error"}, None),
+    "soft-deleted": ({"vm_state": "soft-delete"}, None),
+    "deleting": ({"task_state": "deleting"}, None),
+}
+
+
+def _ground_truth(cloud, client):
+    """Return by consumer what must be allocated: amounts by the UUID of the live compute node of its machine.
+
+    It is found with SQL and what each held before, and shares nothing with the code under test.
+    """
+    truth = {}
+    with cloud.engines["cell1"].connect() as connection:
+        nodes = dict(
+            connection.execute(
+                sa.text("SELECT hypervisor_hostname, uuid FROM compute_nodes WHERE deleted = 0")
+            ).all()
+        )
+        places = connection.execute(
+            sa.text("SELECT uuid, node FROM instances WHERE deleted = 0 AND node IS NOT NULL")
+        ).all()
+        moves = connection.execute(
+            sa.text(
+                "SELECT uuid, source_node FROM migrations WHERE deleted = 0 AND status IN "
+                "('running', 'finished', 'migrating', 'preparing')"
+            )
+        ).all()
+    held = all_held(client)
+    for consumer, node in [*places, *moves]:
+        if consumer in held:
+            truth[consumer] = nodes[node]
+    return truth
+
+
+@pytest.fixture
+def every_state(cloud, client, add_host, reinstall):
+    """A reinstalled host with instances in every state, whose claims are on its old provider."""
+    good = add_host("good")
+    old, new = reinstall("h1")
+    made = {}
+    for name, (columns, _) in STATES.items():
+        made[name] = cloud.add_instance("h1", **columns)
+        hold(client, made[name], {old: CLAIM})
+    made["resized away"] = cloud.add_instance("good", vm_state="resized")
+    hold(client, made["resized away"], {good: CLAIM})
+    made["its move"] = cloud.add_migration(made["resized away"], "h1", "good", status="finished")
+    hold(client, made["its move"], {old: CLAIM}, consumer_type="MIGRATION")
+    made["live"] = cloud.add_instance("good", task_state="migrating")
+    hold(client, made["live"], {old: CLAIM})
+    made["its live migration"] = cloud.add_migration(made["live"], "good", "h1", status="running")
+    hold(client, made["its live migration"], {good: CLAIM}, consumer_type="MIGRATION")
+    made["evacuated"] = cloud.add_instance("good")
+    hold(client, made["evacuated"], {good: CLAIM, old: CLAIM})
+    cloud.add_migration(made["evacuated"], "h1", "good", status="done")
+    made["deleted"] = cloud.add_instance("h1", deleted=7)
+    hold(client, made["deleted"], {old: CLAIM})
+    made["unknown"] = new_uuid()
+    hold(client, made["unknown"], {old: CLAIM}, consumer_type=None)
+    made["untyped"] = cloud.add_instance("h1")
+    hold(client, made["untyped"], {old: CLAIM}, consumer_type=None)
+    return old, new, good, made
+
+
+def test_no_claim_is_lost_in_any_state(cloud, client, every_state, migrate):
+    """Whatever was claimed of the machine is claimed of it, to the unit; no other claim is touched."""
+    old, new, _, made = every_state
+    before = all_held(client)
+    owners = {uuid: client.list_allocations(uuid) for uuid in made.values()}
+    assert migrate("providers", "--repair").returncode == 0
+    after = all_held(client)
+    assert after == {
+        consumer: {(new if provider == old else provider): amounts for provider, amounts in claims.items()}
+        for consumer, claims in before.items()
+    }
+    truth = _ground_truth(cloud, client)
+    assert len(truth) > len(STATES)
+    live = made["live"]
+    assert {uuid for uuid, node in truth.items() if after[uuid].get(node) != CLAIM} == {live}
+    assert after[live] == {new: CLAIM}  # on its destination, while its migration holds the source
+    for uuid, document in owners.items():
+        now = client.list_allocations(uuid)
+        kept = ("project_id", "user_id", "consumer_type")
+        assert [now.get(key) for key in kept] == [document.get(key) for key in kept]
+
+
+def test_unreadable_cell_prevents_everything(cloud, client, every_state, add_former, migrate):
+    """While a cell cannot be read nothing is judged, and status 4 says so."""
+    add_former("gone", uuid=(gone := new_uuid()))
+    client.create_provider("gone", uuid=gone)
+    give(client, gone, SIZES)
+    cloud.update(
+        "api", "UPDATE cell_mappings SET database_connection = 'sqlite:////no/x' WHERE name = 'cell2'"
+    )
+    before = _describe(client), all_held(client)
+    done = migrate("providers", "--repair", "--delete")
+    assert done.returncode == 4
+    assert "cell cell2: there is no file /no/x" in done.stdout
+    assert "where it cannot be read" in done.stdout
+    assert (_describe(client), all_held(client)) == before
+
+
+def test_disabled_cell_is_left_alone(cloud, client, add_host, reinstall, add_former, migrate, judged):
+    """Nothing of a disabled cell is repaired or deleted."""
+    add_host("good")
+    old, _ = reinstall("h2", "cell2")
+    add_former("gone", cell="cell2", uuid=(gone := new_uuid()))
+    client.create_provider("gone", uuid=gone)
+    give(client, gone, SIZES)
+    cloud.update("api", "UPDATE cell_mappings SET disabled = 1 WHERE name = 'cell2'")
+    before = _describe(client)
+    assert judged()[0] == {"h2": "duplicated", "gone": "unknown"}
+    assert migrate("providers", "--repair", "--delete").returncode == 3
+    assert _describe(client) == before
+    cloud.update("api", "UPDATE cell_mappings SET disabled = 0 WHERE name = 'cell2'")
+    assert migrate("providers", "--repair", "--delete").returncode == 0
+    assert {old, gone}.isdisjoint(_describe(client))
+
+
+def test_both_providers_exist(cloud, client, add_host, reinstall, migrate):
+    """The right one keeps its inventories, and gets the allocations, aggregates and custom traits."""
+    add_host("good")
+    old, new = reinstall("h1")
+    client.update_provider(old, "h1.example.org")
+    client.create_provider("h1", uuid=new)
+    sizes = {**SIZES, "VCPU": Inventory(32)}
+    give(client, new, sizes, ["COMPUTE_NODE"])
+    instance, built = cloud.add_instance("h1"), cloud.add_instance("h1")
+    hold(client, instance, {old: CLAIM})
+    hold(client, built, {new: CLAIM})
+    assert migrate("providers", "--repair").returncode == 0
+    assert (held_by(client, instance), held_by(client, built)) == ({new: CLAIM}, {new: CLAIM})
+    name, _, inventories, traits, aggregates = _describe(client)[new]
+    assert (name, inventories["VCPU"].total, old in _describe(client)) == ("h1", 32, False)
+    assert (traits, aggregates) == ({"COMPUTE_NODE", "CUSTOM_RACK_7"}, {AGGREGATE})
+
+
+@pytest.mark.parametrize(
+    ("sizes", "double", "text"),
+    [
+        ({**SIZES, "VCPU": Inventory(3)}, False, "4 of VCPU would be allocated from the right provider"),
+        ({"VCPU": Inventory(64)}, False, "has no inventory of it"),
+        (SIZES, True, "of h1.example.org and of the right provider too"),
+    ],
+)
+def test_what_does_not_fit_is_refused(cloud, client, add_host, reinstall, migrate, sizes, double, text):
+    """Nothing is written if the right provider cannot hold all, with one line that says why."""
+    add_host("good")
+    old, new = reinstall("h1")
+    client.update_provider(old, "h1.example.org")
+    client.create_provider("h1", uuid=new)
+    give(client, new, sizes)
+    first, second = cloud.add_instance("h1"), cloud.add_instance("h1")
+    hold(client, first, {old: CLAIM, new: CLAIM} if double else {old: CLAIM})
+    hold(client, second, {old: CLAIM})
+    before = _describe(client), all_held(client)
+    done = migrate("providers", "--repair")
+    assert (done.returncode, text in done.stdout) == (3, True)
+    assert (_describe(client), all_held(client)) == before
+
+
+def test_nested_providers_of_nova_go_along(cloud, client, add_host, reinstall, migrate):
+    """A child that nova reports gets the right parent and keeps what is allocated from it."""
+    add_host("good")
+    old, new = reinstall("h1")
+    child = new_uuid()
+    client.create_provider("h1_0000:81:00.0", uuid=child, parent=old)
+    client.ensure_resource_class("CUSTOM_PCI")
+    give(client, child, {"CUSTOM_PCI": Inventory(1)}, ["COMPUTE_MANAGED_PCI_DEVICE"])
+    instance = cloud.add_instance("h1")
+    hold(client, instance, {old: CLAIM, child: {"CUSTOM_PCI": 1}})
+    assert migrate("providers", "--repair").returncode == 0
+    assert held_by(client, instance) == {new: CLAIM, child: {"CUSTOM_PCI": 1}}
+    assert _describe(client)[child][1] == new
+
+
+def test_nested_providers_of_others_prevent_the_repair(cloud, client, add_host, reinstall, migrate):
+    """A child that may be Neutron's is never touched, and the message names it."""
+    add_host("good")
+    old, _ = reinstall("h1")
+    child = new_uuid()
+    client.create_provider("h1:Open vSwitch agent", uuid=child, parent=old)
+    before = _describe(client)
+    done = migrate("providers", "--repair")
+    assert (done.returncode, "h1:Open vSwitch agent" in done.stdout) == (3, True)
+    assert _describe(client) == before
+
+
+@pytest.mark.parametrize("archived", [False, True])
+def test_stale_provider_is_deleted(client, add_host, add_former, migrate, migrate_json, archived):
+    """What nova had and nothing holds is deleted, with its empty children; the undo restores it."""
+    add_host("good")
+    gone = add_former("gone", table="shadow_compute_nodes" if archived else "compute_nodes")
+    child = new_uuid()
+    client.create_provider("gone", uuid=gone)
+    client.create_provider("gone_pci", uuid=child, parent=gone)
+    give(client, gone, SIZES)
+    give(client, child, {}, ["OWNER_NOVA"])
+    before = _describe(client)
+    assert migrate("providers").returncode == 3
+    assert _describe(client) == before
+    document, status = migrate_json("providers", "--delete")
+    assert status == 0
+    assert {gone, child}.isdisjoint(_describe(client))
+    assert migrate("run", "undo", document["runs"][0]).returncode == 0
+    assert _describe(client) == before
+
+
+def test_too_many_deletions_need_an_option(client, add_host, add_former, migrate):
+    """More than five stale providers are deleted only if their number is given."""
+    add_host("good")
+    for number in range(6):
+        client.create_provider(f"gone{number}", uuid=add_former(f"gone{number}"))
+    done = migrate("providers", "--delete")
+    assert (done.returncode, "--max-removals 6" in done.stderr) == (1, True)
+    assert len(_describe(client)) == 7
+    assert migrate("providers", "--delete", "--max-removals", "6").returncode == 0
+    assert len(_describe(client)) == 1
+
+
+def test_instance_that_is_built_meanwhile_moves_too(cloud, client, add_host, reinstall, migrate, monkeypatch):
+    """A claim that is made after the reshape was planned is moved by the next attempt."""
+    add_host("good")
+    old, new = reinstall("h1")
+    hold(client, cloud.add_instance("h1"), {old: CLAIM})
+    late = cloud.add_instance("h1", vm_state="building", task_state="spawning")
+    reshape = type(client).reshape
+    calls = []
+
+    def build_first(self, payload, *arguments):
+        if payload["inventories"] and not calls:
+            calls.append(late)
+            hold(client, late, {old: CLAIM})
+        return reshape(self, payload, *arguments)
+
+    monkeypatch.setattr(type(client), "reshape", build_first)
+    assert migrate("providers", "--repair").returncode == 0
+    assert calls == [late]
+    assert held_by(client, late) == {new: CLAIM}
+
+
+def _die_at_write(client, migrate, number, is_sent):
+    """Run the repair in a process that dies at a write, before or after it is sent; return whether it did."""
+    child = os.fork()
+    if child == 0:
+        send, writes = type(client)._send, itertools.count(1)
+
+        def die(self, method, path, **options):
+            # the question whether the caller may reshape writes nothing
+            is_write = method != "GET" and (options.get("json") or {}).get("inventories") != {}
+            if is_write and next(writes) == number:
+                if is_sent:
+                    send(self, method, path, **options)
+                os._exit(9)
+            return send(self, method, path, **options)
+
+        try:
+            type(client)._send = die
+            os._exit(migrate("providers", "--repair").returncode)
+        finally:
+            os._exit(99)
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    assert status in (0, 9)
+    return status == 9
+
+
+@pytest.mark.parametrize("resumes", [True, False])
+@pytest.mark.parametrize("is_sent", [True, False])
+def test_killed_repair_loses_no_claim(cloud, client, add_host, reinstall, migrate, is_sent, resumes):
+    """After a kill at any write the claims are whole; the same command finishes it, or names the resume."""
+    add_host("good")
+    for number in itertools.count(1):
+        old, new = reinstall(f"h{number}")
+        instances = [cloud.add_instance(f"h{number}") for _ in range(3)]
+        for instance in instances:
+            hold(client, instance, {old: CLAIM})
+        was_killed = _die_at_write(client, migrate, number, is_sent)
+        if was_killed:
+            held = {next(iter(claims)) for claims in map(functools.partial(held_by, client), instances)}
+            assert held in ({old}, {new})
+            if resumes:
+                migrate("run", "resume", "--last")
+            done = migrate("providers", "--repair")
+            if not resumes and done.returncode == 3:
+                assert "run resume continues it" in done.stdout
+                migrate("run", "resume", "--last")
+                done = migrate("providers", "--repair")
+            assert done.returncode == 0, (number, done)
+        assert [held_by(client, instance) for instance in instances] == [{new: CLAIM}] * 3
+        described = _describe(client)
+        assert (old in described, described[new][0]) == (False, f"h{number}")
+        assert described[new][2:] == (SIZES, frozenset(TRAITS), frozenset([AGGREGATE]))
+        if not was_killed:
+            break
+    assert number > 4
+
+
+def test_repair_without_the_right_writes_nothing(cloud, client, add_host, reinstall, migrate, monkeypatch):
+    """The right to reshape is asked for before the first write."""
+    add_host("good")
+    old, _ = reinstall("h1")
+    hold(client, cloud.add_instance("h1"), {old: CLAIM})
+    before = _describe(client), all_held(client)
+
+    def refuse(_self):
+        raise Forbidden(403, "Policy does not allow it")
+
+    monkeypatch.setattr(type(client), "require_reshape", refuse)
+    done = migrate("providers", "--repair")
+    assert (done.returncode, "by default only the role 'service' may reshape" in done.stderr) == (1, True)
+    assert (_describe(client), all_held(client)) == before
+
+
+@pytest.mark.parametrize("option", ["--repair", "--delete"])
+def test_api_of_nova_is_no_source_for_changes(migrate, option):
+    """It shows no compute node that is deleted, so nothing could be told from it for certain."""
+    done = migrate("--source", "api", "providers", option)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == (
+        "placement-migrate: Nova's API does not show deleted compute nodes; use --source db with --repair "
+        "and --delete\n"
+    )
+
+
+def test_unknown_provider_is_a_one_line_error(add_host, migrate):
+    """A provider that placement does not have is a mistake of the command line."""
+    add_host("good")
+    done = migrate("providers", "--resource-provider", "nobody")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == "placement-migrate: Placement has no resource provider nobody\n"
+
+
+def test_names_that_differ_by_their_domain_are_no_evidence(cloud, client, add_host, migrate_json):
+    """Without a deleted compute node nothing says that h1 is h1.example.org, and it is left alone."""
+    add_host("good")
+    cloud.add_host("h1.example.org")
+    client.create_provider("h1", uuid=(old := new_uuid()))
+    give(client, old, SIZES)
+    document, status = migrate_json("providers", "--repair", "--delete")
+    assert [each["trouble"] for each in document["findings"]] == ["ambiguous"]
+    assert (status, document["rows"], old in _describe(client)) == (3, [], True)
