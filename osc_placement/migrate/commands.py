@@ -49,7 +49,7 @@ from osc_placement.errors import ANSWER_LOST, PlacementError, UsageError, one_li
 from osc_placement.migrate import exit_statuses, readiness, repair, runner
 from osc_placement.migrate.exit_statuses import EXIT_UNKNOWN, exit_status
 from osc_placement.migrate.granting import write_grants
-from osc_placement.migrate.migrations import registry
+from osc_placement.migrate.migrations import decommission, registry
 from osc_placement.migrate.migrations.audit import Audit
 from osc_placement.migrate.migrations.base import Assessment, Context, Migration
 from osc_placement.migrate.migrations.carry_ratios import CarryRatios
@@ -69,6 +69,8 @@ from osc_placement.migrate.output import (
     REPORT_COLUMNS,
     Document,
     Medium,
+    decommission_to_json,
+    describe_decommission,
     describe_next,
     describe_plan,
     describe_problems,
@@ -375,10 +377,8 @@ def providers(command: Command) -> int:
     """Run ``placement-migrate providers``: show, replace and delete providers without a compute node."""
     options = command.options
     is_shown = options.dry_run or not (options.repair or options.delete)
-    if not is_shown and command.settings.source == "api":
-        raise UsageError(
-            "Nova's API does not show deleted compute nodes; use --source db with --repair and --delete"
-        )
+    if not is_shown:
+        _require_databases(command, "--repair and --delete")
     comparison = Providers(frozenset(options.resource_provider), options.max_removals)
     context, survey = command.compare(comparison.assess)
     if is_shown:
@@ -456,6 +456,35 @@ def _replace_and_delete(command: Command, context: Context, survey: Survey) -> t
             raise
         return runs, f"stopped: {explain(error)}"
     return runs, ""
+
+
+def decommission_host(command: Command) -> int:
+    """Run ``placement-migrate decommission``: show what holds a host, or delete its providers."""
+    options = command.options
+    is_shown = options.dry_run or not options.delete
+    if not is_shown:
+        _require_databases(command, "--delete")
+    context, found = command.compare(lambda context: decommission.assess(context, options.host))
+    changes, runs = found.plan.changes, list[Run]()
+    if changes and not is_shown:
+        _confirm_plan(command, found.plan)
+        runs = [runner.run_job(context.client, Job(found.plan, kind=APPLY), command.execution)]
+    command.show(
+        lambda: decommission_to_json(found, runs),
+        lambda: [
+            *describe_decommission(found, command.medium, is_deleted=bool(runs)),
+            *describe_runs(runs, found.names, [command.name_next(run) for run in runs], command.medium),
+        ],
+    )
+    status = exit_status(found.problems, runs[0].report if runs else None)
+    is_left = found.holds or (changes and not runs and not options.dry_run)
+    return EXIT_PARTIAL if status == EXIT_DONE and is_left else status
+
+
+def _require_databases(command: Command, options: str) -> None:
+    """Raise UsageError if nova's facts come from its API."""
+    if command.settings.source == "api":
+        raise UsageError(f"Nova's API does not show deleted compute nodes; use --source db with {options}")
 
 
 def carry_ratios(command: Command) -> int:
@@ -647,17 +676,25 @@ def undo_run(command: Command) -> int:
 
     def agree(plan: Plan) -> None:
         nonlocal page
-        # without a terminal it is not asked for, so that scripts need no --yes
-        if options.yes or not plan.changes or not is_attended(sys.stdin, sys.stderr):
-            return
-        page = replace(command.medium, width=screen_of(sys.stderr).width).open_page()
-        for line in page.warn(plan.warnings) + page.propose(plan):
-            print(printable_lines(line), file=sys.stderr)
-        confirm(plan.question, sys.stdin, sys.stderr)
+        page = _confirm_plan(command, plan)
 
     run = runner.undo(client, header.id, command.execution, force=options.force, agree=agree)
     command.show_result(run, page=page if command.medium.width is not None else None)
     return run.report.exit_status
+
+
+def _confirm_plan(command: Command, plan: Plan) -> Page | None:
+    """Show a plan on a terminal and ask for confirmation, unless ``--yes`` is given; return its page.
+
+    Without a terminal it is not asked for, so that scripts need no --yes.
+    """
+    if command.options.yes or not plan.changes or not is_attended(sys.stdin, sys.stderr):
+        return None
+    page = replace(command.medium, width=screen_of(sys.stderr).width).open_page()
+    for line in page.warn(plan.warnings) + page.propose(plan):
+        print(printable_lines(line), file=sys.stderr)
+    confirm(plan.question, sys.stdin, sys.stderr)
+    return page
 
 
 def delete_runs(command: Command) -> int:

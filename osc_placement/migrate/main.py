@@ -158,8 +158,8 @@ def make_parser() -> argparse.ArgumentParser:
     """Return the parser of the command line of ``placement-migrate``."""
     parser: argparse.ArgumentParser = BriefParser(
         prog="placement-migrate",
-        description="Bring placement in line with nova. Only 'run undo' asks for confirmation, on a "
-        "terminal; --dry-run of the migrations shows what would change.",
+        description="Bring placement in line with nova. Only 'run undo' and 'decommission --delete' "
+        "ask for confirmation, on a terminal; --dry-run of the migrations shows what would change.",
         epilog=EXIT_STATUSES,
     )
     parser.add_argument("--version", action=ShowVersion, help="print the version of osc-placement and exit")
@@ -173,6 +173,7 @@ def make_parser() -> argparse.ArgumentParser:
     _add_baremetal(subparsers)
     _add_audit(subparsers)
     _add_providers(subparsers)
+    _add_decommission(subparsers)
     _add_online_data_migrations(subparsers)
     _add_runs(subparsers)
     return parser
@@ -516,6 +517,33 @@ def _add_providers(subparsers: Subparsers) -> None:
     parser.set_defaults(act=commands.providers)
 
 
+def _add_decommission(subparsers: Subparsers) -> None:
+    parser = subparsers.add_parser(
+        "decommission",
+        help="show what still holds a host that is to be removed, and delete its providers",
+        description="Show what still holds a host, in the order in which it goes, with the command for each. "
+        "If nothing does, --delete deletes the resource providers that are left of it.",
+        epilog=EXIT_STATUSES,
+    )
+    parser.add_argument("host", metavar="<host>", help="Name of the host, as nova has it")
+    parser.add_argument(
+        "--delete", action="store_true", help="Delete the resource providers of the host if nothing holds it"
+    )
+    parser.add_argument("--dry-run", action="store_true", help="Show what would be done, and do nothing")
+    _add_yes(parser)
+    add_concurrency_option(parser, read_positive)
+    _add_format(parser)
+    parser.set_defaults(act=commands.decommission_host)
+
+
+def _add_yes(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--yes",
+        action="store_true",
+        help="Do not ask for confirmation, which is asked for only where there is a terminal",
+    )
+
+
 def _add_runs(subparsers: Subparsers) -> None:
     parser = subparsers.add_parser(
         "run",
@@ -540,11 +568,7 @@ def _add_runs(subparsers: Subparsers) -> None:
     action = actions.add_parser("undo", help="undo a run, except where what it set was changed since")
     add_choice(action, _RUN_HELP)
     add_force_option(action)
-    action.add_argument(
-        "--yes",
-        action="store_true",
-        help="Do not ask for confirmation, which is asked for only where there is a terminal",
-    )
+    _add_yes(action)
     _add_format(action)
     action.set_defaults(act=commands.undo_run, check=check_choice)
     action = actions.add_parser("delete", help="delete the journals of runs")

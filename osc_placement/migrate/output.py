@@ -29,6 +29,7 @@ from osc_placement.batch.plan import Change, Outcome, Plan, Result
 from osc_placement.batch.run_commands import SEE_ALL, NextCommands
 from osc_placement.errors import OutcomeUnknown, PlacementError, is_outcome_unknown, network_reason, one_line
 from osc_placement.migrate.migrations.base import Assessment
+from osc_placement.migrate.migrations.decommission import Decommission
 from osc_placement.migrate.migrations.providers import Kind, Survey
 from osc_placement.migrate.problem import Problem
 from osc_placement.terminal.escape import printable
@@ -196,6 +197,46 @@ def describe_survey(survey: Survey, page: Page) -> list[str]:
     told = {subject for subject, _ in found}
     others = [each for each in survey.deletions.problems if each.subject not in told]
     return [*describe_problems(others, page, LEFT_ALONE, SEE_ALL), *page.complain(found, more=SEE_ALL)]
+
+
+def decommission_to_json(found: Decommission, runs: Sequence[Run]) -> Document:
+    """Return the document of what holds a host, and of the deletion of its providers."""
+    outcomes = [outcome for run in runs for outcome in _find_tried(run)]
+    return {
+        "host": found.host,
+        "holds": [
+            {"step": str(each.step), "subject": each.subject, "text": each.text, "command": each.command}
+            for each in found.holds
+        ],
+        "rows": list(map(outcome_row, outcomes)) if runs else list(map(change_row, found.plan.changes)),
+        "findings": [problem_row(each) for each in found.problems],
+        "runs": [run.id for run in runs],
+    }
+
+
+def describe_decommission(found: Decommission, medium: Medium, *, is_deleted: bool) -> list[str]:
+    """Return the lines of what holds a host, in order, and of what can be done."""
+    page = medium.open_page(found.names, _KEPT)
+    lines = describe_problems(found.problems, page, LEFT_ALONE, SEE_ALL)
+    steps = list(dict.fromkeys(each.step for each in found.holds))
+    for number, step in enumerate(steps, 1):
+        holds = [
+            (each.subject, f"{each.text}; {each.command}" if each.command else each.text)
+            for each in found.holds
+            if each.step is step
+        ]
+        lines += page.complain(holds, f"{number}. {step}: ", more=SEE_ALL)
+    if is_deleted:
+        return lines
+    plan = found.plan
+    if plan.changes:
+        rows = [change_row(each, page.names) for each in plan.changes]
+        full = functools.partial(format_table, _PLAN_COLUMNS, rows)
+        lines += medium.list_rows(page, rows_of_plan(plan), full, is_plan=True, more=SEE_ALL)
+        return [*lines, f"Nothing holds host {found.host}; --delete deletes its resource providers"]
+    if found.holds or found.problems:
+        return [*lines, f"Host {found.host} is still held, so its resource providers are left alone"]
+    return [*lines, f"Nothing is left of host {found.host}"]
 
 
 def describe_runs(

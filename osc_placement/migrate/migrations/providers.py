@@ -27,7 +27,7 @@ from __future__ import annotations
 
 import enum
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -206,6 +206,10 @@ class Providers:
         cloud = read_cloud(context.client, context.concurrency)
         chosen = choose_providers(cloud, self.names)
         nova = read_former(context.source, cloud)
+        suspects = [root.uuid for root in cloud.roots if root.uuid not in nova.live]
+        places = {place for uuid in suspects for place in nova_names(cloud, nova.former, uuid)}
+        if suspects:
+            nova.read_instances(context.source, cloud, suspects, places)
         judge = Judge(nova, cloud)
         for root in cloud.roots:
             if root.uuid in chosen and root.uuid not in nova.live:
@@ -235,14 +239,18 @@ class FormerNova:
     """The parts of nova that tell which machine a provider is of.
 
     :ivar former: deleted compute nodes by UUID
+    :ivar builds: instances that are being scheduled and may be in no cell yet
     :ivar instances: by UUID, the instances that hold something of a suspect or are on its host
+    :ivar unplaced: consumers that nova has, and of which it does not say on which host they are
     """
 
     hosts: Hosts
     moves: Moves
     former: Mapping[str, ComputeNode]
     problems: list[Problem]
+    builds: frozenset[str] = frozenset()
     instances: dict[str, Instance] = field(default_factory=dict)
+    unplaced: frozenset[str] = frozenset()
 
     @property
     def live(self) -> frozenset[str]:
@@ -259,9 +267,50 @@ class FormerNova:
         """Return the UUIDs of the disabled cells."""
         return frozenset(cell.uuid for cell in self.hosts.cells if cell.is_disabled)
 
+    def read_instances(
+        self, source: Source, cloud: AllocationView, roots: Iterable[str], places: Collection[str]
+    ) -> None:
+        """Read the instances that hold something of the trees of ``roots``, or are on one of ``places``.
+
+        Those in no list are asked for one by one, as one that moves between cells is hidden in both.
+
+        :param places: names of hosts and compute nodes
+        """
+        named, trees = frozenset(places), {uuid for root in roots for uuid in cloud.tree(root)}
+        holders = {uuid for uuid, claims in cloud.held.items() if not trees.isdisjoint(claims)}
+        for cell in self.hosts.readable_cells:
+            try:
+                for instance in source.iterate_instances(cell):
+                    if instance.uuid in holders or named.intersection((instance.host, instance.node)):
+                        self.instances[instance.uuid] = instance
+            except Unreadable as error:
+                self.problems.append(error.problem)
+        moves = {move.uuid for move in self.moves.records}
+        missing = holders - self.instances.keys()
+        if not self.is_complete or not missing:
+            return
+        try:
+            found = source.find_instances(missing) | source.find_lost(missing).keys()
+            self.unplaced = frozenset(found | (missing & (self.builds | moves)))
+        except Unreadable as error:
+            self.problems.append(error.problem)
+
+    def locate(self, consumer: str) -> tuple[str, bool]:
+        """Say where a consumer is, and whether what it holds anywhere else is held without right."""
+        if instance := self.instances.get(consumer):
+            is_free = bool(instance.host) and not instance.task_state
+            return f"it is on {instance.host or 'no host'}", is_free
+        if consumer in self.unplaced:
+            return "nova has it, and does not say where; it is being built or moved", False
+        return "nova has no instance or move of this UUID", True
+
 
 def read_former(source: Source, cloud: AllocationView) -> FormerNova:
-    """Read nova's compute nodes, deleted ones too, its moves, and the instances that concern suspects."""
+    """Read nova's compute nodes, deleted ones too, and its moves.
+
+    Requested builds come first, as an instance is in its cell before its build request goes.
+    """
+    builds = source.list_requested_builds()
     hosts = read_hosts(source)
     moves = read_moves(source, hosts)
     problems = [*hosts.problems, *moves.problems, *find_lost_cells(source, hosts)]
@@ -279,19 +328,7 @@ def read_former(source: Source, cloud: AllocationView) -> FormerNova:
             nodes_of[node.cell, node.host] += (node,)
     known = replace(hosts, nodes=nodes_of)
     problems += [*check_nova(known, cloud), *check_cells(known, cloud)]
-    nova = FormerNova(hosts, moves, former, problems)
-    suspects = [root.uuid for root in cloud.roots if root.uuid not in nova.live]
-    trees = {uuid for suspect in suspects for uuid in cloud.tree(suspect)}
-    holders = {uuid for uuid, claims in cloud.held.items() if not trees.isdisjoint(claims)}
-    places = {place for uuid in suspects for place in nova_names(cloud, former, uuid)}
-    for cell in hosts.readable_cells if suspects else ():
-        try:
-            for instance in source.iterate_instances(cell):
-                if instance.uuid in holders or places.intersection((instance.host, instance.node)):
-                    nova.instances[instance.uuid] = instance
-        except Unreadable as error:
-            problems.append(error.problem)
-    return nova
+    return FormerNova(hosts, moves, former, problems, builds)
 
 
 def nova_names(cloud: AllocationView, former: Mapping[str, ComputeNode], uuid: str) -> frozenset[str]:
@@ -434,7 +471,7 @@ class Judge:
 
     def _object_to_children(self, uuid: str, right: ProviderRecord | None) -> str:
         children = self._children(uuid)
-        foreign = [child for child in children if not _is_of_nova(self._cloud.records[child])]
+        foreign = [child for child in children if not is_of_nova(self._cloud.records[child])]
         if foreign:
             names = name_some(map(self._cloud.name, foreign))
             return f"nested providers may be of another service: {names}; move or delete them first"
@@ -497,7 +534,7 @@ class Judge:
             text = "; ".join(self._describe_holder(consumer, of) for consumer, of in sorted(holders.items()))
             self._add(record, Kind.HELD, text, Reason.FOREIGN)
             return
-        foreign = [each for each in self._children(uuid) if not _is_of_nova(self._cloud.records[each])]
+        foreign = [each for each in self._children(uuid) if not is_of_nova(self._cloud.records[each])]
         if foreign:
             text = f"nested providers may be of another service: {name_some(map(self._cloud.name, foreign))}"
             self._add(record, Kind.UNKNOWN, text, Reason.AMBIGUOUS)
@@ -538,17 +575,13 @@ class Judge:
         return f"{name_some(moves)}: a move from or to its host is not over" if moves else ""
 
     def _describe_holder(self, consumer: str, provider: str) -> str:
-        instance = self._nova.instances.get(consumer)
-        where = (
-            f"instance {consumer} is on {instance.host or 'no host'}"
-            if instance
-            else f"nova has no instance {consumer}"
-        )
+        where, is_free = self._nova.locate(consumer)
+        text = f"consumer {consumer} holds something of {self._cloud.name(provider)}, and {where}"
         command = f"openstack resource provider allocation unset --provider {provider} {consumer}"
-        return f"{where} and holds something of {self._cloud.name(provider)}: {command}"
+        return f"{text}: {command}" if is_free else text
 
 
-def _is_of_nova(record: ProviderRecord) -> bool:
+def is_of_nova(record: ProviderRecord) -> bool:
     """Return whether a nested provider is certainly nova's."""
     traits = record.traits or frozenset()
     owners = {each for each in traits if each.startswith(_OWNER)}

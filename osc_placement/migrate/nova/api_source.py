@@ -176,6 +176,12 @@ class ApiSource:
         """Return nothing: the API shows no compute node that is deleted."""
         return []
 
+    def list_services(self, _cell: Cell) -> Mapping[str, bool]:
+        """Return by host that has a nova-compute service whether it is disabled."""
+        params = {"binary": "nova-compute"}
+        services = self._api.get("/os-services", "services", params, _DOWN_CELLS)["services"]
+        return {each["host"]: each.get("status") == "disabled" for each in services}
+
     def _confirm(self) -> None:
         """Raise Unreadable if a cell stopped answering, as the last answer may then lack what is in it."""
         if self._api.newest >= _DOWN_CELLS:

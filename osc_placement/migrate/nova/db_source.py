@@ -213,6 +213,13 @@ class DatabaseSource:
             found += _read_nodes(database, sa.select(table), table.c.id)
         return found
 
+    def list_services(self, cell: Cell) -> Mapping[str, bool]:
+        """Return by host of a cell that has a nova-compute service whether it is disabled."""
+        database = self._cell(cell)
+        table = database.table("services", ("host", "binary", "disabled", "deleted"))
+        statement = sa.select(table).where(table.c.deleted == 0, table.c.binary == "nova-compute")
+        return {row["host"]: bool(row["disabled"]) for row in database.fetch(statement)}
+
     def iterate_instances(self, cell: Cell) -> Iterator[Instance]:
         """Yield the instances of a cell that are not deleted; raise Unreadable if all are missing."""
         database = self._cell(cell)

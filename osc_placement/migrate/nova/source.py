@@ -71,6 +71,9 @@ class Source(Protocol):
     def list_former_nodes(self, cell: Cell) -> list[ComputeNode]:
         """Return the compute nodes of a cell that are deleted, as far as the source shows any."""
 
+    def list_services(self, cell: Cell) -> Mapping[str, bool]:
+        """Return by host of a cell that has a nova-compute service whether it is disabled."""
+
     def iterate_instances(self, cell: Cell) -> Iterator[Instance]:
         """Yield the instances of a cell that are not deleted."""
 

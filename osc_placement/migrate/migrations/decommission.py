@@ -1,0 +1,254 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Find what still holds a host that is to be removed, in the order in which it goes.
+
+The steps are those of `Step`. Each hold has the command that removes it. What is left when nothing holds
+the host is its provider with what is nested in it, of which a deletion is planned; while anything holds it,
+or not all of nova can be read, none is.
+
+Placement is read before nova, so what nova starts meanwhile is seen. An instance that is built after that
+holds its allocations before it has a host, and the server refuses to delete a provider of which something is
+allocated, whatever was read before. Volumes and files on the host's disks are not looked at.
+"""
+
+from __future__ import annotations
+
+import enum
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from osc_placement.batch.plan import Plan
+from osc_placement.errors import UsageError
+from osc_placement.migrate.migrations.base import Context
+from osc_placement.migrate.migrations.cloud import AllocationView, read_cloud
+from osc_placement.migrate.migrations.providers import (
+    FormerNova,
+    is_of_nova,
+    plan_deletion,
+    plan_staged,
+    read_former,
+)
+from osc_placement.migrate.nova.facts import ComputeNode, HostAggregate, Instance
+from osc_placement.migrate.nova.source import Source, Unreadable
+from osc_placement.migrate.problem import Problem, Reason
+from osc_placement.model import is_uuid
+
+_LIVE: Final = "openstack server migrate --live-migration {}"
+_COLD: Final = "openstack server migrate {}"
+#: by vm_state, the command that takes an instance from its host
+_COMMANDS: Final[Mapping[str, str]] = {
+    "active": _LIVE,
+    "paused": _LIVE,
+    "stopped": _COLD,
+    "resized": "openstack server resize confirm {}",
+    "shelved": "openstack server shelve --offload {}",
+    "soft-delete": "openstack server delete --force {}",
+}
+
+
+class Step(enum.StrEnum):
+    """A step of a decommissioning, in the order in which they are done; JSON output has its value."""
+
+    DISABLE = "disable the service"
+    MOVES = "wait for moves"
+    INSTANCES = "move instances"
+    ALLOCATIONS = "remove allocations"
+    NESTED = "remove nested providers"
+    AGGREGATES = "leave host aggregates"
+    SERVICE = "delete the service"
+    MAPPING = "delete the host mapping"
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """A thing that holds a host, and the command that removes it; empty if it has to be waited for."""
+
+    step: Step
+    subject: str
+    text: str
+    command: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Decommission:
+    """What holds a host, in order, and the plan that deletes its providers; empty while anything holds it."""
+
+    host: str
+    holds: Sequence[Hold]
+    problems: Sequence[Problem]
+    plan: Plan
+    names: Mapping[str, str]
+
+
+def assess(context: Context, host: str) -> Decommission:
+    """Find what holds a host; raise UsageError if neither nova nor placement has it."""
+    cloud = read_cloud(context.client, context.concurrency)
+    source = context.source
+    nova = read_former(source, cloud)
+    nodes = [node for node in nova.hosts.all_nodes() if node.host == host]
+    former = [node for node in nova.former.values() if node.host == host]
+    roots = _find_roots(cloud, nova, host, (*nodes, *former))
+    places = {host, *(node.name for node in (*nodes, *former))}
+    nova.read_instances(source, cloud, roots, places)
+    services = _read_services(source, nova)
+    aggregates = [each for each in source.list_aggregates() if host in each.hosts]
+    is_known = nodes or former or roots or aggregates or host in services or host in nova.hosts.cell_of
+    if not is_known and nova.is_complete:
+        raise UsageError(f"Neither nova nor placement has a host {host}")
+    problems = [*nova.problems, *_object(nova, cloud, host, nodes, roots)]
+    view = _Host(host, places, cloud, nova, roots)
+    holds = [
+        *_hold_service(host, services, nodes, nova),
+        *view.hold_moves(),
+        *view.hold_instances(),
+        *view.hold_allocations(),
+        *view.hold_nested(),
+        *_hold_aggregates(host, aggregates),
+    ]
+    holds.sort(key=lambda hold: list(Step).index(hold.step))
+    trees = [cloud.records[uuid] for root in roots for uuid in reversed(cloud.tree(root))]
+    changes = [] if holds or problems else list(map(plan_deletion, trees))
+    return Decommission(host, holds, problems, plan_staged(f"providers of host {host}", changes), cloud.names)
+
+
+def _find_roots(
+    cloud: AllocationView, nova: FormerNova, host: str, nodes: Sequence[ComputeNode]
+) -> list[str]:
+    """Return the root providers of a host: of its compute nodes, deleted ones too, or of its name."""
+    uuids = {node.uuid for node in nodes}
+    elsewhere = {node.uuid for node in nova.hosts.all_nodes() if node.host != host}
+    return [
+        root.uuid
+        for root in cloud.roots
+        if root.uuid not in elsewhere and (root.uuid in uuids or root.name == host)
+    ]
+
+
+def _read_services(source: Source, nova: FormerNova) -> dict[str, bool]:
+    """Return by host whether its service is disabled; note what cannot be read."""
+    services: dict[str, bool] = {}
+    for cell in nova.hosts.readable_cells:
+        try:
+            services |= source.list_services(cell)
+        except Unreadable as error:
+            nova.problems.append(error.problem)
+    return services
+
+
+def _object(
+    nova: FormerNova, cloud: AllocationView, host: str, nodes: Sequence[ComputeNode], roots: Sequence[str]
+) -> Iterator[Problem]:
+    """Yield a problem for each reason not to judge a host."""
+    cells = {node.cell for node in nodes} | {nova.hosts.cell_of.get(host, "")}
+    if len({node.cell for node in nodes}) > 1:
+        text = "several cells have a host of this name"
+        yield Problem(Reason.AMBIGUOUS, f"host {host}", text)
+    if cells & nova.disabled:
+        yield Problem(Reason.DISABLED, f"host {host}", "its cell is disabled, so it is left alone")
+    bare = [node.name for node in nodes if node.is_bare_metal]
+    bare += [cloud.name(uuid) for uuid in roots if is_uuid(cloud.name(uuid))]
+    if bare:
+        text = "it has nodes of bare metal, which are Ironic's, and go with them"
+        yield Problem(Reason.AMBIGUOUS, f"host {host}", text)
+
+
+def _hold_service(
+    host: str, services: Mapping[str, bool], nodes: Sequence[ComputeNode], nova: FormerNova
+) -> Iterator[Hold]:
+    name = shlex.quote(host)
+    if host in services:
+        if not services[host]:
+            text = "it is enabled, so that instances are scheduled to it"
+            command = f"openstack compute service set --disable {name} nova-compute"
+            yield Hold(Step.DISABLE, f"service nova-compute of {host}", text, command)
+        text = "its compute nodes, host mapping and resource providers go with it; stop nova-compute first"
+        listing = f"openstack compute service list --service nova-compute --host {name} -f value -c ID"
+        command = f"openstack compute service delete $({listing})"
+        yield Hold(Step.SERVICE, f"service nova-compute of {host}", text, command)
+    elif nodes:
+        text = "nova has it without a service; start nova-compute there once, and then delete the service"
+        yield Hold(Step.SERVICE, f"compute node {nodes[0].name}", text)
+    cell = nova.hosts.cell_of.get(host)
+    if cell:
+        labels = {each.uuid: each.label for each in nova.hosts.cells}
+        command = f"nova-manage cell_v2 delete_host --cell_uuid {cell} --host {name}"
+        yield Hold(Step.MAPPING, f"mapping of host {host}", f"it is to {labels.get(cell, cell)}", command)
+
+
+def _hold_aggregates(host: str, aggregates: Sequence[HostAggregate]) -> Iterator[Hold]:
+    for each in aggregates:
+        command = f"openstack aggregate remove host {each.uuid} {shlex.quote(host)}"
+        yield Hold(Step.AGGREGATES, f"host aggregate {each.name}", f"{host} is in it", command)
+
+
+class _Host:
+    """A host, with what was read of it."""
+
+    def __init__(
+        self, host: str, places: set[str], cloud: AllocationView, nova: FormerNova, roots: Sequence[str]
+    ) -> None:
+        self._host = host
+        self._places = places
+        self._cloud = cloud
+        self._nova = nova
+        self._trees = [uuid for root in roots for uuid in cloud.tree(root)]
+        self._roots = roots
+        self._on = {
+            uuid for uuid, each in nova.instances.items() if places.intersection((each.host, each.node))
+        }
+        self._moves = [
+            move
+            for move in nova.moves.records
+            if places.intersection((move.source_host, move.source_node, move.dest_host, move.dest_node))
+        ]
+
+    def hold_moves(self) -> Iterator[Hold]:
+        """Yield a hold for each move from or to the host that is not over."""
+        for move in self._moves:
+            if move.is_evacuated:
+                continue  # it ends when nova-compute is up again; what it holds is an allocation
+            way = f"{move.source_host} to {move.dest_host} ({move.status or 'no status'})"
+            is_resized = move.status == "finished"
+            command = f"openstack server resize confirm {move.instance_uuid}" if is_resized else ""
+            yield Hold(Step.MOVES, f"instance {move.instance_uuid}", f"it is moving from {way}", command)
+
+    def hold_instances(self) -> Iterator[Hold]:
+        """Yield a hold for each instance that nova has on the host, whatever its state."""
+        moving = {move.instance_uuid for move in self._moves if not move.is_evacuated}
+        for uuid in sorted(self._on - moving):
+            instance = self._nova.instances[uuid]
+            yield Hold(Step.INSTANCES, f"instance {uuid}", _describe_state(instance), _choose(instance))
+
+    def hold_allocations(self) -> Iterator[Hold]:
+        """Yield a hold for each consumer of the host that is neither on it nor moving."""
+        consumers = {move.uuid for move in self._moves if not move.is_evacuated}
+        consumers |= {move.instance_uuid for move in self._moves if not move.is_evacuated}
+        for consumer, claims in sorted(self._cloud.held.items()):
+            if consumer in self._on or consumer in consumers:
+                continue
+            for provider in sorted(claims.keys() & set(self._trees)):
+                where, is_free = self._nova.locate(consumer)
+                text = f"it holds something of {self._cloud.name(provider)}, and {where}"
+                command = f"openstack resource provider allocation unset --provider {provider} {consumer}"
+                yield Hold(Step.ALLOCATIONS, f"consumer {consumer}", text, command if is_free else "")
+
+    def hold_nested(self) -> Iterator[Hold]:
+        """Yield a hold for each nested provider that is not certainly nova's."""
+        for uuid in self._trees:
+            if uuid not in self._roots and not is_of_nova(self._cloud.records[uuid]):
+                text = "it may be of another service, such as an agent of Neutron; delete it there first"
+                command = f"openstack resource provider delete {uuid}"
+                yield Hold(Step.NESTED, f"provider {self._cloud.name(uuid)}", text, command)
+
+
+def _describe_state(instance: Instance) -> str:
+    state = instance.vm_state or "in no state"
+    return f"it is {state}" + (f" ({instance.task_state})" if instance.task_state else "")
+
+
+def _choose(instance: Instance) -> str:
+    """Return the command that takes an instance from its host; empty if its task has to end first."""
+    if instance.task_state:
+        return ""
+    return _COMMANDS.get(instance.vm_state or "", "openstack server show {}").format(instance.uuid)

@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`placement-migrate decommission`: what holds a host, in order, and the deletion of what is left."""
+
+import pytest
+
+from tests.functional.migrate.cloud import PROJECT
+from tests.functional.migrate.nova_databases import new_uuid
+from tests.functional.migrate.placement import CLAIM, SIZES, all_held, give, hold
+
+# what differs between databases is tested with the source
+pytestmark = pytest.mark.parametrize("nova_databases", ["sqlite"], indirect=True)
+
+ORDER = [
+    "disable the service",
+    "wait for moves",
+    "move instances",
+    "remove allocations",
+    "remove nested providers",
+    "leave host aggregates",
+    "delete the service",
+    "delete the host mapping",
+]
+
+
+@pytest.fixture
+def retire(cloud):
+    """A function that deletes the service, compute nodes and mapping of a host, as nova's API does."""
+
+    def delete(host, cell="cell1"):
+        cloud.update(cell, "UPDATE services SET deleted = id WHERE host = :host", host=host)
+        cloud.update(cell, "UPDATE compute_nodes SET deleted = id WHERE host = :host", host=host)
+        cloud.update("api", "DELETE FROM host_mappings WHERE host = :host", host=host)
+
+    return delete
+
+
+@pytest.fixture
+def holds(migrate_json):
+    """A function that returns the steps of a host with their subjects, and the exit status."""
+
+    def read(host, *arguments):
+        document, status = migrate_json("decommission", host, *arguments)
+        found = {}
+        for hold_ in document["holds"]:
+            found.setdefault(hold_["step"], []).append(hold_["subject"])
+        return found, status
+
+    return read
+
+
+def names_of(client):
+    """Return the names of all providers."""
+    return {record.provider.name for record in client.read_providers(want=())}
+
+
+def test_everything_that_holds_a_host_is_named_in_order(cloud, client, add_host, holds):
+    """Instances in every state, moves, allocations of others, children, aggregates, service and mapping."""
+    good, node = add_host("good"), add_host("h1")
+    cloud.add_aggregate("rack1", ["h1"])
+    client.create_provider("h1:Open vSwitch agent", uuid=(child := new_uuid()), parent=node)
+    states = ("active", "building", "stopped", "resized", "shelved", "soft-delete", "error")
+    on = {state: cloud.add_instance("h1", vm_state=state) for state in states}
+    for uuid in on.values():
+        hold(client, uuid, {node: CLAIM})
+    bare = cloud.add_instance("h1")
+    moving = cloud.add_instance("good", vm_state="resized")
+    hold(client, moving, {good: CLAIM})
+    migration = cloud.add_migration(moving, "h1", "good", status="finished")
+    hold(client, migration, {node: CLAIM}, consumer_type="MIGRATION")
+    evacuated, unknown, deleted = cloud.add_instance("good"), new_uuid(), cloud.add_instance("h1", deleted=9)
+    cloud.add_migration(evacuated, "h1", "good", status="done")
+    hold(client, evacuated, {good: CLAIM, node: CLAIM})
+    for uuid in (unknown, deleted):
+        hold(client, uuid, {node: CLAIM})
+    found, status = holds("h1", "--delete")
+    assert (status, list(found)) == (3, ORDER)
+    assert found["wait for moves"] == [f"instance {moving}"]
+    assert set(found["move instances"]) == {f"instance {uuid}" for uuid in (*on.values(), bare)}
+    assert set(found["remove allocations"]) == {f"consumer {uuid}" for uuid in (evacuated, unknown, deleted)}
+    assert found["remove nested providers"] == ["provider h1:Open vSwitch agent"]
+    assert found["leave host aggregates"] == ["host aggregate rack1"]
+    assert {"h1", "good", "h1:Open vSwitch agent"} == names_of(client)
+    assert child in {record.provider.uuid for record in client.read_providers(want=())}
+
+
+@pytest.mark.parametrize("state", ["build request", "hidden"])
+def test_no_command_takes_what_a_live_consumer_holds(cloud, client, add_host, migrate_json, state):
+    """A consumer that is being built or moved between cells is in no list, and its claim is no leak."""
+    add_host("good")
+    node = add_host("h1")
+    if state == "hidden":
+        consumer = cloud.add_instance("good", hidden=True)
+    else:
+        consumer = new_uuid()
+        cloud.insert("api", "build_requests", instance_uuid=consumer, project_id=PROJECT)
+    hold(client, consumer, {node: CLAIM})
+    document, _ = migrate_json("decommission", "h1")
+    (found,) = [each for each in document["holds"] if each["subject"] == f"consumer {consumer}"]
+    assert (found["step"], found["command"]) == ("remove allocations", "")
+
+
+def test_disabled_service_is_no_hold(cloud, add_host, holds):
+    """It has to be deleted, and not to be disabled again."""
+    add_host("good")
+    add_host("h1")
+    cloud.update("cell1", "UPDATE services SET disabled = 1 WHERE host = 'h1'")
+    assert list(holds("h1")[0]) == ["delete the service", "delete the host mapping"]
+
+
+def test_providers_are_deleted_when_nothing_holds_the_host(
+    client, add_host, retire, migrate, migrate_json, holds
+):
+    """What is left is deleted with what is nested in it; the undo restores it."""
+    add_host("good")
+    node = add_host("h1")
+    client.create_provider("h1_pci", uuid=(child := new_uuid()), parent=node)
+    give(client, child, {}, ["OWNER_NOVA"])
+    retire("h1")
+    assert holds("h1") == ({}, 3)
+    assert migrate("decommission", "h1", "--delete", "--dry-run").returncode == 0
+    assert names_of(client) == {"good", "h1", "h1_pci"}
+    document, status = migrate_json("decommission", "h1", "--delete")
+    assert (status, names_of(client)) == (0, {"good"})
+    done = migrate("decommission", "h1")
+    assert (done.returncode, done.stdout) == (0, "Nothing is left of host h1\n")
+    assert migrate("run", "undo", document["runs"][0]).returncode == 0
+    assert names_of(client) == {"good", "h1", "h1_pci"}
+
+
+@pytest.mark.parametrize("holder", ["instance", "consumer", "move", "aggregate", "mapping"])
+def test_one_hold_is_enough_to_delete_nothing(cloud, client, add_host, retire, migrate, holder):
+    """While anything holds the host its provider stays, and so does every claim."""
+    good, node = add_host("good"), add_host("h1")
+    retire("h1")
+    if holder == "instance":
+        cloud.add_instance("h1", vm_state="soft-delete")
+    elif holder == "consumer":
+        hold(client, new_uuid(), {node: CLAIM})
+    elif holder == "move":
+        moving = cloud.add_instance("good")
+        hold(client, moving, {good: CLAIM})
+        cloud.add_migration(moving, "good", "h1", status="running")
+    elif holder == "aggregate":
+        cloud.add_aggregate("rack1", ["h1"])
+    else:
+        cloud.insert("api", "host_mappings", host="h1", cell_id=2)
+    before = all_held(client)
+    done = migrate("decommission", "h1", "--delete")
+    assert (done.returncode, "Host h1 is still held" in done.stdout) == (3, True)
+    assert (names_of(client), all_held(client)) == ({"good", "h1"}, before)
+
+
+def test_claim_that_is_made_meanwhile_keeps_the_provider(client, add_host, retire, migrate, monkeypatch):
+    """The server refuses the deletion of what an instance got after the comparison."""
+    add_host("good")
+    node = add_host("h1")
+    retire("h1")
+    late = new_uuid()
+    delete = type(client).delete_provider
+
+    def claim_first(self, uuid):
+        hold(client, late, {node: CLAIM})
+        return delete(self, uuid)
+
+    monkeypatch.setattr(type(client), "delete_provider", claim_first)
+    assert migrate("decommission", "h1", "--delete").returncode == 3
+    monkeypatch.undo()
+    assert (names_of(client), all_held(client)) == ({"good", "h1"}, {late: {node: CLAIM}})
+
+
+def test_unreadable_cell_keeps_the_provider(cloud, client, add_host, retire, migrate):
+    """An instance may be where nova cannot be read, so nothing is deleted and the status is 4."""
+    add_host("good")
+    add_host("h1")
+    retire("h1")
+    cloud.update(
+        "api", "UPDATE cell_mappings SET database_connection = 'sqlite:////no/x' WHERE name = 'cell2'"
+    )
+    done = migrate("decommission", "h1", "--delete")
+    assert (done.returncode, "cell cell2: there is no file /no/x" in done.stdout) == (4, True)
+    assert names_of(client) == {"good", "h1"}
+
+
+def test_disabled_cell_is_left_alone(cloud, client, add_host, migrate):
+    """A host of a disabled cell is named, and its provider stays."""
+    add_host("good")
+    give(client, add_host("h2", "cell2"), SIZES)
+    cloud.update("api", "UPDATE cell_mappings SET disabled = 1 WHERE name = 'cell2'")
+    done = migrate("decommission", "h2", "--delete")
+    assert (done.returncode, "host h2: its cell is disabled" in done.stdout) == (3, True)
+    assert names_of(client) == {"good", "h2"}
+
+
+def test_unknown_host_is_a_one_line_error(add_host, migrate):
+    """A host that neither has is a mistake of the command line."""
+    add_host("good")
+    done = migrate("decommission", "nobody")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == "placement-migrate: Neither nova nor placement has a host nobody\n"
