@@ -6,7 +6,8 @@ A root provider whose UUID no compute node of nova has is of one of these kinds:
 - *duplicated*: the machine has a compute node with another UUID, as after a reinstallation. The right
   provider is the one with that UUID. It gets traits, aggregates, inventories and allocations (`Repair`).
 - *stale*: nova deleted the compute node, and the provider and all below it hold nothing. It is deleted.
-- *in use*: nova deleted the compute node, and still has instances or moves on the host. It is left alone.
+- *in use*: nova deleted the compute node, and still has instances, moves or a mapping of the host. It is left
+  alone.
 - *held*: as stale, and consumers hold something of it that nova has elsewhere or not at all. It is left
   alone, and each consumer is named.
 - *of another service*: sharing providers, nodes of bare metal, and what nova never had. It is left alone.
@@ -26,6 +27,7 @@ which a reshape has those that it was planned on; the server then refuses it, an
 from __future__ import annotations
 
 import enum
+import shlex
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -210,7 +212,7 @@ class Providers:
         places = {place for uuid in suspects for place in nova_names(cloud, nova.former, uuid)}
         if suspects:
             nova.read_instances(context.source, cloud, suspects, places)
-        judge = Judge(nova, cloud)
+        judge = Judge(nova, cloud, is_named=bool(self.names))
         for root in cloud.roots:
             if root.uuid in chosen and root.uuid not in nova.live:
                 judge.judge(root.uuid)
@@ -338,9 +340,13 @@ def nova_names(cloud: AllocationView, former: Mapping[str, ComputeNode], uuid: s
 
 
 class Judge:
-    """The providers judged so far."""
+    """The providers judged so far.
 
-    def __init__(self, nova: FormerNova, cloud: AllocationView) -> None:
+    :param is_named: whether somebody asked for these providers by their names
+    """
+
+    def __init__(self, nova: FormerNova, cloud: AllocationView, *, is_named: bool = False) -> None:
+        self._is_named = is_named
         self._nova = nova
         self._cloud = cloud
         self._nodes: dict[str, list[ComputeNode]] = defaultdict(list)
@@ -539,11 +545,14 @@ class Judge:
             text = f"nested providers may be of another service: {name_some(map(self._cloud.name, foreign))}"
             self._add(record, Kind.UNKNOWN, text, Reason.AMBIGUOUS)
             return
-        if not (former or self._was_reported(record)):
-            text = (
-                "nova has no compute node of it, nor any record that it had one; if it is not needed, "
-                f"openstack resource provider delete {uuid}"
+        if not former and not (self._is_named and self._was_reported(record)):
+            name = shlex.quote(record.provider.name)
+            command = (
+                f"placement-migrate providers --delete --resource-provider {name}"
+                if self._was_reported(record)
+                else f"openstack resource provider delete {uuid}"
             )
+            text = f"nova has no record of a compute node of it; if its host is gone, {command}"
             self._add(record, Kind.UNKNOWN, text, Reason.NO_COMPUTE_NODE)
             return
         self.deletions += [plan_deletion(self._cloud.records[each]) for each in reversed(tree)]
@@ -561,6 +570,12 @@ class Judge:
     def _find_use(self, uuid: str) -> str:
         """Return what nova still has on the host of a provider; empty if nothing."""
         names = nova_names(self._cloud, self._nova.former, uuid)
+        if mapped := sorted(names & self._nova.hosts.cell_of.keys()):
+            command = f"nova-manage cell_v2 delete_host --cell_uuid {self._nova.hosts.cell_of[mapped[0]]}"
+            return (
+                f"nova maps host {mapped[0]} to a cell, which has no compute node of it; if the host is "
+                f"gone, {command} --host {shlex.quote(mapped[0])}"
+            )
         on = sorted(
             each.uuid for each in self._nova.instances.values() if names.intersection((each.host, each.node))
         )
@@ -629,7 +644,7 @@ def _create(record: ProviderRecord, new: Provider) -> Change:
 def _complete(record: ProviderRecord, right: ProviderRecord) -> list[Change]:
     """Return the change that adds aggregates and custom traits of the old provider to the right one.
 
-    The right provider also gets the other traits if it has no inventories: nova-compute has not reported it.
+    If the right provider has no inventories, nova-compute has not reported it, and it gets all traits.
     """
     had, aggregates = right.traits or frozenset(), right.aggregates or frozenset()
     traits = record.traits or frozenset()

@@ -350,6 +350,27 @@ def test_stale_provider_is_deleted(client, add_host, add_former, migrate, migrat
     assert _describe(client) == before
 
 
+def test_mapped_host_is_in_use(cloud, client, add_host, add_former, judged, migrate):
+    """A host that nova maps to a cell is not gone, whatever became of its compute node."""
+    add_host("good")
+    client.create_provider("h1", uuid=add_former("h1"))
+    cloud.insert("api", "host_mappings", host="h1", cell_id=2)
+    assert judged("--delete") == ({"h1": "in use"}, 3)
+    assert "nova-manage cell_v2 delete_host --cell_uuid" in migrate("providers").stdout
+    assert len(_describe(client)) == 2
+
+
+def test_provider_without_a_record_is_deleted_if_it_is_named(client, add_host, judged):
+    """A trait of nova-compute alone is no proof that nova deleted the compute node; a name is asked for."""
+    add_host("good")
+    client.create_provider("purged", uuid=(uuid := new_uuid()))
+    give(client, uuid, SIZES, ["COMPUTE_NODE"])
+    assert judged("--delete") == ({"purged": "unknown"}, 3)
+    assert uuid in _describe(client)
+    assert judged("--delete", "--resource-provider", "purged") == ({"purged": "stale"}, 0)
+    assert uuid not in _describe(client)
+
+
 def test_too_many_deletions_need_an_option(client, add_host, add_former, migrate):
     """More than five stale providers are deleted only if their number is given."""
     add_host("good")
