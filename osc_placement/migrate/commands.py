@@ -382,12 +382,13 @@ def providers(command: Command) -> int:
     comparison = Providers(frozenset(options.resource_provider), options.max_removals)
     context, survey = command.compare(comparison.assess)
     if is_shown:
-        plan = _plan_of(survey)
+        plan, medium = _plan_of(survey), command.medium
+        page = medium.open_page(survey.deletions.names)
         command.show(
             lambda: survey_to_json(survey, plan),
             lambda: [
-                *describe_survey(survey, command.medium.open_page()),
-                *describe_plan(Assessment(plan, names=survey.deletions.names), plan, 0, command.medium),
+                *describe_survey(survey, page),
+                *describe_plan(Assessment(plan), plan, 0, medium, page),
             ],
         )
         found = survey.repairs or survey.deletions.plan.changes
@@ -396,6 +397,7 @@ def providers(command: Command) -> int:
     if options.delete and survey.deletions.refusal:
         raise PlacementError(f"nothing was done: {survey.deletions.refusal}")
     runs, halted = _replace_and_delete(command, context, survey)
+    page = command.medium.open_page(survey.deletions.names)
     outcomes = [each for run in runs for each in run.report.outcomes if each.result is not Result.UNCHANGED]
     command.show(
         lambda: {
@@ -405,10 +407,8 @@ def providers(command: Command) -> int:
             "halted": halted,
         },
         lambda: [
-            *describe_survey(survey, command.medium.open_page()),
-            *describe_runs(
-                runs, survey.deletions.names, [command.name_next(run) for run in runs], command.medium
-            ),
+            *describe_survey(survey, page),
+            *describe_runs(runs, list(map(command.name_next, runs)), command.medium, page),
             halted,
         ],
     )
@@ -469,11 +469,12 @@ def decommission_host(command: Command) -> int:
     if changes and not is_shown:
         _confirm_plan(command, found.plan)
         runs = [runner.run_job(context.client, Job(found.plan, kind=APPLY), command.execution)]
+    page = command.medium.open_page(found.names)
     command.show(
         lambda: decommission_to_json(found, runs),
         lambda: [
-            *describe_decommission(found, command.medium, is_deleted=bool(runs)),
-            *describe_runs(runs, found.names, [command.name_next(run) for run in runs], command.medium),
+            *describe_decommission(found, command.medium, page, is_deleted=bool(runs)),
+            *describe_runs(runs, list(map(command.name_next, runs)), command.medium, page),
         ],
     )
     status = exit_status(found.problems, runs[0].report if runs else None)

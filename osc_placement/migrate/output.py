@@ -47,6 +47,9 @@ LEFT_ALONE: Final = "Left alone: "
 _SEE_PLAN: Final = "(--dry-run --long shows each of them)"
 #: lines of a terminal for the commands that can follow, and for a sentence about the whole cloud
 _KEPT: Final = 12
+#: runs whose commands a terminal gets
+_FEW_RUNS: Final = 3
+UNDO_IN_ORDER: Final = "Undo these runs in reverse order, the last one first."
 #: errors that a command explains in one line; any other is a bug and ends with a traceback
 FAILURES: Final = (PlacementError, keystone.ClientException, OSError)
 
@@ -91,9 +94,14 @@ def plan_to_json(assessment: Assessment, plan: Plan) -> Document:
     }
 
 
-def describe_plan(assessment: Assessment, plan: Plan, left: int, medium: Medium) -> list[str]:
-    """Return the text of a plan that is not carried out; ``left`` changes are for later runs."""
-    page = medium.open_page(assessment.names)
+def describe_plan(
+    assessment: Assessment, plan: Plan, left: int, medium: Medium, page: Page | None = None
+) -> list[str]:
+    """Return the text of a plan that is not carried out; ``left`` changes are for later runs.
+
+    :param page: the page that has lines already; None is a new one
+    """
+    page = page or medium.open_page(assessment.names)
     lines = medium.list_rows(
         page,
         rows_of_plan(plan),
@@ -214,9 +222,8 @@ def decommission_to_json(found: Decommission, runs: Sequence[Run]) -> Document:
     }
 
 
-def describe_decommission(found: Decommission, medium: Medium, *, is_deleted: bool) -> list[str]:
+def describe_decommission(found: Decommission, medium: Medium, page: Page, *, is_deleted: bool) -> list[str]:
     """Return the lines of what holds a host, in order, and of what can be done."""
-    page = medium.open_page(found.names, _KEPT)
     lines = describe_problems(found.problems, page, LEFT_ALONE, SEE_ALL)
     steps = list(dict.fromkeys(each.step for each in found.holds))
     for number, step in enumerate(steps, 1):
@@ -240,23 +247,21 @@ def describe_decommission(found: Decommission, medium: Medium, *, is_deleted: bo
 
 
 def describe_runs(
-    runs: Sequence[Run],
-    names: Mapping[str, str],
-    following: Sequence[NextCommands | None],
-    medium: Medium,
+    runs: Sequence[Run], following: Sequence[NextCommands | None], medium: Medium, page: Page
 ) -> list[str]:
-    """Return the text of runs that depend on each other, with the commands that can follow each."""
-    lines = []
+    """Return the text of runs that depend on each other; a terminal gets the commands of a few runs only.
+
+    :param following: for each run the commands that show and undo it
+    """
+    changed = [row for run in runs for row in rows_of_report(run.report) if row.result != Result.UNCHANGED]
+    outcomes = [outcome_row(each, page.names) for run in runs for each in _find_tried(run)]
+    lines = medium.list_rows(page, changed, functools.partial(format_table, REPORT_COLUMNS, outcomes))
+    if page.width is not None and len(runs) > _FEW_RUNS:
+        failed = [run.report.summary for run in runs if run.report.is_failed]
+        return [*lines, *failed, f"{len(runs)} runs; see placement-migrate run list"]
     for run, commands in zip(runs, following, strict=True):
-        page = medium.open_page(names, _KEPT)
-        outcomes = _find_tried(run)
-        lines += medium.list_rows(
-            page,
-            [row for row in rows_of_report(run.report) if row.result != Result.UNCHANGED],
-            functools.partial(format_table, REPORT_COLUMNS, [outcome_row(each, names) for each in outcomes]),
-        )
         lines += [run.report.summary, *describe_next(commands, medium)]
-    return lines + (["Undo these runs in reverse order, the last one first."] if len(runs) > 1 else [])
+    return lines + ([UNDO_IN_ORDER] if len(runs) > 1 else [])
 
 
 def change_row(change: Change, names: Mapping[str, str] | None = None) -> dict[str, Any]:

@@ -504,3 +504,39 @@ def test_names_that_differ_by_their_domain_are_no_evidence(cloud, client, add_ho
     document, status = migrate_json("providers", "--repair", "--delete")
     assert [each["trouble"] for each in document["findings"]] == ["ambiguous"]
     assert (status, document["rows"], old in _describe(client)) == (3, [], True)
+
+
+def test_nova_compute_may_create_its_provider_first(cloud, client, add_host, reinstall, migrate, monkeypatch):
+    """If it is faster, the run stops with all claims in place, and the same command goes on from there."""
+    add_host("good")
+    old, new = reinstall("h1")
+    instance = cloud.add_instance("h1")
+    hold(client, instance, {old: CLAIM})
+    create = type(client).create_provider
+
+    def create_twice(self, *arguments, **options):
+        document = create(self, *arguments, **options)
+        give(self, new, {"VCPU": Inventory(64), "MEMORY_MB": Inventory(4096), "DISK_GB": Inventory(99)})
+        return document if arguments[0] != "h1" else create(self, *arguments, **options)
+
+    monkeypatch.setattr(type(client), "create_provider", create_twice)
+    first = migrate("providers", "--repair")
+    assert held_by(client, instance) in ({old: CLAIM}, {new: CLAIM}), first
+    monkeypatch.setattr(type(client), "create_provider", create)
+    assert migrate("providers", "--repair").returncode == 0
+    assert held_by(client, instance) == {new: CLAIM}
+    assert _describe(client)[new][2]["VCPU"].total == 64
+    assert old not in _describe(client)
+
+
+def test_several_providers_are_replaced_up_to_a_number(cloud, client, add_host, reinstall, migrate_json):
+    """--max-count limits the replacements, and the status says that some are left."""
+    add_host("good")
+    pairs = [reinstall(name) for name in ("h1", "h2", "h3")]
+    for number, (old, _) in enumerate(pairs, 1):
+        hold(client, cloud.add_instance(f"h{number}"), {old: CLAIM})
+    document, status = migrate_json("providers", "--repair", "--max-count", "2")
+    assert (status, len(document["runs"])) == (3, 6)
+    assert sum(old in _describe(client) for old, _ in pairs) == 1
+    assert migrate_json("providers", "--repair")[1] == 0
+    assert {new for _, new in pairs} < _describe(client).keys()

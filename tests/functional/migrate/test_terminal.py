@@ -235,3 +235,38 @@ def test_migrations_of_openstack_fit_a_screen(hosts, openstack):
     text = " ".join(lines)
     assert f"{HOSTS - UNKNOWN:>9,}  +az1" in text
     assert f"{HOSTS - UNKNOWN} applied" in text
+
+
+def test_providers_without_a_compute_node_fit_a_screen(hosts, cloud, client, program):
+    """Many that are stale, in use or held are counted, and so is their deletion."""
+    gone = "host > 'compute00060'"
+    cloud.update("cell1", f"UPDATE compute_nodes SET deleted = id WHERE {gone}")  # noqa: S608
+    cloud.update("cell1", "UPDATE instances SET deleted = id WHERE host > 'compute00080'")
+    cloud.update("api", f"DELETE FROM host_mappings WHERE {gone}")  # noqa: S608
+    held = {
+        uuid["uuid"]: {**EMPTY, "consumer_generation": uuid["consumer_generation"]} for uuid in _last(client)
+    }
+    client.set_many_allocations(held)
+    for arguments in ((), ("--delete", "--max-removals", "20"), ()):
+        lines, status = show(program, "providers", *arguments)
+        assert (len(lines) <= MOST_LINES, status) == (True, 3), "\n".join(lines)
+
+
+EMPTY = {"allocations": {}, "project_id": PROJECT, "user_id": USER, "consumer_type": "INSTANCE"}
+
+
+def _last(client):
+    """Return the consumers of the last twenty hosts."""
+    names = {record.provider.uuid: record.provider.name for record in client.read_providers(want=())}
+    found = client.list_consumers()
+    return [each for each in found if names[next(iter(each["allocations"]))] >= "compute00100"]
+
+
+def test_holds_of_a_host_fit_a_screen(hosts, cloud, program):
+    """Many instances on a host are counted by what has to be done with them."""
+    name = "compute00100"
+    cloud.update("cell1", "UPDATE instances SET host = :name, node = :name", name=name)
+    lines, status = show(program, "decommission", name)
+    assert (len(lines) <= MOST_LINES, status) == (True, 3), "\n".join(lines)
+    whole, _ = show(program, "decommission", name, "--long")
+    assert len(whole) > HOSTS
