@@ -10,6 +10,7 @@ import sqlalchemy as sa
 
 from osc_placement.errors import Forbidden
 from osc_placement.model import Inventory
+from tests.functional import reference_server
 from tests.functional.migrate.cloud import KVM, NODE, NOW
 from tests.functional.migrate.nova_databases import new_uuid
 from tests.functional.migrate.placement import CLAIM, SIZES, all_held, give, held_by, hold
@@ -21,10 +22,19 @@ AGGREGATE = "6f8c3d52-1111-4a5b-9c0d-000000000001"
 TRAITS = ["COMPUTE_NODE", "CUSTOM_RACK_7", "HW_CPU_X86_AVX"]
 
 
-@pytest.fixture(scope="module")
-def server_url(reshaping_url):
+#: with openstack-placement too
+BOTH = pytest.mark.parametrize("server_url", ["ours", "openstack-placement"], indirect=True)
+
+
+@pytest.fixture(scope="module", params=["ours"])
+def server_url(request, tmp_path_factory):
     """The URL of a server that lets administrators reshape."""
-    return reshaping_url
+    if request.param == "ours":
+        yield request.getfixturevalue("reshaping_url")
+        return
+    directory = tmp_path_factory.mktemp("reference")
+    with reference_server.running(directory, f"sqlite:///{directory}/theirs.db", sync=True) as url:
+        yield url
 
 
 @pytest.fixture
@@ -99,6 +109,7 @@ def test_each_kind_is_named(cloud, client, add_host, add_former, reinstall, judg
     assert (_describe(client), all_held(client)) == before
 
 
+@BOTH
 @pytest.mark.parametrize("former", [True, False])
 def test_duplicated_provider_is_replaced(cloud, client, add_host, reinstall, migrate_json, migrate, former):
     """The provider of the compute node has all that the old one had, which is gone; the undo restores it."""
@@ -206,6 +217,7 @@ def every_state(cloud, client, add_host, reinstall):
     return old, new, good, made
 
 
+@BOTH
 def test_no_claim_is_lost_in_any_state(cloud, client, every_state, migrate):
     """Whatever was claimed of the machine is claimed of it, to the unit; no other claim is touched."""
     old, new, _, made = every_state
@@ -303,6 +315,7 @@ def test_what_does_not_fit_is_refused(cloud, client, add_host, reinstall, migrat
     assert (_describe(client), all_held(client)) == before
 
 
+@BOTH
 def test_nested_providers_of_nova_go_along(cloud, client, add_host, reinstall, migrate):
     """A child that nova reports gets the right parent and keeps what is allocated from it."""
     add_host("good")
@@ -383,6 +396,7 @@ def test_too_many_deletions_need_an_option(client, add_host, add_former, migrate
     assert len(_describe(client)) == 1
 
 
+@BOTH
 def test_instance_that_is_built_meanwhile_moves_too(cloud, client, add_host, reinstall, migrate, monkeypatch):
     """A claim that is made after the reshape was planned is moved by the next attempt."""
     add_host("good")
