@@ -331,7 +331,8 @@ def _describe_reasons(reasons: Iterable[tuple[str, str, str, Iterable[str]]]) ->
         groups.setdefault((label, kind, _UUID.sub("", same)), []).append((subject, text))
     return [
         # not the subject a second time
-        f"{label}{first}{f' and {len(others):,} more' if others else ''}: {text.removeprefix(f'{first} ')}"
+        f"{label}{first}{f' and {len(others):,} more' if others else ''}: "
+        f"{text.removeprefix(f'resource provider {first} ').removeprefix(f'{first} ')}"
         for (label, *_), ((first, text), *others) in sorted(
             groups.items(), key=lambda item: len(item[1]), reverse=True
         )

@@ -201,6 +201,14 @@ class Change:
         return self.subject.uuid
 
 
+class Gone(PlacementError):
+    """A provider was deleted since it was planned."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        super().__init__(f"resource provider {name} does not exist any more")
+
+
 @dataclass(frozen=True, slots=True)
 class Plan:
     """The changes that an edit makes on the selected providers, in the order of the selection.
@@ -433,6 +441,15 @@ def make_plan(edit: Edit, readings: Iterable[Reading], selection: Selection | No
     edit.check(states)
     steps = tuple(_plan_step(edit, reading) for reading in readings)
     return Plan(edit, steps, unreadable, selection=selection)
+
+
+def refuse_gone(plan: Plan) -> Plan:
+    """Return the plan with providers that were deleted refused: no resume will ever read them."""
+    gone = {uuid: error for uuid, error in plan.unreadable.items() if isinstance(error, Gone)}
+    if not gone:
+        return plan
+    others = {uuid: error for uuid, error in plan.unreadable.items() if uuid not in gone}
+    return replace(plan, unreadable=others, refused={**gone, **plan.refused})
 
 
 def _plan_step(edit: Edit, reading: Reading) -> Change:

@@ -22,6 +22,7 @@ from osc_placement.batch.plan import (
     NO_GENERATION,
     CustomName,
     Facet,
+    Gone,
     ProviderState,
     Reading,
     Subject,
@@ -29,7 +30,7 @@ from osc_placement.batch.plan import (
     describe_owner,
 )
 from osc_placement.batch.selection import NothingSelected, ProvidersMissing, Selection
-from osc_placement.errors import NotFound, PlacementError
+from osc_placement.errors import NotFound
 from osc_placement.model import Inventory, Part, Provider, ProviderRecord
 
 if TYPE_CHECKING:
@@ -144,15 +145,16 @@ def read_again(
                 for provider in providers
             ]
     readings = read_states(client, subjects, facets, concurrency=concurrency, on_reading=on_reading)
+    readings = [_tell_gone(reading) for reading in readings]
     return read_usages(client, readings, concurrency=concurrency) if with_usages else readings
 
 
-class Gone(PlacementError):
-    """A provider was deleted since it was planned."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        super().__init__(f"{name} is not there any more")
+def _tell_gone(reading: Reading) -> Reading:
+    """Return the reading, with `Gone` as its error if placement says that the provider does not exist."""
+    error, subject = reading.error, reading.subject
+    if isinstance(subject, Provider) and isinstance(error, NotFound) and error.document:
+        return replace(reading, error=Gone(subject.name))
+    return reading
 
 
 def read_usages(

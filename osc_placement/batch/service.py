@@ -39,6 +39,7 @@ from osc_placement.batch.plan import (
     Report,
     Subject,
     plan_change,
+    refuse_gone,
     settle_name,
 )
 from osc_placement.batch.repeat import Recorded, carry_planned, edits_of
@@ -449,7 +450,7 @@ def plan_resume(run: Run, read: ReadStates) -> Plan:
             refused[change.uuid] = changed[-1]
             steps.append(change)
     force = f"batch run undo {run.header.undoes} --force"
-    return Plan(
+    plan = Plan(
         edit,
         tuple(steps),
         unreadable,
@@ -461,6 +462,7 @@ def plan_resume(run: Run, read: ReadStates) -> Plan:
         is_staged=run.header.kind == APPLY,
         written=written,
     )
+    return refuse_gone(plan)
 
 
 def _resume_step(change: Change, edit: Edit, subject: Subject, state: ProviderState) -> Change:

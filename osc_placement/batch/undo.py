@@ -29,6 +29,7 @@ from osc_placement.batch.plan import (
     Subject,
     describe_identity,
     read_identity,
+    refuse_gone,
     settle_name,
 )
 from osc_placement.batch.repeat import Recorded, edits_of
@@ -374,7 +375,7 @@ def plan_undo(run: Run, read: ReadStates, *, force: bool = False, later: Iterabl
     )
     facets = tuple(dict.fromkeys(facet for change in changes for facet in change.facets))
     edit = UndoEdit(run.header.title_of_undo, facets, force=force)
-    return Plan(
+    plan = Plan(
         edit,
         tuple(steps),
         unreadable,
@@ -383,6 +384,7 @@ def plan_undo(run: Run, read: ReadStates, *, force: bool = False, later: Iterabl
         warnings=warnings,
         is_staged=run.header.kind == APPLY,
     )
+    return refuse_gone(plan)
 
 
 def _undo_step(

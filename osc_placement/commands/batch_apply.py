@@ -36,11 +36,22 @@ class PlanOutdated(PlacementError):
 
 def describe_moves(moves: Sequence[saved.Move]) -> str:
     """Return how many providers a saved plan does not hold for, and what of them is not as it was."""
-    changed = sorted({facet for move in moves for facet in move.facets})
-    verb = "has" if len(moves) == 1 else "have"
-    told = [f"{verb} other {' or '.join(changed)} than when the plan was made"] if changed else []
-    told += ["cannot be read"] if not all(move.facets for move in moves) else []
-    return f"{count_providers(len(moves))} {' or '.join(told)}"
+    changed = [move for move in moves if move.facets]
+    facets = sorted({facet for move in changed for facet in move.facets})
+    gone = sum(move.is_gone for move in moves)
+    told = {
+        f"other {' or '.join(facets)} than when the plan was made": (len(changed), "has", "have"),
+        "not exist any more": (gone, "does", "do"),
+        "be read": (len(moves) - len(changed) - gone, "cannot", "cannot"),
+    }
+    parts = [
+        f"{f'{number:,}' if number < len(moves) else count_providers(number)} "
+        f"{singular if number == 1 else plural} {what}"
+        for what, (number, singular, plural) in told.items()
+        if number
+    ]
+    whole = f"of {count_providers(len(moves))}, " if len(parts) > 1 else ""
+    return f"{whole}{' and '.join(parts)}"
 
 
 class ApplyPlanFile(PlanCommand):
@@ -107,5 +118,6 @@ class ApplyPlanFile(PlanCommand):
             tell(self.app.stderr, f"and {len(moves) - _MOST_MOVES} more")
         if self.is_harmless(parsed_args) or parsed_args.yes or not self.is_attended():
             raise PlanOutdated(moves)
-        which = "this one" if len(moves) == 1 else "these"
-        self.confirm(f"{describe_moves(moves)}. Plan {which} again, and carry out the rest?")
+        left = sum(not move.is_gone for move in moves)
+        again = f"Plan {'this one' if left == 1 else 'these'} again, and carry" if left else "Carry"
+        self.confirm(f"{describe_moves(moves)}. {again} out the rest?")

@@ -23,7 +23,17 @@ from osc_placement.batch.journal.record import (
     selection_from_json,
     selection_to_json,
 )
-from osc_placement.batch.plan import FACETS, Change, Edit, Facet, Plan, Reading, plan_change
+from osc_placement.batch.plan import (
+    FACETS,
+    Change,
+    Edit,
+    Facet,
+    Gone,
+    Plan,
+    Reading,
+    plan_change,
+    refuse_gone,
+)
 from osc_placement.batch.repeat import edits_of
 from osc_placement.batch.undo import redo_change
 from osc_placement.errors import PlacementError
@@ -90,6 +100,11 @@ class Move:
     now: Reading
     what: str
     facets: frozenset[Facet] = frozenset()
+
+    @property
+    def is_gone(self) -> bool:
+        """Return whether the provider was deleted."""
+        return isinstance(self.now.error, Gone)
 
 
 def save_plan(path: pathlib.Path, plan: Plan, readings: Iterable[Reading], **about: Any) -> None:
@@ -182,7 +197,8 @@ def find_moves(saved: SavedPlan, readings: Sequence[Reading]) -> list[Move]:
 def _find_move(saved: SavedPlan, step: Change, edit: Edit, now: Reading) -> Move:
     """Return what moved, with words that are empty if nothing did."""
     if now.state is None:
-        return Move(step, now, f"it cannot be read: {now.error}")
+        is_gone = isinstance(now.error, Gone)
+        return Move(step, now, "it does not exist any more" if is_gone else f"it cannot be read: {now.error}")
     facets: set[Facet] = set()
     wanted, planned = redo_change(step, now.state)
     again = plan_change(edit, now.subject, now.state)
@@ -245,7 +261,7 @@ def plan_saved(
         again = [] if step.uuid in moved else _warn_of_excesses(steps[-1], reading.usages or {})
         if told != again:
             warnings = [warning for warning in warnings if warning not in told] + again
-    return Plan(
+    plan = Plan(
         saved.edit,
         tuple(steps),
         unreadable,
@@ -253,6 +269,7 @@ def plan_saved(
         warnings=tuple(warnings) if any(step.facets for step in steps) else (),
         selection=saved.selects,
     )
+    return refuse_gone(plan)
 
 
 def _warn_of_excesses(step: Change, usages: Mapping[str, int]) -> list[str]:

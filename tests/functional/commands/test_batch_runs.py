@@ -286,6 +286,34 @@ def test_saved_plan_survives_a_live_cloud(openstack, rack):
         rack.client.delete_allocations(consumer)
 
 
+def test_deleted_host_is_refused_and_leaves_nothing_to_resume(openstack, rack):
+    """The plan, its result, the undo and a resume agree on it: it can never be read again."""
+    path = openstack.home / "gone.json"
+    openstack.run(*RATIO, "VCPU=4", *rack.select, "--plan-out", path)
+    gone, moved, *others = rack.hosts
+    name = rack.client.show_provider(gone)["name"]
+    reason = f"resource provider {name} does not exist any more"
+    openstack.run(*RATIO, "VCPU=4", *rack.select, "--yes")
+    run = last_run(openstack)["id"]
+    rack.client.delete_provider(gone)
+    set_ratio(rack, moved, 9.0)
+    result = openstack.run(*BATCH, "apply", path, "--yes")
+    assert (result.status, result.out) == (1, "")
+    assert f"{name}: it does not exist any more\n" in result.err
+    words = "1 has other inventories than when the plan was made and 1 does not exist any more"
+    assert f"\nNothing was changed: of 2 resource providers, {words}; --replan" in result.err
+    set_ratio(rack, moved, 4.0)
+    result = openstack.run(*RUN, "undo", run, "--yes", "-f", "json")
+    rows = {row["uuid"]: (row["result"], row["error"]) for row in result.json}
+    assert (result.status, rows[gone]) == (3, ("failed", reason))
+    assert [rows[host][0] for host in (moved, *others)] == ["applied"] * 3
+    undo = last_run(openstack)
+    assert (undo["state"], "to resume it" in result.err) == ("partly done", False)
+    resumed = openstack.run(*RUN, "resume", undo["id"], "--yes", "-f", "json")
+    assert [row["error"] for row in resumed.json] == [reason]
+    rack.client.create_provider(name, uuid=gone)
+
+
 def test_saved_plan_tells_what_moved_and_replans_it(openstack, rack):
     """One line for each host whose ratio a colleague set, and nothing of the others."""
     path = openstack.home / "moved.json"

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Plans and reports as values."""
 
+from dataclasses import replace
+
 import pytest
 
 from osc_placement.batch.membership import TraitEdit
@@ -8,6 +10,7 @@ from osc_placement.batch.plan import (
     ABSENT,
     Change,
     CustomName,
+    Gone,
     Outcome,
     Plan,
     ProviderState,
@@ -18,6 +21,7 @@ from osc_placement.batch.plan import (
     for_changes,
     make_plan,
     plan_change,
+    refuse_gone,
 )
 from osc_placement.errors import PlacementError
 from osc_placement.model import Provider
@@ -132,3 +136,11 @@ def test_outcomes_of_what_stays_as_it_is_are_not_counted():
     for outcome in outcomes:
         count(outcome)
     assert [outcome.change.subject.name for outcome in counted] == ["c"]
+
+
+def test_deleted_providers_are_refused_and_not_unreadable():
+    """A provider that could not be read may be read by a resume, a deleted one never."""
+    plan = replace(make_plan(EDIT, [reading("c")]), unreadable={"a": Gone("a"), "b": PlacementError("busy")})
+    plan = refuse_gone(plan)
+    assert (list(plan.unreadable), list(plan.refused)) == (["b"], ["a"])
+    assert str(plan.refused["a"]) == "resource provider a does not exist any more"

@@ -17,7 +17,7 @@ from osc_placement.batch.select import (
 )
 from osc_placement.batch.selection import read_provider_names
 from osc_placement.errors import PlacementError, UsageError
-from osc_placement.migrate.migrations.audit import Audit
+from osc_placement.migrate.migrations.cloud import choose_providers
 from osc_placement.model import Inventory, Provider
 from tests.unit.batch.cloud import FakeCloud, processors
 from tests.unit.fake_placement import FakePlacement
@@ -138,7 +138,7 @@ def test_an_audit_removes_from_the_provider_with_a_uuid_and_none_that_is_called_
     """The provider of an audit is given as that of a batch."""
     names = {ONE: "one", TWO: text}
     cloud = SimpleNamespace(records=names, name=names.get)
-    assert Audit(providers=frozenset({text}))._choose(cloud) == {ONE}
-    assert Audit(providers=frozenset({"one"}))._choose(cloud) == {ONE}
+    assert choose_providers(cloud, {text}) == {ONE}
+    assert choose_providers(cloud, {"one"}) == {ONE}
     with pytest.raises(UsageError, match="Placement has no resource provider two"):
-        Audit(providers=frozenset({"one", "two"}))._choose(cloud)
+        choose_providers(cloud, {"one", "two"})
