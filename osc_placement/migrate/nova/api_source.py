@@ -146,9 +146,11 @@ class ApiSource:
         return self._read_hosts()
 
     def _read_hosts(self) -> dict[str, bool]:
+        return {each["host"]: each["status"] == "UNKNOWN" for each in self._read_services()}
+
+    def _read_services(self) -> list[Document]:
         params = {"binary": "nova-compute"}
-        services = self._api.get("/os-services", "services", params, _DOWN_CELLS)["services"]
-        return {each["host"]: each["status"] == "UNKNOWN" for each in services}
+        return list(self._api.get("/os-services", "services", params, _DOWN_CELLS)["services"])
 
     @property
     def _reason_for_doubt(self) -> str:
@@ -178,9 +180,7 @@ class ApiSource:
 
     def list_services(self, _cell: Cell) -> Mapping[str, bool]:
         """Return by host that has a nova-compute service whether it is disabled."""
-        params = {"binary": "nova-compute"}
-        services = self._api.get("/os-services", "services", params, _DOWN_CELLS)["services"]
-        return {each["host"]: each.get("status") == "disabled" for each in services}
+        return {each["host"]: each["status"] == "disabled" for each in self._read_services()}
 
     def _confirm(self) -> None:
         """Raise Unreadable if a cell stopped answering, as the last answer may then lack what is in it."""

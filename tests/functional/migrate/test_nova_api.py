@@ -72,6 +72,9 @@ def read_all(source):
         "aggregates": source.list_aggregates(),
         "flavors": source.list_flavors(),
         "hosts": sorted(source.map_hosts()),
+        "services": {
+            host: is_disabled for cell in cells for host, is_disabled in source.list_services(cell).items()
+        },
         "nodes": sorted(
             (node.uuid, node.host, node.name, node.hypervisor_type)
             for cell in cells
@@ -93,6 +96,7 @@ def landscape(cloud, add_host):
     add_host("h2", "cell2")
     add_host("metal", inventories={"DISK_GB": Inventory(1)}, nodes=["n1", "n2"], hypervisor_type=IRONIC)
     add_host("pinned", inventories={**SIZES, "PCPU": Inventory(16)})
+    cloud.update("cell2", "UPDATE services SET disabled = 1 WHERE host = 'h2'")
     cloud.add_aggregate("rack", ["h1", "h2", "unmapped"], cpu_allocation_ratio="4.0")
     cloud.add_aggregate("empty")
     add_flavor(cloud, "m1")

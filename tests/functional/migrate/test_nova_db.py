@@ -10,7 +10,8 @@ from osc_placement.migrate.nova.db_source import DatabaseSource
 from osc_placement.migrate.nova.facts import Cell
 from osc_placement.migrate.nova.source import Unreadable
 from tests.functional.migrate import nova_databases as nova
-from tests.functional.migrate.cloud import IRONIC, Cloud, embed_flavor
+from tests.functional.migrate.cloud import IRONIC, KVM, NODE, Cloud, embed_flavor
+from tests.functional.migrate.nova_databases import new_uuid
 
 #: the revisions with which the migrations of today's nova begin
 OLDEST = {"api": "d67eeaabee36", "main": "8f2f1571d55b"}
@@ -56,6 +57,38 @@ def test_disabled_cells_are_read_and_cell0_is_not(cloud, source):
     """Cell0 has no hosts; those of a disabled cell are as real as others."""
     cloud.update("api", "UPDATE cell_mappings SET disabled = 1 WHERE name = 'cell2'")
     assert [cell.name for cell in source.list_cells()] == ["cell1", "cell2"]
+
+
+def test_disabled_cell_is_known_as_such(cloud, source):
+    """A repair leaves its hosts alone."""
+    cloud.update("api", "UPDATE cell_mappings SET disabled = 1 WHERE name = 'cell2'")
+    assert [cell.is_disabled for cell in source.list_cells()] == [False, True]
+
+
+def test_deleted_compute_nodes_are_read(cloud, source):
+    """Those that are marked and those that are archived are former nodes, and no others."""
+    marked, archived = cloud.add_host("marked")["marked"], new_uuid()
+    cloud.add_host("live")
+    cloud.update("cell1", "UPDATE compute_nodes SET deleted = id WHERE host = 'marked'")
+    values = {**NODE, "hypervisor_type": KVM, "uuid": archived, "deleted": 9}
+    cloud.insert("cell1", "shadow_compute_nodes", host="old", hypervisor_hostname="old.org", **values)
+    cell1 = cell_named(source, "cell1")
+    assert {(node.uuid, node.host, node.name) for node in source.list_former_nodes(cell1)} == {
+        (marked, "marked", "marked"),
+        (archived, "old", "old.org"),
+    }
+    assert [node.host for node in source.list_compute_nodes(cell1)] == ["live"]
+    assert source.list_former_nodes(cell_named(source, "cell2")) == []
+
+
+def test_services_are_read_with_their_state(cloud, source):
+    """A service that is deleted is none, and neither is one of another kind."""
+    for host in ("on", "off", "gone", "conductor"):
+        cloud.add_host(host)
+    cloud.update("cell1", "UPDATE services SET disabled = 1 WHERE host = 'off'")
+    cloud.update("cell1", "UPDATE services SET deleted = id WHERE host = 'gone'")
+    cloud.update("cell1", "UPDATE services SET `binary` = 'nova-conductor' WHERE host = 'conductor'")
+    assert source.list_services(cell_named(source, "cell1")) == {"on": False, "off": True}
 
 
 def test_hosts_are_read_with_their_cells(cloud, source):
