@@ -420,7 +420,8 @@ class Judge:
         """Return the live compute nodes of the machine of a provider; several if that is not clear.
 
         The evidence is the name that a repair gave it, the name of the compute node, or a deleted compute
-        node of its UUID on the same host.
+        node of its UUID on the same host, of the same name but for the domain: a host of vCenter has nodes
+        of other names, which are other machines.
         """
         marked = self._find_marked(record)
         if marked is not None:
@@ -428,7 +429,7 @@ class Judge:
         found = list(self._nodes.get(record.provider.name, ()))
         former = self._nova.former.get(record.provider.uuid)
         for node in self._of_host.get((former.cell, former.host), ()) if former else ():
-            if node not in found:
+            if former and _shorten(node.name) == _shorten(former.name) and node not in found:
                 found.append(node)
         return found
 
@@ -560,24 +561,26 @@ class Judge:
 
     def _find_namesake(self, record: ProviderRecord) -> ComputeNode | None:
         """Return a live compute node whose name differs from that of a provider by its domain only."""
-        short, _, domain = record.provider.name.partition(".")
+        name = record.provider.name
         for node in self._nova.hosts.all_nodes():
-            first, _, other = node.name.partition(".")
-            if first == short and not (domain and other) and node.uuid not in self._cloud.records:
+            is_bare = "." not in name or "." not in node.name
+            if is_bare and _shorten(node.name) == _shorten(name) and node.uuid not in self._cloud.records:
                 return node
         return None
 
     def _find_use(self, uuid: str) -> str:
         """Return what nova still has on the host of a provider; empty if nothing."""
         names = nova_names(self._cloud, self._nova.former, uuid)
-        if mapped := sorted(names & self._nova.hosts.cell_of.keys()):
+        # what is on a host that has compute nodes is on these, unless it names another
+        hosts = names - {node.host for node in self._nova.hosts.all_nodes()}
+        if mapped := sorted(hosts & self._nova.hosts.cell_of.keys()):
             command = f"nova-manage cell_v2 delete_host --cell_uuid {self._nova.hosts.cell_of[mapped[0]]}"
             return (
                 f"nova maps host {mapped[0]} to a cell, which has no compute node of it; if the host is "
                 f"gone, {command} --host {shlex.quote(mapped[0])}"
             )
         on = sorted(
-            each.uuid for each in self._nova.instances.values() if names.intersection((each.host, each.node))
+            each.uuid for each in self._nova.instances.values() if each.node in names or each.host in hosts
         )
         if on:
             return f"nova says that {name_some(on)} {'are' if len(on) > 1 else 'is'} still on its host"
@@ -585,7 +588,10 @@ class Judge:
             move.instance_uuid
             for move in self._nova.moves.records
             if not move.is_evacuated
-            and names.intersection((move.source_host, move.source_node, move.dest_host, move.dest_node))
+            and (
+                names.intersection((move.source_node, move.dest_node))
+                or hosts.intersection((move.source_host, move.dest_host))
+            )
         ]
         return f"{name_some(moves)}: a move from or to its host is not over" if moves else ""
 
@@ -594,6 +600,11 @@ class Judge:
         text = f"consumer {consumer} holds something of {self._cloud.name(provider)}, and {where}"
         command = f"openstack resource provider allocation unset --provider {provider} {consumer}"
         return f"{text}: {command}" if is_free else text
+
+
+def _shorten(name: str) -> str:
+    """Return the name of a machine without its domain."""
+    return name.partition(".")[0]
 
 
 def is_of_nova(record: ProviderRecord) -> bool:

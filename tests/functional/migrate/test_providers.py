@@ -554,3 +554,29 @@ def test_several_providers_are_replaced_up_to_a_number(cloud, client, add_host, 
     assert sum(old in _describe(client) for old, _ in pairs) == 1
     assert migrate_json("providers", "--repair")[1] == 0
     assert {new for _, new in pairs} < _describe(client).keys()
+
+
+def test_domain_was_added_to_the_name(cloud, client, add_host, add_former, migrate):
+    """A deleted compute node of the host tells that h1 and h1.example.org are one machine."""
+    add_host("good")
+    old, new = add_former("h1"), cloud.add_host("h1", nodes=["h1.example.org"])["h1.example.org"]
+    client.create_provider("h1", uuid=old)
+    give(client, old, SIZES)
+    instance = cloud.add_instance("h1")
+    hold(client, instance, {old: CLAIM})
+    assert migrate("providers", "--repair").returncode == 0
+    assert held_by(client, instance) == {new: CLAIM}
+    assert (_describe(client)[new][0], old in _describe(client)) == ("h1.example.org", False)
+
+
+@pytest.mark.parametrize(("node", "kind"), [("domain-c2", "stale"), ("domain-c1", "in use")])
+def test_other_node_of_a_host_is_another_machine(cloud, client, add_host, add_former, judged, node, kind):
+    """A host of vCenter that lost a cluster keeps the others, and nothing of the lost one goes to them."""
+    other = add_host("vcenter", nodes=["domain-c2"])
+    lost = add_former("vcenter", node="domain-c1")
+    client.create_provider("domain-c1", uuid=lost)
+    give(client, lost, SIZES)
+    cloud.add_instance("vcenter", node=node)
+    before = _describe(client)[other]
+    assert judged("--repair") == ({"domain-c1": kind}, 3)
+    assert _describe(client)[other] == before
