@@ -74,8 +74,7 @@ class ApplyPlanFile(PlanCommand):
         )
         add_overcommit(
             parser,
-            "Change resource providers that are planned again even if less capacity is left than is"
-            " allocated",
+            "Change resource providers even if less capacity is left than is allocated by now",
         )
         add_execution(parser)
         return parser
@@ -98,8 +97,10 @@ class ApplyPlanFile(PlanCommand):
             concurrency=parsed_args.concurrency,
         )
         moves = saved.find_moves(plan, readings)
-        if moves and not parsed_args.replan:
-            self._offer_to_replan(moves, parsed_args)
+        allowed = {frozenset({"allocations"})} if parsed_args.allow_overcommitted else set()
+        outdated = [move for move in moves if move.facets not in allowed]
+        if outdated and not parsed_args.replan:
+            self._offer_to_replan(outdated, parsed_args)
         # providers that did not move were judged when they were planned
         judged = judge_capacity(
             self.client,

@@ -86,6 +86,9 @@ def test_replanned_change_below_what_is_used_is_refused(openstack, rack):
     try:
         told = openstack.run(*BATCH, "apply", path, "--yes").err
         assert "1 resource provider has other allocations than when the plan was made; --replan" in told
+        # nothing else stands in the way
+        allowed = openstack.run(*BATCH, "apply", path, "--dry-run", "--allow-overcommitted")
+        assert (allowed.status, "4 resource providers to change" in allowed.out) == (0, True)
         result = openstack.run(*command)
         rows = {row["uuid"]: row for row in result.json}
         assert (result.status, rows[busy]["result"]) == (3, "failed")
