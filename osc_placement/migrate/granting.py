@@ -10,10 +10,11 @@ stay, as they are right.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from osc_placement.batch.plan import Result
-from osc_placement.migrate.migrations.base import Assessment, Context
+from osc_placement.migrate.migrations.base import Assessment, Context, Grant
 from osc_placement.migrate.migrations.port_claims import describe_grant
 from osc_placement.migrate.nova.source import Unreadable
 from osc_placement.migrate.runner import Execution, Run
@@ -22,8 +23,8 @@ from osc_placement.migrate.runner import Execution, Run
 def write_grants(context: Context, assessment: Assessment, run: Run, execution: Execution) -> Assessment:
     """Write the binding profiles of the instances that hold what they should after a run.
 
-    Return the assessment with the ports that were written, and a problem for each that was not. Profiles are
-    written one after the other, at the rate of the run.
+    Return the assessment with the ports that were written, and a problem for each that was not. Profiles
+    are written one after the other, as nova-manage does, at the rate of the run.
     """
     done = {
         outcome.change.uuid: outcome.result in (Result.APPLIED, Result.UNCHANGED)
@@ -42,22 +43,36 @@ def write_grants(context: Context, assessment: Assessment, run: Run, execution: 
     written: list[str] = []
     execution.writing.set()
     try:
-        source = context.open_neutron()
-        for instance, grants in chosen.items():
-            for grant in grants:
-                if execution.stop.is_set():
-                    reason = "the command was interrupted"
-                else:
-                    reason = "neutron has no address"
-                    if source is not None:
-                        reason = source.grant(grant.port, grant.allocation)
-                    execution.stop.wait(1 / execution.rate if execution.rate else 0)
-                if reason:
-                    problems.append(describe_grant(instance, grant, reason))
-                else:
-                    written.append(grant.port.uuid)
-    except Unreadable as error:
-        problems.append(error.problem)
+        for instance, grant, reason in _write_each(context, chosen, execution):
+            if reason:
+                problems.append(describe_grant(instance, grant, reason))
+            else:
+                written.append(grant.port.uuid)
     finally:
         execution.writing.clear()
     return replace(assessment, problems=problems, written=written)
+
+
+def _write_each(
+    context: Context, grants: Mapping[str, Sequence[Grant]], execution: Execution
+) -> Iterator[tuple[str, Grant, str]]:
+    """Write binding profiles; yield the instance of each, and why it was not written, or nothing.
+
+    If neutron cannot be reached once, it is not asked again.
+    """
+    lost, source = "", None
+    try:
+        source = context.open_neutron()
+    except Unreadable as error:
+        lost = str(error)
+    for instance, grant in ((instance, grant) for instance, each in grants.items() for grant in each):
+        reason = lost
+        if execution.stop.is_set():
+            reason = "the command was interrupted"
+        elif source is not None and not lost:
+            try:
+                reason = source.grant(grant.port, grant.allocation)
+            except Unreadable as error:
+                lost = reason = str(error)
+            execution.stop.wait(1 / execution.rate if execution.rate else 0)
+        yield instance, grant, reason if source is not None or reason else "neutron has no address"

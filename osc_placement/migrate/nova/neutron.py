@@ -23,11 +23,22 @@ _FIELDS: Final = (
     "binding:profile",
     "binding:vif_type",
     "resource_request",
+    "revision_number",
 )
 #: what a neutron has that knows resource requests (Stein and later)
 _EXTENSION: Final = "port-resource-request"
 _OK: Final = 200
 _CHANGED: Final = 412
+#: writes of one binding profile, each after the port was changed by somebody else
+_TRIES: Final = 4
+
+
+class _Changed(Exception):
+    """An error: a port was changed since it was read."""
+
+
+class _Refused(Unreadable):
+    """An error: neutron answered with another status than 200."""
 
 
 class NeutronApi:
@@ -83,32 +94,43 @@ class NeutronApi:
     def grant(self, port: Port, allocation: str | Mapping[str, str]) -> str:
         """Write the providers of a port into its binding profile; return why it was not, or nothing.
 
-        The profile is read just before, and written only if nobody has changed the port since: a profile is
-        replaced as a whole. A port that has other providers by then, or another instance, is left as it is.
+        A profile is replaced as a whole, so it is written only to the revision that was read; if the port was
+        changed since, it is read again. A port that has other providers by then, or another instance, is left
+        as it is.
 
         :param allocation: a provider, or in the format with several groups the provider of each group by id
+        :raises Unreadable: neutron cannot be reached
         """
-        path = f"ports/{port.uuid}"
+        path, revision, profile = f"ports/{port.uuid}", port.revision, port.profile
         try:
-            found = self._request("GET", path).json()["port"]
-            profile = dict(found.get("binding:profile") or {})
-            if found["device_id"] != port.instance:
-                return "it belongs to another instance by now"
-            if profile.get("allocation"):
-                return "" if profile["allocation"] == allocation else "somebody else granted resources to it"
-            body = {"port": {"binding:profile": {**profile, "allocation": allocation}}}
-            headers = {}
-            if found.get("revision_number") is not None:
-                headers["If-Match"] = f"revision_number={found['revision_number']}"
-            self._request("PUT", path, json=body, headers=headers)
-        except Unreadable as error:
+            for _ in range(_TRIES):
+                if revision is None:
+                    found = self._request("GET", path).json()["port"]
+                    revision, profile = found.get("revision_number"), found.get("binding:profile") or {}
+                    if found["device_id"] != port.instance:
+                        return "it belongs to another instance by now"
+                    if profile.get("allocation"):
+                        is_same = profile["allocation"] == allocation
+                        return "" if is_same else "somebody else granted resources to it"
+                body = {"port": {"binding:profile": {**profile, "allocation": allocation}}}
+                headers = {} if revision is None else {"If-Match": f"revision_number={revision}"}
+                try:
+                    self._request("PUT", path, json=body, headers=headers)
+                except _Changed:
+                    revision = None
+                else:
+                    return ""
+        except _Refused as error:
             return error.reason
-        except (ValueError, KeyError, TypeError) as error:
+        except (AttributeError, ValueError, KeyError, TypeError) as error:
             return f"neutron's answer to GET {path} cannot be parsed: {error!r}"
-        return ""
+        return "somebody else keeps changing the port"
 
     def _request(self, method: str, path: str, **arguments: Any) -> Any:
-        """Return the response to a request; raise Unreadable unless neutron carried it out."""
+        """Return the response to a request; raise Unreadable unless neutron carried it out.
+
+        Raise _Changed if the port has another revision than the one in the headers.
+        """
         try:
             endpoint = (self._adapter.get_endpoint() or "").rstrip("/")
             if not endpoint:
@@ -118,9 +140,9 @@ class NeutronApi:
         except keystone.ClientException as error:
             raise Unreadable(LABEL, one_line(error)) from error
         if response.status_code == _CHANGED:
-            raise Unreadable(LABEL, f"{path} was changed by somebody else")
+            raise _Changed
         if response.status_code != _OK:
-            raise Unreadable(LABEL, f"{method} {url} ended with {response.status_code}{_explain(response)}")
+            raise _Refused(LABEL, f"{method} {url} ended with {response.status_code}{_explain(response)}")
         return response
 
 

@@ -65,6 +65,7 @@ class Port:
     :ivar is_grouped: whether neutron uses the format with several groups
     :ivar device_profile: the device profile of Cyborg that it asks for; empty if none
     :ivar error: why its request is unknown; empty if it is known
+    :ivar profile: its whole binding profile, at this ``revision`` if neutron's API shows one
     """
 
     uuid: str
@@ -76,6 +77,8 @@ class Port:
     is_grouped: bool = True
     device_profile: str = ""
     error: str = ""
+    profile: Mapping[str, Any] = field(default_factory=dict, compare=False)
+    revision: int | None = field(default=None, compare=False)
 
     @property
     def is_relevant(self) -> bool:
@@ -118,6 +121,8 @@ def read_port(document: Document) -> Port:
             else {"": str(granted)},
             "request_groups" in request,
             str(document.get("device_profile") or ""),
+            profile=profile,
+            revision=document.get("revision_number"),
         )
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         return Port(port, instance, str(host or ""), error=_describe(error))

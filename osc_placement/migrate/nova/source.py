@@ -116,7 +116,10 @@ class NetworkSource(Protocol):
         """Return the ports of instances that matter to placement; raise Unreadable if it cannot."""
 
     def grant(self, port: Port, allocation: str | Mapping[str, str]) -> str:
-        """Write the providers of a port into its binding profile; return why it was not, or nothing."""
+        """Write the providers of a port into its binding profile; return why it was not, or nothing.
+
+        Raise Unreadable if neutron cannot be reached.
+        """
 
 
 class ClosableSource(Source, Protocol):

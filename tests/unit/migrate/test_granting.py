@@ -29,6 +29,8 @@ class Neutron:
 
     def grant(self, port, allocation):
         self.granted.append((port.uuid, allocation))
+        if isinstance(self.reason, Exception):
+            raise self.reason
         return self.reason
 
 
@@ -83,7 +85,11 @@ def test_profile_that_is_refused_is_a_problem_of_its_instance():
 
 @pytest.mark.parametrize(
     ("source", "reason", "text"),
-    [(Unreadable("neutron", "silent"), Reason.UNKNOWN, "silent"), (None, Reason.PORT, "no address")],
+    [
+        (Unreadable("neutron", "silent"), Reason.PORT, "silent"),
+        (Neutron(Unreadable("neutron", "silent")), Reason.PORT, "silent"),
+        (None, Reason.PORT, "no address"),
+    ],
 )
 def test_neutron_that_cannot_be_opened_is_a_problem(source, reason, text):
     """Nothing else is lost by it."""
@@ -100,3 +106,13 @@ def test_signal_between_two_profiles_is_obeyed():
     assert (neutron.granted, after.written) == ([], [])
     assert "the command was interrupted" in after.problems[-1].text
     assert not execution.writing.is_set()
+
+
+def test_neutron_that_is_lost_is_not_asked_again():
+    """Each attempt may take as long as the timeout."""
+    neutron = Neutron(Unreadable("neutron", "silent"))
+    grants = {"i": (GRANT, Grant(Port("q", "i"), {"g": "rp"}))}
+    assessment = Assessment(Plan(Recorded("title", ("allocations",)), ()), (), grants=grants)
+    run = Run(Report(assessment.plan, ()))
+    after = write_grants(SimpleNamespace(open_neutron=lambda: neutron), assessment, run, Execution())
+    assert (len(neutron.granted), len(after.problems)) == (1, 2)

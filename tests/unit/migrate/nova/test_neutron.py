@@ -109,11 +109,10 @@ def test_profile_keeps_what_else_it_has():
     [
         (({"port": {"device_id": "i2"}},), "another instance"),
         (({"port": {"device_id": "i1", "binding:profile": {"allocation": "x"}}},), "somebody else"),
-        (({"port": {"device_id": "i1"}}, (412, None)), "was changed by somebody else"),
+        (({"port": {"device_id": "i1"}}, (412, None)) * neutron._TRIES, "keeps changing the port"),
         (({"port": {"device_id": "i1"}}, (403, {"NeutronError": {"message": "no"}})), "ended with 403: no"),
         (((404, None),), "ended with 404"),
         (({},), "cannot be parsed"),
-        ((keystone.ConnectFailure("nobody"),), "nobody"),
     ],
 )
 def test_profile_that_is_not_written_has_a_reason(answers, reason):
@@ -121,8 +120,34 @@ def test_profile_that_is_not_written_has_a_reason(answers, reason):
     assert reason in NeutronApi(Adapter(*answers)).grant(PORT, "rp")
 
 
+def test_neutron_that_is_lost_while_a_profile_is_written_is_unreadable():
+    """It need not be asked for the other ports."""
+    with pytest.raises(Unreadable, match="nobody"):
+        NeutronApi(Adapter(keystone.ConnectFailure("nobody"))).grant(PORT, "rp")
+
+
 def test_profile_that_is_right_is_not_written():
     """So a run that was killed can be repeated."""
     adapter = Adapter({"port": {"device_id": "i1", "binding:profile": {"allocation": "rp"}}})
     assert NeutronApi(adapter).grant(PORT, "rp") == ""
     assert len(adapter.asked) == 1
+
+
+def test_port_of_a_known_revision_is_not_read_again():
+    """Neutron itself compares the revision."""
+    adapter = Adapter({"port": {}})
+    known = Port("p1", "i1", profile={"pci_slot": "1"}, revision=3)
+    assert NeutronApi(adapter).grant(known, "rp") == ""
+    ((method, _, arguments),) = adapter.asked
+    assert (method, arguments["headers"]) == ("PUT", {"If-Match": "revision_number=3"})
+    assert arguments["json"] == {"port": {"binding:profile": {"pci_slot": "1", "allocation": "rp"}}}
+
+
+def test_port_that_was_changed_is_read_again():
+    """What others wrote into its profile is kept."""
+    found = {"device_id": "i1", "binding:profile": {"new": 1}, "revision_number": 4}
+    adapter = Adapter((412, None), {"port": found}, {"port": {}})
+    assert NeutronApi(adapter).grant(Port("p1", "i1", revision=3), "rp") == ""
+    method, _, arguments = adapter.asked[-1]
+    assert (method, arguments["headers"]) == ("PUT", {"If-Match": "revision_number=4"})
+    assert arguments["json"] == {"port": {"binding:profile": {"new": 1, "allocation": "rp"}}}
