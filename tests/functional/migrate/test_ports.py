@@ -1,14 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ports that ask for bandwidth or packet rate, in a real neutron, beside what nova-manage does with them."""
 
+import subprocess
+import time
+
 import pytest
 import sqlalchemy as sa
 
 from osc_placement.migrate.migrations import audit
 from osc_placement.model import Inventory
+from tests.functional.forking import ForkedProcess, find_server
 from tests.functional.migrate import neutron as networking
 from tests.functional.migrate import nova_databases as nova
 from tests.functional.migrate.placement import CLAIM, give, held_by, hold
+from tests.functional.servers import make_environment
 
 # what differs between databases is tested with the source
 pytestmark = pytest.mark.parametrize("nova_databases", ["sqlite"], indirect=True)
@@ -234,6 +239,43 @@ def test_healing_of_a_port_can_be_undone(
     assert held_by(client, instance).keys() == {node, agent, bridge}
     assert migrate("run", "undo", document["run"]).returncode == 0
     assert held_by(client, instance) == {node: CLAIM}
+
+
+def test_killed_healing_is_completed_by_the_next_run(
+    cloud, client, host, neutron, policy, network, nova_conf, migrate_json, tmp_path
+):
+    """Some allocations are made by then, and no binding profile; in the end both are, once."""
+    node, agent, bridge = host
+    ports = {}
+    for _ in range(4):
+        instance = cloud.add_instance("h1")
+        ports[instance] = neutron.add_port(network, instance, qos_policy_id=policy)
+    access = ("--neutron-endpoint", neutron.url)
+    process = ForkedProcess(
+        find_server("placement-migrate"),
+        ["--config-file", nova_conf, *access, "heal-allocations", "--throttle", "1"],
+        env=make_environment(XDG_STATE_HOME=str(tmp_path / "state")),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    give_up = time.monotonic() + 60
+    while not any(held_by(client, instance) for instance in ports) and time.monotonic() < give_up:
+        time.sleep(0.05)
+    process.kill()
+    process.communicate()
+    done = [instance for instance in ports if held_by(client, instance)]
+    assert 0 < len(done) < len(ports)
+    assert not any(map(neutron.show_granted, ports.values()))
+    document, status = migrate_json(*access, "heal-allocations")
+    assert (len(document["rows"]), sorted(document["ports"])) == (
+        len(ports) - len(done),
+        sorted(ports.values()),
+    )
+    assert status == 0
+    whole = {node: CLAIM, agent: {RATE: 50}, bridge: {EGRESS: 1000, INGRESS: 2000}}
+    assert [held_by(client, instance) for instance in ports] == [whole] * len(ports)
+    assert all(map(neutron.show_granted, ports.values()))
 
 
 @pytest.fixture
