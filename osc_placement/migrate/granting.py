@@ -12,12 +12,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from osc_placement.batch.plan import Result
 from osc_placement.migrate.migrations.base import Assessment, Context, Grant
 from osc_placement.migrate.migrations.port_claims import describe_grant
 from osc_placement.migrate.nova.source import Unreadable
-from osc_placement.migrate.runner import Execution, Run
+
+if TYPE_CHECKING:
+    from osc_placement.migrate.runner import Execution, Run
 
 
 def write_grants(context: Context, assessment: Assessment, run: Run, execution: Execution) -> Assessment:

@@ -11,15 +11,18 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from osc_placement.migrate.migrations.base import Context, Grant
 from osc_placement.migrate.migrations.cloud import AllocationView, Claims, iterate_amounts
-from osc_placement.migrate.migrations.placing import Ledger
 from osc_placement.migrate.nova.facts import Instance
 from osc_placement.migrate.nova.neutron import LABEL
 from osc_placement.migrate.nova.ports import PORT_CLASSES, Port, RequestGroup, sort_by_instance
 from osc_placement.migrate.nova.source import Unreadable
 from osc_placement.migrate.problem import Problem, Reason
+
+if TYPE_CHECKING:
+    from osc_placement.migrate.migrations.placing import Ledger
 
 _NO_ADDRESS = (
     "its ports may ask for bandwidth, and there is no address of neutron; name it with [neutron] in "
