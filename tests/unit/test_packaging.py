@@ -34,6 +34,8 @@ OPTIONAL = {"fixtures", "pytest"}
 RUN_ELSEWHERE = {
     ROOT / "tests/functional/migrate" / name: "by nova's"
     for name in ("nova_api.py", "nova_ironic.py", "nova_notify.py", "nova_scheduler.py")
+} | {
+    ROOT / "tests/functional/migrate/neutron_api.py": "by neutron's",
 }
 #: extras that the package itself does not use
 OUTSIDE_THE_PACKAGE = {"test", "fuzz", "reference", "docs", "bench"}
