@@ -112,6 +112,8 @@ class DatabaseServer:
                 stdout=log,
                 stderr=log,
                 cwd=self.directory,
+                # Ctrl+C is for the program, which ends the server when it is done with it
+                start_new_session=True,
                 **self.account,
             )
         if check:
@@ -134,6 +136,7 @@ class MariaDB(DatabaseServer):
             "--skip-test-db",
             f"--user={self.user}",
             f"--datadir={self.data}",
+            f"--tmpdir={self.directory}",
         )
 
     def launch(self) -> subprocess.Popen[bytes]:
@@ -147,6 +150,8 @@ class MariaDB(DatabaseServer):
             "--bind-address=127.0.0.1",
             f"--socket={self.directory}/socket",
             f"--pid-file={self.directory}/pid",
+            # a server that starts deletes the temporary tables of others there
+            f"--tmpdir={self.directory}",
             "--innodb-buffer-pool-size=64M",
             "--innodb-log-file-size=32M",
             "--innodb-flush-log-at-trx-commit=1",

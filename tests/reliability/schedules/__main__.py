@@ -1,27 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
 """``python -m tests.reliability.schedules``: schedules of operations of the server on a real database.
 
-All schedules with a bounded number of preemptions of each pair of operations, or of those named; then some at
+All schedules with a bounded number of preemptions of each pair of operations, or of those named, or some at
 random. Exit status 1 if one has an outcome that no serial order has; the schedule is printed, and --replay
-runs it again with its statements.
+runs it again with its statements. SIGINT and SIGTERM end the program with what it has counted.
 """
 
 import argparse
-import itertools
 import logging
-import random
 import secrets
+import signal
 import sys
 import time
 
 from tests import databases
-from tests.reliability.schedules import explore
-from tests.reliability.schedules.cases import OPERATIONS, Case, find_first_problem, make_place
+from tests.reliability.schedules import explore, workers
+from tests.reliability.schedules.cases import OPERATIONS, Case, make_place
 from tests.reliability.schedules.controller import FAULTS
 from tests.reliability.schedules.mutations import MUTATIONS
 
 #: a statement is printed up to so many characters
 _WIDTH = 160
+#: seconds between two lines about the progress
+_PAUSE = 60
 
 
 def main():
@@ -53,6 +54,9 @@ def main():
     )
     parser.add_argument("--seed", type=int, default=secrets.randbelow(10**9), help="of --random")
     parser.add_argument(
+        "--jobs", type=int, default=1, metavar="N", help="so many processes, each with a database of its own"
+    )
+    parser.add_argument(
         "--replay", type=_read_schedule, metavar="STEPS", help="run this schedule of --operations only"
     )
     parser.add_argument(
@@ -63,15 +67,12 @@ def main():
         parser.error("--replay needs --operations")
     # what the server logs about refused requests is no news here
     logging.disable()
-    started_at = time.monotonic()
     if options.mutations:
         return _run_mutations(options)
-    with make_place(options.backend, 4, own_server=options.own_server) as place:
-        if options.replay is not None:
+    if options.replay is not None:
+        with make_place(options.backend, len(options.operations), own_server=options.own_server) as place:
             return _replay(Case(place, options.operations), options.replay)
-        number, is_right = _run(place, options)
-    print(f"{options.backend}: {number:,} schedules in {time.monotonic() - started_at:,.0f} s")
-    return 0 if is_right else 1
+    return _run(options)
 
 
 def _read_operations(text):
@@ -90,37 +91,31 @@ def _read_schedule(text):
         raise argparse.ArgumentTypeError(str(error)) from error
 
 
-def _run(place, options):
-    """Return the number of schedules, and whether all were right; each that is not is printed."""
-    number, is_right = 0, True
-    if options.random is not None:
-        print(f"seed {options.seed}")
-    for names, results in _choose(place, options):
-        count, wrong = find_first_problem(results)
-        number += count
-        if wrong is not None:
-            is_right = False
-            print(f"--operations {'+'.join(names)} --replay {wrong.text}: {wrong.problem}")
-    return number, is_right
-
-
-def _choose(place, options):
-    """Yield operations with the results of their schedules."""
+def _run(options):
+    """Run schedules in processes of their own, and return the exit status."""
     if options.random is None:
-        pairs = itertools.combinations_with_replacement(OPERATIONS, 2)
-        for names in [options.operations] if options.operations else pairs:
-            yield names, explore.explore(Case(place, names), options.preemptions, options.faults)
-        return
-    generator = random.Random(options.seed)
-    if options.operations:
-        case = Case(place, options.operations)
-        yield options.operations, explore.explore_at_random(case, generator, options.random, options.faults)
-        return
-    for begin in range(0, options.random, explore.AT_ONCE):
-        names = generator.choices(list(OPERATIONS), k=generator.choice((3, 4)))
-        number = min(explore.AT_ONCE, options.random - begin)
-        case = Case(place, names)
-        yield names, explore.explore_at_random(case, generator, number, options.faults)
+        choices = workers.Systematic(options.operations, options.preemptions, options.faults)
+    else:
+        print(f"seed {options.seed}", flush=True)
+        choices = workers.AtRandom(options.operations, options.random, options.seed, options.faults)
+    team = workers.Team(choices, options.backend, options.jobs, own_server=options.own_server)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: team.stop())
+    started_at = told_at = time.monotonic()
+
+    def tell():
+        seconds = time.monotonic() - started_at
+        numbers = f"{team.schedules:,} schedules, {team.choices:,} of {len(choices):,} choices of operations"
+        print(f"{options.backend}: {numbers} in {seconds:,.0f} s, {team.wrong} wrong", flush=True)
+
+    for problem in team.run():
+        if problem is not None:
+            print(problem, flush=True)
+        if time.monotonic() > told_at + _PAUSE:
+            told_at = time.monotonic()
+            tell()
+    tell()
+    return 1 if team.wrong or team.has_failed else 0
 
 
 def _replay(case, steps):

@@ -2,6 +2,7 @@
 """The operations that schedules are made of, the cloud that they begin with, and what must hold afterwards.
 
 Each schedule has a cloud of its own: two providers with VCPU, and a consumer that has claimed from the first.
+Clouds are created some at a time, and those that were used are deleted before that.
 Answers and tables must be those of one serial order of the operations, in which an operation that ended
 before another began comes first. A worker's check for changes must then find what the database has.
 
@@ -44,6 +45,9 @@ from tests.reliability import own_servers
 from tests.reliability.schedules.controller import KILLED, Seat, make_monitor
 
 TOTAL, HELD = 8, 2
+TRAIT = "HW_CPU_X86_VMX"
+#: clouds that are created at a time: more make the snapshots of workers larger, fewer are created more often
+CLOUDS = 10
 OWNER = Owner("project", "user")
 
 #: the outcomes of an operation that may have taken effect or not
@@ -208,7 +212,7 @@ def set_traits(setting, number):
     """Replace the traits of the first provider."""
     generation = setting.generations[setting.first]
     return lambda database: (
-        database.write(trait.replace, setting.first, ["HW_CPU_X86_VMX"], generation=generation) and None
+        database.write(trait.replace, setting.first, [TRAIT], generation=generation) and None
     )
 
 
@@ -292,7 +296,8 @@ class Case:
     def carry_out(self, order):
         """Return the answers by operation, and the rows, of carrying out these operations in this order."""
         if order not in self._serial:
-            setting = self.prepare()
+            setting = self._place.take_cloud()
+            self._place.is_behind = True
             operations = self.operations(setting)
             answers = {number: operations[number](self.seats[number].database) for number in order}
             self._serial[order] = answers, self._describe(setting)
@@ -305,26 +310,15 @@ class Case:
                 self.carry_out(order)
 
     def prepare(self):
-        """Create the cloud of one schedule, and let all workers see it.
+        """Return the cloud of one schedule, which all workers have seen.
 
         A worker that has not seen it reads all of it with the next change, and misses nothing.
         """
-        first, second, consumer = (str(uuid.uuid4()) for _ in range(3))
-
-        def create(conn):
-            for each in (first, second):
-                provider.create(conn, provider.New(each, f"name of {each}"))
-                inventory.replace(conn, each, {"VCPU": Inventory(TOTAL)})
-            allocation.replace(conn, [Claim(consumer, OWNER, {first: {"VCPU": HELD}})])
-            return {each: provider.load(conn, each) for each in (first, second)}
-
-        # in one transaction, because commits to disk take most of the time of a schedule
-        loaded = self._place.database.write(create)
-        ids = {each: found.id for each, found in loaded.items()}
-        generations = {each: found.generation for each, found in loaded.items()}
-        self._place.check_for_changes()
-        labels = {first: "first", second: "second", consumer: "consumer", "project": "known project"}
-        return Setting(first, second, consumer, ids, generations, labels)
+        setting = self._place.take_cloud()
+        if self._place.is_behind:
+            self._place.check_for_changes()
+        self._place.is_behind = True
+        return setting
 
     def operations(self, setting):
         """Return the operations on this cloud."""
@@ -358,7 +352,7 @@ class Case:
     def _compare(self, rows, outcomes, spans):
         """Return how answers and rows are not those of a serial order, empty if they are."""
         answers = {number: outcome for number, outcome in outcomes.items() if outcome not in _UNKNOWN}
-        orders = [order for order in self._list_orders(outcomes, answers) if _respects(order, spans)]
+        orders = [order for order in self._list_orders(outcomes, answers, spans) if _respects(order, spans)]
         for order in orders:
             due, due_rows = self.carry_out(order)
             if rows == due_rows and all(due[number] == answer for number, answer in answers.items()):
@@ -366,12 +360,17 @@ class Case:
         lines = [f"{order}: {self.carry_out(order)}" for order in orders]
         return "\n".join([f"the outcome is that of no serial order: {outcomes}, {rows}", *lines])
 
-    def _list_orders(self, outcomes, answers):
-        """Yield the orders of those that were answered, and of any of the others."""
+    def _list_orders(self, outcomes, answers, spans):
+        """Yield the orders of those that were answered, and of any of the others.
+
+        First is the order in which they were over, since that is the order of their commits most of the time.
+        """
         others = outcomes.keys() - answers.keys()
         for number in range(len(others), -1, -1):
             for chosen in itertools.combinations(sorted(others), number):
-                yield from itertools.permutations(sorted({*answers, *chosen}))
+                yield from itertools.permutations(
+                    sorted({*answers, *chosen}, key=lambda each: spans[each][1])
+                )
 
     def renew_workers(self):
         """Start the workers of all operations anew, after a problem that may have left any of them unfit."""
@@ -388,9 +387,8 @@ def _respects(order, spans):
     return all(spans[late][1] > spans[early][0] for early, late in itertools.combinations(order, 2))
 
 
-def _read_rows(conn, setting):
-    """Return what the tables have about this cloud, by table."""
-    labels = setting.labels
+def _make_statement():
+    """Return the statement that reads what the tables have about the values ``labels``, with their names."""
     known, parent, root = (tables.resource_providers.alias() for _ in range(3))
     provider_rows = (
         sa.select(known.c.uuid, known.c.generation, parent.c.uuid, root.c.uuid)
@@ -441,13 +439,66 @@ def _read_rows(conn, setting):
         "projects": (sa.select(projects.external_id), projects.external_id),
         "names of aggregates": (sa.select(aggregates.uuid), aggregates.uuid),
     }
-    return {
-        name: sorted(
-            repr(tuple(labels.get(value, value) for value in row))
-            for row in conn.execute(statement.where(column.in_(list(labels))))
+    labels = sa.bindparam("labels", expanding=True)
+    found = {name: statement.where(column.in_(labels)) for name, (statement, column) in statements.items()}
+    width = max(len(statement.selected_columns) for statement in found.values())
+    # as text, so that one statement has all, and with NULL where a table has fewer columns
+    return sa.union_all(
+        *(
+            statement.with_only_columns(
+                sa.literal(name),
+                *(sa.cast(column, sa.String(255)) for column in statement.selected_columns),
+                *[sa.cast(sa.null(), sa.String(255))] * (width - len(statement.selected_columns)),
+            )
+            for name, statement in found.items()
         )
-        for name, (statement, column) in statements.items()
-    }
+    )
+
+
+_SELECT_ROWS = _make_statement()
+
+
+def _read_rows(conn, setting):
+    """Return the rows that the tables have about this cloud, each with the name of its table."""
+    labels = setting.labels
+    found = conn.execute(_SELECT_ROWS, {"labels": list(labels)})
+    return sorted(repr(tuple(labels.get(value, value) for value in row)) for row in found)
+
+
+_delete_other_traits = sa.delete(tables.traits).where(tables.traits.c.name != TRAIT)
+
+#: the tables whose rows do not belong to one cloud
+_COMMON = (
+    tables.projects,
+    tables.users,
+    tables.traits,
+    tables.resource_classes,
+    tables.consumer_types,
+)
+
+
+def _delete_clouds(conn):
+    """Delete all clouds, without a record: workers have to load anew."""
+    columns = tables.resource_providers.c
+    nowhere = {columns.parent_provider_id: None, columns.root_provider_id: None}
+    conn.execute(sa.update(tables.resource_providers).values(nowhere))
+    for table in reversed(tables.metadata.sorted_tables):
+        if table not in _COMMON:
+            conn.execute(sa.delete(table))
+
+
+def _create_clouds(conn, clouds):
+    """Create clouds, each given as the UUIDs of two providers and of a consumer; return the providers."""
+    uuids = [each for *pair, _ in clouds for each in pair]
+    created, _ = provider.create_many(conn, [provider.New(each, f"name of {each}") for each in uuids], {})
+    provider.record_created(conn, created.values())
+    inventory.replace_many(conn, {each.id: {"VCPU": Inventory(TOTAL)} for each in created.values()})
+    claims = [Claim(consumer, OWNER, {first: {"VCPU": HELD}}) for first, _, consumer in clouds]
+    allocation.replace(conn, claims)
+    columns = tables.resource_providers.c
+    return conn.execute(
+        sa.select(columns.uuid, columns.id, columns.generation).where(columns.uuid.in_(uuids))
+    ).all()
 
 
 class _Worker(Current):
@@ -470,6 +521,7 @@ class Place:
     """One database with the connections of so many actors, and workers that keep a snapshot of it.
 
     :ivar seats: those of the actors
+    :ivar is_behind: whether a worker may not have seen all changes
     """
 
     def __init__(self, url, actors, restart=None):
@@ -477,9 +529,13 @@ class Place:
         self.database = engine.Database(url)
         upgrade.upgrade(self.database)
         names.synchronize(self.database)
+        # whoever loads a snapshot reads the names of all traits
+        self.database.write(lambda conn: conn.execute(_delete_other_traits) and None)
         for table, value in ((tables.projects, "project"), (tables.users, "user")):
             names.ensure(self.database, table, "external_id", [value])
         self.monitor = make_monitor(self.database.url.render_as_string(hide_password=False), restart)
+        self._clouds = []
+        self.is_behind = True
         self._onlooker = self._start_worker()
         self.seats = [self._start_worker() for _ in range(actors)]
 
@@ -500,6 +556,26 @@ class Place:
         """Start a new worker in place of one that was killed."""
         self.seats[self.seats.index(seat)] = self._start_worker()
         seat.database.dispose()
+
+    def take_cloud(self):
+        """Return a cloud that no schedule has used."""
+        if not self._clouds:
+            self._create_clouds()
+        return self._clouds.pop()
+
+    def _create_clouds(self):
+        """Replace all clouds by new ones, and the snapshots of all workers by new ones."""
+        clouds = [tuple(str(uuid.uuid4()) for _ in range(3)) for _ in range(CLOUDS)]
+        self.database.write(_delete_clouds)
+        rows = {each.uuid: each for each in self.database.write(_create_clouds, clouds)}
+        for first, second, consumer in clouds:
+            ids = {each: rows[each].id for each in (first, second)}
+            generations = {each: rows[each].generation for each in (first, second)}
+            labels = {first: "first", second: "second", consumer: "consumer", "project": "known project"}
+            self._clouds.append(Setting(first, second, consumer, ids, generations, labels))
+        for seat in (self._onlooker, *self.seats):
+            seat.database.worker = _Worker(seat.database)
+        self.check_for_changes()
 
     def check_for_changes(self):
         """Let each worker check for changes."""
@@ -525,6 +601,7 @@ class Place:
             if worker.has_found_strangers:
                 worker.has_found_strangers = False
                 return "a worker takes a change of ours for one of another program"
+        self.is_behind = not of_actors
         return ""
 
     def write_everywhere(self):
@@ -551,6 +628,17 @@ def _find_node(loaded, id_):
     return next((node for node in loaded.snapshot.nodes if node.id == id_), None)
 
 
+#: settings of a server that is started for schedules. A deadlock is found by the session that closes it,
+#: before the database is asked whether that waits; and clouds that were deleted slow down nobody for long
+_OWN_SETTINGS = {
+    "postgresql": (
+        "ALTER SYSTEM SET deadlock_timeout = '1ms'",
+        "ALTER SYSTEM SET autovacuum_naptime = '1s'",
+        "SELECT pg_reload_conf()",
+    )
+}
+
+
 @contextlib.contextmanager
 def make_place(backend, actors, *, own_server=False):
     """A `Place` on a new database; transactions that lose a race are repeated without a pause.
@@ -564,6 +652,8 @@ def make_place(backend, actors, *, own_server=False):
         with contextlib.ExitStack() as stack:
             if own_server:
                 server, url = stack.enter_context(own_servers.own_server(backend))
+                for statement in _OWN_SETTINGS.get(backend, ()):
+                    databases.execute(server.administration, statement)
                 restart = functools.partial(_restart, server)
             else:
                 directory = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory()))

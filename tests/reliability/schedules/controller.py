@@ -235,6 +235,7 @@ class Actor:
     :ivar at: the statement before which it stops, None while it runs or waits for a lock
     :ivar session: the id of the database session that it used last
     :ivar fault: the fault that meets its commit, and has not happened yet
+    :ivar waits: whether it was found to wait for a lock, and has not stopped since
     :ivar outcome: what the operation returned
     """
 
@@ -246,6 +247,7 @@ class Actor:
     failure: BaseException | None = None
     session: int | None = None
     fault: str = ""
+    waits: bool = False
     may_go: threading.Event = field(default_factory=threading.Event)
 
 
@@ -349,7 +351,7 @@ class Controller:
             if self._is_ended:
                 raise Ended
             actor.may_go.clear()
-            actor.at = statement
+            actor.at, actor.waits = statement, False
             self._changed.notify_all()
         actor.may_go.wait()
         if self._is_ended:
@@ -427,10 +429,14 @@ class Controller:
         end = time.monotonic() + PATIENCE
         with self._changed:
             while running := [each for each in self.actors if each.at is None and not each.is_over]:
-                if self._changed.wait(PROMPT):
+                # no time for those that waited before, as a database grants a lock before it acknowledges
+                # the end of the transaction that held it
+                if not all(each.waits for each in running) and self._changed.wait(PROMPT):
                     continue
                 waiting = self._monitor.find_waiting()
-                if all(each.session in waiting for each in running):
+                for each in running:
+                    each.waits = each.session in waiting
+                if all(each.waits for each in running):
                     return
                 if time.monotonic() > end:
                     raise Stuck(f"operation {running[0].number} neither stops nor waits for a lock")
