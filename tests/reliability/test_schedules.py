@@ -43,6 +43,20 @@ def test_schedules_with_one_fault_have_the_outcome_of_a_serial_order(backend, op
     assert number > 1
 
 
+@pytest.mark.parametrize("letter", ["D", "K"])
+def test_statement_that_waits_for_a_lock_is_met_by_a_fault(backend, letter):
+    """The transaction is repeated if its connection died, and not if its worker was killed."""
+    if backend not in databases.SERVERS:
+        pytest.skip("SQLite does not wait for locks")
+    with make_place(backend, 2) as place:
+        results = explore.explore(Case(place, ["claim", "claim"]), 1, 1, letter)
+        found = next(result for result in results if any(step.fault for step in result.choices))
+    at, step = next((at, step) for at, step in enumerate(found.choices) if step.fault)
+    assert (step.fault, found.problem) == (letter, "")
+    assert found.trace[at][1].startswith("(waits) SELECT")
+    assert (step.number in [each.number for each in found.choices[at + 1 :]]) == (letter == "D")
+
+
 def test_server_of_the_database_restarts_in_a_schedule(backend):
     """Before a statement, whose transaction is repeated, and before a commit, whose transaction is not."""
     if backend not in databases.SERVERS:

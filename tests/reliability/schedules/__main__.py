@@ -14,9 +14,10 @@ import sys
 import time
 
 from tests import databases
+from tests.reliability import galera
 from tests.reliability.schedules import explore, workers
 from tests.reliability.schedules.cases import OPERATIONS, Case, make_place
-from tests.reliability.schedules.controller import FAULTS
+from tests.reliability.schedules.controller import FAULTS, LETTERS
 from tests.reliability.schedules.mutations import MUTATIONS
 
 #: a statement is printed up to so many characters
@@ -28,7 +29,7 @@ _PAUSE = 60
 def main():
     """Run schedules, and return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--backend", choices=databases.BACKENDS, default="sqlite")
+    parser.add_argument("--backend", choices=(*databases.BACKENDS, galera.BACKEND), default="sqlite")
     parser.add_argument(
         "--operations",
         type=_read_operations,
@@ -40,6 +41,12 @@ def main():
     )
     parser.add_argument(
         "--faults", type=int, default=0, metavar="N", help="at most so many in a schedule (default: 0)"
+    )
+    parser.add_argument(
+        "--letters",
+        type=_read_letters,
+        default=LETTERS,
+        help=f"only faults with these letters (default: {LETTERS})",
     )
     parser.add_argument(
         "--own-server",
@@ -65,6 +72,8 @@ def main():
     options = parser.parse_args()
     if options.replay is not None and not options.operations:
         parser.error("--replay needs --operations")
+    if options.own_server and options.backend not in databases.SERVERS:
+        parser.error(f"--own-server is for {' and '.join(databases.SERVERS)}")
     # what the server logs about refused requests is no news here
     logging.disable()
     if options.mutations:
@@ -84,6 +93,12 @@ def _read_operations(text):
     return names
 
 
+def _read_letters(text):
+    if unknown := [letter for letter in text if letter not in FAULTS]:
+        raise argparse.ArgumentTypeError(f"there is no fault {unknown[0]!r}")
+    return text
+
+
 def _read_schedule(text):
     try:
         return explore.parse(text)
@@ -94,10 +109,12 @@ def _read_schedule(text):
 def _run(options):
     """Run schedules in processes of their own, and return the exit status."""
     if options.random is None:
-        choices = workers.Systematic(options.operations, options.preemptions, options.faults)
+        choices = workers.Systematic(options.operations, options.preemptions, options.faults, options.letters)
     else:
         print(f"seed {options.seed}", flush=True)
-        choices = workers.AtRandom(options.operations, options.random, options.seed, options.faults)
+        choices = workers.AtRandom(
+            options.operations, options.random, options.seed, options.faults, options.letters
+        )
     team = workers.Team(choices, options.backend, options.jobs, own_server=options.own_server)
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: team.stop())

@@ -41,7 +41,7 @@ from osc_placement.server.db.consumer import Owner
 from osc_placement.server.snapshot.current import Current
 from osc_placement.server.snapshot.load import load
 from tests import databases
-from tests.reliability import own_servers
+from tests.reliability import galera, own_servers
 from tests.reliability.schedules.controller import KILLED, Seat, make_monitor
 
 TOTAL, HELD = 8, 2
@@ -524,27 +524,33 @@ class Place:
     :ivar is_behind: whether a worker may not have seen all changes
     """
 
-    def __init__(self, url, actors, restart=None):
-        self._url = url
-        self.database = engine.Database(url)
+    def __init__(self, urls, actors, restart=None):
+        """Prepare the database.
+
+        :param urls: of its nodes, to which the actors connect in turns
+        """
+        self._urls = urls
+        self.database = engine.Database(urls[0])
         upgrade.upgrade(self.database)
         names.synchronize(self.database)
         # whoever loads a snapshot reads the names of all traits
         self.database.write(lambda conn: conn.execute(_delete_other_traits) and None)
         for table, value in ((tables.projects, "project"), (tables.users, "user")):
             names.ensure(self.database, table, "external_id", [value])
-        self.monitor = make_monitor(self.database.url.render_as_string(hide_password=False), restart)
+        # with the driver that the server chooses
+        chosen = [engine.Database(each).url.render_as_string(hide_password=False) for each in urls]
+        self.monitor = make_monitor(chosen, restart)
         self._clouds = []
         self.is_behind = True
-        self._onlooker = self._start_worker()
-        self.seats = [self._start_worker() for _ in range(actors)]
+        self._onlooker = self._start_worker(1)
+        self.seats = [self._start_worker(number) for number in range(actors)]
 
-    def _start_worker(self):
+    def _start_worker(self, number):
         """Return the seat of a new worker, which has a snapshot, and a connection that has written.
 
         Without this, the statements of a schedule would depend on the schedules before it.
         """
-        database = engine.Database(self._url)
+        database = engine.Database(self._urls[number % len(self._urls)])
         database.records_changes = self.database.records_changes
         database.worker = _Worker(database)
         seat = Seat(database, self.monitor)
@@ -554,7 +560,8 @@ class Place:
 
     def renew(self, seat):
         """Start a new worker in place of one that was killed."""
-        self.seats[self.seats.index(seat)] = self._start_worker()
+        number = self.seats.index(seat)
+        self.seats[number] = self._start_worker(number)
         seat.database.dispose()
 
     def take_cloud(self):
@@ -652,13 +659,14 @@ def make_place(backend, actors, *, own_server=False):
         with contextlib.ExitStack() as stack:
             if own_server:
                 server, url = stack.enter_context(own_servers.own_server(backend))
+                urls = [url]
                 for statement in _OWN_SETTINGS.get(backend, ()):
                     databases.execute(server.administration, statement)
                 restart = functools.partial(_restart, server)
             else:
                 directory = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory()))
-                url, restart = stack.enter_context(databases.make_database(backend, directory)), None
-            yield stack.enter_context(contextlib.closing(Place(url, actors, restart)))
+                urls, restart = stack.enter_context(galera.make_databases(backend, directory)), None
+            yield stack.enter_context(contextlib.closing(Place(urls, actors, restart)))
     finally:
         engine.FIRST_PAUSE, engine.LONGEST_PAUSE = pauses
 

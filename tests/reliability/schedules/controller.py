@@ -13,7 +13,7 @@ import functools
 import re
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -29,19 +29,16 @@ FAULTS = {
     "a": "its connection dies after the answer to its commit",
     "k": "its worker is killed, and the database ends the sessions of the worker",
     "r": "the database restarts, so that the connections of all workers die",
+    "D": "its connection dies while its statement waits for a lock",
+    "K": "its worker is killed while its statement waits for a lock",
+    "e": "the next step is taken while its commit is under way",
 }
+LETTERS = "".join(FAULTS)
 #: the outcome of an operation whose worker was killed
 KILLED = "killed"
 
 BEGIN, COMMIT, ROLLBACK = "begin", "COMMIT", "ROLLBACK"
 _WRITE_LOCK = "BEGIN IMMEDIATE"
-
-#: by dialect, a function of a driver's connection that returns the id of its session
-_SESSIONS: Mapping[str, Callable] = {
-    "mysql": lambda connection: connection.thread_id(),
-    "postgresql": lambda connection: connection.info.backend_pid,
-    "sqlite": id,
-}
 
 
 class Step(NamedTuple):
@@ -78,10 +75,11 @@ class Monitor:
 
     The databases differ in a subclass each.
 
-    :cvar faults: the letters of `FAULTS` that can meet a statement, and those that can meet a commit
+    :cvar faults: the letters of `FAULTS` that can meet a statement, those that can meet a commit, and
+        those that can meet a statement that waits for a lock
     """
 
-    faults = ("dkr", "dlakr")
+    faults = ("dkr", "dlakr", "DK")
     _options: Mapping = {}
 
     def __init__(self, url, restart=None):
@@ -93,6 +91,11 @@ class Monitor:
         self._connection = self._engine.connect()
         self._restart = restart
         self._lock = threading.RLock()
+
+    @staticmethod
+    def identify(connection):
+        """Return the id of the session of a driver's connection."""
+        return id(connection)
 
     def _ask(self, statement):
         return self._connection.exec_driver_sql(statement)
@@ -136,6 +139,9 @@ class Monitor:
         self._engine.dispose()
         self._connection = self._engine.connect()
 
+    def await_other_nodes(self):
+        """Wait until all nodes of the database have applied what is committed on any of them."""
+
     def close(self):
         """Close the connection."""
         self._connection.close()
@@ -143,6 +149,11 @@ class Monitor:
 
 
 class _OnMySQL(Monitor):
+    @staticmethod
+    def identify(connection):
+        """Return the id of the session of a driver's connection."""
+        return connection.thread_id()
+
     def _find_in_status(self, begin):
         # information_schema.innodb_trx is as old as a tenth of a second
         status = self._ask("SHOW ENGINE INNODB STATUS").one()[2].partition("\nTRANSACTIONS\n")[2]
@@ -171,8 +182,69 @@ class _OnMySQL(Monitor):
                 if error.orig.args[0] != 1094:
                     raise
 
+    @_exclusive
+    def find_last_committed(self):
+        """Return the number of the last transaction of the cluster that this node has committed."""
+        return int(self._ask("SHOW STATUS LIKE 'wsrep_last_committed'").one()[1])
+
+
+class _OnGalera:
+    """The monitors of some nodes of a cluster; a session is known by its node, too."""
+
+    faults = ("dkr", "dlakre", "DK")
+
+    def __init__(self, urls):
+        self._nodes = {sa.make_url(url).query["unix_socket"]: _OnMySQL(url) for url in urls}
+
+    @staticmethod
+    def identify(connection):
+        """Return the node and the id of the session of a driver's connection."""
+        return connection.unix_socket, connection.thread_id()
+
+    def find_waiting(self):
+        """Return the ids of the sessions that wait for a lock of their node."""
+        return {(name, each) for name, node in self._nodes.items() for each in node.find_waiting()}
+
+    def find_open(self):
+        """Return the ids of the sessions that are in a transaction."""
+        return {(name, each) for name, node in self._nodes.items() for each in node.find_open()}
+
+    def admits(self, statement):
+        """Return whether a statement can be executed now."""
+        return True
+
+    def end_sessions(self, sessions):
+        """End sessions as `Monitor.end_sessions` does, each on its node."""
+        for name, node in self._nodes.items():
+            node.end_sessions({each: None for at, each in sessions if at == name})
+
+    def restart(self):
+        """End all sessions on all nodes."""
+        for node in self._nodes.values():
+            node.restart()
+
+    def await_other_nodes(self):
+        """Wait until all nodes have applied what is committed on any of them.
+
+        :raises Stuck: they do not
+        """
+        end = time.monotonic() + PATIENCE
+        while len({node.find_last_committed() for node in self._nodes.values()}) > 1:
+            if time.monotonic() > end:
+                raise Stuck("a node does not apply what is committed on another one")
+
+    def close(self):
+        """Close the connections."""
+        for node in self._nodes.values():
+            node.close()
+
 
 class _OnPostgreSQL(Monitor):
+    @staticmethod
+    def identify(connection):
+        """Return the id of the session of a driver's connection."""
+        return connection.info.backend_pid
+
     def _find_waiting(self):
         return set(self._ask("SELECT pid FROM pg_locks WHERE NOT granted").scalars())
 
@@ -194,7 +266,7 @@ class _OnPostgreSQL(Monitor):
 class _OnSQLite(Monitor):
     """SQLite has no sessions that could die, but workers that can."""
 
-    faults = ("k", "k")
+    faults = ("k", "k", "")
     _options: Mapping = {"connect_args": {"timeout": 0}}
 
     def _find_waiting(self):
@@ -222,10 +294,12 @@ class _OnSQLite(Monitor):
         return True
 
 
-def make_monitor(url, restart=None):
-    """Return the `Monitor` of the database with this URL."""
+def make_monitor(urls, restart=None):
+    """Return the `Monitor` of the database with these URLs, one for each node if there are several."""
+    if len(set(urls)) > 1:
+        return _OnGalera(urls)
     kinds = {"mysql": _OnMySQL, "postgresql": _OnPostgreSQL, "sqlite": _OnSQLite}
-    return kinds[sa.make_url(url).get_backend_name()](url, restart)
+    return kinds[sa.make_url(urls[0]).get_backend_name()](urls[0], restart)
 
 
 @dataclass
@@ -233,6 +307,7 @@ class Actor:
     """One operation in its thread.
 
     :ivar at: the statement before which it stops, None while it runs or waits for a lock
+    :ivar last: the statement with which it went on last
     :ivar session: the id of the database session that it used last
     :ivar fault: the fault that meets its commit, and has not happened yet
     :ivar waits: whether it was found to wait for a lock, and has not stopped since
@@ -242,6 +317,7 @@ class Actor:
     number: int
     seat: "Seat"
     at: str | None = None
+    last: str = ""
     is_over: bool = False
     outcome: object = None
     failure: BaseException | None = None
@@ -262,7 +338,6 @@ class Seat:
         self.controller = self.actor = None
         self.connections = {}
         self._monitor = monitor
-        self._find_session = _SESSIONS[database.url.get_backend_name()]
         for engine in {database._reader, database._writer}:
             sa.event.listen(engine, "connect", self._opened)
             sa.event.listen(engine, "close", self._closed)
@@ -273,7 +348,7 @@ class Seat:
             engine.dialect.do_commit = functools.partial(self._commit, engine.dialect.do_commit)
 
     def _opened(self, connection, record):
-        self.connections[self._find_session(connection)] = connection
+        self.connections[self._monitor.identify(connection)] = connection
 
     def _closed(self, connection, record=None):
         # PostgreSQL's driver does not know the session of a dead connection
@@ -290,7 +365,7 @@ class Seat:
     def _stop(self, connection, statement):
         # nothing is sent on a connection that is known to be dead
         if self._is_acting() and not connection.invalidated:
-            self.actor.session = self._find_session(connection.connection.dbapi_connection)
+            self.actor.session = self._monitor.identify(connection.connection.dbapi_connection)
             self.controller.stop(self.actor, statement)
 
     def _commit(self, commit, connection):
@@ -351,7 +426,9 @@ class Controller:
             if self._is_ended:
                 raise Ended
             actor.may_go.clear()
-            actor.at, actor.waits = statement, False
+            # the thread of a worker that was killed while a statement waited comes here with its next one
+            if not actor.is_over:
+                actor.at, actor.waits = statement, False
             self._changed.notify_all()
         actor.may_go.wait()
         if self._is_ended:
@@ -369,7 +446,9 @@ class Controller:
         return all(actor.is_over for actor in self.actors)
 
     def find_ready(self):
-        """Return the faults that can meet each actor that can go on; wait while a deadlock is being resolved.
+        """Return the faults that can meet each actor; wait while a deadlock is being resolved.
+
+        Actors that cannot go on are left out, but those that wait for a lock can be met by a fault.
 
         :raises Stuck: no actor can go on
         """
@@ -377,30 +456,43 @@ class Controller:
         while not self.is_over:
             stopped = [actor for actor in self.actors if actor.at is not None]
             if ready := [actor for actor in stopped if self._monitor.admits(actor.at)]:
-                return {actor.number: self._find_faults(actor.at) for actor in ready}
+                waiting = [actor for actor in self.actors if actor.waits and not actor.is_over]
+                return {
+                    **{actor.number: self._find_faults(actor.at) for actor in ready},
+                    **{actor.number: faults for actor in waiting if (faults := self._monitor.faults[2])},
+                }
             if time.monotonic() > end:
                 raise Stuck(f"nobody can go on: {[actor.at for actor in self.actors]}")
             with self._changed:
                 self._changed.wait(PROMPT)
+        self._note_ends()
         return {}
 
     def _find_faults(self, statement):
         return "" if statement == BEGIN else self._monitor.faults[statement == COMMIT]
 
     def step(self, step):
-        """Let an actor go on until every actor stops, waits for a lock or is over.
+        """Let an actor go on until every actor stops, waits for a lock or is over, unless the fault is ``e``.
 
         :raises Stuck: an actor does none of this
         """
         actor = self.actors[step.number]
         self.spans.setdefault(step.number, [len(self.trace), None])
-        self.trace.append((step, actor.at))
+        self.trace.append((step, actor.at or f"(waits) {actor.last}"))
+        commits, waited = actor.at == COMMIT, actor.waits
         self._cause(step.fault, actor)
-        if not actor.is_over:
+        if not (actor.is_over or waited):
             with self._changed:
-                actor.at = None
+                actor.at, actor.last = None, actor.at
                 actor.may_go.set()
+        if step.fault == "e":
+            return
         self._settle()
+        if commits:
+            self._monitor.await_other_nodes()
+        self._note_ends()
+
+    def _note_ends(self):
         for each in self.actors:
             if each.is_over and each.number in self.spans and self.spans[each.number][1] is None:
                 self.spans[each.number][1] = len(self.trace)
@@ -408,6 +500,7 @@ class Controller:
     def _cause(self, fault, actor):
         """Let a fault happen, or prepare it if it is one of the commit of this actor."""
         hit = self.actors if fault == "r" else [actor] if fault in ("d", "l") else []
+        fault = fault.lower()
         # a transaction that is refused ends with a ROLLBACK
         self.doubtful |= {each.number for each in hit if each.at in (COMMIT, ROLLBACK)}
         if fault == "d":
@@ -421,7 +514,7 @@ class Controller:
             self.doubtful.add(actor.number)
             self._monitor.end_sessions(actor.seat.connections)
             self._finish(actor, KILLED)
-        else:
+        elif fault != "e":
             actor.fault = fault
 
     def _settle(self):

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tests.reliability.schedules.controller import FAULTS, Controller, Step, Stuck
+from tests.reliability.schedules.controller import LETTERS, Controller, Step, Stuck
 
 #: schedules at random of the same operations, before others are chosen
 AT_ONCE = 20
@@ -23,7 +23,8 @@ class Result:
     """What came of a schedule.
 
     :ivar choices: the steps
-    :ivar ready: at each step, the actors that could have gone on, with the letters of possible faults
+    :ivar ready: at each step, the letters of the faults that could have met each actor; an actor with nothing
+        but capital letters could not have gone on, as it waited for a lock
     :ivar trace: the steps with their statements
     :ivar problem: why this outcome is wrong, empty if it is right
     """
@@ -44,10 +45,9 @@ def parse(text):
 
     :raises ValueError: it is no schedule
     """
-    letters = "".join(FAULTS)
-    if not re.fullmatch(rf"(\d[{letters}]?)*", text):
+    if not re.fullmatch(rf"(\d[{LETTERS}]?)*", text):
         raise ValueError(f"{text!r} is not a schedule such as 0001k1")
-    return tuple(Step(int(found[0]), found[1:]) for found in re.findall(rf"\d[{letters}]?", text))
+    return tuple(Step(int(found[0]), found[1:]) for found in re.findall(rf"\d[{LETTERS}]?", text))
 
 
 def run(case, choose):
@@ -84,17 +84,29 @@ def follow(prefix, otherwise=None):
     def choose(choices, ready):
         if len(choices) < len(prefix):
             step = prefix[len(choices)]
-            if step.fault in ("", *ready.get(step.number, ())) and step.number in ready:
+            if step in _list_steps(ready):
                 return step
         if otherwise is not None:
             return otherwise(choices, ready)
-        return Step(choices[-1].number if choices and choices[-1].number in ready else min(ready))
+        able = _find_able(ready)
+        last = next((step.number for step in reversed(choices) if _is_turn(step)), None)
+        return Step(last if last in able else min(able))
 
     return choose
 
 
-def explore(case, preemptions, faults=0):
-    """Yield the results of all schedules with at most so many preemptions and faults.
+def _find_able(ready):
+    """Return the actors that can go on, from the faults that can meet each."""
+    return [number for number, possible in ready.items() if not possible.isupper()]
+
+
+def _is_turn(step):
+    """Return whether an actor goes on with this step; no turn is a fault that meets it while it waits."""
+    return not step.fault.isupper()
+
+
+def explore(case, preemptions, faults=0, letters=LETTERS):
+    """Yield the results of all schedules with at most so many preemptions and of these faults.
 
     A preemption is a step of another actor while the one before could have gone on.
     """
@@ -108,6 +120,7 @@ def explore(case, preemptions, faults=0):
                 candidate = (*result.choices[:place], other)
                 if (
                     other != result.choices[place]
+                    and other.fault in ("", *letters)
                     and count(candidate, result.ready) <= preemptions
                     and count_faults(candidate) <= faults
                 ):
@@ -115,13 +128,17 @@ def explore(case, preemptions, faults=0):
 
 
 def _list_steps(ready):
-    return [Step(number, fault) for number, possible in ready.items() for fault in ("", *possible)]
+    turns = [Step(number) for number in _find_able(ready)]
+    return turns + [Step(number, fault) for number, possible in ready.items() for fault in possible]
 
 
 def count(choices, ready):
     """Return the number of preemptions of a schedule, or of its beginning."""
-    pairs = zip(itertools.pairwise(choices), ready[1:], strict=False)
-    return sum(before.number != now.number and before.number in can_go for (before, now), can_go in pairs)
+    turns = [(step, can_go) for step, can_go in zip(choices, ready, strict=False) if _is_turn(step)]
+    return sum(
+        before.number != now.number and before.number in _find_able(can_go)
+        for (before, _), (now, can_go) in itertools.pairwise(turns)
+    )
 
 
 def count_faults(choices):
@@ -129,15 +146,18 @@ def count_faults(choices):
     return sum(bool(step.fault) for step in choices)
 
 
-def explore_at_random(case, random, number, faults=0):
-    """Yield the results of so many schedules chosen at random, each with at most so many faults."""
+def explore_at_random(case, random, number, faults=0, letters=LETTERS):
+    """Yield the results of so many schedules chosen at random, each with at most so many of these faults."""
 
     def choose(choices, ready):
-        actor = random.choice(list(ready))
-        may_fail = ready[actor] and count_faults(choices) < faults
-        if may_fail and not random.randrange(ONE_FAULT_IN):
-            return Step(actor, random.choice(ready[actor]))
-        return Step(actor)
+        able = _find_able(ready)
+        # those that wait for a lock can be met by faults alone
+        possible = count_faults(choices) < faults
+        actor = random.choice(list(ready) if possible else able)
+        found = [letter for letter in ready[actor] if letter in letters]
+        if possible and found and not random.randrange(ONE_FAULT_IN):
+            return Step(actor, random.choice(found))
+        return Step(actor if actor in able else random.choice(able))
 
     for _ in range(number):
         yield run(case, follow((), choose))

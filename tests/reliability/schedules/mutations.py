@@ -17,8 +17,10 @@ from oslo_db import exception as db_exc
 from osc_placement.server import errors
 from osc_placement.server.db import allocation, consumer, engine, names, provider, writers
 from tests.databases import BACKENDS, SERVERS
+from tests.reliability import galera
 from tests.reliability.schedules import explore
 from tests.reliability.schedules.cases import Case, Place, find_first_problem, make_place
+from tests.reliability.schedules.controller import LETTERS
 
 
 @dataclass(frozen=True)
@@ -29,12 +31,14 @@ class Mutation:
     :ivar patches: returns what replaces parts of the server of a place, as (object, attribute, replacement)
     :ivar backends: the databases on which it matters
     :ivar faults: the number of faults without which no schedule shows it
+    :ivar letters: the faults among which one shows it
     """
 
     operations: str
     patches: Callable[[Place], Iterable[tuple[object, str, object]]]
-    backends: Sequence[str] = tuple(SERVERS)
+    backends: Sequence[str] = (*SERVERS, galera.BACKEND)
     faults: int = 0
+    letters: str = LETTERS
 
     @contextlib.contextmanager
     def applied(self, place):
@@ -55,7 +59,7 @@ class Mutation:
             case = Case(place, names_of_operations)
             case.carry_out_all()
             with self.applied(place):
-                return find_first_problem(explore.explore(case, preemptions, faults))
+                return find_first_problem(explore.explore(case, preemptions, faults, self.letters))
 
 
 def _without_lock(statement):
@@ -178,6 +182,11 @@ def _repeatable_read(place):
     ]
 
 
+def _trees_do_not_collide(place):
+    """A move in a tree writes no row of the roots."""
+    return [(writers, "collide", lambda conn, ids: None)]
+
+
 def _refusals_not_rolled_back(place):
     """A transaction that is refused goes back to the pool as it is."""
     return [(seat.database._writer.dialect, "do_rollback", lambda connection: None) for seat in place.seats]
@@ -297,6 +306,7 @@ def _slot_of_lost_commit_used_again(place):
     return [(writers.Slot, "store", store_and_keep), *_slot_not_compared()]
 
 
+_ALL = (*BACKENDS, galera.BACKEND)
 MUTATIONS = {
     "the provider of a first claim is not locked": Mutation(
         "claim+claim",
@@ -313,9 +323,11 @@ MUTATIONS = {
     ),
     "the stock is read before the lock": Mutation("claim+claim", _stock_read_before_lock),
     "consumers are not locked": Mutation("move+empty", _unlocked(consumer, "_lock_named")),
-    "the generation of a consumer is not compared": Mutation("move+empty", _consumer_not_compared, BACKENDS),
-    "nothing is recorded": Mutation("claim+look", _changes_not_recorded, BACKENDS),
-    "a change is recorded outside its transaction": Mutation("claim+look", _slot_stored_elsewhere),
+    "the generation of a consumer is not compared": Mutation("move+empty", _consumer_not_compared, _ALL),
+    "nothing is recorded": Mutation("claim+look", _changes_not_recorded, _ALL),
+    "a change is recorded outside its transaction": Mutation(
+        "claim+look", _slot_stored_elsewhere, tuple(SERVERS)
+    ),
     "a consumer created twice is an error": Mutation(
         "claim-same+claim-same", _duplicate_consumer_is_an_error
     ),
@@ -332,17 +344,23 @@ MUTATIONS = {
     "trees are moved without a lock": Mutation(
         "move-below-first+move-below-second", _unlocked(provider, "_lock_by_uuid", "_lock_by_ids")
     ),
+    "trees are moved without a common row": Mutation(
+        "move-below-first+move-below-second", _trees_do_not_collide, [galera.BACKEND], faults=1, letters="e"
+    ),
     "a refused transaction is not rolled back": Mutation("claim+claim", _refusals_not_rolled_back),
     "a commit of unknown outcome is repeated": Mutation("claim", _unknown_commit_repeated, faults=1),
     "a deletion of unknown outcome is repeated": Mutation("delete", _unknown_commit_repeated, faults=1),
     "a broken connection is not replaced": Mutation("claim", _broken_connection_not_replaced, faults=1),
+    "a connection that broke in a wait is not replaced": Mutation(
+        "claim+claim", _broken_connection_not_replaced, faults=1, letters="D"
+    ),
     "a failed commit is acknowledged": Mutation("claim", _failed_commit_acknowledged, faults=1),
     "a lost connection is an error of its own": Mutation("claim", _errors_not_translated, faults=1),
     "a statement is repeated on a new connection": Mutation(
-        "claim", _statement_repeated, ["mariadb"], faults=1
+        "claim", _statement_repeated, ["mariadb", galera.BACKEND], faults=1
     ),
-    "a claim commits in between": Mutation("move", _committed_in_between, BACKENDS, faults=1),
-    "a change is recorded after its transaction": Mutation("claim", _recorded_afterwards, BACKENDS, faults=1),
+    "a claim commits in between": Mutation("move", _committed_in_between, _ALL, faults=1),
+    "a change is recorded after its transaction": Mutation("claim", _recorded_afterwards, _ALL, faults=1),
     "the slot of a lost answer is used again": Mutation("claim", _slot_of_lost_answer_used_again, faults=1),
     "the slot of a lost commit is used again": Mutation("claim", _slot_of_lost_commit_used_again, faults=1),
 }

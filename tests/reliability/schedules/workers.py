@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from tests.reliability.schedules import explore
 from tests.reliability.schedules.cases import OPERATIONS, Case, make_place
+from tests.reliability.schedules.controller import LETTERS
 
 #: seconds between two looks at the processes
 _PAUSE = 1
@@ -27,6 +28,7 @@ class Systematic:
     operations: list[str] | None
     preemptions: int
     faults: int
+    letters: str = LETTERS
 
     @functools.cached_property
     def _all(self):
@@ -44,7 +46,7 @@ class Systematic:
     def run(self, place, number):
         """Return the names of the operations, and an iterator over the results of their schedules."""
         case = Case(place, self._all[number])
-        return self._all[number], explore.explore(case, self.preemptions, self.faults)
+        return self._all[number], explore.explore(case, self.preemptions, self.faults, self.letters)
 
 
 @dataclass(frozen=True)
@@ -58,6 +60,7 @@ class AtRandom:
     number: int
     seed: int
     faults: int
+    letters: str = LETTERS
 
     def __len__(self):
         return -(-self.number // explore.AT_ONCE)
@@ -72,7 +75,7 @@ class AtRandom:
         generator = random.Random(f"{self.seed}/{number}")
         names = self.operations or generator.choices(list(OPERATIONS), k=generator.choice((3, 4)))
         due = min(explore.AT_ONCE, self.number - number * explore.AT_ONCE)
-        return names, explore.explore_at_random(Case(place, names), generator, due, self.faults)
+        return names, explore.explore_at_random(Case(place, names), generator, due, self.faults, self.letters)
 
 
 class Team:
