@@ -25,7 +25,13 @@ def place():
 
 @pytest.mark.parametrize(
     ("pair", "faults"),
-    [("claim+claim", 1), ("claim-same+claim-same", 0), ("move-below-first+move-below-second", 0)],
+    [
+        ("claim+claim", 1),
+        ("claim-same+claim-same", 0),
+        ("move-below-first+move-below-second", 0),
+        ("set-aggregates+set-aggregates", 0),
+        ("set-aggregates+set-aggregates-at-generation", 0),
+    ],
 )
 def test_schedules_on_two_nodes_have_the_outcome_of_a_serial_order(place, pair, faults):
     """Where one operation is interrupted by the other, and where a commit is still under way."""

@@ -40,11 +40,13 @@ def replace(conn: Connection, uuid: str, aggregates: Collection[str], *, generat
     :raises errors.ProviderChanged: its generation is a different one
     """
     locked = provider.lock(conn, uuid, generation=generation)
+    # before the memberships are read, also for a change with a generation: one without does not write the
+    # provider's row, so nothing else tells this transaction that another node has changed them
+    writers.collide(conn, [locked.id])
     known = names.find_known(conn, {(placement_aggregates, "uuid"): aggregates})
     wanted = set(known.ensure(conn, placement_aggregates, "uuid", aggregates).values())
     association.AGGREGATES.replace(conn, {locked.id: wanted})
     if generation is None:
-        writers.collide(conn, [locked.id])
         writers.record(conn, touched=[locked.id])
         return locked.generation
     provider.advance_generations(conn, [locked])

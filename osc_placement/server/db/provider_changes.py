@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from osc_placement.server import errors
-from osc_placement.server.db import association, inventory, names, provider
+from osc_placement.server.db import association, inventory, names, provider, writers
 from osc_placement.server.db.tables import placement_aggregates, resource_classes, resource_providers, traits
 
 if TYPE_CHECKING:
@@ -151,6 +151,8 @@ def _associate(
         for each, change in changes.items()
         if change.aggregates is not None
     }
+    # as for a change of one provider
+    writers.collide(conn, members.keys() - created)
     association.AGGREGATES.replace(conn, members, created=created)
     return {
         each

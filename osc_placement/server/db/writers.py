@@ -209,10 +209,11 @@ def collide(conn: Connection, ids: Collection[int]) -> None:
     """Write a row of each of these providers, so that of two nodes that do so at once only one commits.
 
     Row locks do not reach other nodes of a Galera cluster, and two changes of one tree, or of memberships
-    without a generation, need not write a common row of placement's tables. Without our own tables this does
-    nothing.
+    without a generation, need not write a common row of placement's tables. A node that applies the change of
+    another aborts the transactions that have written this row already, so it has to be written before the
+    rows are read that the other change may add. Without our own tables this does nothing.
     """
-    if not is_recorded(conn):
+    if not ids or not is_recorded(conn):
         return
     rows = [
         {"provider_id": id_, "revision": 1, "generation_moves": 0, "consumers": 0} for id_ in sorted(set(ids))

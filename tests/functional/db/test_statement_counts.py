@@ -156,19 +156,19 @@ class TestOfAnySize:
         assert count(trait.replace, make_provider().uuid, TRAITS[:size]) == 6
 
     def test_statements_of_provider_aggregates(self, count, database, make_provider, size):
-        """Lock, find aggregates, look what is there, write, generation, count."""
+        """Lock, note the provider, find aggregates, look what is there, write, generation, count."""
         uuids = make_uuids(size)
         names.ensure(database, tables.placement_aggregates, "uuid", uuids)
-        assert count(aggregate.replace, make_provider().uuid, uuids, generation=0) == 6
+        assert count(aggregate.replace, make_provider().uuid, uuids, generation=0) == 7
 
     def test_statements_of_bulk_changes(self, count, database, make_provider, size):
-        """Find all names, lock, look and write three times, generations, count."""
+        """Find all names, lock, look and write three times, note the providers, generations, count."""
         subjects = [make_provider(**dict.fromkeys(CLASSES[:3], 100)) for _ in range(size)]
         uuids = make_uuids(2)
         names.ensure(database, tables.placement_aggregates, "uuid", uuids)
         new = {name: Inventory(100) for name in CLASSES[:3]} | {"VCPU": Inventory(100, allocation_ratio=4.0)}
         changes = [provider_changes.Wanted(subject.uuid, 1, new, TRAITS[:2], uuids) for subject in subjects]
-        assert count(provider_changes.apply, changes, may_reserve_all=True) == 10
+        assert count(provider_changes.apply, changes, may_reserve_all=True) == 11
 
     def test_statements_of_bulk_creations(self, count, database, make_provider, size):
         """Find names and parents, lock; insert two levels; write three times; roots, generations, count.

@@ -758,3 +758,27 @@ def test_comparison_in_the_background_reads_what_others_recorded_once(database, 
     assert worker.watch() is not None
     assert ways == ["compare"]
     assert all(used(worker, item) == 1 for item in items)
+
+
+@pytest.mark.parametrize("in_bulk", [False, True])
+def test_change_of_aggregates_writes_a_common_row_before_it_reads(database, in_bulk):
+    """Another node then aborts it, rather than that the aggregates of both changes are left."""
+    made = make_provider(database)
+    statements = []
+
+    def note(connection, cursor, statement, *others):
+        statements.append(statement)
+
+    sa.event.listen(sa.engine.Engine, "before_cursor_execute", note)
+    try:
+        aggregates = [str(uuid.uuid4())]
+        if in_bulk:
+            wanted = provider_changes.Wanted(made.uuid, 1, None, None, aggregates)
+            database.write(provider_changes.apply, [wanted], may_reserve_all=True)
+        else:
+            database.write(aggregate.replace, made.uuid, aggregates, generation=1)
+    finally:
+        sa.event.remove(sa.engine.Engine, "before_cursor_execute", note)
+    writes = [f"INSERT INTO {own_tables.provider_revisions.name}" in each for each in statements]
+    reads = ["FROM resource_provider_aggregates" in each for each in statements]
+    assert writes.index(True) < reads.index(True)

@@ -226,6 +226,15 @@ def set_aggregates(setting, number):
 
 
 @_answer
+def set_aggregates_at_generation(setting, number):
+    """Replace the aggregates of the first provider, with a generation."""
+    aggregates, generation = [setting.new(f"aggregate {number}")], setting.generations[setting.first]
+    return lambda database: (
+        database.write(aggregate.replace, setting.first, aggregates, generation=generation) and None
+    )
+
+
+@_answer
 def reshape(setting, number):
     """Move the inventory of the first provider to the second, with the allocations of the consumer."""
     inventories = {setting.first: {}, setting.second: {"VCPU": Inventory(2 * TOTAL)}}
@@ -269,6 +278,7 @@ OPERATIONS = {
         move_below_second,
         set_traits,
         set_aggregates,
+        set_aggregates_at_generation,
         reshape,
         look,
     )

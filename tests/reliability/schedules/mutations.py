@@ -352,7 +352,7 @@ MUTATIONS = {
     "a deletion of unknown outcome is repeated": Mutation("delete", _unknown_commit_repeated, faults=1),
     "a broken connection is not replaced": Mutation("claim", _broken_connection_not_replaced, faults=1),
     "a connection that broke in a wait is not replaced": Mutation(
-        "claim+claim", _broken_connection_not_replaced, faults=1, letters="D"
+        "claim+claim", _broken_connection_not_replaced, tuple(SERVERS), faults=1, letters="D"
     ),
     "a failed commit is acknowledged": Mutation("claim", _failed_commit_acknowledged, faults=1),
     "a lost connection is an error of its own": Mutation("claim", _errors_not_translated, faults=1),
