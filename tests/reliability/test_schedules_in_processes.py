@@ -50,7 +50,7 @@ def test_seed_chooses_the_same_schedules_for_any_number_of_processes():
     """The operations and steps of a choice depend on its number alone."""
 
     def run(numbers):
-        choices = workers.AtRandom(None, 50, 3, 0)
+        choices = workers.AtRandom(None, 21, 3, 0)
         with make_place("sqlite", choices.most) as place:
             found = {}
             for number in numbers:
@@ -58,6 +58,6 @@ def test_seed_chooses_the_same_schedules_for_any_number_of_processes():
                 found[number] = names, [result.text for result in results]
         return found
 
-    together = run([0, 1, 2])
-    assert [len(texts) for _, texts in together.values()] == [20, 20, 10]
-    assert run([2]) == {2: together[2]}
+    together = run([0, 1])
+    assert [len(texts) for _, texts in together.values()] == [20, 1]
+    assert run([1]) == {1: together[1]}
