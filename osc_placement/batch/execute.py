@@ -22,6 +22,7 @@ from osc_placement.api.consumer import Consumer
 from osc_placement.api.retry import is_permanent
 from osc_placement.batch.attempt import leave, run_change
 from osc_placement.batch.capacity import require_capacity
+from osc_placement.batch.device import require_unused
 from osc_placement.batch.difference import holds
 from osc_placement.batch.gate import Gate
 from osc_placement.batch.managed import require_managed
@@ -489,6 +490,7 @@ class _Run:
             require_capacity(self._client, change)
         if self._plan.keeps_managed:
             require_managed(change)
+        require_unused(self._client, change)
         self._recorder.plan_again(change)
 
     def verify(self, outcomes: Sequence[Outcome]) -> list[Outcome]:

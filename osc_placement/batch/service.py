@@ -19,6 +19,13 @@ from osc_placement.api.concurrency import CONCURRENCY
 from osc_placement.batch.advice import advise, refuse_each_dropped
 from osc_placement.batch.attempt import is_overtaken_for
 from osc_placement.batch.capacity import is_shrinking
+from osc_placement.batch.device import (
+    DeviceInUse,
+    DeviceRelease,
+    MayBeUsedAgain,
+    is_releasing,
+    require_unused,
+)
 from osc_placement.batch.difference import holds
 from osc_placement.batch.execute import execute_atomically, execute_plan, require_versions
 from osc_placement.batch.gate import Gate
@@ -196,6 +203,32 @@ def judge_capacity(
     )
 
 
+def guard_devices(client: PlacementClient, plan: Plan, *, concurrency: int = CONCURRENCY) -> Plan:
+    """Return the plan that refuses to release one-time-use devices that are in use, whatever its edit is.
+
+    Usages are read now, after the inventories that were planned on: see `batch.device`. A provider whose
+    usages cannot be read is not changed.
+    """
+    releasing = [step for step in plan.changes if is_releasing(step)]
+    if not releasing:
+        return plan
+    found = read_usages(
+        client, [Reading(step.subject, step.before) for step in releasing], concurrency=concurrency
+    )
+    unreadable: dict[str, Exception] = {}
+    refused: dict[str, Exception] = {}
+    for step, reading in zip(releasing, found, strict=True):
+        try:
+            if reading.error is not None:
+                raise reading.error
+            require_unused(client, step, reading.usages)
+        except DeviceInUse as error:
+            refused[step.uuid] = error
+        except Exception as error:  # whatever it is, it is about this provider only
+            unreadable[step.uuid] = error
+    return replace(plan, unreadable={**plan.unreadable, **unreadable}, refused={**plan.refused, **refused})
+
+
 def read_run(client: PlacementClient, run_id: str, directory: pathlib.Path | None = None) -> Run:
     """Read a run; raise JournalError if it is under way, WrongServer if it is of another server.
 
@@ -247,6 +280,7 @@ def resume(
             )
         if run.header.settings.get("keeps_managed") and not drop_managed:
             plan = refuse_each_dropped(plan)
+        plan = guard_devices(client, plan, concurrency=concurrency)
         return Job(plan, kind=kind, is_atomic=is_atomic, resumed=recorder)
     except BaseException:
         if recorder is not None:
@@ -282,6 +316,7 @@ def undo(
                 f"Nothing was changed, as all or nothing was asked for: {plan.warnings[0]} "
                 f"(changed since: {name_refused(plan)})"
             )
+        plan = guard_devices(client, plan)
         kind = APPLY if plan.is_staged else ""
         return Job(plan, selection, kind, atomic, undoes=run_id)
     title = run.header.title_of_undo
@@ -442,6 +477,8 @@ def plan_resume(run: Run, read: ReadStates) -> Plan:
         try:
             step = _resume_step(change, edits.get(change.uuid, edit), reading.subject, state)
             steps.append(step)
+            if _may_be_used_again(edit, change, step):
+                refused[change.uuid] = MayBeUsedAgain(step.subject.name)
             written[step.uuid] = {
                 facet for facet in step.facets if getattr(step.before, facet) != getattr(state, facet)
             }
@@ -463,6 +500,12 @@ def plan_resume(run: Run, read: ReadStates) -> Plan:
         written=written,
     )
     return refuse_gone(plan)
+
+
+def _may_be_used_again(edit: Edit, planned: Change, now: Change) -> bool:
+    """Return whether a device that is to be released was changed since its release was planned."""
+    is_planned = isinstance(edit, DeviceRelease) and planned.facets and now.facets
+    return bool(is_planned) and now.subject.generation != planned.subject.generation
 
 
 def _resume_step(change: Change, edit: Edit, subject: Subject, state: ProviderState) -> Change:

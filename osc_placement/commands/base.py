@@ -44,6 +44,7 @@ OWN_COMMANDS: Final = (
     "resource provider apply",
     "resource provider batch",
     "resource provider capacity",
+    "resource provider device",
     "resource provider export",
     "resource provider headroom",
     "resource provider reshape",

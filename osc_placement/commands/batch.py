@@ -1,22 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``openstack resource provider batch trait|ratio|inventory|aggregate ...``: change many providers."""
+"""``openstack resource provider batch trait|ratio|inventory|aggregate|device ...``: change many providers."""
 
 from __future__ import annotations
 
 import argparse
 import pathlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
 from osc_placement import microversion, syntax
 from osc_placement.batch import journal, select
 from osc_placement.batch.advice import guard_managed
+from osc_placement.batch.device import DeviceRelease
 from osc_placement.batch.inventory import InventoryDeletion, InventoryEdit, RatioEdit
 from osc_placement.batch.journal.saved import save_plan
 from osc_placement.batch.membership import AggregateEdit, TraitEdit, Verb
 from osc_placement.batch.plan import FACETS, Edit, Facet, Plan, Reading, make_plan
-from osc_placement.batch.service import Job, judge_capacity
+from osc_placement.batch.service import Job, guard_devices, judge_capacity
 from osc_placement.commands import base
 from osc_placement.commands.batch_execution import PlanCommand, refuse_steering
 from osc_placement.commands.batch_options import (
@@ -71,6 +72,10 @@ class BatchCommand(PlanCommand):
         """Return the resource classes that the arguments name."""
         return ()
 
+    def name_providers(self, parsed_args: argparse.Namespace) -> Sequence[str]:
+        """Return the providers that the arguments name, which are a condition of the selection."""
+        return ()
+
     def may_drop_managed(self, parsed_args: argparse.Namespace) -> bool:
         """Return whether traits that nova-compute reports may be dropped without being named."""
         return False
@@ -91,7 +96,8 @@ class BatchCommand(PlanCommand):
                 "Nothing was changed: with --providers-file - the plan cannot be confirmed on standard "
                 "input; give --yes"
             )
-        parsed_args.selection = read_selection(parsed_args, self.app.stdin, None)
+        named = self.name_providers(parsed_args)
+        parsed_args.selection = read_selection(parsed_args, self.app.stdin, None, named)
         super().read_arguments(parsed_args)
 
     def check_versions(self, given: Mapping[str, Any]) -> None:
@@ -116,9 +122,10 @@ class BatchCommand(PlanCommand):
                 plan,
                 readings,
                 aggregates=parsed_args.selection.aggregates,
-                allow_overcommitted=parsed_args.allow_overcommitted,
+                allow_overcommitted=self.can_overcommit and parsed_args.allow_overcommitted,
                 concurrency=parsed_args.concurrency,
             )
+            plan = guard_devices(self.client, plan, concurrency=parsed_args.concurrency)
         if parsed_args.plan_out:
             save_plan(
                 pathlib.Path(parsed_args.plan_out),
@@ -316,3 +323,33 @@ class DeleteInventory(BatchCommand):
 
     def name_classes(self, parsed_args: argparse.Namespace) -> Iterable[str]:
         return tuple(parsed_args.edit.classes)
+
+
+class ReleaseDevice(BatchCommand):
+    """Release one-time-use devices that are burned: set what is reserved of them to 0.
+
+    Clean the devices first. A device is burned if it has the trait HW_PCI_ONE_TIME_USE, its total is reserved
+    and nothing of it is allocated. One that is in use is refused, also if it was claimed after the plan was
+    made. Selected resource providers that are no such devices, or are not burned, are not changed.
+
+    For example: openstack resource provider batch device release compute-1_0000:81:00.0
+    """
+
+    minimum = microversion.TRAITS
+    can_overcommit = False
+
+    def add_edit_arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument(
+            "resource_provider",
+            metavar="<resource_provider>",
+            nargs="*",
+            help="Name or UUID of a device; without one, the conditions below select the devices",
+        )
+
+    def read_edit(self, parsed_args: argparse.Namespace) -> Edit:
+        return DeviceRelease()
+
+    def name_providers(self, parsed_args: argparse.Namespace) -> Sequence[str]:
+        if parsed_args.resource_provider and parsed_args.providers_file:
+            raise UsageError("--providers-file cannot be used with devices that are named")
+        return tuple(dict.fromkeys(parsed_args.resource_provider))

@@ -13,7 +13,7 @@ from osc_placement.batch.advice import guard_managed
 from osc_placement.batch.capacity import is_shrinking
 from osc_placement.batch.journal import saved
 from osc_placement.batch.plan import count_providers
-from osc_placement.batch.service import Job, check_server, judge_capacity
+from osc_placement.batch.service import Job, check_server, guard_devices, judge_capacity
 from osc_placement.commands.batch_execution import PlanCommand
 from osc_placement.commands.batch_options import add_execution, add_overcommit
 from osc_placement.errors import PlacementError
@@ -109,6 +109,7 @@ class ApplyPlanFile(PlanCommand):
             allow_overcommitted=parsed_args.allow_overcommitted,
             concurrency=parsed_args.concurrency,
         )
+        judged = guard_devices(self.client, judged, concurrency=parsed_args.concurrency)
         judged = guard_managed(judged, drop_managed=plan.drop_managed)
         return Job(judged, str(plan.selection), is_atomic=self.is_atomic(parsed_args))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import argparse
 import pathlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any, TextIO
 
@@ -123,12 +123,16 @@ def _add_capabilities(command: base.PlacementCommand, group: argparse._ArgumentG
 
 
 def read_selection(
-    parsed_args: argparse.Namespace, stdin: TextIO | None, aggregates: Iterable[str] | None
+    parsed_args: argparse.Namespace,
+    stdin: TextIO | None,
+    aggregates: Iterable[str] | None,
+    named: Sequence[str] = (),
 ) -> Selection:
     """Make the selection of the arguments; raise UsageError if it is none.
 
     :param aggregates: the UUIDs of the given aggregates, or None to leave these out until their names are
         resolved, see `select_aggregates`
+    :param named: the providers that arguments name, in place of a file
     """
     return Selection(
         aggregates=tuple(aggregates or ()),
@@ -138,7 +142,7 @@ def read_selection(
         resources=syntax.parse_amounts(parsed_args.resource) or None,
         name=parsed_args.name,
         root_only=parsed_args.root_only,
-        providers=_read_providers_file(parsed_args.providers_file, stdin),
+        providers=tuple(named) or _read_providers_file(parsed_args.providers_file, stdin),
         everything=parsed_args.all or (aggregates is None and bool(parsed_args.aggregate)),
     )
 

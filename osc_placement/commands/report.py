@@ -7,7 +7,7 @@ import argparse
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 from osc_placement import microversion
 from osc_placement.api.concurrency import Reading
@@ -59,6 +59,9 @@ class _Group:
 class ReportCommand(WatchedCommand, FittedLister):
     """The base of commands that print rows about all resource providers or about selected ones."""
 
+    #: a trait that all providers have that are reported on; there may be none
+    only_with: ClassVar[str] = ""
+
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
         parser.add_argument(
@@ -109,7 +112,7 @@ class ReportCommand(WatchedCommand, FittedLister):
             roots |= {provider.root_provider_uuid or provider.uuid for provider in sharing}
         cloud = read_cloud(client, want, roots=roots, only_capacity=only_capacity, reading=reading)
         uuids = {node.uuid for node in cloud.nodes if all(group.has(cloud, node) for group in groups)}
-        if not (uuids or parsed_args.allow_empty):
+        if not (uuids or parsed_args.allow_empty or self.only_with):
             raise PlacementError(
                 "No resource provider meets all conditions; see what there is with: openstack resource "
                 "provider list, or give --allow-empty"
@@ -134,4 +137,7 @@ class ReportCommand(WatchedCommand, FittedLister):
             if others.in_tree:
                 others = replace(others, in_tree=base.resolve_provider(client, others.in_tree))
             groups.append(_Group(select_providers(client, others, allow_empty=allow_empty)))
+        if self.only_with:
+            having = Selection(required=(self.only_with,))
+            groups.append(_Group(select_providers(client, having, allow_empty=True)))
         return groups

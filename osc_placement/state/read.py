@@ -19,6 +19,7 @@ from osc_placement.batch.capacity import is_shrinking
 from osc_placement.batch.plan import FACETS, CustomName, Facet, Plan, ProviderState
 from osc_placement.batch.plan import Reading as StateReading
 from osc_placement.batch.select import read_again, read_state, read_usages
+from osc_placement.batch.service import guard_devices
 from osc_placement.errors import PlacementError
 from osc_placement.model import CUSTOM_PREFIX, PARTS, Part, Provider, ProviderRecord
 from osc_placement.state.document import ConsumerEntry, Document, ProviderEntry
@@ -236,9 +237,13 @@ def judge_run(
     allow_overcommitted: bool = False,
     concurrency: int = CONCURRENCY,
 ) -> Plan:
-    """Return the plan of a run with warnings, and with what the server would refuse."""
+    """Return the plan of a run with warnings, and with what the server would refuse.
+
+    A one-time-use device that is in use is not released either.
+    """
     surroundings = read_surroundings(client, plan, current, concurrency=concurrency)
-    return judge(plan, surroundings, allow_overcommitted=allow_overcommitted)
+    judged = judge(plan, surroundings, allow_overcommitted=allow_overcommitted)
+    return guard_devices(client, judged, concurrency=concurrency)
 
 
 def _check(reading: StateReading) -> StateReading:

@@ -198,6 +198,7 @@ PURE = (
     "batch.repeat",
     "batch.advice",
     "batch.capacity",
+    "batch.device",
     "batch.reshape",
     "batch.room",
     "batch.selection",

@@ -9,6 +9,7 @@ from dataclasses import asdict, fields
 from typing import Any, Final, get_args
 
 from osc_placement.api.consumer import Consumer
+from osc_placement.batch.device import DeviceRelease
 from osc_placement.batch.inventory import InventoryDeletion, InventoryEdit, RatioEdit
 from osc_placement.batch.membership import AggregateEdit, TraitEdit, Verb
 from osc_placement.batch.plan import (
@@ -264,6 +265,7 @@ _EDITS: Final[Mapping[str, tuple[type, Callable[[Any], Document], Callable[[Docu
         lambda edit: {"classes": list(edit.classes)},
         lambda document: InventoryDeletion(tuple(document["classes"])),
     ),
+    "device release": (DeviceRelease, lambda _edit: {}, lambda _document: DeviceRelease()),
     "aggregate": (
         AggregateEdit,
         lambda edit: {"verb": edit.verb, "aggregates": sorted(edit.aggregates)},

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from osc_placement.batch.capacity import find_excesses
+from osc_placement.batch.device import DeviceRelease
 from osc_placement.batch.difference import describe_difference, holds
 from osc_placement.batch.journal.record import (
     change_from_json,
@@ -181,8 +182,8 @@ def find_moves(saved: SavedPlan, readings: Sequence[Reading]) -> list[Move]:
 
     A step has moved if a field that it changes is neither as it was nor as it is to be, if its edit would
     change other fields as well by now, or if there would be another warning: more is allocated than it
-    leaves, or the provider joined another of the selected aggregates. Nothing else is compared, and the
-    generation is not.
+    leaves, or the provider joined another of the selected aggregates. Nothing else is compared; the
+    generation only is for the release of a device, which may have been used again meanwhile.
 
     :param readings: of the steps, with the `facets` of the plan, and usages where a step leaves less capacity
     """
@@ -218,6 +219,10 @@ def _find_move(saved: SavedPlan, step: Change, edit: Edit, now: Reading) -> Move
         facets.add("aggregates")
     known = {each.resource_class: each.missing for each in find_excesses(step, saved.usages[step.uuid])}
     excesses = find_excesses(again, now.usages or {})
+    is_done = holds(now.state, step.after, step.facets)
+    if isinstance(edit, DeviceRelease) and now.subject.generation != step.subject.generation and not is_done:
+        told = told or ["it was changed since, and may have been used again"]
+        facets.add("allocations")
     grown = [str(each) for each in excesses if each.missing > known.get(each.resource_class, 0)]
     if grown:
         facets.add("allocations")

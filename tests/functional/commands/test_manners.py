@@ -28,6 +28,7 @@ LOOKS = {
     "capacity by project": (*PROVIDER, "capacity", "--by", "project"),
     "capacity fit": (*PROVIDER, "capacity", "--fit", "VCPU=1"),
     "headroom": (*PROVIDER, "headroom", "--each-host"),
+    "devices": (*PROVIDER, "device", "list"),
     "export": (*PROVIDER, "export"),
     "top": ("resource", "usage", "top"),
     "explain": ("allocation", "candidate", "explain", "--resource", "VCPU=1"),
@@ -94,7 +95,7 @@ def test_commands_work_at_60_columns_and_without_colour(openstack, cloud, name):
     """At 60 columns all is there, and with NO_COLOR nothing is coloured."""
     shown, status = run_on_terminal(openstack, *LOOKS[name], environment={"NO_COLOR": "1"})
     assert status == 0
-    assert "a-host" in shown or name in ("top", "capacity by project", "explain", "candidates")
+    assert "a-host" in shown or name in ("top", "capacity by project", "devices", "explain", "candidates")
     assert re.search(r"\x1b\[[\d;]*m", shown) is None
 
 

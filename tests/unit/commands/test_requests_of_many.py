@@ -238,10 +238,52 @@ def test_every_command_of_the_package_is_in_a_table():
     """A new command tells what it costs; migrations have their own tests."""
     points = distribution("osc-placement").entry_points.select(group="openstack.placement.v1")
     commands = {point.name.replace("_", " ") for point in points}
-    elsewhere = {f"{BATCH} apply", *(f"{BATCH} run {verb}" for verb in ("resume", "show", "undo"))}
+    elsewhere = {
+        f"{BATCH} apply",
+        f"{BATCH} device release",
+        "resource provider device list",
+        *(f"{BATCH} run {verb}" for verb in ("resume", "show", "undo")),
+    }
     listed = {command for command, *_ in (*TABLE, *ONE, *WHOLE)}
     told = {command for command in commands if command.startswith("placement migration")}
     assert commands - told - elsewhere == listed
+
+
+@pytest.fixture
+def devices(fake):
+    """Both providers are burned devices."""
+    inventory = {"total": 1, "reserved": 1}
+    generation = {"resource_provider_generation": 3}
+    for uuid in UUIDS:
+        path = f"/resource_providers/{uuid}"
+        fake.on("GET", f"{path}/inventories", {"inventories": {"VCPU": inventory}, **generation})
+        fake.on("GET", f"{path}/traits", {"traits": ["HW_PCI_ONE_TIME_USE"], **generation})
+        fake.on("GET", f"{path}/usages", {"usages": {"VCPU": 0}})
+    return fake
+
+
+def test_release_reads_usages_after_inventories(devices):
+    """Those of each device that is to be released, as a claim may come between the readings."""
+    _, status = run(load(f"{BATCH} device release"), devices.client(), "--all --yes")
+    assert status == 0
+    lines = [line for line in devices.lines if line not in ("GET /", BULK)]
+    assert sorted(lines) == sorted(
+        [LIST, *each("inventories", "traits", "usages"), *each("inventories/VCPU", method="PUT")]
+    )
+    for uuid in UUIDS:
+        path = f"/resource_providers/{uuid}"
+        steps = [f"GET {path}/inventories", f"GET {path}/usages", f"PUT {path}/inventories/VCPU"]
+        assert sorted(steps, key=lines.index) == steps
+
+
+def test_list_of_devices_reads_their_trees_alone(devices):
+    """Which hosts have devices, one request tells."""
+    _, status = run(load("resource provider device list"), devices.client(), "")
+    assert status == 0
+    lines = {line for line in devices.lines if line not in ("GET /", BULK)}
+    assert lines == {LIST, *each("inventories", "usages")}
+    required = [value for request in devices.asked for name, value in request.query if name == "required"]
+    assert required == ["HW_PCI_ONE_TIME_USE"]
 
 
 def test_explaining_one_host_reads_its_tree_and_sharing_trees(fake):

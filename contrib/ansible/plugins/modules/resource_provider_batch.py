@@ -289,7 +289,7 @@ def plan_edit(module: AnsibleModule, cloud: Cloud, edit: Edit) -> Plan:
     plan = make_plan(edit, readings, selection)
     if not holds_inventories:
         return guard_managed(plan, drop_managed=True)
-    return service.judge_capacity(
+    plan = service.judge_capacity(
         client,
         plan,
         readings,
@@ -297,6 +297,7 @@ def plan_edit(module: AnsibleModule, cloud: Cloud, edit: Edit) -> Plan:
         allow_overcommitted=params["allow_overcommitted"],
         concurrency=params["concurrency"],
     )
+    return service.guard_devices(client, plan, concurrency=params["concurrency"])
 
 
 def require_traits(module: AnsibleModule, cloud: Cloud, edit: TraitEdit) -> None:

@@ -6,7 +6,7 @@ from typing import get_args
 
 import pytest
 
-from osc_placement.batch import inventory, membership
+from osc_placement.batch import device, inventory, membership
 from osc_placement.batch.journal.record import edit_from_json, edit_to_json
 from osc_placement.model import Percent
 
@@ -15,6 +15,7 @@ EDITS = (
     inventory.InventoryEdit({"VCPU": {"total": 8}}, replace_all=False),
     inventory.InventoryEdit({"VCPU": {"reserved": Percent("12.5")}}, replace_all=False),
     inventory.InventoryDeletion(("VCPU",)),
+    device.DeviceRelease(),
     *(membership.TraitEdit(verb, frozenset(("CUSTOM_A",))) for verb in get_args(membership.Verb)),
     *(membership.AggregateEdit(verb, frozenset(("a",))) for verb in get_args(membership.Verb)),
 )
@@ -30,7 +31,7 @@ def test_every_edit_class_is_tested_here():
     """A class with a decision is an edit."""
     classes = {
         kind
-        for module in (inventory, membership)
+        for module in (device, inventory, membership)
         for _, kind in inspect.getmembers(module, inspect.isclass)
         if kind.__module__ == module.__name__ and hasattr(kind, "decide")
     }

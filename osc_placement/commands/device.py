@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``openstack resource provider device list``."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from osc_placement import microversion
+from osc_placement.batch.device import ONE_TIME_USE, DeviceState, find_state
+from osc_placement.commands.reading import show_reading
+from osc_placement.commands.report import ReportCommand, SelectedCloud
+from osc_placement.model import Inventory
+from osc_placement.report.read import STOCKS
+
+_COLUMNS = ("host", "device", "uuid", "resource_class", "total", "reserved", "used", "state")
+
+
+class ListDevice(ReportCommand):
+    """List one-time-use devices: the resource providers with the trait HW_PCI_ONE_TIME_USE.
+
+    A device is free, in use, or burned: its total is reserved, and nothing of it is allocated. nova-compute
+    reserves a device when an instance gets it, and never releases it: clean it, and release it with
+    ``openstack resource provider batch device release``.
+    """
+
+    minimum = microversion.LIST_BY_TRAITS
+    only_with = ONE_TIME_USE
+    droppable: Sequence[str] = ("uuid", "resource_class", "total", "host", "reserved", "used")
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument("--burned", action="store_true", help="List only those that are burned")
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> tuple[Any, Any]:
+        with show_reading(self.app.stderr, parsed_args.concurrency) as reading:
+            selected = self.read_cloud(parsed_args, STOCKS, reading)
+        wanted = [DeviceState.BURNED] if parsed_args.burned else list(DeviceState)
+        return _COLUMNS, [row for row in _list_rows(selected) if row[-1] in wanted]
+
+
+def _list_rows(selected: SelectedCloud) -> Iterator[tuple[Any, ...]]:
+    """Yield a row for each class of each device, in the order of hosts and devices."""
+    records = [
+        (selected.cloud.root_of(uuid).name, selected.cloud.records[uuid]) for uuid in selected.uuids or ()
+    ]
+    for host, record in sorted(records, key=lambda each: (each[0], each[1].provider.name)):
+        usages = record.usages or {}
+        inventories: Mapping[str, Inventory | None] = record.inventories or {"": None}
+        for name, inventory in sorted(inventories.items()):
+            yield (
+                host,
+                record.provider.name,
+                record.provider.uuid,
+                name,
+                inventory.total if inventory else 0,
+                inventory.reserved if inventory else 0,
+                usages.get(name, 0),
+                str(find_state(inventory, usages)),
+            )
