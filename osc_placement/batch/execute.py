@@ -312,7 +312,7 @@ class _Run:
         has_generations = self._client.version >= microversion.CONSUMER_GENERATIONS
         if are_consumers(steps) and has_generations:
             consumers = ConsumersWriter(self._client, self.gate.max_failures)
-            return self._change_groups(consumers, group_steps(steps, self._plan.hopeless, consumers.size))
+            return self._change_groups(consumers, group_steps(steps, self._plan.untried, consumers.size))
         writer = ProvidersWriter(self._client, steps, self.gate.max_failures)
         if any(step.facets for step in steps):
             self._reselection.prepare()
@@ -432,7 +432,7 @@ class _Run:
         """Make changes as the gate lets them pass; each outcome is recorded before the next change begins."""
         waiting = []
         for step in group:
-            if step.uuid in self._plan.hopeless or not step.facets:
+            if step.uuid in self._plan.untried or not step.facets:
                 yield self._end(self._plan.end_untried(step))
             else:
                 waiting.append(step)

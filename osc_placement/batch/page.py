@@ -67,11 +67,11 @@ class Row:
 
 def rows_of_plan(plan: Plan) -> list[Row]:
     """Return a row for each step that would be made, or cannot be."""
-    hopeless = plan.hopeless
+    untried = plan.untried
     return [
-        Row(step, REFUSED, str(hopeless[step.uuid])) if step.uuid in hopeless else Row(step, "", step.reason)
+        Row(step, REFUSED, str(untried[step.uuid])) if step.uuid in untried else Row(step, "", step.reason)
         for step in plan.steps
-        if step.facets or step.uuid in hopeless
+        if step.facets or step.uuid in untried
     ]
 
 

@@ -237,7 +237,7 @@ class Plan:
     written: Mapping[str, Set[Facet]] = field(default_factory=dict)
 
     @property
-    def hopeless(self) -> Mapping[str, Exception]:
+    def untried(self) -> Mapping[str, Exception]:
         """Return by UUID why a step will not be tried."""
         return {**self.unreadable, **self.refused}
 
@@ -247,7 +247,7 @@ class Plan:
 
     def end_untried(self, step: Change) -> Outcome:
         """Return the outcome of a step that cannot be carried out, or has nothing to change."""
-        error = self.hopeless.get(step.uuid)
+        error = self.untried.get(step.uuid)
         if error is None:
             return Outcome(step, Result.UNCHANGED)
         return Outcome(step, Result.FAILED, error=error, untouched=not self.goes_on)
@@ -263,20 +263,20 @@ class Plan:
     @property
     def changes(self) -> tuple[Change, ...]:
         """Return the steps that change something."""
-        hopeless = self.hopeless
-        return tuple(step for step in self.steps if step.facets and step.uuid not in hopeless)
+        untried = self.untried
+        return tuple(step for step in self.steps if step.facets and step.uuid not in untried)
 
     @property
     def unreached(self) -> tuple[Change, ...]:
         """Return the steps that are intended and will not be tried; a journal keeps them for a resume."""
-        hopeless = self.hopeless
-        return tuple(step for step in self.steps if step.uuid in hopeless)
+        untried = self.untried
+        return tuple(step for step in self.steps if step.uuid in untried)
 
     @property
     def unchanged(self) -> tuple[Change, ...]:
         """Return the steps that change nothing."""
-        hopeless = self.hopeless
-        return tuple(step for step in self.steps if not step.facets and step.uuid not in hopeless)
+        untried = self.untried
+        return tuple(step for step in self.steps if not step.facets and step.uuid not in untried)
 
     def count(self, number: int) -> str:
         """Return a number of steps in words; those of a staged plan may be about consumers and names too."""
@@ -290,7 +290,7 @@ class Plan:
     @property
     def heading(self) -> str:
         """Return what the plan does, without numbers."""
-        nothing = "" if self.changes or self.hopeless else "Nothing to do: "
+        nothing = "" if self.changes or self.untried else "Nothing to do: "
         return f"{nothing}{self.edit.title}"
 
     @property

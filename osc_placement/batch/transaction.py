@@ -88,7 +88,7 @@ def check_atomic(plan: Plan, client: PlacementClient) -> Write:
 def _describe_unreached(plan: Plan) -> str:
     """Return the name of the first provider that cannot be changed, the reason, and the number of others."""
     first, *others = plan.unreached
-    name, reason = first.subject.name, str(plan.hopeless[first.uuid])
+    name, reason = first.subject.name, str(plan.untried[first.uuid])
     told = reason if name in reason else f"{name}: {reason}"
     more = f"; {len(others):,} more cannot be changed, --dry-run without --atomic shows them"
     return told + (more if others else "")

@@ -214,9 +214,9 @@ class PlanCommand(ConfirmedCommand, ChangesLister):
                 self._agree(job, parsed_args)
             if self.is_harmless(parsed_args):
                 self._summarized = plan
-                status = EXIT_PARTIAL if plan.hopeless or is_refused(plan) else EXIT_DONE
+                status = EXIT_PARTIAL if plan.untried or is_refused(plan) else EXIT_DONE
                 self.exit_status = _exit_status(parsed_args, plan, status)
-                steps = [step for step in plan.steps if step.facets or step.uuid in plan.hopeless]
+                steps = [step for step in plan.steps if step.facets or step.uuid in plan.untried]
                 return self.list_changes(
                     parsed_args,
                     rows_of_plan(plan),
@@ -230,7 +230,7 @@ class PlanCommand(ConfirmedCommand, ChangesLister):
         return self.list_changes(
             parsed_args,
             # where there is nothing to do, the summary says why
-            rows_of_report(report) if plan.changes or plan.hopeless or job.resumed else (),
+            rows_of_report(report) if plan.changes or plan.untried or job.resumed else (),
             REPORT_COLUMNS,
             lambda: [
                 (

@@ -104,7 +104,7 @@ class Journal:
                 {
                     "record": "intent",
                     **change_to_json(change),
-                    "error": str(plan.hopeless[change.uuid]),
+                    "error": str(plan.untried[change.uuid]),
                     **({"refused": True} if change.uuid in plan.refused else {}),
                 }
                 for change in unreached

@@ -32,13 +32,13 @@ def are_consumers(steps: Sequence[Change]) -> bool:
     return bool(steps) and all(isinstance(step.subject, Consumer) for step in steps)
 
 
-def group_steps(steps: Sequence[Change], hopeless: Collection[str], size: int) -> list[Sequence[Change]]:
+def group_steps(steps: Sequence[Change], untried: Collection[str], size: int) -> list[Sequence[Change]]:
     """Return steps in groups, each for one request; first those of which nothing is written.
 
     Consumers of the same providers are neighbours, or concurrent requests would hinder each other.
     """
-    others = [step for step in steps if step.uuid in hopeless or not step.facets]
-    changes = (step for step in steps if step.uuid not in hopeless and step.facets)
+    others = [step for step in steps if step.uuid in untried or not step.facets]
+    changes = (step for step in steps if step.uuid not in untried and step.facets)
     ordered = sorted(changes, key=lambda change: sorted(change.after.allocations or ()))
     # a request has one version, and consumers without a type need an older one
     kinds: tuple[list[Change], list[Change]] = ([], [])
