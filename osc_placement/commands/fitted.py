@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import argparse
 import io
+import shutil
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final, TextIO, cast
+from typing import Any, ClassVar, Final, TextIO, cast
 
 from osc_placement.commands import base
 from osc_placement.terminal.lines import wrap_each
-from osc_placement.terminal.screen import screen_of
+from osc_placement.terminal.screen import is_terminal, screen_of
 from osc_placement.terminal.tables import choose_columns, show_cell
 
 TABLE: Final = "table"
@@ -23,6 +24,8 @@ class FittedLister(base.Lister):
     droppable: Sequence[str] = ()
     #: rows about all others, which are printed after them in any order
     totals: Sequence[tuple[Any, ...]] = ()
+    #: whether a table on a terminal has no more lines than that, unless --long is given
+    fits_height: ClassVar[bool] = False
     #: the lines that may be printed; None for any number
     height: int | None = None
 
@@ -31,13 +34,17 @@ class FittedLister(base.Lister):
         parser.add_argument(
             "--long",
             action="store_true",
-            help="Show all columns of the table, where those that do not fit the terminal are left out",
+            help="Show the whole table, of which a terminal otherwise gets as much as fits",
         )
         return parser
 
     def produce_output(self, parsed_args: argparse.Namespace, column_names: Any, data: Any) -> int:
+        height, hint = self.height, ""
+        is_cut = self.fits_height and parsed_args.formatter == TABLE and not parsed_args.long
+        if is_cut and height is None and is_terminal(self.app.stdout):
+            height, hint = shutil.get_terminal_size().lines - 1, " (--long shows them)"
         totals = [dict(zip(column_names, row, strict=True)) for row in self.totals]
-        self.formatter = cast(Any, _FittedFormatter(self.formatter, totals, self.droppable, self.height))
+        self.formatter = cast(Any, _FittedFormatter(self.formatter, totals, self.droppable, height, hint))
         return super().produce_output(parsed_args, column_names, data)
 
 
@@ -50,11 +57,13 @@ class _FittedFormatter:
         totals: Sequence[Mapping[str, Any]],
         droppable: Sequence[str],
         height: int | None,
+        hint: str = "",
     ) -> None:
         self._formatter = formatter
         self._totals = totals
         self._droppable = droppable
         self._height = height
+        self._hint = hint
 
     def emit_list(
         self,
@@ -88,7 +97,7 @@ class _FittedFormatter:
         def draw(shown: int) -> str:
             text = io.StringIO()
             self._formatter.emit_list(names, [*rows[:shown], *totals], text, parsed_args)
-            more = f"... and {len(rows) - shown:,} more rows\n" if shown < len(rows) else ""
+            more = f"... and {len(rows) - shown:,} more rows{self._hint}\n" if shown < len(rows) else ""
             return f"{text.getvalue()}{note}{more}"
 
         shown = len(rows) if self._height is None else min(len(rows), self._height)

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import argparse
-import shutil
 from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any, Final
@@ -42,7 +41,6 @@ from osc_placement.report.headroom import (
 )
 from osc_placement.report.page import describe_size
 from osc_placement.report.read import read_claims, read_cloud
-from osc_placement.terminal.screen import is_terminal
 from osc_placement.terminal.values import add_concurrency_option
 
 #: the exit status if no place was found for some consumer
@@ -82,6 +80,8 @@ class ShowHeadroom(FittedLister):
         "Exit status: 0 all fits; 1 not done, the reason is on stderr; 2 the command line is wrong; "
         "3 no place was found for some consumer."
     )
+
+    fits_height = True
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
@@ -205,8 +205,6 @@ class ShowHeadroom(FittedLister):
         self.droppable = _DROPPABLE[parsed_args.by]
         if parsed_args.formatter == TABLE:
             self.totals = rows.values[len(rows.values) - rows.totals :]
-            if is_terminal(self.app.stdout) and not parsed_args.long:
-                self.height = shutil.get_terminal_size().lines - 1
         return rows.columns, rows.values[: len(rows.values) - rows.totals]
 
     def _read_rules(self, parsed_args: argparse.Namespace) -> Rules:

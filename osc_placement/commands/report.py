@@ -59,6 +59,8 @@ class _Group:
 class ReportCommand(WatchedCommand, FittedLister):
     """The base of commands that print rows about all resource providers or about selected ones."""
 
+    fits_height = True
+
     #: a trait that all providers have that are reported on; there may be none
     only_with: ClassVar[str] = ""
 

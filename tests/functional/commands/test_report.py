@@ -15,7 +15,7 @@ from keystoneauth1.token_endpoint import Token
 from osc_placement.api.client import PlacementClient
 from tests.functional import servers
 from tests.functional.commands.compute import compute_with
-from tests.functional.commands.pty_run import run_on_terminal
+from tests.functional.commands.pty_run import WholeTerminal, run_on_terminal
 from tests.functional.commands.shell import OpenStack
 
 TREE = ("resource", "provider", "tree")
@@ -371,8 +371,25 @@ def test_rows_fit_a_terminal_of_80_columns_and_are_one_line_each(openstack, clou
 def test_projects_are_named_on_the_narrowest_terminal(openstack, cloud):
     """A row that does not say what it is about is of no use."""
     shown, _ = run_on_terminal(openstack, *TOP, "--by", "project", columns=30)
-    assert "Not shown: resources (--long shows them)" in shown
+    assert "Not shown: resources (--long shows them)" in " ".join(shown.split())
     assert "project" in shown.splitlines()[1]
+
+
+def test_table_has_no_more_lines_than_the_terminal(openstack, cloud):
+    """The first rows in the order asked for stay on the screen; --long and a pipe have all rows."""
+    command = (*CAPACITY, "--sort-column", "percent", "--sort-descending")
+    number = len(report(openstack, *command).json)
+    terminal = WholeTerminal(openstack, *command, columns=120, rows=10)
+    shown, status = terminal.finish()
+    lines = shown.splitlines()
+    assert (status, len(lines) <= 9) == (0, True)
+    first = openstack.run(*command).out.splitlines()[3].split("|")[1].strip()
+    assert first in lines[3]
+    # beside the heading and the totals
+    rest = number - sum(line.startswith("| ") for line in lines) + 1 + shown.count("(all)")
+    assert f"... and {rest} more rows (--long shows them)" in shown
+    shown, _ = WholeTerminal(openstack, *command, "--long", columns=120, rows=10).finish()
+    assert sum(line.startswith("| ") for line in shown.splitlines()) == number + 1 + shown.count("(all)")
 
 
 def test_long_shows_all_columns_on_any_terminal(openstack, cloud):
