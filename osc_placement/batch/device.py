@@ -9,7 +9,8 @@ never sets it back: an operator does, after having cleaned the device. Until the
 A device may be claimed, and its inventory changed, between reading and writing. Therefore its inventories are
 read first, with the generation of the provider, and its usages afterwards, and the release is written with
 that generation. A claim increments the generation: one that the usages did not have yet makes the server
-refuse the write with 409, after which the provider is read, judged and planned again.
+refuse the write with 409. A release is not planned again then, as the device may have been used and burned
+once more; another change is, and is judged by the usages of that time.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from osc_placement import microversion
-from osc_placement.batch.plan import Change, Decision, EditRefused, Facet, ProviderState
+from osc_placement.batch.plan import Change, Decision, Edit, EditRefused, Facet, ProviderState
 from osc_placement.errors import PlacementError
 from osc_placement.model import Inventory
 
@@ -119,6 +120,12 @@ class MayBeUsedAgain(PlacementError):
             f"{name} was changed since its release was planned, and may have been used again; clean it, and "
             "release it with a new command"
         )
+
+
+def refuse_planned_again(edit: Edit, change: Change) -> None:
+    """Raise MayBeUsedAgain if a release is planned again, after somebody else changed the device."""
+    if isinstance(edit, DeviceRelease) and change.facets:
+        raise MayBeUsedAgain(change.subject.name)
 
 
 def is_releasing(change: Change) -> bool:

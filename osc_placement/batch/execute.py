@@ -22,7 +22,7 @@ from osc_placement.api.consumer import Consumer
 from osc_placement.api.retry import is_permanent
 from osc_placement.batch.attempt import leave, run_change
 from osc_placement.batch.capacity import require_capacity
-from osc_placement.batch.device import require_unused
+from osc_placement.batch.device import refuse_planned_again, require_unused
 from osc_placement.batch.difference import holds
 from osc_placement.batch.gate import Gate
 from osc_placement.batch.managed import require_managed
@@ -491,6 +491,7 @@ class _Run:
         if self._plan.keeps_managed:
             require_managed(change)
         require_unused(self._client, change)
+        refuse_planned_again(self._plan.edit_of(change), change)
         self._recorder.plan_again(change)
 
     def verify(self, outcomes: Sequence[Outcome]) -> list[Outcome]:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Final
 
+from osc_placement import microversion
 from osc_placement.api.client import PlacementClient
 from osc_placement.api.concurrency import CONCURRENCY
 from osc_placement.batch.advice import advise, refuse_each_dropped
@@ -54,7 +55,7 @@ from osc_placement.batch.reshape import KIND as RESHAPE
 from osc_placement.batch.reshape import ReshapePlan
 from osc_placement.batch.reshape_run import Task, execute_reshape, plan_steps, plan_task
 from osc_placement.batch.room import Overtaken, carry_owner, is_half_written
-from osc_placement.batch.select import read_usages
+from osc_placement.batch.select import read_states, read_usages
 from osc_placement.batch.transaction import check_atomic
 from osc_placement.batch.undo import (
     FOUND_UNDONE,
@@ -217,7 +218,7 @@ def guard_devices(client: PlacementClient, plan: Plan, *, concurrency: int = CON
     )
     unreadable: dict[str, Exception] = {}
     refused: dict[str, Exception] = {}
-    for step, reading in zip(releasing, found, strict=True):
+    for step, reading in zip(_with_traits(client, releasing, found, concurrency), found, strict=True):
         try:
             if reading.error is not None:
                 raise reading.error
@@ -227,6 +228,25 @@ def guard_devices(client: PlacementClient, plan: Plan, *, concurrency: int = CON
         except Exception as error:  # whatever it is, it is about this provider only
             unreadable[step.uuid] = error
     return replace(plan, unreadable={**plan.unreadable, **unreadable}, refused={**plan.refused, **refused})
+
+
+def _with_traits(
+    client: PlacementClient, steps: Sequence[Change], readings: Sequence[Reading], concurrency: int
+) -> list[Change]:
+    """Return the steps with the traits of the providers that are in use, if these can be read."""
+    unknown = [
+        step.subject
+        for step, reading in zip(steps, readings, strict=True)
+        if step.before.traits is None and any((reading.usages or {}).values())
+    ]
+    if client.version < microversion.TRAITS:
+        unknown = []
+    found = read_states(client, unknown, ("traits",), concurrency=concurrency)
+    traits = {each.subject.uuid: each.state.traits for each in found if each.state is not None}
+    return [
+        replace(step, before=replace(step.before, traits=traits[step.uuid])) if step.uuid in traits else step
+        for step in steps
+    ]
 
 
 def read_run(client: PlacementClient, run_id: str, directory: pathlib.Path | None = None) -> Run:
@@ -312,10 +332,9 @@ def undo(
     if run.header.kind != RESHAPE:
         plan = plan_undo(run, read, force=force, later=_read_later(run.header, directory))
         if atomic and plan.refused:
-            raise PlacementError(
-                f"Nothing was changed, as all or nothing was asked for: {plan.warnings[0]} "
-                f"(changed since: {name_refused(plan)})"
-            )
+            told = f"{plan.warnings[0]} (changed since: {name_refused(plan)})" if plan.warnings else ""
+            reason = told or next(iter(plan.refused.values()))
+            raise PlacementError(f"Nothing was changed, as all or nothing was asked for: {reason}")
         plan = guard_devices(client, plan)
         kind = APPLY if plan.is_staged else ""
         return Job(plan, selection, kind, atomic, undoes=run_id)
@@ -504,8 +523,8 @@ def plan_resume(run: Run, read: ReadStates) -> Plan:
 
 def _may_be_used_again(edit: Edit, planned: Change, now: Change) -> bool:
     """Return whether a device that is to be released was changed since its release was planned."""
-    is_planned = isinstance(edit, DeviceRelease) and planned.facets and now.facets
-    return bool(is_planned) and now.subject.generation != planned.subject.generation
+    is_release = isinstance(edit, DeviceRelease) and bool(now.facets)
+    return is_release and now.subject.generation != planned.subject.generation
 
 
 def _resume_step(change: Change, edit: Edit, subject: Subject, state: ProviderState) -> Change:

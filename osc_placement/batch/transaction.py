@@ -19,7 +19,7 @@ from osc_placement import microversion
 from osc_placement.api.concurrency import CONCURRENCY
 from osc_placement.api.retry import is_conflict, retry
 from osc_placement.batch.capacity import InUse, Overcommitted, require_capacity
-from osc_placement.batch.device import DeviceInUse, require_unused
+from osc_placement.batch.device import DeviceInUse, MayBeUsedAgain, refuse_planned_again, require_unused
 from osc_placement.batch.difference import holds
 from osc_placement.batch.managed import DropsManaged, require_managed
 from osc_placement.batch.plan import FACETS, Change, Plan, ProviderState, Subject, plan_change
@@ -201,7 +201,8 @@ class ProvidersTransaction:
                 if self._plan.keeps_managed:
                     require_managed(change)
                 require_unused(self._client, change)
-            except (InUse, Overcommitted, DropsManaged, DeviceInUse) as error:
+                refuse_planned_again(self._plan.edit_of(change), change)
+            except (InUse, Overcommitted, DropsManaged, DeviceInUse, MayBeUsedAgain) as error:
                 # the row of each provider has this reason
                 raise PlacementError(f"{change.subject.name}: {error}") from error
         return [

@@ -28,9 +28,9 @@ class PlanOutdated(PlacementError):
 
     def __init__(self, moves: list[saved.Move]) -> None:
         self.moves = moves
+        again = "" if all(move.is_gone for move in moves) else "plans these again and "
         super().__init__(
-            f"Nothing was changed: {describe_moves(moves)}; "
-            "--replan plans these again and carries the rest out as planned"
+            f"Nothing was changed: {describe_moves(moves)}; --replan {again}carries the rest out as planned"
         )
 
 
@@ -97,8 +97,8 @@ class ApplyPlanFile(PlanCommand):
             concurrency=parsed_args.concurrency,
         )
         moves = saved.find_moves(plan, readings)
-        allowed = {frozenset({"allocations"})} if parsed_args.allow_overcommitted else set()
-        outdated = [move for move in moves if move.facets not in allowed]
+        is_allowed = parsed_args.allow_overcommitted
+        outdated = [move for move in moves if not (is_allowed and move.is_overcommitted)]
         if outdated and not parsed_args.replan:
             self._offer_to_replan(outdated, parsed_args)
         # providers that did not move were judged when they were planned

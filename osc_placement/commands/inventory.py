@@ -193,6 +193,7 @@ class SetInventory(FittedLister):
 
         At an interruption, and on a terminal also at a failure, tell the run and the commands for it.
         """
+        plan = service.guard_devices(self.client, plan, concurrency=_CONCURRENCY)
         if not plan.changes:
             return execute_plan(self.client, plan)
         stream = self.app.stderr

@@ -182,14 +182,14 @@ class ApplyState(ConfirmedCommand, _StateCommand):
         with nothing_changed_on_interrupt(self.app.stderr):
             plan, run = self._make_plan(parsed_args)
             if not parsed_args.dry_run:
-                self._agree(plan.without(run.refused), run, parsed_args)
+                self._agree(plan.without(run.untried), run, parsed_args)
         unchanged = count_things(plan.unchanged)
         if plan.size == 0:
             lines = [f"Nothing to do: the server matches {parsed_args.source} ({unchanged})"]
         elif parsed_args.dry_run:
             self._tell((f"Warning: {warning}" for warning in run.warnings), "more warnings")
-            lines = [*self._describe(plan.without(run.refused), run), f"unchanged: {unchanged}"]
-            self.exit_status = EXIT_PARTIAL if run.refused or is_refused(run) else EXIT_DONE
+            lines = [*self._describe(plan.without(run.untried), run), f"unchanged: {unchanged}"]
+            self.exit_status = EXIT_PARTIAL if run.untried or is_refused(run) else EXIT_DONE
         else:
             report = self._execute(run, parsed_args)
             self.exit_status = report.exit_status

@@ -81,13 +81,13 @@ class ApplyReport:
 def list_results(report: Report) -> ApplyReport:
     """Return the results of a run that `state.plan.plan_run` planned."""
     pairs = zip(report.plan.steps, report.outcomes, strict=True)
-    results = [_result_of(step, outcome) for step, outcome in pairs if step.uuid not in report.plan.refused]
+    results = [_result_of(step, outcome) for step, outcome in pairs if step.uuid not in report.plan.untried]
     return ApplyReport((*list_refusals(report.plan), *results), report.halted)
 
 
 def list_refusals(plan: Plan) -> list[StepResult]:
     """Return the results of the steps that are refused before anything is written."""
-    refused = plan.refused
+    refused = plan.untried
     return [
         StepResult(*_name(step), "refused", refused[step.uuid]) for step in plan.steps if step.uuid in refused
     ]

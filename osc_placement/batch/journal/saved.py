@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import pathlib
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
@@ -94,13 +95,15 @@ class SavedPlan:
 class Move:
     """A provider for which a saved plan does not hold any more; ``what`` changed, in words.
 
-    ``facets`` are those that are not as they were; none if the provider cannot be read.
+    ``facets`` are those that are not as they were; none if the provider cannot be read. It
+    ``is_overcommitted`` if all that moved is that more is allocated than would be left.
     """
 
     step: Change
     now: Reading
     what: str
     facets: frozenset[Facet] = frozenset()
+    is_overcommitted: bool = False
 
     @property
     def is_gone(self) -> bool:
@@ -135,7 +138,8 @@ def load_plan(path: pathlib.Path) -> SavedPlan:
         raise BadPlanFile(path, error.strerror or str(error)) from error
     except (ValueError, RecursionError):
         is_state = path.suffix in (".yaml", ".yml")
-        advice = f"; to apply a state file: openstack resource provider apply -f {path}" if is_state else ""
+        command = f"openstack resource provider apply -f {shlex.quote(str(path))}"
+        advice = f"; to apply a state file: {command}" if is_state else ""
         raise BadPlanFile(path, f"it is not JSON{advice}") from None
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise BadPlanFile(path, "it is no plan that --plan-out wrote")
@@ -226,7 +230,7 @@ def _find_move(saved: SavedPlan, step: Change, edit: Edit, now: Reading) -> Move
     grown = [str(each) for each in excesses if each.missing > known.get(each.resource_class, 0)]
     if grown:
         facets.add("allocations")
-    return Move(step, now, "; ".join([*told, *grown]), frozenset(facets))
+    return Move(step, now, "; ".join([*told, *grown]), frozenset(facets), bool(grown) and not told)
 
 
 def _changes_ratio(step: Change) -> bool:

@@ -303,6 +303,9 @@ def test_deleted_host_is_refused_and_leaves_nothing_to_resume(openstack, rack):
     words = "1 has other inventories than when the plan was made and 1 does not exist any more"
     assert f"\nNothing was changed: of 2 resource providers, {words}; --replan" in result.err
     set_ratio(rack, moved, 4.0)
+    result = openstack.run(*RUN, "undo", run, "--atomic", "--yes")
+    told = f"Nothing was changed, as all or nothing was asked for: {reason}\n"
+    assert (result.status, result.err) == (1, told)
     result = openstack.run(*RUN, "undo", run, "--yes", "-f", "json")
     rows = {row["uuid"]: (row["result"], row["error"]) for row in result.json}
     assert (result.status, rows[gone]) == (3, ("failed", reason))

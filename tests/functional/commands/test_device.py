@@ -337,6 +337,8 @@ def test_saved_plan_is_not_for_a_device_that_was_used_again(openstack, devices):
     assert result.err.splitlines()[0] == (
         f"{devices.names['burned']}: it was changed since, and may have been used again"
     )
+    assert openstack.run(*BATCH, "apply", path, "--yes", "--allow-overcommitted").status == 1
+    assert devices.reserved("burned") == 1
     assert openstack.run(*BATCH, "apply", path, "--yes", "--replan").status == 0
     assert devices.reserved("burned") == 0
 
@@ -427,6 +429,17 @@ def test_inventory_set_does_not_release_a_device_in_use(openstack, devices):
     rows = rows_by_name(result)
     assert (result.status, rows[devices.names["in use"]]["reason"]) == (3, f"refused: {IN_USE}")
     assert [devices.reserved(state) for state in ("burned", "other", "plain", "in use")] == [0, 0, 0, 1]
+
+
+def test_inventory_set_of_an_aggregate_does_not_release_a_device_in_use(openstack, devices):
+    """It is a run as well; a device that is burned is released."""
+    rack = str(uuid.uuid4())
+    for state in ("in use", "burned"):
+        openstack.run(*PROVIDER, "aggregate", "add", devices.uuids[state], rack)
+    command = (*PROVIDER, "inventory", "set", rack, "--aggregate", "--amend", "--resource")
+    result = openstack.run(*command, f"{CLASS}:reserved=0")
+    assert (result.status, IN_USE in result.err) == (1, True)
+    assert (devices.reserved("in use"), devices.reserved("burned")) == (1, 0)
 
 
 def test_apply_does_not_release_a_device_in_use(openstack, devices):

@@ -10,10 +10,13 @@ from osc_placement.batch.device import (
     DeviceInUse,
     DeviceRelease,
     DeviceState,
+    MayBeUsedAgain,
     find_state,
     is_releasing,
+    refuse_planned_again,
     require_unused,
 )
+from osc_placement.batch.membership import TraitEdit
 from osc_placement.batch.plan import Change, EditRefused, ProviderState, plan_change
 from osc_placement.microversion import MAX, Version
 from osc_placement.model import Inventory, Provider
@@ -178,3 +181,12 @@ def test_known_usages_and_traits_are_not_read_again():
     with pytest.raises(DeviceInUse):
         require_unused(server, Change(DEVICE, state(), state(reserved=0)), {"GPU": 1})
     assert server.asked == []
+
+
+def test_release_that_is_planned_again_is_refused():
+    """After a conflict the device may have been used and burned once more; other changes are judged by use."""
+    again = change({"GPU": (1, 1)}, {"GPU": (0, 1)})
+    with pytest.raises(MayBeUsedAgain, match="was changed since its release was planned"):
+        refuse_planned_again(DeviceRelease(), again)
+    refuse_planned_again(DeviceRelease(), change({"GPU": (0, 1)}, {"GPU": (0, 1)}))
+    refuse_planned_again(TraitEdit("add", frozenset("A")), again)

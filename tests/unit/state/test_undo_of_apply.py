@@ -144,7 +144,7 @@ def test_a_provider_that_somebody_else_deleted_is_not_claimed(shown):
     assert end_of(outcome) == UNCHANGED_AND_UNTOUCHED
     assert outcome.note == "host was deleted by somebody else meanwhile"
     report = SimpleNamespace(
-        plan=SimpleNamespace(steps=[DELETION], refused={}), outcomes=[outcome], halted=""
+        plan=SimpleNamespace(steps=[DELETION], untried={}), outcomes=[outcome], halted=""
     )
     assert [result.done for result in list_results(report).results] == ["unchanged"]
 
