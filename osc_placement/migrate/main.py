@@ -521,7 +521,7 @@ def _add_decommission(subparsers: Subparsers) -> None:
     parser = subparsers.add_parser(
         "decommission",
         help="show what still holds a host that is to be removed, and delete its providers",
-        description="Show what still holds a host, in the order in which it goes, with the command for each. "
+        description="Show what still holds a host, in the order in which it is to be removed. "
         "If nothing does, --delete deletes the resource providers that are left of it.",
         epilog=EXIT_STATUSES,
     )

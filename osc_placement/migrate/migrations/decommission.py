@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Find what still holds a host that is to be removed, in the order in which it goes.
+"""Find what still holds a host that is to be removed, in the order in which it is to be removed.
 
-The steps are those of `Step`. Each hold has the command that removes it. What is left when nothing holds
-the host is its provider with what is nested in it, of which a deletion is planned; while anything holds it,
-or not all of nova can be read, none is.
+The steps are those of `Step`. A hold has the command that removes it only if that is certain: none has one
+while anything is unknown or the host is left alone, and what is deleted has one only when all steps before it
+are done. No command removes an allocation: the audit finds out which are orphans. What is left when nothing
+holds the host is its provider with what is nested in it, of which a deletion is planned; while anything holds
+it, or not all of nova can be read, none is.
 
 Placement is read before nova, so what nova starts meanwhile is seen. An instance that is built after that
 holds its allocations before it has a host, and the server refuses to delete a provider of which something is
@@ -15,7 +17,7 @@ from __future__ import annotations
 import enum
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from osc_placement.batch.plan import Plan
@@ -24,10 +26,12 @@ from osc_placement.migrate.migrations.base import Context
 from osc_placement.migrate.migrations.cloud import AllocationView, read_cloud
 from osc_placement.migrate.migrations.providers import (
     FormerNova,
+    Judge,
     is_of_nova,
     plan_deletion,
     plan_staged,
     read_former,
+    was_reported,
 )
 from osc_placement.migrate.nova.facts import ComputeNode, HostAggregate, Instance
 from osc_placement.migrate.nova.source import Source, Unreadable
@@ -41,9 +45,14 @@ _COMMANDS: Final[Mapping[str, str]] = {
     "active": _LIVE,
     "paused": _LIVE,
     "stopped": _COLD,
-    "resized": "openstack server resize confirm {}",
     "shelved": "openstack server shelve --offload {}",
-    "soft-delete": "openstack server delete --force {}",
+}
+_RESIZED: Final = "its owner has to confirm or revert the resize"
+#: by vm_state, what has to be done if that is not for an administrator to decide
+_ADVICE: Final[Mapping[str, str]] = {
+    "resized": _RESIZED,
+    "soft-delete": "wait until nova reclaims it ([DEFAULT]/reclaim_instance_interval), or restore it with "
+    "openstack server restore {} and move it",
 }
 
 
@@ -60,9 +69,13 @@ class Step(enum.StrEnum):
     MAPPING = "delete the host mapping"
 
 
+#: steps that delete, whose command is shown when those before them are done
+_DELETING: Final = frozenset((Step.SERVICE, Step.MAPPING))
+
+
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """A thing that holds a host, and the command that removes it; empty if it has to be waited for."""
+    """A thing that holds a host, and the command that removes it; empty if there is none that is certain."""
 
     step: Step
     subject: str
@@ -88,15 +101,15 @@ def assess(context: Context, host: str) -> Decommission:
     nova = read_former(source, cloud)
     nodes = [node for node in nova.hosts.all_nodes() if node.host == host]
     former = [node for node in nova.former.values() if node.host == host]
-    roots = _find_roots(cloud, nova, host, (*nodes, *former))
+    roots, unclear = _find_roots(cloud, nova, host, (*nodes, *former))
     places = {host, *(node.name for node in (*nodes, *former))}
     nova.read_instances(source, cloud, roots, places)
     services = _read_services(source, nova)
     aggregates = [each for each in source.list_aggregates() if host in each.hosts]
     is_known = nodes or former or roots or aggregates or host in services or host in nova.hosts.cell_of
     if not is_known and nova.is_complete:
-        raise UsageError(f"Neither nova nor placement has a host {host}")
-    problems = [*nova.problems, *_object(nova, cloud, host, nodes, roots)]
+        raise UsageError("; ".join([f"Neither nova nor placement has a host {host}", *map(str, unclear)]))
+    problems = [*nova.problems, *unclear, *_object(nova, cloud, host, nodes, roots)]
     view = _Host(host, places, cloud, nova, roots)
     holds = [
         *_hold_service(host, services, nodes, nova),
@@ -107,22 +120,40 @@ def assess(context: Context, host: str) -> Decommission:
         *_hold_aggregates(host, aggregates),
     ]
     holds.sort(key=lambda hold: list(Step).index(hold.step))
+    holds = [replace(hold, command="") if problems or _is_too_early(hold, holds) else hold for hold in holds]
     trees = [cloud.records[uuid] for root in roots for uuid in reversed(cloud.tree(root))]
     changes = [] if holds or problems else list(map(plan_deletion, trees))
     return Decommission(host, holds, problems, plan_staged(f"providers of host {host}", changes), cloud.names)
 
 
+def _is_too_early(hold: Hold, holds: Sequence[Hold]) -> bool:
+    """Return whether a hold is removed by a deletion, and a step before it is not done."""
+    return hold.step in _DELETING and hold.step is not holds[0].step
+
+
 def _find_roots(
     cloud: AllocationView, nova: FormerNova, host: str, nodes: Sequence[ComputeNode]
-) -> list[str]:
-    """Return the root providers of a host: of its compute nodes, deleted ones too, or of its name."""
+) -> tuple[list[str], list[Problem]]:
+    """Return the root providers of a host, and a problem for one that only has its name.
+
+    They are those of its compute nodes, deleted ones too, and one of its name that nova-compute has reported.
+    """
     uuids = {node.uuid for node in nodes}
     elsewhere = {node.uuid for node in nova.hosts.all_nodes() if node.host != host}
-    return [
-        root.uuid
-        for root in cloud.roots
-        if root.uuid not in elsewhere and (root.uuid in uuids or root.name == host)
-    ]
+    judge, found, unclear = Judge(nova, cloud), [], []
+    for root in cloud.roots:
+        record = cloud.records[root.uuid]
+        if root.uuid in uuids - elsewhere:
+            found.append(root.uuid)
+        elif root.name == host and root.uuid not in elsewhere:
+            text = judge.find_other_owner(record) or judge.find_doubt(record, host)
+            if not (text or was_reported(record)):
+                text = "it has the name of the host, and nothing says that nova-compute made it"
+            if text:
+                unclear.append(Problem(Reason.AMBIGUOUS, f"provider {root.name}", text))
+            else:
+                found.append(root.uuid)
+    return found, unclear
 
 
 def _read_services(source: Source, nova: FormerNova) -> dict[str, bool]:
@@ -173,7 +204,8 @@ def _hold_service(
     if cell:
         labels = {each.uuid: each.label for each in nova.hosts.cells}
         command = f"nova-manage cell_v2 delete_host --cell_uuid {cell} --host {name}"
-        yield Hold(Step.MAPPING, f"mapping of host {host}", f"it is to {labels.get(cell, cell)}", command)
+        text = f"it is mapped to {labels.get(cell, cell)}"
+        yield Hold(Step.MAPPING, f"host {host}", text, command)
 
 
 def _hold_aggregates(host: str, aggregates: Sequence[HostAggregate]) -> Iterator[Hold]:
@@ -209,9 +241,8 @@ class _Host:
             if move.is_evacuated:
                 continue  # it ends when nova-compute is up again; what it holds is an allocation
             way = f"{move.source_host} to {move.dest_host} ({move.status or 'no status'})"
-            is_resized = move.status == "finished"
-            command = f"openstack server resize confirm {move.instance_uuid}" if is_resized else ""
-            yield Hold(Step.MOVES, f"instance {move.instance_uuid}", f"it is moving from {way}", command)
+            advice = f"; {_RESIZED}" if move.status == "finished" else ""
+            yield Hold(Step.MOVES, f"instance {move.instance_uuid}", f"it is moving from {way}{advice}")
 
     def hold_instances(self) -> Iterator[Hold]:
         """Yield a hold for each instance that nova has on the host, whatever its state."""
@@ -228,27 +259,27 @@ class _Host:
             if consumer in self._on or consumer in consumers:
                 continue
             for provider in sorted(claims.keys() & set(self._trees)):
-                where, is_free = self._nova.locate(consumer)
-                text = f"it holds something of {self._cloud.name(provider)}, and {where}"
-                command = f"openstack resource provider allocation unset --provider {provider} {consumer}"
-                yield Hold(Step.ALLOCATIONS, f"consumer {consumer}", text, command if is_free else "")
+                text = self._nova.describe_holder(self._cloud, consumer, provider)
+                yield Hold(Step.ALLOCATIONS, f"consumer {consumer}", text)
 
     def hold_nested(self) -> Iterator[Hold]:
         """Yield a hold for each nested provider that is not certainly nova's."""
         for uuid in self._trees:
             if uuid not in self._roots and not is_of_nova(self._cloud.records[uuid]):
                 text = "it may be of another service, such as an agent of Neutron; delete it there first"
-                command = f"openstack resource provider delete {uuid}"
-                yield Hold(Step.NESTED, f"provider {self._cloud.name(uuid)}", text, command)
+                yield Hold(Step.NESTED, f"provider {self._cloud.name(uuid)}", text)
 
 
 def _describe_state(instance: Instance) -> str:
-    state = instance.vm_state or "in no state"
-    return f"it is {state}" + (f" ({instance.task_state})" if instance.task_state else "")
+    state = f"it is in state {instance.vm_state}" if instance.vm_state else "it is in no state"
+    if instance.task_state:
+        return f"{state}, and its task {instance.task_state} has to end"
+    advice = _ADVICE.get(instance.vm_state or "", "").format(instance.uuid)
+    return f"{state}; {advice}" if advice else state
 
 
 def _choose(instance: Instance) -> str:
-    """Return the command that takes an instance from its host; empty if its task has to end first."""
-    if instance.task_state:
+    """Return the command that takes an instance from its host; empty if there is none to advise."""
+    if instance.task_state or instance.vm_state in _ADVICE:
         return ""
     return _COMMANDS.get(instance.vm_state or "", "openstack server show {}").format(instance.uuid)

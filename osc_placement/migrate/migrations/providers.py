@@ -151,9 +151,9 @@ def plan_move(world: World, old: str, new: str) -> ReshapePlan:
     for consumer, amounts in sorted(held.items()):
         if twice := sorted(amounts.keys() & world.holdings[new].get(consumer, {}).keys()):
             raise ReshapeRefused(
-                f"consumer {consumer} holds {', '.join(twice)} of {name(old)} and of the right provider too; "
-                "if it is one claim, "
-                f"openstack resource provider allocation unset --provider {old} {consumer}"
+                f"consumer {consumer} holds {', '.join(twice)} of {name(old)} and of the provider of the "
+                "compute node too; which of both is right is unknown, "
+                f"openstack resource provider allocation show {consumer} shows them"
             )
     inventories = world.inventories[new] or world.inventories[old]
     transfers = tuple(
@@ -167,20 +167,28 @@ def plan_move(world: World, old: str, new: str) -> ReshapePlan:
         inventory = inventories.get(resource)
         if inventory is None:
             raise ReshapeRefused(
-                f"consumer {transfer.consumer} holds {resource} of {name(old)}, and the right provider has "
-                "no inventory of it"
+                f"consumer {transfer.consumer} holds {resource} of {name(old)}, and the provider of the "
+                "compute node has no inventory of it"
             )
         if not inventory.fits_unit(transfer.amount):
             raise ReshapeRefused(
                 f"consumer {transfer.consumer} holds {transfer.amount} of {resource}, which min_unit, "
-                "max_unit or step_size of the right provider forbid"
+                f"max_unit or step_size of {_describe_sizes(world, old, new)} forbid"
             )
-        if (used := plan.used(new, resource)) > inventory.capacity:
+    for resource in sorted({transfer.resource_class for transfer in transfers}):
+        capacity = inventories[resource].capacity
+        if (used := plan.used(new, resource)) > capacity:
             raise ReshapeRefused(
-                f"{used} of {resource} would be allocated from the right provider, which has a capacity of "
-                f"{inventory.capacity}; move instances away, or raise its allocation ratio"
+                f"{used} of {resource} would be allocated in all, and {_describe_sizes(world, old, new)} has "
+                f"a capacity of {capacity}; move instances away, or raise its allocation ratio"
             )
     return plan
+
+
+def _describe_sizes(world: World, old: str, new: str) -> str:
+    """Return which provider has the inventories that ``new`` has afterwards."""
+    uuid = new if world.inventories[new] else old
+    return f"provider {world.name(uuid)} ({uuid})"
 
 
 def plan_staged(title: str, changes: Sequence[Change]) -> Plan:
@@ -241,18 +249,14 @@ class FormerNova:
     """The parts of nova that tell which machine a provider is of.
 
     :ivar former: deleted compute nodes by UUID
-    :ivar builds: instances that are being scheduled and may be in no cell yet
     :ivar instances: by UUID, the instances that hold something of a suspect or are on its host
-    :ivar unplaced: consumers that nova has, and of which it does not say on which host they are
     """
 
     hosts: Hosts
     moves: Moves
     former: Mapping[str, ComputeNode]
     problems: list[Problem]
-    builds: frozenset[str] = frozenset()
     instances: dict[str, Instance] = field(default_factory=dict)
-    unplaced: frozenset[str] = frozenset()
 
     @property
     def live(self) -> frozenset[str]:
@@ -274,8 +278,6 @@ class FormerNova:
     ) -> None:
         """Read the instances that hold something of the trees of ``roots``, or are on one of ``places``.
 
-        Those in no list are asked for one by one, as one that moves between cells is hidden in both.
-
         :param places: names of hosts and compute nodes
         """
         named, trees = frozenset(places), {uuid for root in roots for uuid in cloud.tree(root)}
@@ -287,32 +289,26 @@ class FormerNova:
                         self.instances[instance.uuid] = instance
             except Unreadable as error:
                 self.problems.append(error.problem)
-        moves = {move.uuid for move in self.moves.records}
-        missing = holders - self.instances.keys()
-        if not self.is_complete or not missing:
-            return
-        try:
-            found = source.find_instances(missing) | source.find_lost(missing).keys()
-            self.unplaced = frozenset(found | (missing & (self.builds | moves)))
-        except Unreadable as error:
-            self.problems.append(error.problem)
 
-    def locate(self, consumer: str) -> tuple[str, bool]:
-        """Say where a consumer is, and whether what it holds anywhere else is held without right."""
+    def describe_holder(self, cloud: AllocationView, consumer: str, provider: str) -> str:
+        """Return what is known of a consumer of a provider, and the command that shows more.
+
+        Whether its allocation is orphaned is not decided here: the audit does that, and leaves alone what is
+        held of providers without a compute node.
+        """
+        where = "nova lists no instance with this UUID"
+        if not self.is_complete:
+            where = "whether nova has it is unknown, because not all of nova can be read"
         if instance := self.instances.get(consumer):
-            is_free = bool(instance.host) and not instance.task_state
-            return f"it is on {instance.host or 'no host'}", is_free
-        if consumer in self.unplaced:
-            return "nova has it, and does not say where; it is being built or moved", False
-        return "nova has no instance or move of this UUID", True
+            where = f"nova has this instance on {f'host {instance.host}' if instance.host else 'no host'}"
+        advice = f"openstack resource provider allocation show {consumer} shows all that it holds"
+        if cloud.root(provider) in self.live:
+            advice = "placement-migrate audit finds out whether that is an orphan"
+        return f"it holds something of {cloud.name(provider)}, and {where}; {advice}"
 
 
 def read_former(source: Source, cloud: AllocationView) -> FormerNova:
-    """Read nova's compute nodes, deleted ones too, and its moves.
-
-    Requested builds come first, as an instance is in its cell before its build request goes.
-    """
-    builds = source.list_requested_builds()
+    """Read nova's compute nodes, deleted ones too, and its moves."""
     hosts = read_hosts(source)
     moves = read_moves(source, hosts)
     problems = [*hosts.problems, *moves.problems, *find_lost_cells(source, hosts)]
@@ -330,7 +326,7 @@ def read_former(source: Source, cloud: AllocationView) -> FormerNova:
             nodes_of[node.cell, node.host] += (node,)
     known = replace(hosts, nodes=nodes_of)
     problems += [*check_nova(known, cloud), *check_cells(known, cloud)]
-    return FormerNova(hosts, moves, former, problems, builds)
+    return FormerNova(hosts, moves, former, problems)
 
 
 def nova_names(cloud: AllocationView, former: Mapping[str, ComputeNode], uuid: str) -> frozenset[str]:
@@ -368,7 +364,7 @@ class Judge:
     def judge(self, uuid: str) -> None:
         """Find the kind of a root provider without a live compute node, and plan what becomes of it."""
         record = self._cloud.records[uuid]
-        if text := self._find_other_owner(record):
+        if text := self.find_other_owner(record):
             self._add(record, Kind.FOREIGN, text)
         elif not self._nova.is_complete:
             text = "nova may have its compute node where it cannot be read, so it is left alone"
@@ -389,7 +385,7 @@ class Judge:
         if reason is not None:
             self.problems.append(Problem(reason, f"provider {provider.name}", text))
 
-    def _find_other_owner(self, record: ProviderRecord) -> str:
+    def find_other_owner(self, record: ProviderRecord) -> str:
         """Return why a provider is none that nova-compute made for a host; empty if it may be one."""
         former = self._nova.former.get(record.provider.uuid)
         owners = sorted(each for each in record.traits or () if each.startswith(_OWNER))
@@ -401,15 +397,9 @@ class Judge:
         if (former and former.is_bare_metal) or is_uuid(record.provider.name):
             return "it is a node of bare metal"
         uuid = record.provider.uuid
-        is_of_host = uuid in self._cloud.hosts or self._was_reported(record) or former
+        is_of_host = uuid in self._cloud.hosts or was_reported(record) or former
         is_of_host = is_of_host or record.provider.name in self._nodes or self._find_marked(record)
         return "" if is_of_host else "nothing says that nova ever had it"
-
-    @staticmethod
-    def _was_reported(record: ProviderRecord) -> bool:
-        """Return whether a provider has traits that only nova-compute reports."""
-        traits = record.traits or frozenset()
-        return _OWNER_NOVA in traits or any(each.startswith(_OF_COMPUTES) for each in traits)
 
     def _find_marked(self, record: ProviderRecord) -> ComputeNode | None:
         """Return the compute node that a repair which was not finished has named in the provider's name."""
@@ -420,18 +410,27 @@ class Judge:
         """Return the live compute nodes of the machine of a provider; several if that is not clear.
 
         The evidence is the name that a repair gave it, the name of the compute node, or a deleted compute
-        node of its UUID on the same host, of the same name but for the domain: a host of vCenter has nodes
-        of other names, which are other machines.
+        node of its UUID on the same host, of the same name: a host of vCenter has nodes of other names, which
+        are other machines. The domain may differ if placement has nothing of the live one yet.
         """
         marked = self._find_marked(record)
         if marked is not None:
             return [marked]
         found = list(self._nodes.get(record.provider.name, ()))
         former = self._nova.former.get(record.provider.uuid)
-        for node in self._of_host.get((former.cell, former.host), ()) if former else ():
-            if former and _shorten(node.name) == _shorten(former.name) and node not in found:
+        if former is None or not (former.host and former.name):
+            return found
+        for node in self._of_host.get((former.cell, former.host), ()):
+            is_same = node.name == former.name
+            is_renamed = _shorten(node.name) == _shorten(former.name) and not self._is_used(node)
+            if (is_same or is_renamed) and node not in found:
                 found.append(node)
         return found
+
+    def _is_used(self, node: ComputeNode) -> bool:
+        """Return whether the provider of a compute node has inventories or allocations."""
+        right = self._cloud.records.get(node.uuid or "")
+        return right is not None and bool(right.inventories or self._holders.get(right.provider.uuid))
 
     # duplicated
 
@@ -482,9 +481,12 @@ class Judge:
         if foreign:
             names = name_some(map(self._cloud.name, foreign))
             return f"nested providers may be of another service: {names}; move or delete them first"
-        if children and right and self._children(right.provider.uuid):
+        # of a repair that was interrupted some are moved, and no two have one name
+        is_begun = self._find_marked(self._cloud.records[uuid]) is not None
+        if children and right and not is_begun and self._children(right.provider.uuid):
             names = name_some(map(self._cloud.name, children))
-            return f"both it and the right provider have nested providers: {names}; merge them by hand"
+            text = "both it and the provider of its compute node have nested providers"
+            return f"{text}: {names}; merge them by hand"
         return ""
 
     def _children(self, uuid: str) -> list[str]:
@@ -525,11 +527,7 @@ class Judge:
         if former and former.cell in self._nova.disabled:
             self._add(record, Kind.UNKNOWN, "its cell is disabled, so it is left alone", Reason.DISABLED)
             return
-        if namesake := self._find_namesake(record):
-            text = (
-                f"it may be the provider of compute node {namesake.name} ({namesake.uuid}), whose name "
-                "differs, and nothing in nova's databases says so; it is left alone"
-            )
+        if text := self.find_doubt(record):
             self._add(record, Kind.UNKNOWN, text, Reason.AMBIGUOUS)
             return
         if text := self._find_use(uuid):
@@ -538,7 +536,10 @@ class Judge:
         tree = self._cloud.tree(uuid)
         holders = {consumer: each for each in tree for consumer in self._holders.get(each, ())}
         if holders:
-            text = "; ".join(self._describe_holder(consumer, of) for consumer, of in sorted(holders.items()))
+            text = "; ".join(
+                f"consumer {consumer}: {self._nova.describe_holder(self._cloud, consumer, of)}"
+                for consumer, of in sorted(holders.items())
+            )
             self._add(record, Kind.HELD, text, Reason.FOREIGN)
             return
         foreign = [each for each in self._children(uuid) if not is_of_nova(self._cloud.records[each])]
@@ -546,27 +547,37 @@ class Judge:
             text = f"nested providers may be of another service: {name_some(map(self._cloud.name, foreign))}"
             self._add(record, Kind.UNKNOWN, text, Reason.AMBIGUOUS)
             return
-        if not former and not (self._is_named and self._was_reported(record)):
+        if not former and not (self._is_named and was_reported(record)):
             name = shlex.quote(record.provider.name)
-            command = (
+            advice = (
                 f"placement-migrate providers --delete --resource-provider {name}"
-                if self._was_reported(record)
-                else f"openstack resource provider delete {uuid}"
+                if was_reported(record)
+                else "delete it by hand"
             )
-            text = f"nova has no record of a compute node of it; if its host is gone, {command}"
+            text = f"nova has no record of a compute node of it; if its host is gone, {advice}"
             self._add(record, Kind.UNKNOWN, text, Reason.NO_COMPUTE_NODE)
             return
         self.deletions += [plan_deletion(self._cloud.records[each]) for each in reversed(tree)]
         self._add(record, Kind.STALE, "nothing holds it")
 
-    def _find_namesake(self, record: ProviderRecord) -> ComputeNode | None:
-        """Return a live compute node whose name differs from that of a provider by its domain only."""
+    def find_doubt(self, record: ProviderRecord, host: str | None = None) -> str:
+        """Return why a provider may be of a machine that is still there; empty if nothing says so.
+
+        :param host: a host whose machine does not count
+        """
         name = record.provider.name
+        if name.startswith(replaced_name("")) and record.provider.uuid not in self._nova.former:
+            return (
+                "a repair gave it this name, and nova no longer has the compute node in it, nor a record of "
+                "its own; placement-migrate run list shows the repair"
+            )
         for node in self._nova.hosts.all_nodes():
-            is_bare = "." not in name or "." not in node.name
-            if is_bare and _shorten(node.name) == _shorten(name) and node.uuid not in self._cloud.records:
-                return node
-        return None
+            if node.host != host and _shorten(name) in (_shorten(node.name), _shorten(node.host)):
+                return (
+                    f"it may be an old provider of host {node.host}, which has compute node {node.name} "
+                    f"({node.uuid}), and nothing in nova's databases says whether it is; it is left alone"
+                )
+        return ""
 
     def _find_use(self, uuid: str) -> str:
         """Return what nova still has on the host of a provider; empty if nothing."""
@@ -574,10 +585,9 @@ class Judge:
         # what is on a host that has compute nodes is on these, unless it names another
         hosts = names - {node.host for node in self._nova.hosts.all_nodes()}
         if mapped := sorted(hosts & self._nova.hosts.cell_of.keys()):
-            command = f"nova-manage cell_v2 delete_host --cell_uuid {self._nova.hosts.cell_of[mapped[0]]}"
             return (
-                f"nova maps host {mapped[0]} to a cell, which has no compute node of it; if the host is "
-                f"gone, {command} --host {shlex.quote(mapped[0])}"
+                f"nova maps host {mapped[0]} to a cell, and has no compute node of it; "
+                f"placement-migrate decommission {shlex.quote(mapped[0])} shows what is left of it"
             )
         on = sorted(
             each.uuid for each in self._nova.instances.values() if each.node in names or each.host in hosts
@@ -595,16 +605,17 @@ class Judge:
         ]
         return f"{name_some(moves)}: a move from or to its host is not over" if moves else ""
 
-    def _describe_holder(self, consumer: str, provider: str) -> str:
-        where, is_free = self._nova.locate(consumer)
-        text = f"consumer {consumer} holds something of {self._cloud.name(provider)}, and {where}"
-        command = f"openstack resource provider allocation unset --provider {provider} {consumer}"
-        return f"{text}: {command}" if is_free else text
-
 
 def _shorten(name: str) -> str:
-    """Return the name of a machine without its domain."""
-    return name.partition(".")[0]
+    """Return the name of a machine without its domain, in lower case; an IP address as it is."""
+    short = name.partition(".")[0]
+    return name if short.isdigit() else short.casefold()
+
+
+def was_reported(record: ProviderRecord) -> bool:
+    """Return whether a provider has traits that only nova-compute reports."""
+    traits = record.traits or frozenset()
+    return _OWNER_NOVA in traits or any(each.startswith(_OF_COMPUTES) for each in traits)
 
 
 def is_of_nova(record: ProviderRecord) -> bool:

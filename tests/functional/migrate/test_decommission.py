@@ -3,6 +3,7 @@
 
 import pytest
 
+from osc_placement.model import Inventory
 from tests.functional.migrate.cloud import PROJECT
 from tests.functional.migrate.nova_databases import new_uuid
 from tests.functional.migrate.placement import CLAIM, SIZES, all_held, give, hold
@@ -179,6 +180,110 @@ def test_unreadable_cell_keeps_the_provider(cloud, client, add_host, retire, mig
     done = migrate("decommission", "h1", "--delete")
     assert (done.returncode, "cell cell2: there is no file /no/x" in done.stdout) == (4, True)
     assert names_of(client) == {"good", "h1"}
+
+
+def test_nothing_is_advised_while_anything_is_unknown(cloud, client, add_host, migrate_json, migrate):
+    """Whoever holds something may be where nova cannot be read, so no line has a command."""
+    node = add_host("h1")
+    add_host("good")
+    live = cloud.add_instance("h2", "cell2")
+    for consumer in (live, cloud.add_instance("h1")):
+        hold(client, consumer, {node: CLAIM})
+    cloud.update(
+        "api", "UPDATE cell_mappings SET database_connection = 'sqlite:////no/x' WHERE name = 'cell2'"
+    )
+    document, status = migrate_json("decommission", "h1")
+    (claim,) = [each for each in document["holds"] if each["subject"] == f"consumer {live}"]
+    assert (status, {each["command"] for each in document["holds"]}) == (4, {""})
+    assert "whether nova has it is unknown" in claim["text"]
+    assert "unset" not in migrate("decommission", "h1").stdout
+
+
+@pytest.mark.parametrize("reason", ["disabled cell", "bare metal"])
+def test_host_that_is_left_alone_has_no_commands(cloud, add_host, migrate_json, reason):
+    """What a host of a disabled cell or of Ironic has is shown, and nothing is advised."""
+    add_host("good")
+    add_host("h2", "cell2", **({"hypervisor_type": "ironic"} if reason == "bare metal" else {}))
+    cloud.add_instance("h2", "cell2")
+    if reason == "disabled cell":
+        cloud.update("api", "UPDATE cell_mappings SET disabled = 1 WHERE name = 'cell2'")
+    document, status = migrate_json("decommission", "h2")
+    assert (status, bool(document["findings"]), bool(document["holds"])) == (3, True, True)
+    assert {each["command"] for each in document["holds"]} == {""}
+
+
+@pytest.mark.parametrize("holder", ["ended migration", "reservation", "deleted instance"])
+def test_claims_are_left_to_the_audit(cloud, client, add_host, migrate_json, holder):
+    """Which claims are orphans is decided in one place, and no command here removes any."""
+    add_host("good")
+    node = add_host("h1")
+    if holder == "ended migration":
+        consumer = cloud.add_migration(cloud.add_instance("good"), "h1", "good", status="error")
+        hold(client, consumer, {node: CLAIM}, consumer_type="MIGRATION")
+    else:
+        consumer = new_uuid() if holder == "reservation" else cloud.add_instance("good", deleted=7)
+        hold(
+            client, consumer, {node: CLAIM}, consumer_type="RESERVATION" if holder == "reservation" else None
+        )
+    document, _ = migrate_json("decommission", "h1")
+    (found,) = [each for each in document["holds"] if each["subject"] == f"consumer {consumer}"]
+    assert (found["command"], "placement-migrate audit" in found["text"]) == ("", True)
+
+
+def test_service_and_mapping_have_a_command_when_nothing_else_is_left(cloud, client, add_host, migrate_json):
+    """As long as an instance is on the host, no line says how to delete what it needs."""
+    add_host("good")
+    hold(client, instance := cloud.add_instance("h1"), {add_host("h1"): CLAIM})
+    cloud.update("cell1", "UPDATE services SET disabled = 1 WHERE host = 'h1'")
+
+    def commands():
+        return {each["step"]: each["command"] for each in migrate_json("decommission", "h1")[0]["holds"]}
+
+    assert commands() == {
+        "move instances": f"openstack server migrate --live-migration {instance}",
+        "delete the service": "",
+        "delete the host mapping": "",
+    }
+    cloud.update("cell1", "UPDATE instances SET deleted = 1 WHERE uuid = :uuid", uuid=instance)
+    client.delete_allocations(instance)
+    found = commands()
+    assert found["delete the service"].startswith("openstack compute service delete ")
+    assert found["delete the host mapping"] == ""
+    cloud.update("cell1", "UPDATE services SET deleted = 1 WHERE host = 'h1'")
+    cloud.update("cell1", "UPDATE compute_nodes SET deleted = 1 WHERE host = 'h1'")
+    (left,) = commands().values()
+    assert left.startswith("nova-manage cell_v2 delete_host --cell_uuid ")
+
+
+def test_no_command_takes_an_instance_from_its_owner(cloud, add_host, migrate_json):
+    """A soft-deleted instance can still be restored, and a resize can still be reverted."""
+    add_host("h1")
+    soft, resized = (cloud.add_instance("h1", vm_state=state) for state in ("soft-delete", "resized"))
+    found = {each["subject"]: each for each in migrate_json("decommission", "h1")[0]["holds"]}
+    assert "reclaim_instance_interval" in found[f"instance {soft}"]["text"]
+    assert "confirm or revert" in found[f"instance {resized}"]["text"]
+    assert {found[f"instance {uuid}"]["command"] for uuid in (soft, resized)} == {""}
+
+
+@pytest.mark.parametrize("traits", [["MISC_SHARES_VIA_AGGREGATE"], [], ["OWNER_CYBORG"]])
+def test_name_alone_makes_no_provider_one_of_a_host(client, add_host, migrate, traits):
+    """A provider that nova never had is not deleted, though its name is that of the host given."""
+    add_host("good")
+    client.create_provider("nfs1", uuid=(uuid := new_uuid()))
+    give(client, uuid, {"DISK_GB": Inventory(5000)}, traits)
+    done = migrate("decommission", "nfs1", "--delete")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("placement-migrate: Neither nova nor placement has a host nfs1; provider")
+    assert names_of(client) == {"good", "nfs1"}
+
+
+def test_provider_of_a_purged_host_is_deleted_by_its_name(client, add_host, migrate):
+    """If nova has no record any more, a trait that only nova-compute reports is the evidence."""
+    add_host("good")
+    client.create_provider("h1", uuid=(uuid := new_uuid()))
+    give(client, uuid, SIZES, ["COMPUTE_NODE"])
+    assert migrate("decommission", "h1", "--delete").returncode == 0
+    assert names_of(client) == {"good"}
 
 
 def test_disabled_cell_is_left_alone(cloud, client, add_host, migrate):

@@ -3,6 +3,7 @@
 
 import functools
 import itertools
+import json
 import os
 
 import pytest
@@ -294,9 +295,9 @@ def test_both_providers_exist(cloud, client, add_host, reinstall, migrate):
 @pytest.mark.parametrize(
     ("sizes", "double", "text"),
     [
-        ({**SIZES, "VCPU": Inventory(3)}, False, "4 of VCPU would be allocated from the right provider"),
+        ({**SIZES, "VCPU": Inventory(3)}, False, "4 of VCPU would be allocated in all, and provider h1 "),
         ({"VCPU": Inventory(64)}, False, "has no inventory of it"),
-        (SIZES, True, "of h1.example.org and of the right provider too"),
+        (SIZES, True, "of h1.example.org and of the provider of the compute node too"),
     ],
 )
 def test_what_does_not_fit_is_refused(cloud, client, add_host, reinstall, migrate, sizes, double, text):
@@ -369,7 +370,7 @@ def test_mapped_host_is_in_use(cloud, client, add_host, add_former, judged, migr
     client.create_provider("h1", uuid=add_former("h1"))
     cloud.insert("api", "host_mappings", host="h1", cell_id=2)
     assert judged("--delete") == ({"h1": "in use"}, 3)
-    assert "nova-manage cell_v2 delete_host --cell_uuid" in migrate("providers").stdout
+    assert "placement-migrate decommission h1 shows what is left of it" in migrate("providers").stdout
     assert len(_describe(client)) == 2
 
 
@@ -580,3 +581,89 @@ def test_other_node_of_a_host_is_another_machine(cloud, client, add_host, add_fo
     before = _describe(client)[other]
     assert judged("--repair") == ({"domain-c1": kind}, 3)
     assert _describe(client)[other] == before
+
+
+@pytest.mark.parametrize("case", ["domain", "capitals", "reinstalled twice"])
+def test_no_command_takes_the_only_claim_of_a_live_instance(
+    cloud, client, add_host, add_former, migrate, case
+):
+    """A provider whose machine may be live under another name is left alone, and its claims are too."""
+    add_host("good")
+    live = {"domain": "h1.example.org", "capitals": "h1", "reinstalled twice": "h1"}[case]
+    add_host(live)
+    old = add_former("H1") if case == "capitals" else new_uuid()
+    name = {"domain": "h1", "capitals": "H1", "reinstalled twice": f"replaced-by-{new_uuid()}"}[case]
+    client.create_provider(name, uuid=old)
+    give(client, old, SIZES, ["COMPUTE_NODE"])
+    instance = cloud.add_instance(live)
+    hold(client, instance, {old: CLAIM})
+    done = migrate("providers", "--repair", "--delete", "-f", "json")
+    document = json.loads(done.stdout)
+    assert [(each["name"], each["kind"]) for each in document["providers"]] == [(name, "unknown")]
+    assert [each["trouble"] for each in document["findings"]] == ["ambiguous"]
+    assert ("unset" in done.stdout, "provider delete" in done.stdout) == (False, False)
+    assert held_by(client, instance) == {old: CLAIM}
+
+
+@pytest.mark.parametrize("holder", ["ended migration", "reservation", "instance elsewhere"])
+def test_claim_of_a_stale_provider_is_shown_and_not_judged(
+    cloud, client, add_host, add_former, migrate, holder
+):
+    """What another consumer may need has no command that removes it."""
+    good = add_host("good")
+    old = add_former("h1")
+    client.create_provider("h1", uuid=old)
+    give(client, old, SIZES)
+    if holder == "reservation":
+        hold(client, consumer := new_uuid(), {old: CLAIM}, consumer_type="RESERVATION")
+    elif holder == "ended migration":
+        consumer = cloud.add_migration(cloud.add_instance("good"), "h1", "good", status="error")
+        hold(client, consumer, {old: CLAIM}, consumer_type="MIGRATION")
+    else:
+        hold(client, consumer := cloud.add_instance("good"), {good: CLAIM, old: CLAIM})
+    done = migrate("providers", "--delete")
+    assert (done.returncode, f"allocation show {consumer}" in done.stdout) == (3, True)
+    assert "unset" not in done.stdout
+
+
+def test_live_host_whose_node_has_its_domain_is_not_called_gone(cloud, client, add_host, migrate, judged):
+    """A mapped host that has a compute node of another name is neither unmapped nor deleted."""
+    add_host("good")
+    add_host("compute1", nodes=["compute1.example.org"])
+    client.create_provider("compute1", uuid=(old := new_uuid()))
+    give(client, old, SIZES, ["COMPUTE_NODE"])
+    assert judged("--delete", "--resource-provider", "compute1") == ({"compute1": "unknown"}, 3)
+    assert "delete_host" not in migrate("providers").stdout
+    assert old in _describe(client)
+
+
+def test_other_domain_is_no_evidence_if_the_live_provider_is_in_use(
+    cloud, client, add_host, add_former, judged
+):
+    """Two nodes of one host whose names differ by their domain may be two machines."""
+    add_host("good")
+    live = add_host("vc", nodes=["c1.b.example.org"])
+    old = add_former("vc", node="c1.a.example.org")
+    client.create_provider("c1.a.example.org", uuid=old)
+    give(client, old, SIZES)
+    hold(client, cloud.add_instance("vc", node="c1.b.example.org"), {live: CLAIM})
+    hold(client, cloud.add_instance("vc", node="c1.b.example.org"), {old: CLAIM})
+    before = _describe(client), all_held(client)
+    assert judged("--repair", "--delete") == ({"c1.a.example.org": "unknown"}, 3)
+    assert (_describe(client), all_held(client)) == before
+
+
+def test_rest_of_the_nested_providers_goes_along(cloud, client, add_host, reinstall, migrate):
+    """A repair that was interrupted among them is finished by the same command."""
+    add_host("good")
+    old, new = reinstall("h1")
+    client.update_provider(old, f"replaced-by-{new}")
+    client.create_provider("h1", uuid=new)
+    children = {}
+    for name, parent in (("h1_a", new), ("h1_b", old)):
+        client.create_provider(name, uuid=(children.setdefault(name, new_uuid())), parent=parent)
+        give(client, children[name], {}, ["OWNER_NOVA"])
+    assert migrate("providers", "--repair").returncode == 0
+    described = _describe(client)
+    assert old not in described
+    assert {described[child][1] for child in children.values()} == {new}

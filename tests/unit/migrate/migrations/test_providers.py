@@ -54,10 +54,14 @@ def test_right_provider_keeps_its_inventories():
     ("settings", "text"),
     [
         ({"known": ()}, "got something of h1 meanwhile"),
-        ({"also": {"a": {"VCPU": 1}}}, "holds VCPU of h1 and of the right provider too"),
+        ({"also": {"a": {"VCPU": 1}}}, "holds VCPU of h1 and of the provider of the compute node too"),
         ({"right": {"MEMORY_MB": Inventory(9)}}, "has no inventory of it"),
-        ({"right": {"VCPU": Inventory(8, max_unit=1)}}, "max_unit or step_size of the right provider forbid"),
-        ({"right": {"VCPU": Inventory(3)}, "also": {"b": {"VCPU": 2}}}, "4 of VCPU would be allocated"),
+        ({"right": {"VCPU": Inventory(8, max_unit=1)}}, "max_unit or step_size of provider h1 .new. forbid"),
+        (
+            {"right": {"VCPU": Inventory(3)}, "also": {"b": {"VCPU": 2}}},
+            "4 of VCPU would be allocated in all, and provider h1 .new.",
+        ),
+        ({"had": {"VCPU": Inventory(1)}}, "2 of VCPU would be allocated in all, and provider h1 .old."),
     ],
 )
 def test_what_does_not_fit_is_refused(settings, text):
