@@ -51,7 +51,7 @@ from osc_placement.batch.reshape import ReshapePlan, ReshapeRefused, Transfer, W
 from osc_placement.migrate.migrations.base import Assessment, Context
 from osc_placement.migrate.migrations.cloud import AllocationView, choose_providers, read_cloud
 from osc_placement.migrate.migrations.plausibility import check_cells, check_nova
-from osc_placement.migrate.nova.facts import ComputeNode, Instance
+from osc_placement.migrate.nova.facts import Cell, ComputeNode, Instance
 from osc_placement.migrate.nova.hosts import Hosts, Moves, find_lost_cells, name_some, read_hosts, read_moves
 from osc_placement.migrate.nova.source import Source, Unreadable
 from osc_placement.migrate.problem import Problem, Reason
@@ -325,8 +325,34 @@ def read_former(source: Source, cloud: AllocationView) -> FormerNova:
         if node.uuid in cloud.records:
             nodes_of[node.cell, node.host] += (node,)
     known = replace(hosts, nodes=nodes_of)
+    doubted = {problem.subject for problem in check_cells(known, cloud)}
+    for cell in hosts.readable_cells:
+        try:
+            for node in _find_replaced(source, cloud, hosts, cell) if cell.label in doubted else ():
+                nodes_of[node.cell, node.host] += (node,)
+        except Unreadable as error:
+            problems.append(error.problem)
     problems += [*check_nova(known, cloud), *check_cells(known, cloud)]
     return FormerNova(hosts, moves, former, problems)
+
+
+def _find_replaced(source: Source, cloud: AllocationView, hosts: Hosts, cell: Cell) -> list[ComputeNode]:
+    """Return compute nodes of a cell, with the UUID of the provider that each had before a reinstallation.
+
+    The name is not enough, as a cell of another cloud may have hosts of the same names: an instance of the
+    node has to hold something of that provider.
+    """
+    uuids = {root.name: root.uuid for root in cloud.roots}
+    proven = {
+        (instance.host, instance.node)
+        for instance in source.iterate_instances(cell)
+        if uuids.get(instance.node or "") in set(map(cloud.root, cloud.held.get(instance.uuid, ())))
+    }
+    return [
+        replace(node, uuid=uuids[node.name])
+        for node in hosts.all_nodes()
+        if node.cell == cell.uuid and (node.host, node.name) in proven
+    ]
 
 
 def nova_names(cloud: AllocationView, former: Mapping[str, ComputeNode], uuid: str) -> frozenset[str]:

@@ -667,3 +667,35 @@ def test_rest_of_the_nested_providers_goes_along(cloud, client, add_host, reinst
     described = _describe(client)
     assert old not in described
     assert {described[child][1] for child in children.values()} == {new}
+
+
+def test_only_host_of_a_cell_was_reinstalled(cloud, client, add_host, reinstall, migrate):
+    """An instance that holds something of its old provider proves that the cell belongs to this placement."""
+    add_host("good")
+    old, new = reinstall("h2", "cell2", former=False)
+    hold(client, instance := cloud.add_instance("h2", "cell2"), {old: CLAIM})
+    assert migrate("providers", "--repair").returncode == 0
+    assert held_by(client, instance) == {new: CLAIM}
+
+
+def test_names_do_not_prove_that_a_cell_is_of_this_cloud(cloud, client, add_host, reinstall, migrate):
+    """A cell of another cloud may have hosts of the same names; it has instances of its own."""
+    add_host("good")
+    old, _ = reinstall("h2", "cell2", former=False)
+    cloud.add_instance("h2", "cell2")
+    hold(client, instance := new_uuid(), {old: CLAIM})
+    before = _describe(client)
+    done = migrate("providers", "--repair")
+    assert (done.returncode, "cell cell2: 0 of its 1 compute nodes have" in done.stdout) == (4, True)
+    assert (_describe(client), held_by(client, instance)) == (before, {old: CLAIM})
+
+
+def test_nodes_without_a_host_are_not_on_one_host(cloud, client, add_host, add_former, judged):
+    """A column that nova left empty is no evidence that two compute nodes are of one machine."""
+    add_host("good")
+    old = add_former(None, node="h1.a.example.org")
+    cloud.add_host(None, nodes=["h1.b.example.org"], mapped=False)
+    client.create_provider("h1.a.example.org", uuid=old)
+    give(client, old, SIZES)
+    assert judged("--repair", "--delete") == ({"h1.a.example.org": "unknown"}, 3)
+    assert old in _describe(client)
