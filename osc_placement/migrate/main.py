@@ -455,7 +455,7 @@ def _add_audit(subparsers: Subparsers) -> None:
         help="find orphaned allocations, and other differences between nova and placement",
         description="Find allocations that belong to no instance and no migration of nova, or are on a host "
         "that their instance is not on; and whatever else differs. Nothing is removed unless --delete is "
-        "given, nor while anything of nova cannot be read.",
+        "given and all of nova can be read.",
         epilog=NOVA_EXIT_STATUSES,
     )
     parser.add_argument("--delete", action="store_true", help="Remove the orphaned allocations")
@@ -483,7 +483,7 @@ def _add_providers(subparsers: Subparsers) -> None:
         help="replace providers of hosts that have another UUID in nova, and delete stale ones",
         description="Find resource providers of hosts that no compute node of nova has: duplicated after a "
         "reinstallation, stale because the host is gone, or still in use. Nothing is changed unless --repair "
-        "or --delete is given, nor while anything of nova cannot be read.",
+        "or --delete is given and all of nova can be read.",
         epilog=EXIT_STATUSES,
     )
     parser.add_argument(

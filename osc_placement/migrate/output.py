@@ -204,7 +204,8 @@ def describe_survey(survey: Survey, page: Page) -> list[str]:
     ]
     told = {subject for subject, _ in found}
     others = [each for each in survey.deletions.problems if each.subject not in told]
-    return [*describe_problems(others, page, LEFT_ALONE, SEE_ALL), *page.complain(found, more=SEE_ALL)]
+    lines = [*describe_problems(others, page, LEFT_ALONE, SEE_ALL), *page.complain(found, more=SEE_ALL)]
+    return lines or ["None of these is a root provider of a host without a compute node"]
 
 
 def decommission_to_json(found: Decommission, runs: Sequence[Run]) -> Document:

@@ -32,7 +32,7 @@ from osc_placement.api.consumer import Consumer
 from osc_placement.batch.plan import Change, Plan, Reading
 from osc_placement.batch.repeat import Recorded, edits_of
 from osc_placement.batch.select import read_states
-from osc_placement.migrate.migrations.base import Assessment, Context
+from osc_placement.migrate.migrations.base import Assessment, Context, limit_removals
 from osc_placement.migrate.migrations.cloud import AllocationView, Claims, choose_providers, read_cloud
 from osc_placement.migrate.migrations.heal_allocations import Healer
 from osc_placement.migrate.migrations.plausibility import NOTHING_REMOVED, check_cells, check_nova
@@ -48,9 +48,6 @@ from osc_placement.model import UNKNOWN_TYPE
 NAME: Final = "audit"
 #: the types of nova's consumers; none is that of those made before there were types
 _TYPES: Final = frozenset(("INSTANCE", "MIGRATION", UNKNOWN_TYPE))
-#: consumers from which may be removed without being asked for: so many, or this share of all if that is more
-_HANDFUL: Final = 5
-_SHARE: Final = 0.1
 #: seconds within which neutron learns of the instance that a port is attached to, once placement knows
 _ATTACHING: Final = 10.0
 
@@ -148,16 +145,14 @@ class Audit:
         Without ``max_removals`` the whole is judged, so that many shards may not remove what one may not:
         of a shard all suspects count, as it does not read those of others.
         """
-        most, whole = self.max_removals, number
-        if most is None:
-            most = max(_HANDFUL, int(total * _SHARE))
-            whole = number if self.shard == WHOLE else suspects
+        most = limit_removals(self.max_removals, total)
+        whole = suspects if self.max_removals is None and self.shard != WHOLE else number
         if not number or whole <= most:
             return []
         text = (
-            f"{whole} of {total} consumers would lose allocations, and no more than {most} may without an "
-            f"option; run this without --delete to see which; if all of them are orphans, add --max-removals "
-            f"{number} to this command, and if not, check "
+            f"{whole} of {total} consumers would lose allocations, more than the {most} that are allowed "
+            "without an option; run this without --delete to see which; if all of them are orphans, add "
+            f"--max-removals {number} to this command, and if not, check "
             "[api_database]/connection, nova-manage cell_v2 list_cells and the endpoint of placement"
         )
         return [Problem(Reason.TOO_MANY, NAME, text)]

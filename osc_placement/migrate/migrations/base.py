@@ -9,13 +9,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Final, Protocol
 
 from osc_placement.api.client import PlacementClient
 from osc_placement.batch.plan import Plan
 from osc_placement.migrate.nova.ports import Port
 from osc_placement.migrate.nova.source import BareMetalSource, NetworkSource, Source
 from osc_placement.migrate.problem import Problem, Reason
+
+#: removals that need no option: so many, or this share of all if that is more
+_HANDFUL: Final = 5
+_SHARE: Final = 0.1
+
+
+def limit_removals(most: int | None, total: int) -> int:
+    """Return how many of ``total`` may be removed: ``most``, or without it 5 or a tenth of all."""
+    return max(_HANDFUL, int(total * _SHARE)) if most is None else most
 
 
 @dataclass(frozen=True, slots=True)

@@ -229,11 +229,7 @@ class _Host:
         self._on = {
             uuid for uuid, each in nova.instances.items() if places.intersection((each.host, each.node))
         }
-        self._moves = [
-            move
-            for move in nova.moves.records
-            if places.intersection((move.source_host, move.source_node, move.dest_host, move.dest_node))
-        ]
+        self._moves = [move for move in nova.moves.records if move.touches(places, places)]
 
     def hold_moves(self) -> Iterator[Hold]:
         """Yield a hold for each move from or to the host that is not over."""

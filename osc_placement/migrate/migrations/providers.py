@@ -48,7 +48,7 @@ from osc_placement.batch.plan import (
 )
 from osc_placement.batch.repeat import StateEdit, edits_of
 from osc_placement.batch.reshape import ReshapePlan, ReshapeRefused, Transfer, World, changes_of
-from osc_placement.migrate.migrations.base import Assessment, Context
+from osc_placement.migrate.migrations.base import Assessment, Context, limit_removals
 from osc_placement.migrate.migrations.cloud import AllocationView, choose_providers, read_cloud
 from osc_placement.migrate.migrations.plausibility import check_cells, check_nova
 from osc_placement.migrate.nova.facts import Cell, ComputeNode, Instance
@@ -62,9 +62,6 @@ TITLE: Final = "providers without a compute node"
 _OWNER: Final = "OWNER_"
 _OWNER_NOVA: Final = "OWNER_NOVA"
 _OF_COMPUTES: Final = "COMPUTE_"
-#: stale providers that are deleted without an option: so many, or this share of those of hosts
-_HANDFUL: Final = 5
-_SHARE: Final = 0.1
 #: the state of a provider before it is created and after it is deleted
 _NOTHING: Final = ProviderState(identity=ABSENT, inventories={}, traits=frozenset(), aggregates=frozenset())
 
@@ -232,14 +229,12 @@ class Providers:
     def _limit(self, judge: Judge, cloud: AllocationView) -> Iterator[Problem]:
         """Yield a problem if more providers would be deleted than may be."""
         number = sum(each.kind is Kind.STALE for each in judge.judged)
-        most = self.max_removals
-        if most is None:
-            most = max(_HANDFUL, int(len(cloud.hosts) * _SHARE))
+        most = limit_removals(self.max_removals, len(cloud.hosts))
         if number > most:
             text = (
-                f"{number} providers would be deleted, and no more than {most} may without an option; if "
-                f"nova has none of their hosts any more, add --max-removals {number} to this command, and if "
-                "it has, check [api_database]/connection and nova-manage cell_v2 list_cells"
+                f"{number} providers would be deleted, more than the {most} that are allowed without an "
+                f"option; if nova has none of their hosts any more, add --max-removals {number} to this "
+                "command, and if it has, check [api_database]/connection and nova-manage cell_v2 list_cells"
             )
             yield Problem(Reason.TOO_MANY, NAME, text)
 
@@ -313,7 +308,8 @@ def read_former(source: Source, cloud: AllocationView) -> FormerNova:
     moves = read_moves(source, hosts)
     problems = [*hosts.problems, *moves.problems, *find_lost_cells(source, hosts)]
     former: dict[str, ComputeNode] = {}
-    for cell in hosts.readable_cells:
+    # a host that was moved may be in two cells with one UUID; if one of them is disabled, that counts
+    for cell in sorted(hosts.readable_cells, key=lambda cell: cell.is_disabled):
         try:
             nodes = source.list_former_nodes(cell)
             former |= {node.uuid: replace(node, cell=cell.uuid) for node in nodes if node.uuid}
@@ -498,7 +494,8 @@ class Judge:
         if right is None and record.provider.name != node.name:
             others = [each for each in self._cloud.records.values() if each.provider.name == node.name]
             if others:
-                return f"provider {others[0].provider.uuid} has the name of its compute node and goes first"
+                other = others[0].provider.uuid
+                return f"provider {other} has the name of its compute node; repair or delete that one first"
         return self._object_to_children(uuid, right)
 
     def _object_to_children(self, uuid: str, right: ProviderRecord | None) -> str:
@@ -623,11 +620,7 @@ class Judge:
         moves = [
             move.instance_uuid
             for move in self._nova.moves.records
-            if not move.is_evacuated
-            and (
-                names.intersection((move.source_node, move.dest_node))
-                or hosts.intersection((move.source_host, move.dest_host))
-            )
+            if not move.is_evacuated and move.touches(hosts, names)
         ]
         return f"{name_some(moves)}: a move from or to its host is not over" if moves else ""
 

@@ -7,7 +7,7 @@ Pure: the sources beside this module read them, the migrations compare them with
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -159,6 +159,12 @@ class MigrationRecord:
     def is_evacuated(self) -> bool:
         """Return whether the instance was evacuated, and its source has not been up since."""
         return self.status == EVACUATED
+
+    def touches(self, hosts: Collection[str], nodes: Collection[str]) -> bool:
+        """Return whether it is from or to one of these hosts or compute nodes."""
+        return not {self.source_host, self.dest_host}.isdisjoint(hosts) or not (
+            {self.source_node, self.dest_node}.isdisjoint(nodes)
+        )
 
 
 def parse_ports(text: str | None) -> frozenset[str]:

@@ -699,3 +699,26 @@ def test_nodes_without_a_host_are_not_on_one_host(cloud, client, add_host, add_f
     give(client, old, SIZES)
     assert judged("--repair", "--delete") == ({"h1.a.example.org": "unknown"}, 3)
     assert old in _describe(client)
+
+
+def test_uuid_of_two_cells_is_left_alone_if_one_is_disabled(cloud, client, add_host, add_former, judged):
+    """The compute node of a host that was moved between cells is in both, and a disabled one counts."""
+    add_host("good")
+    for cell in ("cell1", "cell2"):
+        add_host(f"other-{cell}", cell)
+    uuid = new_uuid()
+    for cell in ("cell1", "cell2"):
+        add_former("h1", cell=cell, uuid=uuid)
+    client.create_provider("h1", uuid=uuid)
+    cloud.update("api", "UPDATE cell_mappings SET disabled = 1 WHERE name = 'cell1'")
+    assert judged("--delete") == ({"h1": "unknown"}, 3)
+
+
+@pytest.mark.parametrize("name", ["good", "good_pci"])
+def test_repair_of_nothing_says_so(client, add_host, migrate, name):
+    """A provider that has a compute node, or a nested one, is left as it is with a line that says why."""
+    node = add_host("good")
+    client.create_provider("good_pci", uuid=new_uuid(), parent=node)
+    done = migrate("providers", "--repair", "--delete", "--resource-provider", name)
+    assert done.returncode == 0
+    assert done.stdout == "None of these is a root provider of a host without a compute node\n"
