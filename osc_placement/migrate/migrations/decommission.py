@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import enum
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -104,12 +104,12 @@ def assess(context: Context, host: str) -> Decommission:
     roots, unclear = _find_roots(cloud, nova, host, (*nodes, *former))
     places = {host, *(node.name for node in (*nodes, *former))}
     nova.read_instances(source, cloud, roots, places)
-    services = _read_services(source, nova)
+    services = _read_services(source, nova, host)
     aggregates = [each for each in source.list_aggregates() if host in each.hosts]
-    is_known = nodes or former or roots or aggregates or host in services or host in nova.hosts.cell_of
+    is_known = nodes or former or roots or aggregates or services or host in nova.hosts.cell_of
     if not is_known and nova.is_complete:
         raise UsageError("; ".join([f"Neither nova nor placement has a host {host}", *map(str, unclear)]))
-    problems = [*nova.problems, *unclear, *_object(nova, cloud, host, nodes, roots)]
+    problems = [*nova.problems, *unclear, *_object(nova, cloud, host, nodes, roots, services)]
     view = _Host(host, places, cloud, nova, roots)
     holds = [
         *_hold_service(host, services, nodes, nova),
@@ -120,15 +120,13 @@ def assess(context: Context, host: str) -> Decommission:
         *_hold_aggregates(host, aggregates),
     ]
     holds.sort(key=lambda hold: list(Step).index(hold.step))
-    holds = [replace(hold, command="") if problems or _is_too_early(hold, holds) else hold for hold in holds]
+    # nova's API may leave something out, and does not show which cell a host is mapped to
+    first = {each.step for each in holds[:1]} if source.is_exhaustive else frozenset[Step]()
+    withheld = frozenset(Step) if problems else _DELETING - first
+    holds = [replace(hold, command="") if hold.step in withheld else hold for hold in holds]
     trees = [cloud.records[uuid] for root in roots for uuid in reversed(cloud.tree(root))]
     changes = [] if holds or problems else list(map(plan_deletion, trees))
     return Decommission(host, holds, problems, plan_staged(f"providers of host {host}", changes), cloud.names)
-
-
-def _is_too_early(hold: Hold, holds: Sequence[Hold]) -> bool:
-    """Return whether a hold is removed by a deletion, and a step before it is not done."""
-    return hold.step in _DELETING and hold.step is not holds[0].step
 
 
 def _find_roots(
@@ -156,25 +154,33 @@ def _find_roots(
     return found, unclear
 
 
-def _read_services(source: Source, nova: FormerNova) -> dict[str, bool]:
-    """Return by host whether its service is disabled; note what cannot be read."""
+def _read_services(source: Source, nova: FormerNova, host: str) -> dict[str, bool]:
+    """Return by UUID of a cell whether the service of a host in it is disabled; note what cannot be read."""
     services: dict[str, bool] = {}
     for cell in nova.hosts.readable_cells:
         try:
-            services |= source.list_services(cell)
+            found = source.list_services(cell)
+            if host in found:
+                services[cell.uuid] = found[host]
         except Unreadable as error:
             nova.problems.append(error.problem)
     return services
 
 
 def _object(
-    nova: FormerNova, cloud: AllocationView, host: str, nodes: Sequence[ComputeNode], roots: Sequence[str]
+    nova: FormerNova,
+    cloud: AllocationView,
+    host: str,
+    nodes: Sequence[ComputeNode],
+    roots: Sequence[str],
+    services: Collection[str],
 ) -> Iterator[Problem]:
-    """Yield a problem for each reason not to judge a host."""
-    cells = {node.cell for node in nodes} | {nova.hosts.cell_of.get(host, "")}
-    if len({node.cell for node in nodes}) > 1:
-        text = "several cells have a host of this name"
+    """Yield a problem for each reason not to judge a host; ``services`` are cells that have one of it."""
+    cells = {*services, *(node.cell for node in nodes), nova.hosts.cell_of.get(host, "")} - {""}
+    if len(cells) > 1:
+        text = "several cells have a compute node, a service or the mapping of a host of this name"
         yield Problem(Reason.AMBIGUOUS, f"host {host}", text)
+    cells.update(nova.former[uuid].cell for uuid in roots if uuid in nova.former)
     if cells & nova.disabled:
         yield Problem(Reason.DISABLED, f"host {host}", "its cell is disabled, so it is left alone")
     bare = [node.name for node in nodes if node.is_bare_metal]
@@ -188,8 +194,8 @@ def _hold_service(
     host: str, services: Mapping[str, bool], nodes: Sequence[ComputeNode], nova: FormerNova
 ) -> Iterator[Hold]:
     name = shlex.quote(host)
-    if host in services:
-        if not services[host]:
+    if services:
+        if not all(services.values()):
             text = "it is enabled, so that instances are scheduled to it"
             command = f"openstack compute service set --disable {name} nova-compute"
             yield Hold(Step.DISABLE, f"service nova-compute of {host}", text, command)

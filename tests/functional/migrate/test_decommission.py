@@ -312,3 +312,26 @@ def test_provider_that_may_be_of_a_live_host_of_another_name_is_left_alone(clien
     done = migrate("decommission", "h1", "--delete")
     assert (done.returncode, "it may be an old provider of host h1.example.org" in done.stderr) == (1, True)
     assert names_of(client) == {"h1.example.org", "h1"}
+
+
+def test_host_of_two_cells_has_no_commands(cloud, add_host, migrate_json):
+    """By its name nova would delete the service in both cells, of which one may be of another machine."""
+    add_host("good")
+    add_host("good2", "cell2")
+    add_host("h1")
+    cloud.add_host("h1", "cell2", mapped=False)
+    cloud.update("cell2", "UPDATE compute_nodes SET deleted = id WHERE host = 'h1'")
+    document, status = migrate_json("decommission", "h1", "--delete")
+    assert [each["trouble"] for each in document["findings"]] == ["ambiguous"]
+    assert (status, {each["command"] for each in document["holds"]}) == (3, {""})
+
+
+def test_provider_that_a_disabled_cell_had_is_left_alone(cloud, client, add_host, retire, migrate):
+    """Instances of a disabled cell may be up, whether or not its compute nodes are deleted."""
+    add_host("good")
+    add_host("good2", "cell2")
+    add_host("h2", "cell2")
+    retire("h2", "cell2")
+    cloud.update("api", "UPDATE cell_mappings SET disabled = 1 WHERE name = 'cell2'")
+    assert migrate("decommission", "h2", "--delete").returncode == 3
+    assert names_of(client) == {"good", "good2", "h2"}

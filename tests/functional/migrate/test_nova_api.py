@@ -315,3 +315,16 @@ def test_too_old_nova_is_a_one_line_error(cloud, api, monkeypatch):
     monkeypatch.setattr(rest, "OLDEST", (9, 1))
     with pytest.raises(Unreadable, match=r"it speaks up to 2\.\d+, and 9\.1 is needed"):
         api.list_aggregates()
+
+
+def test_nova_api_is_not_enough_to_delete_a_host(cloud, add_host, migrate_both):
+    """It may leave out a slow cell and does not show the cell of a mapping, so no line says how to delete."""
+    add_host("h1")
+    cloud.update("cell1", "UPDATE services SET disabled = 1 WHERE host = 'h1'")
+    commands = [
+        [(each["step"], each["command"]) for each in document["holds"]]
+        for document, _ in migrate_both("decommission", "h1")
+    ]
+    assert [step for step, _ in commands[0]] == ["delete the service", "delete the host mapping"]
+    assert commands[0][0][1].startswith("openstack compute service delete ")
+    assert commands[1] == [("delete the service", ""), ("delete the host mapping", "")]
