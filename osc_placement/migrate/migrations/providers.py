@@ -15,9 +15,9 @@ A root provider whose UUID no compute node of nova has is of one of these kinds:
   alone.
 
 Whatever is allocated from the old provider of a machine is allocated from the right one afterwards, whoever
-holds it: an instance in any state, a migration, or a consumer that nova does not have, which is for the
-audit. So no state of an instance decides about a claim. Nova only decides which provider is of which machine,
-and if any cell cannot be read, nothing is planned.
+holds it: an instance in any state, also one that was evacuated, a migration, or a consumer that nova does not
+have. So no state of an instance decides about a claim: the audit finds orphans afterwards. Nova only decides
+which provider is of which machine, and if any cell cannot be read, nothing is planned.
 
 Allocations are read before nova: a compute node, an instance or a migration that appears meanwhile is seen.
 An instance that is built while a repair is planned moves the generation of a provider or of a consumer, of
@@ -672,7 +672,7 @@ def _reparent(provider: Provider, parent: str) -> Change:
 
 
 def _create(record: ProviderRecord, new: Provider) -> Change:
-    """Return the change that creates the right provider with the traits and aggregates of the old one."""
+    """Return the change that creates a provider with the traits and aggregates of the old one."""
     after = replace(
         _NOTHING,
         identity=describe_identity(new.name),
