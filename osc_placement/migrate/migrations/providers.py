@@ -95,8 +95,9 @@ class Judged:
 class Repair:
     """The replacement of a provider by that of its machine's compute node, in three runs.
 
-    1. ``preparation``: rename the old provider, create the right one with its name, traits and aggregates,
-       and give it the children of the old one; or add aggregates and custom traits if the right one exists.
+    1. ``preparation``: rename the old provider, by which its machine is known afterwards; create the right
+       one with the name of its compute node and the traits and aggregates of the old one, or add aggregates
+       and custom traits if it exists; give it the children of the old one.
     2. a reshape that gives it the inventories, unless it has its own, and moves all allocations; ``move`` is
        its plan as far as it is known now.
     3. the deletion of the old provider, which has nothing any more.
@@ -521,7 +522,7 @@ class Judge:
         old, right = record.provider, self._cloud.records.get(node.uuid or "")
         new = right.provider if right else Provider(node.uuid or "", node.name, NO_GENERATION)
         steps = [_create(record, new)] if right is None else _complete(record, right)
-        if right is None and old.name == node.name:
+        if old.name != replaced_name(new.uuid):
             steps.insert(0, _rename(old, replaced_name(new.uuid)))
         steps += [
             _reparent(self._cloud.records[child].provider, new.uuid)

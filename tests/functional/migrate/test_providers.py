@@ -722,3 +722,28 @@ def test_repair_of_nothing_says_so(client, add_host, migrate, name):
     done = migrate("providers", "--repair", "--delete", "--resource-provider", name)
     assert done.returncode == 0
     assert done.stdout == "None of these is a root provider of a host without a compute node\n"
+
+
+def test_repair_to_another_domain_goes_on_when_nova_compute_has_reported(
+    cloud, client, add_host, add_former, migrate, monkeypatch
+):
+    """The old provider is marked before anything moves, so that its machine is known in every later state."""
+    add_host("good")
+    old, new = add_former("h1"), cloud.add_host("h1", nodes=["h1.example.org"])["h1.example.org"]
+    client.create_provider("h1", uuid=old)
+    give(client, old, SIZES)
+    hold(client, instance := cloud.add_instance("h1"), {old: CLAIM})
+    reshape = type(client).reshape
+
+    def refuse(_self, payload, *arguments):
+        if payload["inventories"]:
+            raise Forbidden(403, "Stopped here")
+        return reshape(_self, payload, *arguments)
+
+    monkeypatch.setattr(type(client), "reshape", refuse)
+    assert migrate("providers", "--repair").returncode != 0
+    assert held_by(client, instance) == {old: CLAIM}
+    give(client, new, SIZES, ["COMPUTE_NODE"])
+    monkeypatch.setattr(type(client), "reshape", reshape)
+    assert migrate("providers", "--repair").returncode == 0
+    assert (held_by(client, instance), old in _describe(client)) == ({new: CLAIM}, False)
