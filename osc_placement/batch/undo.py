@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from osc_placement.api.consumer import Allocations, Consumer
@@ -423,24 +423,31 @@ class ReshapeUndo:
     :ivar before: the inventories before the reshape, by provider, of the classes that were moved
     :ivar after: the inventories of these classes after the reshape, by provider
     :ivar transfers: what the reshape moved; what a consumer has given up since stays given up
+    :ivar held_before: by consumer that moved, its allocations before the reshape
+    :ivar held_after: by consumer that moved, its allocations after the reshape
     """
 
     before: Mapping[str, Inventories]
     after: Mapping[str, Inventories]
     transfers: tuple[Transfer, ...]
+    held_before: Mapping[str, Allocations] = field(default_factory=dict)
+    held_after: Mapping[str, Allocations] = field(default_factory=dict)
 
     @property
     def providers(self) -> tuple[str, ...]:
         """Return the providers concerned."""
-        return tuple(self.after)
+        # a provider whose inventories did not change has no change in the journal
+        moved = (uuid for one in self.transfers for uuid in (one.source, one.target))
+        return tuple(dict.fromkeys((*self.after, *moved)))
 
     @property
     def classes(self) -> dict[str, frozenset[str]]:
         """Return by provider the classes of which allocations may have to move."""
         # where as much came as went no inventory changed, and allocations moved all the same
         return {
-            uuid: frozenset(held) | {one.resource_class for one in self.transfers if one.target == uuid}
-            for uuid, held in self.after.items()
+            uuid: frozenset(self.after.get(uuid, ()))
+            | {one.resource_class for one in self.transfers if one.target == uuid}
+            for uuid in self.providers
         }
 
     def reverse(self) -> ReshapeUndo:
@@ -452,6 +459,8 @@ class ReshapeUndo:
                 Transfer(one.consumer, one.target, one.source, one.resource_class, one.amount)
                 for one in self.transfers
             ),
+            self.held_after,
+            self.held_before,
         )
 
     def is_done(self, world: World) -> bool:
@@ -463,26 +472,62 @@ class ReshapeUndo:
         )
 
     def plan(self, world: World) -> ReshapePlan:
-        """Plan the undo on what is there now; raise ReshapeRefused if it is not possible any more."""
+        """Plan the undo on what is there now; raise ReshapeRefused if it is not possible any more.
+
+        A provider whose inventories do not change is in the plan as well, so that its generation is compared.
+        """
         inventories: dict[str, dict[str, Inventory]] = {}
-        for uuid, given in self.after.items():
+        for uuid in self.providers:
+            given, wanted = self.after.get(uuid, {}), self.before.get(uuid, {})
             now = dict(world.inventories[uuid])
-            for name in given.keys() | self.before[uuid].keys():
+            for name in given.keys() | wanted.keys():
                 if now.get(name) != given.get(name):
                     raise ReshapeRefused(
                         f"The inventory of {name} on {world.name(uuid)} was changed since; this reshape can "
                         "neither be undone nor gone on with"
                     )
                 now.pop(name, None)
-            inventories[uuid] = now | dict(self.before[uuid])
+            inventories[uuid] = now | dict(wanted)
         back = tuple(
             Transfer(one.consumer, one.target, one.source, one.resource_class, one.amount)
             for one in self.transfers
-            if world.holdings[one.target].get(one.consumer, {}).get(one.resource_class, 0) >= one.amount
+            if _amount(world.holdings[one.target], one.consumer, one.resource_class) >= one.amount
         )
+        self._check_claims(world, back)
         plan = ReshapePlan(world, (), inventories, back)
         _check_room(plan)
         return plan
+
+    def _check_claims(self, world: World, back: Sequence[Transfer]) -> None:
+        """Raise ReshapeRefused if a consumer got more meanwhile of a class that is to move.
+
+        What it got at the source would stay there, and the claim be split. What it got where the class moves
+        to would be added to, and the claim be doubled.
+        """
+        for one in back:
+            left = self.held_after.get(one.consumer)
+            if left is None:
+                continue
+            consumer, name, at, to = one.consumer, one.resource_class, one.source, one.target
+            here, there = (_amount(world.holdings[uuid], consumer, name) for uuid in (at, to))
+            if there > _amount(left, to, name):
+                command = (
+                    f"openstack resource provider allocation unset --provider {at} --resource-class {name}"
+                )
+                raise ReshapeRefused(
+                    f"Consumer {consumer} got {name} of {world.name(to)} meanwhile, and also holds {here} of "
+                    f"it of {world.name(at)}; nothing was changed; if it is one claim, {command} {consumer}"
+                )
+            if here > (before := _amount(left, at, name)):
+                raise ReshapeRefused(
+                    f"Consumer {consumer} holds {here} of {name} of {world.name(at)} now, and held {before} "
+                    "when this was planned, so that its claim would be split; nothing was changed"
+                )
+
+
+def _amount(allocations: Allocations, key: str, resource_class: str) -> int:
+    """Return the amount of a class under a key of allocations; zero if there is none."""
+    return allocations.get(key, {}).get(resource_class, 0)
 
 
 def undo_of(changes: Iterable[Change]) -> ReshapeUndo:
@@ -490,6 +535,8 @@ def undo_of(changes: Iterable[Change]) -> ReshapeUndo:
     before: dict[str, Inventories] = {}
     after: dict[str, Inventories] = {}
     transfers: list[Transfer] = []
+    held_before: dict[str, Allocations] = {}
+    held_after: dict[str, Allocations] = {}
     for change in changes:
         if isinstance(change.subject, Provider):
             old, new = change.before.inventories or {}, change.after.inventories or {}
@@ -497,10 +544,10 @@ def undo_of(changes: Iterable[Change]) -> ReshapeUndo:
             before[change.uuid] = {name: old[name] for name in old if name in moved}
             after[change.uuid] = {name: new[name] for name in new if name in moved}
         else:
-            transfers += _find_transfers(
-                change.uuid, change.before.allocations or {}, change.after.allocations or {}
-            )
-    return ReshapeUndo(before, after, tuple(transfers))
+            held_before[change.uuid] = change.before.allocations or {}
+            held_after[change.uuid] = change.after.allocations or {}
+            transfers += _find_transfers(change.uuid, held_before[change.uuid], held_after[change.uuid])
+    return ReshapeUndo(before, after, tuple(transfers), held_before, held_after)
 
 
 def _find_transfers(consumer: str, before: Allocations, after: Allocations) -> Iterator[Transfer]:

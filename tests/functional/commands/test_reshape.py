@@ -151,6 +151,25 @@ def test_reshape_run_can_be_listed_shown_and_undone(openstack, host):
     assert host.held(host.small) == {host.children[1]: {"VGPU": 2}}
 
 
+@pytest.mark.parametrize("undo", [(*RESHAPE, "--undo"), (*RUN, "undo")], ids=("reshape", "run"))
+def test_reshape_through_a_provider_that_keeps_its_inventory_is_undone(openstack, host, undo):
+    """Four come to a GPU and four go, so that only allocations of it change; the undo has these too."""
+    first = ("--from", host.name, "--to", f"{host.name}-gpu0", "--resource", "VGPU=4")
+    assert openstack.run(*RESHAPE, *first, "--consumer", f"{host.small}={host.name}", "--yes").status == 0
+    before = [host.totals(), host.held(host.small), host.held(host.large)]
+    moves = (
+        *("--from", f"{host.name}-gpu0", "--to", f"{host.name}-gpu1", "--resource", "VGPU=4"),
+        *("--from", host.name, "--to", f"{host.name}-gpu0", "--resource", "VGPU=4"),
+    )
+    pin = ("--consumer", f"{host.large}={host.name}-gpu1")
+    assert openstack.run(*RESHAPE, *moves, *pin, "--yes").status == 0
+    assert host.totals() == [None, 4, 4]
+    run = openstack.run(*RUN, "list", "--all-clouds", "-f", "json").json[-1]["id"]
+    undone = openstack.run(*undo, run, "--yes")
+    assert (undone.status, undone.err) == (0, "")
+    assert [host.totals(), host.held(host.small), host.held(host.large)] == before
+
+
 def test_undo_of_a_reshape_is_refused_after_other_changes(openstack, host):
     """Nothing goes back in part, and force is no way round it."""
     _, run = reshape(openstack, host)

@@ -6,7 +6,15 @@ import pytest
 from osc_placement import microversion
 from osc_placement.batch import journal, service
 from osc_placement.batch.plan import Change, Consumer, ProviderState, Result
-from osc_placement.batch.reshape import KIND, changes_of, describe_moves, plan_reshape
+from osc_placement.batch.reshape import (
+    KIND,
+    ReshapePlan,
+    ReshapeRefused,
+    Transfer,
+    changes_of,
+    describe_moves,
+    plan_reshape,
+)
 from osc_placement.batch.reshape_run import Task, execute_reshape
 from osc_placement.batch.undo import OtherKind, plan_undo, undo_of
 from osc_placement.model import Inventory
@@ -81,12 +89,8 @@ def test_the_moves_are_told_in_a_line():
     assert describe_moves(plan_reshape(world, moves)) == words
 
 
-def recorded(directory, server, world, later):
+def recorded(directory, server, world, later, make_plan=lambda now: plan_reshape(now, [vgpu("a", "b", 8)])):
     """A reshape of all that `a` has to `b`, which finds another world when it reads again."""
-
-    def make_plan(now):
-        return plan_reshape(now, [vgpu("a", "b", 8)])
-
     task = Task("reshape", make_plan(world), lambda: later, make_plan)
     recorder = journal.create(SERVER, task.steps, directory=directory, settings={"kind": KIND})
     _, report = execute_reshape(server, task, recorder)
@@ -150,3 +154,63 @@ def test_what_moved_to_a_provider_that_stayed_as_it_was_comes_back():
     assert undo.before["b"] == undo.after["b"] == {}
     assert (undo.classes["b"], undo.reverse().classes["a"]) == ({"VGPU"}, {"VGPU"})
     assert undo.classes["a"] == frozenset()
+
+
+def replace_a_by_b(world):
+    """The plan that gives all that is allocated from `a` to `b`, which keeps its own inventories."""
+    held = sorted(world.holdings["a"].items())
+    moved = tuple(Transfer(consumer, "a", "b", "VGPU", amounts["VGPU"]) for consumer, amounts in held)
+    return ReshapePlan(world, (), {"a": {}, "b": world.inventories["b"]}, moved)
+
+
+@pytest.fixture
+def replaced(tmp_path):
+    """The undo, from the journal, of a reshape that moved three VGPU of `c1` to `b`, which kept its own."""
+    world = make_world({"a": Inventory(8), "b": Inventory(9)}, {"a": {"c1": 3}, "b": {"c2": 1}})
+    _, run = recorded(tmp_path, FakeServer(), world, world, replace_a_by_b)
+    assert set(run.intents) == {"a", "c1"}
+    return undo_of(run.intents.values())
+
+
+def test_reshape_to_a_provider_that_kept_its_inventories_is_undone(replaced):
+    """The journal has no change of `b`; it is read all the same, and its generation is compared."""
+    assert set(replaced.providers) == set(replaced.reverse().providers) == {"a", "b"}
+    assert (replaced.classes["b"], replaced.reverse().classes["a"]) == ({"VGPU"}, {"VGPU"})
+    now = make_world({"a": {}, "b": Inventory(9)}, {"b": {"c1": 3, "c2": 1}})
+    back = replaced.plan(now)
+    assert back.inventories == {"a": {"VGPU": Inventory(8)}, "b": {"VGPU": Inventory(9)}}
+    assert (back.consumers, back.amounts_of("c1")) == (["c1"], {"a": {"VGPU": 3}})
+
+
+def test_resume_does_not_double_a_claim(replaced):
+    """A consumer that got the class of the target meanwhile is refused, with the command that helps."""
+    resume = replaced.reverse()
+    full = {"a": Inventory(8), "b": Inventory(9)}
+    assert resume.plan(make_world(full, {"a": {"c1": 3}, "b": {"c2": 1}})).consumers == ["c1"]
+    with pytest.raises(
+        ReshapeRefused, match=r"c1 got VGPU of b meanwhile.*--provider a --resource-class VGPU c1"
+    ):
+        resume.plan(make_world(full, {"a": {"c1": 3}, "b": {"c1": 3}}))
+
+
+def test_undo_does_not_double_a_claim(replaced):
+    """A consumer that got the class of the provider to which it goes back is refused."""
+    now = make_world({"a": {}, "b": Inventory(9)}, {"a": {"c1": 3}, "b": {"c1": 3}})
+    with pytest.raises(ReshapeRefused, match="c1 got VGPU of a meanwhile"):
+        replaced.plan(now)
+
+
+def test_undo_does_not_split_a_claim_that_grew(replaced):
+    """An instance that was resized since would hold a part of each provider."""
+    now = make_world({"a": {}, "b": Inventory(9)}, {"b": {"c1": 5}})
+    with pytest.raises(ReshapeRefused, match="c1 holds 5 of VGPU of b now, and held 3 when this was planned"):
+        replaced.plan(now)
+
+
+def test_undo_adds_up_what_was_divided_before():
+    """What a consumer held of both providers before the reshape is no second claim."""
+    world = make_world({"a": Inventory(8), "b": Inventory(9)}, {"a": {"c1": 2}, "b": {"c1": 1}})
+    undo = undo_of(changes_of(replace_a_by_b(world)))
+    assert undo.reverse().plan(world).amounts_of("c1") == {"b": {"VGPU": 3}}
+    now = make_world({"a": {}, "b": Inventory(9)}, {"b": {"c1": 3}})
+    assert undo.plan(now).amounts_of("c1") == {"a": {"VGPU": 2}, "b": {"VGPU": 1}}
