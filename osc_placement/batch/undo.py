@@ -504,25 +504,27 @@ class ReshapeUndo:
         What it got at the source would stay there, and the claim be split. What it got where the class moves
         to would be added to, and the claim be doubled.
         """
+        come: dict[tuple[str, str, str], list[str]] = {}
         for one in back:
-            left = self.held_after.get(one.consumer)
+            left, name = self.held_after.get(one.consumer), one.resource_class
             if left is None:
                 continue
-            consumer, name, at, to = one.consumer, one.resource_class, one.source, one.target
-            here, there = (_amount(world.holdings[uuid], consumer, name) for uuid in (at, to))
-            if there > _amount(left, to, name):
-                command = (
-                    f"openstack resource provider allocation unset --provider {at} --resource-class {name}"
-                )
+            if _amount(world.holdings[one.target], one.consumer, name) > _amount(left, one.target, name):
+                come.setdefault((one.consumer, one.source, one.target), []).append(name)
+                continue
+            here = _amount(world.holdings[one.source], one.consumer, name)
+            if here > (held := _amount(left, one.source, name)):
                 raise ReshapeRefused(
-                    f"Consumer {consumer} got {name} of {world.name(to)} meanwhile, and also holds {here} of "
-                    f"it of {world.name(at)}; nothing was changed; if it is one claim, {command} {consumer}"
+                    f"Consumer {one.consumer} holds {here} of {name} of {world.name(one.source)} now, and held "
+                    f"{held} when this was planned, so that its claim would be split; nothing was changed"
                 )
-            if here > (before := _amount(left, at, name)):
-                raise ReshapeRefused(
-                    f"Consumer {consumer} holds {here} of {name} of {world.name(at)} now, and held {before} "
-                    "when this was planned, so that its claim would be split; nothing was changed"
-                )
+        for (consumer, at, to), names in come.items():
+            classes = " ".join(f"--resource-class {name}" for name in sorted(names))
+            raise ReshapeRefused(
+                f"Consumer {consumer} got {', '.join(sorted(names))} of {world.name(to)} meanwhile, and also "
+                f"holds it of {world.name(at)}; nothing was changed; if it is one claim, openstack resource "
+                f"provider allocation unset --provider {at} {classes} {consumer}"
+            )
 
 
 def _amount(allocations: Allocations, key: str, resource_class: str) -> int:

@@ -71,9 +71,11 @@ from osc_placement.migrate.output import (
     Medium,
     decommission_to_json,
     describe_decommission,
+    describe_failure,
     describe_next,
     describe_plan,
     describe_problems,
+    describe_repairs,
     describe_run,
     describe_runs,
     describe_survey,
@@ -396,28 +398,35 @@ def providers(command: Command) -> int:
         return EXIT_PARTIAL if status == EXIT_DONE and found and not options.dry_run else status
     if options.delete and survey.deletions.refusal:
         raise PlacementError(f"nothing was done: {survey.deletions.refusal}")
-    runs, halted = _replace_and_delete(command, context, survey)
+    done = _replace_and_delete(command, context, survey)
     page = command.medium.open_page(survey.deletions.names)
+    runs, halted = done.runs, f"stopped: {explain(done.halted)}" if done.halted else ""
     outcomes = [each for run in runs for each in run.report.outcomes if each.result is not Result.UNCHANGED]
     command.show(
         lambda: {
             **survey_to_json(survey, _plan_of(survey)),
             "rows": [outcome_row(each) for each in outcomes],
             "runs": [run.id for run in runs],
+            "failures": [
+                {"provider": name, "text": describe_failure(each)} for name, each in done.failures.items()
+            ],
+            "not_tried": done.not_tried,
             "halted": halted,
         },
         lambda: [
             *describe_survey(survey, page),
             *describe_runs(runs, list(map(command.name_next, runs)), command.medium, page),
-            halted,
+            *describe_repairs(done, halted),
         ],
     )
     if command.execution.stop.is_set() or any(run.report.interrupted for run in runs):
         return EXIT_INTERRUPTED
-    left = len(survey.repairs) > _count_repairs(command, survey) or (
-        survey.deletions.plan.changes and not options.delete
+    left = (
+        done.not_tried
+        or (survey.repairs and not options.repair)
+        or (survey.deletions.plan.changes and not options.delete)
     )
-    is_whole = not (halted or left or any(run.report.is_failed for run in runs))
+    is_whole = not (halted or done.failures or left or any(run.report.is_failed for run in runs))
     status = _status(survey.deletions, None)
     return status if status != EXIT_DONE or is_whole else EXIT_PARTIAL
 
@@ -429,33 +438,37 @@ def _plan_of(survey: Survey) -> Plan:
     return replace(deletions, edit=Recorded(PROVIDERS, ALL_FACETS), steps=(*changes, *deletions.steps))
 
 
-def _count_repairs(command: Command, survey: Survey) -> int:
-    """Return how many providers are replaced."""
-    most = command.execution.max_count
-    wanted = len(survey.repairs) if command.options.repair else 0
-    return wanted if most is None else min(wanted, most)
+def _replace_and_delete(command: Command, context: Context, survey: Survey) -> repair.Repaired:
+    """Write what is planned, one provider after the other.
 
-
-def _replace_and_delete(command: Command, context: Context, survey: Survey) -> tuple[list[Run], str]:
-    """Write what is planned, one provider after the other; return the runs, and why it was stopped if it was.
-
-    An error before the first run is raised.
+    An error that concerns all is raised if nothing was done before it.
     """
-    runs: list[Run] = []
     client, execution, deletions = context.client, command.execution, survey.deletions.plan
+    repairs = survey.repairs if command.options.repair else ()
+    chosen = repairs[: execution.max_count]
+    access = repair.Access(
+        client,
+        command.settings.open_source,
+        lambda job: runner.run_job(client, job, execution),
+        execution.stop,
+        FAILURES,
+    )
+    done = repair.carry_out(access, chosen, execution.max_failures)
+    if done.halted and not (done.runs or done.failures):
+        raise done.halted
+    done.not_tried += len(repairs) - len(chosen)
+    if not (command.options.delete and deletions.changes):
+        return done
+    if done.halted or execution.stop.is_set():
+        done.not_tried += len(deletions.changes)
+        return done
     try:
-        for each in survey.repairs[: _count_repairs(command, survey)]:
-            for job in repair.iterate_jobs(client, each):
-                runs.append(runner.run_job(client, job, execution))
-                if execution.stop.is_set() or runs[-1].report.exit_status:
-                    return runs, ""
-        if command.options.delete and deletions.changes:
-            runs.append(runner.run_job(client, Job(deletions, kind=APPLY), execution))
+        done.runs.append(runner.run_job(client, Job(deletions, kind=APPLY), execution))
     except FAILURES as error:
-        if not runs:
+        if not (done.runs or done.failures):
             raise
-        return runs, f"stopped: {explain(error)}"
-    return runs, ""
+        done.halted = error
+    return done
 
 
 def decommission_host(command: Command) -> int:

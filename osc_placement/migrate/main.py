@@ -489,7 +489,8 @@ def _add_providers(subparsers: Subparsers) -> None:
     parser.add_argument(
         "--repair",
         action="store_true",
-        help="Replace each duplicated provider by that of the compute node, and move its allocations",
+        help="Replace each duplicated provider by that of the compute node, and move its allocations; the "
+        "compute service of its host has to be disabled",
     )
     parser.add_argument(
         "--delete", action="store_true", help="Delete stale providers, of which nothing is held"

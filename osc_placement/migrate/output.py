@@ -36,6 +36,7 @@ from osc_placement.terminal.escape import printable
 from osc_placement.terminal.tables import format_table
 
 if TYPE_CHECKING:
+    from osc_placement.migrate.repair import Failure, Repaired
     from osc_placement.migrate.runner import Run
 
 Document = Mapping[str, Any]
@@ -263,6 +264,22 @@ def describe_runs(
     for run, commands in zip(runs, following, strict=True):
         lines += [run.report.summary, *describe_next(commands, medium)]
     return lines + ([UNDO_IN_ORDER] if len(runs) > 1 else [])
+
+
+def describe_failure(failure: Failure) -> str:
+    """Return why a provider was not replaced, and the state in which its repair was left."""
+    return "; ".join(filter(None, (explain(failure.error), failure.state)))
+
+
+def describe_repairs(done: Repaired, halted: str) -> list[str]:
+    """Return the lines of what was not repaired, or that there was nothing to do."""
+    lines = [
+        f"provider {name} was not replaced: {describe_failure(each)}" for name, each in done.failures.items()
+    ]
+    lines += [halted] if halted else []
+    if done.not_tried:
+        lines.append(f"{done.not_tried} resource provider{'s' * (done.not_tried != 1)} not tried")
+    return lines or ([] if done.runs else ["Nothing to do"])
 
 
 def change_row(change: Change, names: Mapping[str, str] | None = None) -> dict[str, Any]:

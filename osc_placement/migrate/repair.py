@@ -4,6 +4,12 @@
 They are three, each with a journal, so that each can be resumed and undone: the last one first. What is
 allocated moves in one of them, by one request, ``POST /reshaper``. One provider is replaced after the other,
 so that a command that dies leaves one machine at most between two runs; the next comparison finds which.
+Between the first run and the second, the right provider has nothing allocated and may get inventories from
+nova-compute at any moment, so that the scheduler would take the host for an empty one. A host is therefore
+repaired only while its nova-compute service is disabled, which nova is asked again before each repair.
+
+What fails for one host does not keep the others from being repaired. What would fail for all, such as a
+server that does not answer, ends the command.
 
 The server compares the generations of both providers and of every consumer that moves with those that the
 reshape was planned on. If an instance was built, moved or deleted meanwhile, it writes nothing, and the whole
@@ -12,21 +18,209 @@ is read and planned again.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
-from typing import TYPE_CHECKING
+import contextlib
+import shlex
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final
 
-from osc_placement.batch.plan import APPLY, FACETS
+from osc_placement.batch.journal import JournalError
+from osc_placement.batch.plan import APPLY, FACETS, Report, Result
 from osc_placement.batch.reshape import KIND as RESHAPE
 from osc_placement.batch.reshape import ReshapeRefused, World
 from osc_placement.batch.reshape_run import Task, read_world
 from osc_placement.batch.select import read_state
 from osc_placement.batch.service import Job
-from osc_placement.batch.writers.reshape import require_right
+from osc_placement.batch.transaction import NotKnown
+from osc_placement.batch.writers.reshape import MayNotReshape, require_right
+from osc_placement.errors import (
+    ANSWER_LOST,
+    BadRequest,
+    Conflict,
+    EndpointMissing,
+    HttpError,
+    NotFound,
+    OutcomeUnknown,
+    PlacementError,
+    VersionTooLow,
+)
 from osc_placement.migrate.migrations.providers import Repair, plan_move, plan_staged
+from osc_placement.migrate.nova.hosts import read_hosts
+from osc_placement.migrate.nova.source import ClosableSource, Source, Unreadable
 
 if TYPE_CHECKING:
     from osc_placement.api.client import PlacementClient
+    from osc_placement.migrate.runner import Run
+
+#: errors that the next host would meet as well
+_OF_ALL: Final = (
+    *ANSWER_LOST,
+    EndpointMissing,
+    JournalError,
+    MayNotReshape,
+    NotKnown,
+    OutcomeUnknown,
+    Unreadable,
+    VersionTooLow,
+)
+
+
+class HostRefused(PlacementError):
+    """The host of a provider is not in a state in which the provider may be replaced."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """The error that ended a repair, and the state in which it was left; empty if nothing was written."""
+
+    error: Exception
+    state: str
+
+
+@dataclass
+class Repaired:
+    """The result of the repairs of several providers.
+
+    :ivar runs: the runs of all repairs, in their order
+    :ivar failures: by name of an old provider, why it was not replaced
+    :ivar not_tried: number of repairs that were not begun
+    :ivar halted: the error that ended the command; None if it came to the last repair or was interrupted
+    """
+
+    runs: list[Run] = field(default_factory=list)
+    failures: dict[str, Failure] = field(default_factory=dict)
+    not_tried: int = 0
+    halted: Exception | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """The services that repairs read and write.
+
+    :ivar open_source: opens nova's databases, which are read again before each repair
+    :ivar run: records and carries out a job
+    :ivar stop: set when no further run may start
+    :ivar expected: errors that are reported; any other is raised
+    """
+
+    client: PlacementClient
+    open_source: Callable[[], ClosableSource]
+    run: Callable[[Job], Run]
+    stop: threading.Event
+    expected: tuple[type[Exception], ...]
+
+
+def carry_out(access: Access, repairs: Sequence[Repair], max_failures: int | None = None) -> Repaired:
+    """Replace providers, one after the other; stop after more than ``max_failures`` that were not."""
+    done = Repaired(not_tried=len(repairs))
+    for each in repairs:
+        if access.stop.is_set():
+            return done
+        if max_failures is not None and len(done.failures) > max_failures:
+            done.halted = HostRefused(f"more than {max_failures} failures")
+            return done
+        done.not_tried -= 1
+        runs, error = _replace(access, each)
+        done.runs += runs
+        if error is None:
+            continue
+        if not is_of_one(error):
+            done.halted = error
+        if runs or not done.halted:
+            done.failures[each.old.name] = Failure(error, _describe_state(each, runs))
+        else:
+            done.not_tried += 1
+        if done.halted:
+            return done
+    return done
+
+
+def _replace(access: Access, repair: Repair) -> tuple[list[Run], Exception | None]:
+    """Replace a provider; return its runs, and the error that ended them, if one did."""
+    runs: list[Run] = []
+    try:
+        with contextlib.closing(access.open_source()) as source:
+            check_host(source, repair)
+        for job in iterate_jobs(access.client, repair):
+            if access.stop.is_set():
+                return runs, HostRefused("it was stopped")
+            runs.append(access.run(job))
+            if runs[-1].report.exit_status:
+                return runs, _find_error(runs[-1].report)
+    except access.expected as error:
+        return runs, error
+    return runs, None
+
+
+def is_of_one(error: Exception) -> bool:
+    """Return whether an error is about one provider or host, so that others can be repaired."""
+    if isinstance(error, HttpError):
+        return isinstance(error, (BadRequest, NotFound, Conflict))
+    return isinstance(error, PlacementError) and not isinstance(error, _OF_ALL)
+
+
+def _find_error(report: Report) -> Exception:
+    """Return the error that ended a run, one that concerns other hosts as well if there is any."""
+    if report.interrupted:
+        return HostRefused("it was stopped")
+    errors = [outcome.error for outcome in report.outcomes if outcome.error]
+    errors.sort(key=is_of_one)
+    return errors[0] if errors else JournalError(report.halted)
+
+
+def _describe_state(repair: Repair, runs: Sequence[Run]) -> str:
+    """Return the state in which a repair that was not finished is; empty if nothing was written."""
+    if all(run.report.is_untouched for run in runs):
+        return ""
+    old, new = repair.old.uuid, repair.right.uuid
+    moves = [
+        outcome
+        for run in runs
+        for outcome in run.report.outcomes
+        if outcome.change.uuid == old and "inventories" in outcome.change.facets
+    ]
+    if any(outcome.result is Result.APPLIED for outcome in moves):
+        return (
+            f"all allocations are moved to provider {new}, and {old} is to be deleted: give the command again"
+        )
+    where = f"the allocations are still of provider {old}"
+    if any(isinstance(outcome.error, (NotKnown, *ANSWER_LOST)) for outcome in moves):
+        where = f"the allocations are of provider {old} or of {new}, which is not known"
+    return (
+        f"the replacement is half done, and {where}: leave nova-compute of this host disabled, see "
+        "placement-migrate run list for a run to resume, and give the command again"
+    )
+
+
+def check_host(source: Source, repair: Repair) -> None:
+    """Raise HostRefused unless nova still has the right compute node, on a host that is disabled.
+
+    Raise Unreadable if anything of nova cannot be read.
+    """
+    hosts = read_hosts(source)
+    for error in hosts.unknown.values():
+        raise error
+    old, right = repair.old.uuid, repair.right.uuid
+    if any(node.uuid == old for node in hosts.all_nodes()):
+        raise HostRefused(f"nova has compute node {old} again; give the command again")
+    nodes = [node for node in hosts.all_nodes() if node.uuid == right]
+    if len(nodes) != 1:
+        number = len(nodes) or "no"
+        raise HostRefused(f"nova has {number} compute nodes {right} now; give the command again")
+    host, (cell,) = nodes[0].host, [each for each in hosts.cells if each.uuid == nodes[0].cell]
+    is_disabled = source.list_services(cell).get(host)
+    if is_disabled is None:
+        raise HostRefused(
+            f"nova has no nova-compute service of host {host}, so it is unknown whether instances may be "
+            "scheduled to it; start nova-compute there once, and disable its service"
+        )
+    if not is_disabled:
+        command = f"openstack compute service set --disable {shlex.quote(host)} nova-compute"
+        raise HostRefused(
+            f"nova-compute of host {host} is enabled, and during the repair the scheduler would take it for "
+            f"empty; disable it with {command}, give this command again, and enable it afterwards"
+        )
 
 
 def iterate_jobs(client: PlacementClient, repair: Repair) -> Iterator[Job]:

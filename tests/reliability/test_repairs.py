@@ -51,8 +51,9 @@ def repair(client, tmp_path, monkeypatch):
 
 
 def reinstall(cloud, host):
-    """Give a host a compute node with another UUID in nova; that UUID."""
+    """Give a host a compute node with another UUID in nova, and disable its service; that UUID."""
     new = new_uuid()
+    cloud.update(host.cell, "UPDATE services SET disabled = 1 WHERE host = :host", host=host.name)
     cloud.update(host.cell, "UPDATE compute_nodes SET deleted = id WHERE uuid = :old", old=host.node)
     values = {**NODE, "hypervisor_type": KVM, "uuid": new}
     cloud.insert(host.cell, "compute_nodes", host=host.name, hypervisor_hostname=host.name, **values)

@@ -9,7 +9,9 @@ import os
 import pytest
 import sqlalchemy as sa
 
-from osc_placement.errors import Forbidden
+from osc_placement.batch.reshape import ReshapeRefused
+from osc_placement.errors import Conflict, Forbidden, ServerError
+from osc_placement.migrate import repair, runner
 from osc_placement.model import Inventory
 from tests.functional import reference_server
 from tests.functional.migrate.cloud import KVM, NODE, NOW
@@ -51,11 +53,16 @@ def add_former(cloud):
     return add
 
 
+def disable(cloud, host, cell="cell1"):
+    """Disable the nova-compute service of a host."""
+    cloud.update(cell, "UPDATE services SET disabled = 1 WHERE host = :host", host=host)
+
+
 @pytest.fixture
 def reinstall(cloud, client, add_former):
     """A function that adds a host which was installed anew, so that its provider has the former UUID.
 
-    Returns the UUID of the old provider and that of the compute node.
+    Its compute service is disabled. Returns the UUID of the old provider and that of the compute node.
     """
 
     client.create_trait("CUSTOM_RACK_7")
@@ -63,6 +70,7 @@ def reinstall(cloud, client, add_former):
     def add(host, cell="cell1", former=True, inventories=SIZES):
         old = add_former(host, cell=cell) if former else new_uuid()
         new = cloud.add_host(host, cell)[host]
+        disable(cloud, host, cell)
         client.create_provider(host, uuid=old)
         give(client, old, inventories, TRAITS, [AGGREGATE])
         return old, new
@@ -551,7 +559,7 @@ def test_several_providers_are_replaced_up_to_a_number(cloud, client, add_host, 
     for number, (old, _) in enumerate(pairs, 1):
         hold(client, cloud.add_instance(f"h{number}"), {old: CLAIM})
     document, status = migrate_json("providers", "--repair", "--max-count", "2")
-    assert (status, len(document["runs"])) == (3, 6)
+    assert (status, len(document["runs"]), document["not_tried"]) == (3, 6, 1)
     assert sum(old in _describe(client) for old, _ in pairs) == 1
     assert migrate_json("providers", "--repair")[1] == 0
     assert {new for _, new in pairs} < _describe(client).keys()
@@ -561,6 +569,7 @@ def test_domain_was_added_to_the_name(cloud, client, add_host, add_former, migra
     """A deleted compute node of the host tells that h1 and h1.example.org are one machine."""
     add_host("good")
     old, new = add_former("h1"), cloud.add_host("h1", nodes=["h1.example.org"])["h1.example.org"]
+    disable(cloud, "h1")
     client.create_provider("h1", uuid=old)
     give(client, old, SIZES)
     instance = cloud.add_instance("h1")
@@ -747,3 +756,183 @@ def test_repair_to_another_domain_goes_on_when_nova_compute_has_reported(
     monkeypatch.setattr(type(client), "reshape", reshape)
     assert migrate("providers", "--repair").returncode == 0
     assert (held_by(client, instance), old in _describe(client)) == ({new: CLAIM}, False)
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        (
+            "UPDATE services SET disabled = 0",
+            "openstack compute service set --disable h1 nova-compute, give this command again",
+        ),
+        ("DELETE FROM services", "nova has no nova-compute service of host h1, so it is unknown"),
+    ],
+)
+def test_host_is_repaired_only_while_it_is_disabled(
+    cloud, client, add_host, reinstall, migrate, change, text
+):
+    """The scheduler would take it for empty between two runs; nothing is written, and a line says so."""
+    add_host("good")
+    old, new = reinstall("h1")
+    instance = cloud.add_instance("h1")
+    hold(client, instance, {old: CLAIM})
+    cloud.update("cell1", change)
+    before = _describe(client), all_held(client)
+    done = migrate("providers", "--repair")
+    assert (done.returncode, done.stderr) == (3, "")
+    (line,) = [line for line in done.stdout.splitlines() if line.startswith("provider h1 was not replaced: ")]
+    assert text in line
+    assert (_describe(client), all_held(client)) == before
+    if "UPDATE" in change:
+        disable(cloud, "h1")
+        assert migrate("providers", "--repair").returncode == 0
+        assert held_by(client, instance) == {new: CLAIM}
+
+
+def test_nova_is_read_again_before_each_repair(cloud, client, add_host, reinstall, migrate_json, monkeypatch):
+    """A host that is enabled, or gets its old compute node again, while others are repaired is left alone."""
+    add_host("good")
+    pairs = {name: reinstall(name) for name in ("h1", "h2", "h3")}
+    run_job, calls = runner.run_job, []
+
+    def act_first(*arguments):
+        if not calls:
+            cloud.update("cell1", "UPDATE services SET disabled = 0 WHERE host = 'h2'")
+            statement = "UPDATE compute_nodes SET deleted = 0, hypervisor_hostname = 'x' WHERE uuid = :uuid"
+            cloud.update("cell1", statement, uuid=pairs["h3"][0])
+        calls.append(1)
+        return run_job(*arguments)
+
+    monkeypatch.setattr(runner, "run_job", act_first)
+    document, status = migrate_json("providers", "--repair")
+    assert (status, len(document["runs"]), document["not_tried"], document["halted"]) == (3, 3, 0, "")
+    texts = {each["provider"]: each["text"] for each in document["failures"]}
+    assert texts.keys() == {"h2", "h3"}
+    assert "--disable h2 nova-compute" in texts["h2"]
+    assert f"nova has compute node {pairs['h3'][0]} again" in texts["h3"]
+    assert {uuid: uuid in _describe(client) for uuid, _ in pairs.values()} == {
+        pairs["h1"][0]: False,
+        pairs["h2"][0]: True,
+        pairs["h3"][0]: True,
+    }
+
+
+def test_failure_of_a_host_does_not_stop_the_others(cloud, client, add_host, reinstall, migrate, monkeypatch):
+    """The line of the host says that it is half done and has to stay disabled; the others are repaired."""
+    add_host("good")
+    pairs = {name: reinstall(name) for name in ("h1", "h2", "h3")}
+    plan_again = repair.plan_move
+
+    def refuse(world, old, new):
+        if old == pairs["h2"][0]:
+            raise ReshapeRefused("4 of VCPU do not fit")
+        return plan_again(world, old, new)
+
+    monkeypatch.setattr(repair, "plan_move", refuse)
+    done = migrate("providers", "--repair")
+    assert (done.returncode, done.stderr) == (3, "")
+    (line,) = [line for line in done.stdout.splitlines() if "was not replaced" in line]
+    assert line.startswith("provider h2 was not replaced: 4 of VCPU do not fit; the replacement is half done")
+    assert f"still of provider {pairs['h2'][0]}: leave nova-compute of this host disabled" in line
+    assert "not tried" not in done.stdout
+    assert [old in _describe(client) for old, _ in pairs.values()] == [False, True, False]
+    monkeypatch.setattr(repair, "plan_move", plan_again)
+    assert migrate("providers", "--repair").returncode == 0
+    assert pairs["h2"][0] not in _describe(client)
+
+
+def test_nova_compute_that_was_faster_stops_only_its_host(client, add_host, reinstall, migrate, monkeypatch):
+    """A conflict about the name of one host, found while it is written, is no reason to leave the others."""
+    add_host("good")
+    pairs = {name: reinstall(name) for name in ("h1", "h2")}
+    create = type(client).create_provider
+
+    def refuse(self, name, *arguments, **options):
+        if name == "h1":
+            raise Conflict(409, "Conflicting resource provider name: h1 already exists.")
+        return create(self, name, *arguments, **options)
+
+    monkeypatch.setattr(type(client), "create_provider", refuse)
+    done = migrate("providers", "--repair")
+    assert done.returncode == 3
+    assert "provider h1 was not replaced: " in done.stdout
+    assert [old in _describe(client) for old, _ in pairs.values()] == [True, False]
+
+
+def test_failure_of_all_tells_how_many_were_not_tried(client, add_host, reinstall, migrate_json, monkeypatch):
+    """A server that fails would fail for the next host as well."""
+    add_host("good")
+    for name in ("h1", "h2", "h3"):
+        reinstall(name)
+    reshape = type(client).reshape
+
+    def fail(self, payload, *arguments):
+        if payload["inventories"]:
+            raise ServerError(503, "Service Unavailable")
+        return reshape(self, payload, *arguments)
+
+    monkeypatch.setattr(type(client), "reshape", fail)
+    document, status = migrate_json("providers", "--repair")
+    assert (status, document["not_tried"], len(document["failures"])) == (3, 2, 1)
+    assert document["halted"].startswith("stopped: ")
+    assert "half done" in document["failures"][0]["text"]
+    assert "which is not known" in document["failures"][0]["text"]
+
+
+def test_resume_does_not_double_a_claim(cloud, client, add_host, reinstall, migrate, monkeypatch):
+    """An instance that got its claim on the right provider meanwhile is refused in one line."""
+    add_host("good")
+    old, new = reinstall("h1")
+    client.update_provider(old, "h1.example.org")
+    client.create_provider("h1", uuid=new)
+    give(client, new, SIZES, TRAITS, [AGGREGATE])
+    instance = cloud.add_instance("h1")
+    hold(client, instance, {old: CLAIM})
+    reshape = type(client).reshape
+
+    def fail(self, payload, *arguments):
+        if payload["inventories"]:
+            raise ServerError(503, "Service Unavailable")
+        return reshape(self, payload, *arguments)
+
+    monkeypatch.setattr(type(client), "reshape", fail)
+    assert migrate("providers", "--repair").returncode == 3
+    monkeypatch.setattr(type(client), "reshape", reshape)
+    client.delete_allocations(instance)
+    hold(client, instance, {old: CLAIM, new: CLAIM})
+    done = migrate("run", "resume", "--last")
+    assert (done.returncode, done.stdout) == (1, "")
+    named, line = done.stderr.splitlines()
+    assert named.startswith("Last run: ")
+    classes = " ".join(f"--resource-class {name}" for name in sorted(CLAIM))
+    assert f"Consumer {instance} got {', '.join(sorted(CLAIM))} of h1 meanwhile" in line
+    assert line.endswith(f"allocation unset --provider {old} {classes} {instance}")
+    assert held_by(client, instance) == {old: CLAIM, new: CLAIM}
+
+
+def test_repair_of_a_provider_with_its_own_inventories_is_undone(
+    cloud, client, add_host, reinstall, migrate, migrate_json
+):
+    """The reshape left the inventories of the right provider alone; its undo gives the claims back."""
+    add_host("good")
+    old, new = reinstall("h1")
+    client.update_provider(old, "h1.example.org")
+    client.create_provider("h1", uuid=new)
+    give(client, new, {**SIZES, "VCPU": Inventory(32)}, TRAITS, [AGGREGATE])
+    instance = cloud.add_instance("h1")
+    hold(client, instance, {old: CLAIM})
+    before = _describe(client), all_held(client)
+    document, _ = migrate_json("providers", "--repair")
+    assert held_by(client, instance) == {new: CLAIM}
+    for run in reversed(document["runs"]):
+        done = migrate("run", "undo", run)
+        assert done.returncode == 0, done
+    assert (_describe(client), all_held(client)) == before
+
+
+def test_nothing_to_repair_is_said(add_host, migrate):
+    """A repair without a provider to replace has a line that says so."""
+    add_host("good")
+    for arguments in (["--repair"], ["--delete"], ["--repair", "--resource-provider", "good"]):
+        done = migrate("providers", *arguments)
+        assert (done.returncode, done.stdout, done.stderr) == (0, "Nothing to do\n", "")

@@ -184,7 +184,7 @@ def test_known_usages_and_traits_are_not_read_again():
 
 
 def test_release_that_is_planned_again_is_refused():
-    """After a conflict the device may have been used and burned once more; other changes are judged by use."""
+    """The device may have been used and burned once more; other changes are judged by what is used."""
     again = change({"GPU": (1, 1)}, {"GPU": (0, 1)})
     with pytest.raises(MayBeUsedAgain, match="was changed since its release was planned"):
         refuse_planned_again(DeviceRelease(), again)
