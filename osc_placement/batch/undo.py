@@ -515,8 +515,8 @@ class ReshapeUndo:
             here = _amount(world.holdings[one.source], one.consumer, name)
             if here > (held := _amount(left, one.source, name)):
                 raise ReshapeRefused(
-                    f"Consumer {one.consumer} holds {here} of {name} of {world.name(one.source)} now, and held "
-                    f"{held} when this was planned, so that its claim would be split; nothing was changed"
+                    f"Consumer {one.consumer} holds {here} of {name} of {world.name(one.source)} now, and "
+                    f"held {held} when this was planned, so its claim would be split; nothing was changed"
                 )
         for (consumer, at, to), names in come.items():
             classes = " ".join(f"--resource-class {name}" for name in sorted(names))

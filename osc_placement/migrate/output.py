@@ -272,14 +272,14 @@ def describe_failure(failure: Failure) -> str:
 
 
 def describe_repairs(done: Repaired, halted: str) -> list[str]:
-    """Return the lines of what was not repaired, or that there was nothing to do."""
+    """Return the lines of what was not repaired, or one that nothing was changed."""
     lines = [
         f"provider {name} was not replaced: {describe_failure(each)}" for name, each in done.failures.items()
     ]
     lines += [halted] if halted else []
     if done.not_tried:
         lines.append(f"{done.not_tried} resource provider{'s' * (done.not_tried != 1)} not tried")
-    return lines or ([] if done.runs else ["Nothing to do"])
+    return lines or ([] if done.runs else ["Nothing was changed"])
 
 
 def change_row(change: Change, names: Mapping[str, str] | None = None) -> dict[str, Any]:

@@ -841,6 +841,43 @@ def test_failure_of_a_host_does_not_stop_the_others(cloud, client, add_host, rei
     assert pairs["h2"][0] not in _describe(client)
 
 
+def test_repair_that_only_leaves_the_old_provider_says_so(
+    cloud, client, add_host, reinstall, migrate, monkeypatch
+):
+    """After the second run all claims are moved, which is another state than before it."""
+    add_host("good")
+    old, new = reinstall("h1")
+    hold(client, cloud.add_instance("h1"), {old: CLAIM})
+
+    def refuse(*_):
+        raise ReshapeRefused("h1 got inventories again")
+
+    monkeypatch.setattr(repair, "_plan_removal", refuse)
+    done = migrate("providers", "--repair")
+    assert done.returncode == 3
+    assert (
+        f"h1 got inventories again; all allocations are moved to provider {new}, and {old} is" in done.stdout
+    )
+
+
+def test_interrupted_repair_names_its_state(client, add_host, reinstall, migrate_json, monkeypatch):
+    """A signal between two runs leaves a host half done, which has to stay disabled, and others not tried."""
+    add_host("good")
+    pairs = [reinstall(name) for name in ("h1", "h2")]
+    run_job = runner.run_job
+
+    def stop_after(client, job, execution):
+        run = run_job(client, job, execution)
+        execution.stop.set()
+        return run
+
+    monkeypatch.setattr(runner, "run_job", stop_after)
+    document, status = migrate_json("providers", "--repair")
+    assert (status, document["not_tried"], len(document["runs"])) == (130, 1, 1)
+    assert "it was stopped; the replacement is half done" in document["failures"][0]["text"]
+    assert all(old in _describe(client) for old, _ in pairs)
+
+
 def test_nova_compute_that_was_faster_stops_only_its_host(client, add_host, reinstall, migrate, monkeypatch):
     """A conflict about the name of one host, found while it is written, is no reason to leave the others."""
     add_host("good")
@@ -935,4 +972,4 @@ def test_nothing_to_repair_is_said(add_host, migrate):
     add_host("good")
     for arguments in (["--repair"], ["--delete"], ["--repair", "--resource-provider", "good"]):
         done = migrate("providers", *arguments)
-        assert (done.returncode, done.stdout, done.stderr) == (0, "Nothing to do\n", "")
+        assert (done.returncode, done.stdout, done.stderr) == (0, "Nothing was changed\n", "")
