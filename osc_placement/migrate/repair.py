@@ -45,7 +45,7 @@ from osc_placement.errors import (
     PlacementError,
     VersionTooLow,
 )
-from osc_placement.migrate.migrations.providers import Repair, plan_move, plan_staged
+from osc_placement.migrate.migrations.providers import Repair, plan_move, plan_staged, replaced_name
 from osc_placement.migrate.nova.hosts import read_hosts
 from osc_placement.migrate.nova.source import ClosableSource, Source, Unreadable
 
@@ -170,17 +170,21 @@ def _find_error(report: Report) -> Exception:
 
 
 def _describe_state(repair: Repair, runs: Sequence[Run]) -> str:
-    """Return the state in which a repair that was not finished is; empty if nothing was written."""
-    if all(run.report.is_untouched for run in runs):
-        return ""
+    """Return the state in which a repair that was not finished is; empty if nothing was written.
+
+    An earlier command may have begun it, which the name of the old provider tells.
+    """
     old, new = repair.old.uuid, repair.right.uuid
+    is_begun = repair.old.name == replaced_name(new)
+    if not is_begun and all(run.report.is_untouched for run in runs):
+        return ""
     moves = [
         outcome
         for run in runs
         for outcome in run.report.outcomes
         if outcome.change.uuid == old and "inventories" in outcome.change.facets
     ]
-    if any(outcome.result is Result.APPLIED for outcome in moves):
+    if repair.move is None or any(outcome.result is Result.APPLIED for outcome in moves):
         return (
             f"all allocations are moved to provider {new}, and {old} is to be deleted: give the command again"
         )
@@ -188,7 +192,7 @@ def _describe_state(repair: Repair, runs: Sequence[Run]) -> str:
     if any(isinstance(outcome.error, (NotKnown, *ANSWER_LOST)) for outcome in moves):
         where = f"the allocations are of provider {old} or of {new}, which is not known"
     return (
-        f"the replacement is half done, and {where}: leave nova-compute of this host disabled, see "
+        f"the replacement is half done, and {where}: keep nova-compute of this host disabled, see "
         "placement-migrate run list for a run to resume, and give the command again"
     )
 

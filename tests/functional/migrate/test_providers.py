@@ -833,10 +833,15 @@ def test_failure_of_a_host_does_not_stop_the_others(cloud, client, add_host, rei
     assert (done.returncode, done.stderr) == (3, "")
     (line,) = [line for line in done.stdout.splitlines() if "was not replaced" in line]
     assert line.startswith("provider h2 was not replaced: 4 of VCPU do not fit; the replacement is half done")
-    assert f"still of provider {pairs['h2'][0]}: leave nova-compute of this host disabled" in line
+    assert f"still of provider {pairs['h2'][0]}: keep nova-compute of this host disabled" in line
     assert "not tried" not in done.stdout
     assert [old in _describe(client) for old, _ in pairs.values()] == [False, True, False]
     monkeypatch.setattr(repair, "plan_move", plan_again)
+    cloud.update("cell1", "UPDATE services SET disabled = 0 WHERE host = 'h2'")
+    again = migrate("providers", "--repair")
+    assert "h2 is enabled" in again.stdout
+    assert "; the replacement is half done" in again.stdout
+    disable(cloud, "h2")
     assert migrate("providers", "--repair").returncode == 0
     assert pairs["h2"][0] not in _describe(client)
 
