@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Find orphaned allocations, and other differences between placement and nova.
 
-Finds allocations of consumers that nova does not have, parts of an instance's allocations on hosts that it is
-not on, and bandwidth and packet rate of an instance that no port of it asks for: these are the plan, which
-removes nothing else. Reports instances without allocations or with
-wrong amounts, providers without a compute node and compute nodes without a provider. Never touches consumers
-of other services, of migrations that are not over, of instances that are being built, moved or in a task.
+Finds allocations of consumers that nova does not have, and parts of an instance's allocations on hosts that
+it is not on: these are the plan, which removes nothing else. Reports instances without allocations or with wrong
+amounts or with bandwidth that no port of theirs asks for, providers without a compute node and compute nodes
+without a provider. Never touches consumers of other services, of migrations that are not over, of instances
+that are being built, moved or in a task.
 
 Nova's to clean are the trees of its compute nodes and the providers that share with them. While anything of
 nova cannot be read, or this is hardly the nova of this placement (plausibility.py), nothing is removed. A
@@ -14,13 +14,12 @@ read; an instance that is mapped to a cell which never heard of it is left alone
 from more than `Audit.max_removals` is not carried out, and without ``--delete`` it is shown.
 
 Allocations are read first, then ports, then requested builds, then cells: what appears meanwhile is never
-taken for an orphan, as an instance is in its cell before its build request goes. Of a port that is being
-attached, placement knows before neutron does: what no port asks for is compared with the ports again.
+taken for an orphan, as an instance is in its cell before its build request goes. What no port asks for may be
+that of a port which is being attached or detached, or whose policy is being changed, so it is only reported.
 """
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -33,13 +32,12 @@ from osc_placement.batch.plan import Change, Plan, Reading
 from osc_placement.batch.repeat import Recorded, edits_of
 from osc_placement.batch.select import read_states
 from osc_placement.migrate.migrations.base import Assessment, Context, limit_removals
-from osc_placement.migrate.migrations.cloud import AllocationView, Claims, choose_providers, read_cloud
+from osc_placement.migrate.migrations.cloud import AllocationView, choose_providers, read_cloud
 from osc_placement.migrate.migrations.heal_allocations import Healer
 from osc_placement.migrate.migrations.plausibility import NOTHING_REMOVED, check_cells, check_nova
-from osc_placement.migrate.migrations.port_claims import Network, read_network, subtract_claims
+from osc_placement.migrate.migrations.port_claims import Network, describe_surplus, read_network
 from osc_placement.migrate.nova.facts import Cell, Instance
 from osc_placement.migrate.nova.hosts import Hosts, find_lost_cells, read_hosts, read_moves
-from osc_placement.migrate.nova.ports import Port
 from osc_placement.migrate.nova.shard import WHOLE, Shard
 from osc_placement.migrate.nova.source import Source, Unreadable
 from osc_placement.migrate.problem import Problem, Reason
@@ -48,8 +46,6 @@ from osc_placement.model import UNKNOWN_TYPE
 NAME: Final = "audit"
 #: the types of nova's consumers; none is that of those made before there were types
 _TYPES: Final = frozenset(("INSTANCE", "MIGRATION", UNKNOWN_TYPE))
-#: seconds within which neutron learns of the instance that a port is attached to, once placement knows
-_ATTACHING: Final = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,12 +74,7 @@ class Audit:
                 _plan([]), [replace(each, text=f"{each.text}. {NOTHING_REMOVED}") for each in doubt]
             )
         of_all, kept = self._find_suspects(context.source, nova, chosen)
-        leaked = nova.find_leaked(chosen)
-        if leaked and network is not None:
-            time.sleep(_ATTACHING)
-            leaked = _confirm(leaked, network, read_network(context, cloud))
         suspects = {uuid: providers for uuid, providers in of_all.items() if self.shard.has(uuid)}
-        leaks = {uuid: claims for uuid, claims in leaked.items() if self.shard.has(uuid)}
         problems = [*nova.problems, *kept, *_compare_providers(nova)]
         # every shard reports what could not be read
         problems = [
@@ -91,12 +82,12 @@ class Audit:
         ]
         if not nova.is_complete:
             text = "nova may have it where it cannot be read, so nothing is removed"
-            undecided = [Problem(Reason.UNKNOWN, f"consumer {uuid}", text) for uuid in (*suspects, *leaks)]
+            undecided = [Problem(Reason.UNKNOWN, f"consumer {uuid}", text) for uuid in suspects]
             return Assessment(_plan([]), (*problems, *undecided))
-        consumers = [Consumer(uuid) for uuid in (*suspects, *leaks)]
+        consumers = [Consumer(uuid) for uuid in suspects]
         readings = read_states(context.client, consumers, ("allocations",), concurrency=context.concurrency)
-        changes = list(_plan_removals(readings, suspects, leaks, nova))
-        problems += self._limit(len(changes), len(of_all) + len(leaked), len(cloud.held))
+        changes = list(_plan_removals(readings, suspects, nova))
+        problems += self._limit(len(changes), len(of_all), len(cloud.held))
         failed = [
             Problem(Reason.UNKNOWN, f"consumer {reading.subject.uuid}", str(reading.error))
             for reading in readings
@@ -195,6 +186,9 @@ class Nova:
             for instance in self.healer.incomplete
         ]
         missing += self.healer.describe_grants()
+        missing += [
+            describe_surplus(instance, claims, self.cloud) for instance, claims in self.healer.surplus.items()
+        ]
         left = {f"instance {uuid}" for uuid in self.healer.misplaced if not self._removable(uuid)}
         kept = [
             each
@@ -251,14 +245,6 @@ class Nova:
         for instance in self.healer.misplaced:
             suspects[instance] = self._removable(instance).intersection(chosen)
         return {consumer: providers for consumer, providers in suspects.items() if providers}
-
-    def find_leaked(self, chosen: Collection[str]) -> dict[str, Claims]:
-        """Return by instance what it holds of these providers, and no port of it asks for."""
-        leaked = {
-            instance: {provider: amounts for provider, amounts in claims.items() if provider in chosen}
-            for instance, claims in self.healer.surplus.items()
-        }
-        return {instance: claims for instance, claims in leaked.items() if claims}
 
     def find_use(self, consumer: str, instance: str) -> frozenset[str]:
         """Return the providers where a consumer holds what an instance uses and does not hold itself.
@@ -353,44 +339,19 @@ def _spare_in_use(suspects: dict[str, frozenset[str]], nova: Nova, source: Sourc
     return problems
 
 
-def _confirm(leaked: Mapping[str, Claims], first: Network, second: Network | None) -> dict[str, Claims]:
-    """Return what leaked of the instances whose ports are the same when they are read again."""
-    if second is None or second.unknown:
-        return {}
-    return {
-        instance: claims
-        for instance, claims in leaked.items()
-        if _ports_of(first, instance) == _ports_of(second, instance)
-    }
-
-
-def _ports_of(network: Network, instance: str) -> list[Port]:
-    return sorted(network.ports.get(instance, ()), key=lambda port: port.uuid)
-
-
 def _plan(changes: Sequence[Change]) -> Plan:
     edit = Recorded("orphaned allocations", ("allocations",))
     return Plan(edit, tuple(changes), edits=edits_of(edit, tuple(changes)))
 
 
 def _plan_removals(
-    readings: Iterable[Reading],
-    suspects: Mapping[str, frozenset[str]],
-    leaks: Mapping[str, Claims],
-    nova: Nova,
+    readings: Iterable[Reading], suspects: Mapping[str, frozenset[str]], nova: Nova
 ) -> Iterator[Change]:
     for reading in readings:
         consumer, state = reading.subject, reading.state
         if state is None or not isinstance(consumer, Consumer):
             continue
         held = state.allocations or {}
-        if leak := leaks.get(consumer.uuid):
-            # what it holds by now may be that of another port
-            if held == nova.cloud.held[consumer.uuid]:
-                names = ", ".join(map(nova.cloud.name, leak))
-                after = replace(state, allocations=subtract_claims(held, leak))
-                yield Change(consumer, state, after, f"no port asks for it on {names}")
-            continue
         is_known = consumer.uuid in nova.known
         if not (is_known or nova.is_certain(held, consumer.consumer_type)):
             continue

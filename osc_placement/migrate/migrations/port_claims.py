@@ -255,6 +255,16 @@ def describe_grant(instance: str, grant: Grant, reason: str = "") -> Problem:
     return Problem(Reason.PORT, f"instance {instance}", f"{text}; {reason}" if reason else text)
 
 
+def describe_surplus(instance: str, surplus: Claims, cloud: AllocationView) -> Problem:
+    """Return the problem that an instance holds what no port of it asks for."""
+    held = "; ".join(f"{_format(amounts)} of {cloud.name(uuid)}" for uuid, amounts in surplus.items())
+    text = (
+        f"it holds {held} beyond what its ports ask for; compare openstack port list --server {instance}, "
+        "and only if no port uses it, remove it with openstack resource provider allocation set or unset"
+    )
+    return Problem(Reason.WRONG_AMOUNT, f"instance {instance}", text)
+
+
 def _check_binding(port: Port, instance: Instance) -> None:
     """Raise Unclear if a port, something of which is missing, is not bound to the host of its instance."""
     if port.host != instance.host:
@@ -311,14 +321,3 @@ def add_claims(*several: Claims) -> dict[str, dict[str, int]]:
         for provider, amounts in claims.items():
             _add(total, provider, amounts)
     return {provider: dict(amounts) for provider, amounts in total.items()}
-
-
-def subtract_claims(claims: Claims, part: Claims) -> dict[str, dict[str, int]]:
-    """Return what is left of claims without a part of them, without providers of which nothing is left."""
-    left = {
-        provider: _drop_zeros(
-            {name: amount - part.get(provider, {}).get(name, 0) for name, amount in amounts.items()}
-        )
-        for provider, amounts in claims.items()
-    }
-    return {provider: amounts for provider, amounts in left.items() if amounts}

@@ -14,8 +14,8 @@ from osc_placement.migrate.migrations.port_claims import (
     PortJudge,
     Unclear,
     add_claims,
+    describe_surplus,
     read_network,
-    subtract_claims,
 )
 from osc_placement.migrate.nova.facts import Instance
 from osc_placement.migrate.nova.ports import Port, RequestGroup
@@ -209,9 +209,16 @@ def test_neutron_without_an_address_is_unreadable():
     assert "no address of neutron" in str(found.unknown)
 
 
-def test_claims_are_added_and_subtracted():
-    """By provider and class; nothing is left of a provider that has none."""
+def test_claims_are_added():
+    """By provider and class."""
     first, second = {"a": {"X": 1}}, {"a": {"X": 2, "Y": 1}, "b": {"X": 1}}
-    both = {"a": {"X": 3, "Y": 1}, "b": {"X": 1}}
-    assert add_claims(first, second) == both
-    assert subtract_claims(both, second) == first
+    assert add_claims(first, second) == {"a": {"X": 3, "Y": 1}, "b": {"X": 1}}
+
+
+def test_surplus_is_described_with_what_to_check():
+    """The amounts and the provider, and the commands that show the ports and remove it."""
+    problem = describe_surplus("i", {"bridge": {EGRESS: 700}}, AllocationView(TREE))
+    assert problem.reason == "wrong amount"
+    assert f"it holds {EGRESS}=700 of name of bridge beyond what its ports ask for" in problem.text
+    assert "openstack port list --server i" in problem.text
+    assert "openstack resource provider allocation set or unset" in problem.text
