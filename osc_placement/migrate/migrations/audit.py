@@ -2,10 +2,10 @@
 """Find orphaned allocations, and other differences between placement and nova.
 
 Finds allocations of consumers that nova does not have, and parts of an instance's allocations on hosts that
-it is not on: these are the plan, which removes nothing else. Reports instances without allocations or with wrong
-amounts or with bandwidth that no port of theirs asks for, providers without a compute node and compute nodes
-without a provider. Never touches consumers of other services, of migrations that are not over, of instances
-that are being built, moved or in a task.
+it is not on: these are the plan, which removes nothing else. Reports instances without allocations or with
+wrong amounts or with bandwidth that no port of theirs asks for, providers without a compute node and compute
+nodes without a provider. Never touches consumers of other services, of migrations that are not over, of
+instances that are being built, moved or in a task.
 
 Nova's to clean are the trees of its compute nodes and the providers that share with them. While anything of
 nova cannot be read, or this is hardly the nova of this placement (plausibility.py), nothing is removed. A

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from osc_placement import microversion
@@ -43,7 +43,7 @@ from osc_placement.migrate.migrations.port_claims import (
     describe_grant,
     read_network,
 )
-from osc_placement.migrate.nova.facts import Cell, ComputeNode, Instance, MigrationRecord
+from osc_placement.migrate.nova.facts import UNREADABLE_PORT, Cell, ComputeNode, Instance, MigrationRecord
 from osc_placement.migrate.nova.flavors import claim_of
 from osc_placement.migrate.nova.hosts import (
     Hosts,
@@ -104,12 +104,13 @@ class HealAllocations:
         problems += judge_strangers("instance", missing, is_complete=is_complete)
         wrong, unread = _correct_holdings(context, healer, cloud)
         changes = (*healer.changes, *wrong)
+        grants = healer.choose_grants({change.uuid for change in changes})
         problems += healer.describe_grants()
         notes = [note for move in moves.records if (note := healer.describe_move(move))]
         edit = Recorded("allocations of instances", ("allocations", "owner"))
         plan = Plan(edit, changes, edits=edits_of(edit, changes))
         found = (*problems, *healer.problems, *unread)
-        return Assessment(plan, found, cloud.names, notes=notes, grants=healer.grants)
+        return Assessment(plan, found, cloud.names, notes=notes, grants=grants)
 
     def _choose(self, source: Source, cell: Cell, seen: set[str]) -> Iterator[Instance]:
         """Yield the instances to judge; add to ``seen`` those asked for by UUID that nova has."""
@@ -296,12 +297,24 @@ class Healer:
         if profile and sum_claims(held).keys() <= claim.keys() | PORT_CLASSES:
             text = f"its flavor has the device profile {profile}, and only Cyborg knows its resources"
             return _problem(Reason.DEVICE, instance, f"{text}; {_SET_BY_HAND.format(instance.uuid)}")
-        # what nova's databases say of ports is not needed where neutron is read
-        if missing := frozenset[str]() if self._network else instance.ports - held.keys():
+        # what nova's databases say of ports may be more than neutron shows
+        if missing := instance.ports - held.keys() - self._find_granted(instance):
             names = ", ".join(sorted(map(self._cloud.name, missing)))
-            text = f"its ports hold resources of {names}, and only Neutron knows how much"
+            known = (
+                "neutron shows no port with these"
+                if self._network and not self._network.unknown
+                else "only neutron knows how much"
+            )
+            text = f"its ports hold resources of {names}, and {known}"
             return _problem(Reason.PORT, instance, f"{text}; {_SET_BY_HAND.format(instance.uuid)}")
         return None
+
+    def _find_granted(self, instance: Instance) -> frozenset[str]:
+        """Return the providers that the binding profiles of an instance's ports name in neutron."""
+        if self._network is None or self._network.unknown:
+            return frozenset()
+        ports = self._network.ports.get(instance.uuid, ())
+        return frozenset((UNREADABLE_PORT, *(uuid for port in ports for uuid in port.granted.values())))
 
     def _complete(
         self, instance: Instance, held: Claims, claim: Mapping[str, int], node: str
@@ -341,6 +354,18 @@ class Healer:
         if found.missing and instance.uuid in self._moves.moving:
             raise Unclear(Reason.PORT, "it is moving, and its ports ask for resources of one of two hosts")
         return found
+
+    def choose_grants(self, changing: Collection[str]) -> dict[str, tuple[Grant, ...]]:
+        """Return the grants of instances that hold what they should once these instances are changed.
+
+        An instance that lacks something and is not changed, because it could not be compared again, gets no
+        allocations: the binding profiles of its ports would name a provider of which nothing is held.
+        """
+        return {
+            instance: grants
+            for instance, grants in self.grants.items()
+            if instance in changing or instance not in self.incomplete
+        }
 
     def describe_grants(self) -> list[Problem]:
         """Return a problem for each port whose binding profile is to name what its instance holds already."""

@@ -9,7 +9,7 @@ only providers of the host that can serve it, as ``nova-manage placement heal_al
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -143,7 +143,7 @@ class PortJudge:
         tree = self._cloud.tree(node)
         providers: dict[_Asked, str] = {}
         missing: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
-        searched = []
+        searched, lacking = list[_Asked](), list[_Asked]()
         for each in asked:
             provider = each.port.provider_of(each.group)
             if provider is None:
@@ -157,17 +157,18 @@ class PortJudge:
                 raise Unclear(Reason.PORT, text)
             providers[each] = provider
             if not self._take(each, provider, spare):
+                lacking.append(each)
                 _add(missing, provider, each.group.resources)
-        for provider, resource, amount in iterate_amounts(missing):
-            self._ledger.check(provider, resource, amount)
         homeless = []
         for each in searched:
             if provider := self._find_held(each, tree, spare):
                 providers[each] = provider
             else:
                 homeless.append(each)
-        self._check_rest(homeless, tree, spare)
-        for each in [*homeless, *(each for each in asked if providers.get(each) in missing)]:
+        self._check_rest([*lacking, *homeless], spare)
+        for provider, resource, amount in iterate_amounts(missing):
+            self._ledger.check(provider, resource, amount)
+        for each in [*homeless, *lacking]:
             _check_binding(each.port, instance)
         if homeless:
             found = self._choose(homeless, instance, node, missing)
@@ -215,19 +216,17 @@ class PortJudge:
             self._take(each, found[0], spare)
         return found[0] if found else None
 
-    def _check_rest(
-        self, homeless: Sequence[_Asked], tree: Sequence[str], spare: Mapping[str, Mapping[str, int]]
-    ) -> None:
-        """Raise Unclear if an instance holds something else of what a port asks for."""
-        for each in homeless:
-            for uuid in tree:
-                held = {name: spare.get(uuid, {}).get(name, 0) for name in each.group.resources}
-                if any(held.values()) and self._ledger.has_traits(uuid, each.group.required):
+    def _check_rest(self, lacking: Iterable[_Asked], spare: Claims) -> None:
+        """Raise Unclear if an instance holds of any provider what may be that of a port that lacks it."""
+        for each in lacking:
+            for uuid, amounts in spare.items():
+                held = {name: amounts.get(name, 0) for name in each.group.resources}
+                if any(held.values()):
                     wanted, name = _format(each.group.resources), self._cloud.name(uuid)
-                    text = (
-                        f"its port {each.port.uuid} asks for {wanted}, and it holds {_format(held)} of {name}"
-                    )
-                    raise Unclear(Reason.WRONG_AMOUNT, text)
+                    provider = each.port.provider_of(each.group)
+                    where = f" of {self._cloud.name(provider)}" if provider else ""
+                    text = f"its port {each.port.uuid} asks for {wanted}{where}, and it holds "
+                    raise Unclear(Reason.WRONG_AMOUNT, f"{text}{_format(held)} of {name}")
 
     def _choose(
         self, homeless: Sequence[_Asked], instance: Instance, node: str, taken: Claims

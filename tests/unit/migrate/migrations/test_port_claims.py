@@ -159,6 +159,8 @@ def test_surplus_is_what_no_port_asks_for(ports, surplus):
         ((port(bandwidth(), host="", granted={"g1": "bridge"}),), {}, "port with a resource request"),
         ((port(bandwidth(), granted={"g1": "bridge"}),), {"bridge": {EGRESS: 50}}, "wrong amount"),
         ((port(bandwidth()),), {"bridge": {EGRESS: 50}}, "wrong amount"),
+        ((port(bandwidth(), granted={"g1": "other"}),), {"bridge": {EGRESS: 100}}, "wrong amount"),
+        ((port(bandwidth(traits=["NET1"])),), {"bridge": {EGRESS: 100}}, "wrong amount"),
         (
             (port(bandwidth(traits=["NET1"])),),
             {"other": {EGRESS: 100}, "twin": {EGRESS: 100}},
