@@ -186,7 +186,7 @@ class Nova:
             for instance in self.healer.incomplete
         ]
         missing += self.healer.describe_grants()
-        missing += [
+        missing += self.healer.doubt or [
             describe_surplus(instance, claims, self.cloud) for instance, claims in self.healer.surplus.items()
         ]
         left = {f"instance {uuid}" for uuid in self.healer.misplaced if not self._removable(uuid)}
@@ -299,7 +299,7 @@ def read_nova(source: Source, cloud: AllocationView, network: Network | None) ->
         if cell.uuid in moves.unreadable:
             continue
         try:
-            nova.healer.judge_all(cell, nova.note(cell, source.iterate_instances(cell)))
+            nova.healer.judge_all(cell, nova.note(cell, nova.healer.count(source.iterate_instances(cell))))
         except Unreadable as error:
             nova.unreadable.append(error.problem)
     return nova

@@ -33,7 +33,7 @@ from osc_placement.migrate.migrations.cloud import (
 )
 from osc_placement.migrate.migrations.move_baremetal import claim_of_node
 from osc_placement.migrate.migrations.placing import Ambiguous, Ledger, OverCapacity, Unplaceable
-from osc_placement.migrate.migrations.plausibility import check_nova
+from osc_placement.migrate.migrations.plausibility import check_nova, check_ports
 from osc_placement.migrate.migrations.port_claims import (
     Network,
     PortClaims,
@@ -56,7 +56,7 @@ from osc_placement.migrate.nova.hosts import (
 )
 from osc_placement.migrate.nova.ports import PORT_CLASSES
 from osc_placement.migrate.nova.shard import WHOLE, Shard
-from osc_placement.migrate.nova.source import Source, Unreadable
+from osc_placement.migrate.nova.source import Unreadable
 from osc_placement.migrate.problem import Problem, Reason
 
 NAME = "heal-allocations"
@@ -96,25 +96,28 @@ class HealAllocations:
         for cell in hosts.readable_cells:
             if cell.uuid not in moves.unreadable:
                 try:
-                    healer.judge_all(cell, self._choose(context.source, cell, seen))
+                    instances = healer.count(context.source.iterate_instances(cell))
+                    healer.judge_all(cell, self._choose(instances, seen))
                 except Unreadable as error:
                     problems.append(error.problem)
         is_complete = not any(problem.reason is Reason.UNKNOWN for problem in problems)
         missing = sorted(self.instances - seen)
         problems += judge_strangers("instance", missing, is_complete=is_complete)
+        edit = Recorded("allocations of instances", ("allocations", "owner"))
+        if doubt := healer.doubt:
+            return Assessment(Plan(edit, ()), (*problems, *doubt), cloud.names)
         wrong, unread = _correct_holdings(context, healer, cloud)
         changes = (*healer.changes, *wrong)
         grants = healer.choose_grants({change.uuid for change in changes})
         problems += healer.describe_grants()
         notes = [note for move in moves.records if (note := healer.describe_move(move))]
-        edit = Recorded("allocations of instances", ("allocations", "owner"))
         plan = Plan(edit, changes, edits=edits_of(edit, changes))
         found = (*problems, *healer.problems, *unread)
         return Assessment(plan, found, cloud.names, notes=notes, grants=grants)
 
-    def _choose(self, source: Source, cell: Cell, seen: set[str]) -> Iterator[Instance]:
+    def _choose(self, instances: Iterable[Instance], seen: set[str]) -> Iterator[Instance]:
         """Yield the instances to judge; add to ``seen`` those asked for by UUID that nova has."""
-        for instance in source.iterate_instances(cell):
+        for instance in instances:
             if instance.uuid in self.instances:
                 seen.add(instance.uuid)
             elif self.instances:
@@ -207,6 +210,8 @@ class Healer:
         self._claims: dict[Hashable, dict[str, int] | NoClaim] = {}
         self._network = network
         self._ports = PortJudge(network, cloud, self._ledger) if network else None
+        #: instances on hosts, and those of them that have a port
+        self._placed = self._with_port = 0
         self.changes: list[Change] = []
         self.problems: list[Problem] = []
         #: by instance that holds something and is in a task, the task
@@ -221,6 +226,21 @@ class Healer:
         self.surplus: dict[str, Claims] = {}
         #: by instance, what the binding profiles of its ports are to name
         self.grants: dict[str, tuple[Grant, ...]] = {}
+
+    @property
+    def doubt(self) -> list[Problem]:
+        """Return a problem if this is hardly the neutron of this nova, or does not show all ports."""
+        is_read = self._network is not None and self._network.unknown is None
+        return check_ports(self._placed, self._with_port) if is_read else []
+
+    def count(self, instances: Iterable[Instance]) -> Iterator[Instance]:
+        """Yield instances, and count those on hosts and those of them that have a port."""
+        devices = self._network.devices if self._network else ()
+        for instance in instances:
+            if instance.host:
+                self._placed += 1
+                self._with_port += instance.uuid in devices
+            yield instance
 
     def judge_all(self, cell: Cell, instances: Iterable[Instance]) -> None:
         """Plan or report whatever is not as it should be with the instances of a cell."""

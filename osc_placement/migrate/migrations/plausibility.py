@@ -80,5 +80,17 @@ def check_cells(hosts: Hosts, cloud: AllocationView) -> list[Problem]:
     return problems
 
 
+def check_ports(instances: int, with_port: int) -> list[Problem]:
+    """Return a problem if too few of the instances on hosts have a port in neutron."""
+    if not instances or with_port >= instances * _LOWEST_SHARE:
+        return []
+    text = (
+        f"of {instances} instances on hosts {with_port} have a port in it; is it the neutron of this nova, "
+        "and may this user see the ports of all projects? check [neutron]/region_name, --neutron-endpoint or "
+        "--neutron-db, and the roles; heal-allocations --skip-port-allocations leaves ports alone"
+    )
+    return [Problem(Reason.UNKNOWN, "neutron", text)]
+
+
 def _is_too_few(part: Sized, whole: Sized) -> bool:
     return len(part) < len(whole) * _LOWEST_SHARE

@@ -35,10 +35,12 @@ class Network:
     """The ports that matter to placement, by the UUID of their instance.
 
     :ivar unknown: why they could not be read; None if they were
+    :ivar devices: the UUIDs of all instances that have a port, and of other devices
     """
 
     ports: Mapping[str, Sequence[Port]] = field(default_factory=dict)
     unknown: Unreadable | None = None
+    devices: frozenset[str] = frozenset()
 
 
 def read_network(context: Context, cloud: AllocationView) -> Network | None:
@@ -55,7 +57,8 @@ def read_network(context: Context, cloud: AllocationView) -> Network | None:
         source = context.open_neutron()
         if source is None:
             raise Unreadable(LABEL, _NO_ADDRESS)
-        return Network(sort_by_instance(source.list_ports()))
+        ports = source.list_ports()
+        return Network(sort_by_instance(ports), devices=frozenset(port.instance for port in ports))
     except Unreadable as error:
         return Network(unknown=error)
 

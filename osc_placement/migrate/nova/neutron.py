@@ -25,6 +25,8 @@ _FIELDS: Final = (
     "resource_request",
     "revision_number",
 )
+#: what neutron leaves out of the ports that it shows to users without the role
+_REQUIRED: Final = ("binding:profile", "resource_request")
 #: what a neutron has that knows resource requests (Stein and later)
 _EXTENSION: Final = "port-resource-request"
 _OK: Final = 200
@@ -48,9 +50,10 @@ class NeutronApi:
         self._adapter = adapter
 
     def list_ports(self) -> list[Port]:
-        """Return the ports of instances that matter to placement.
+        """Return the ports of instances.
 
-        Raise Unreadable if they cannot be listed to the end, or if neutron knows no resource requests.
+        Raise Unreadable if they cannot be listed to the end, or if neutron knows no resource requests or does
+        not show them to this user.
         """
         extensions = self._list("extensions", {})
         try:
@@ -60,7 +63,7 @@ class NeutronApi:
         if _EXTENSION not in aliases:
             reason = f"it has no extension {_EXTENSION}, so it does not show what ports ask placement for"
             raise Unreadable(LABEL, reason)
-        return [port for port in map(read_port, self._iterate()) if port.instance and port.is_relevant]
+        return [port for port in map(read_port, self._iterate()) if port.instance]
 
     def _iterate(self) -> Iterator[Mapping[str, Any]]:
         marker: dict[str, str] = {}
@@ -72,8 +75,14 @@ class NeutronApi:
             try:
                 new = [entry for entry in found if entry["id"] not in seen]
                 seen.update(entry["id"] for entry in new)
+                hidden = sorted({key for entry in new for key in _REQUIRED if key not in entry})
             except (KeyError, TypeError) as error:
                 raise Unreadable(LABEL, f"its list of ports cannot be parsed: {error!r}") from error
+            if hidden:
+                reason = (
+                    f"it does not show {' and '.join(hidden)} of ports to this user; an administrator sees it"
+                )
+                raise Unreadable(LABEL, reason)
             yield from new
             # a neutron that does not know pages returns all ports every time
             if not new or len(found) > PAGE:
@@ -106,7 +115,7 @@ class NeutronApi:
             for _ in range(_TRIES):
                 if revision is None:
                     found = self._request("GET", path).json()["port"]
-                    revision, profile = found.get("revision_number"), found.get("binding:profile") or {}
+                    revision, profile = found.get("revision_number"), found["binding:profile"] or {}
                     if found["device_id"] != port.instance:
                         return "it belongs to another instance by now"
                     if profile.get("allocation"):

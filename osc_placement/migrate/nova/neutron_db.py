@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.engine import RowMapping
@@ -13,9 +13,6 @@ from sqlalchemy.engine import RowMapping
 from osc_placement.migrate.nova.database import NovaDatabase
 from osc_placement.migrate.nova.neutron import LABEL
 from osc_placement.migrate.nova.ports import Port, Rule, describe_request, parse_profile, read_port
-
-#: the device owners of ports of instances begin with it
-_COMPUTE: Final = "compute:"
 
 
 class NeutronDatabase:
@@ -25,7 +22,7 @@ class NeutronDatabase:
         self._database = NovaDatabase(url, f"{LABEL}'s database", LABEL)
 
     def list_ports(self) -> list[Port]:
-        """Return the ports of instances that matter to placement; raise Unreadable if they cannot be read.
+        """Return the ports of instances; raise Unreadable if they cannot be read.
 
         PERF: the rules, segments and policies are few; ports are read in pages, joined with their bindings.
         """
@@ -55,9 +52,7 @@ class NeutronDatabase:
         for row in self._read_bindings():
             policy = of_port.get(row["id"]) or of_network.get(row["network_id"]) or ""
             rules = bandwidth.get(policy, ()), packet_rate.get(policy, ())
-            port = _make_port(row, rules, segments.get(row["network_id"], ()), devices.get(row["id"], ""))
-            if port.is_relevant:
-                yield port
+            yield _make_port(row, rules, segments.get(row["network_id"], ()), devices.get(row["id"], ""))
 
     def _read_rules(self, table: str, amount: str) -> Mapping[str, Sequence[Rule]]:
         """Return the rules of each policy; before Stein there was no direction."""
@@ -81,9 +76,12 @@ class NeutronDatabase:
         return segments
 
     def _read_bindings(self) -> Iterator[RowMapping]:
-        """Yield the ports of instances, with their active bindings."""
+        """Yield the ports of instances and other devices, with their active bindings.
+
+        They are chosen by their device, as nova-manage does; nova lets users name another owner.
+        """
         database = self._database
-        ports = database.table("ports", ("id", "network_id", "device_id", "device_owner"))
+        ports = database.table("ports", ("id", "network_id", "device_id"))
         columns = ("port_id", "host", "vnic_type", "vif_type", "profile")
         bindings = database.table("ml2_port_bindings", columns, ("status",))
         is_own = bindings.c.port_id == ports.c.id
@@ -93,7 +91,7 @@ class NeutronDatabase:
         selected = (ports.c.id, ports.c.network_id, ports.c.device_id)
         chosen = [bindings.c[name] for name in columns[1:]]
         statement = sa.select(*selected, *chosen).select_from(ports.outerjoin(bindings, is_own))
-        statement = statement.where(ports.c.device_owner.like(f"{_COMPUTE}%"), ports.c.device_id != "")
+        statement = statement.where(ports.c.device_id != "")
         for rows in database.pages(statement, ports.c.id):
             yield from rows
 

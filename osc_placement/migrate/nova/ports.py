@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from osc_placement.model import CUSTOM_PREFIX
 
-#: the classes that neutron's agents report, which nothing but a port claims
+#: the classes that neutron's agents report, and ports ask for
 PORT_CLASSES: Final = frozenset(
     (
         "NET_BW_EGR_KILOBIT_PER_SEC",
@@ -105,10 +105,8 @@ def read_port(document: Document) -> Port:
     port, instance = str(document.get("id")), str(document.get("device_id") or "")
     host = "" if (document.get("binding:vif_type") or "") in _UNBOUND else document.get("binding:host_id")
     try:
-        if "resource_request" not in document:
-            raise ValueError("neutron does not show its resource_request, which an administrator may see")
         request = document["resource_request"] or {}
-        profile = document.get("binding:profile") or {}
+        profile = document["binding:profile"] or {}
         granted = profile.get("allocation") or {}
         return Port(
             port,

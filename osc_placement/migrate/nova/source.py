@@ -113,7 +113,7 @@ class NetworkSource(Protocol):
     """A source of neutron's ports."""
 
     def list_ports(self) -> list[Port]:
-        """Return the ports of instances that matter to placement; raise Unreadable if it cannot."""
+        """Return the ports of instances; raise Unreadable if it cannot."""
 
     def grant(self, port: Port, allocation: str | Mapping[str, str]) -> str:
         """Write the providers of a port into its binding profile; return why it was not, or nothing.

@@ -1,12 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Instances whose ports are judged with what nova's databases and neutron say of them."""
 
+from dataclasses import replace
+from types import SimpleNamespace
+
 import pytest
 
 from osc_placement.flavor import Flavor
-from osc_placement.migrate.migrations.base import Grant
+from osc_placement.migrate.migrations import heal_allocations
+from osc_placement.migrate.migrations.base import Context, Grant
 from osc_placement.migrate.migrations.cloud import AllocationView
-from osc_placement.migrate.migrations.heal_allocations import Healer
+from osc_placement.migrate.migrations.heal_allocations import HealAllocations, Healer
 from osc_placement.migrate.migrations.port_claims import Network
 from osc_placement.migrate.nova.facts import UNREADABLE_PORT, Cell, ComputeNode, Instance
 from osc_placement.migrate.nova.hosts import Hosts, Moves
@@ -75,3 +79,53 @@ def test_profiles_of_what_was_not_compared_again_are_not_written():
     healer.grants = dict(grants)
     healer.incomplete = {name: {"bridge": {EGRESS: 1}} for name in ("lost", "healed")}
     assert healer.choose_grants({"healed"}).keys() == {"healed", "whole"}
+
+
+@pytest.mark.parametrize(
+    ("network", "is_doubtful"),
+    [
+        (Network(), True),
+        (Network(devices=frozenset(["of another nova"])), True),
+        (Network(devices=frozenset(["i0"])), False),
+        (SILENT, False),
+        (None, False),
+    ],
+)
+def test_neutron_without_ports_of_the_instances_is_doubted(network, is_doubtful):
+    """One of ten has a port, or hardly any, as with the neutron of another region or without a role."""
+    healer = make_healer(network)
+    instances = [Instance(f"i{number}", "p", "u", "h1", "h1") for number in range(10)]
+    unplaced = [Instance(f"j{number}", "p", "u", None, None) for number in range(90)]
+    assert list(healer.count([*instances, *unplaced])) == [*instances, *unplaced]
+    texts = [str(each) for each in healer.doubt if each.reason == "unknown"]
+    start = "neutron: of 10 instances on hosts 0 have a port in it; is it the neutron of this nova"
+    assert [text.startswith(start) for text in texts] == [True] * is_doubtful
+
+
+def test_nothing_is_planned_with_a_doubtful_neutron(monkeypatch):
+    """The instance would be healed without what its ports ask for."""
+    instance = Instance("i", "p", "u", "h1", "h1", flavor=Flavor(2, 1, 1))
+    node = ComputeNode("host", "h1", "h1", cell="cell")
+    cloud = AllocationView([record("host", SIZES)])
+    monkeypatch.setattr(heal_allocations, "read_cloud", lambda *_: cloud)
+    source = SimpleNamespace(
+        list_cells=lambda: [CELL],
+        map_hosts=lambda: {"h1": "cell"},
+        list_compute_nodes=lambda _cell: [node],
+        count_instances=lambda: {"cell": 1},
+        list_migrations=lambda _cell: [],
+        iterate_instances=lambda _cell: [instance],
+    )
+    neutron = SimpleNamespace(list_ports=list)
+    context = Context(
+        lambda: source,
+        SimpleNamespace(allow_concurrency=lambda _: None),
+        1,
+        open_neutron=lambda: neutron,
+        names_neutron=True,
+    )
+    assessment = HealAllocations().assess(context)
+    assert (list(assessment.plan.changes), dict(assessment.grants)) == ([], {})
+    assert [each.subject for each in assessment.problems] == ["neutron"]
+    neutron.list_ports = lambda: [replace(PORT, granted={})]
+    assert [change.uuid for change in HealAllocations().assess(context).plan.changes] == ["i"]

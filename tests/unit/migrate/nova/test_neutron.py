@@ -44,7 +44,7 @@ class Adapter:
 
 def port(uuid, **fields):
     request = {"resources": {"NET_BW_EGR_KILOBIT_PER_SEC": 1}, "required": []}
-    return {"id": uuid, "device_id": "i1", "resource_request": request, **fields}
+    return {"id": uuid, "device_id": "i1", "resource_request": request, "binding:profile": {}, **fields}
 
 
 def test_pages_are_read_to_the_end(monkeypatch):
@@ -62,11 +62,18 @@ def test_neutron_without_pages_is_read_once():
 
 
 def test_ports_of_no_instance_are_left_out():
-    """Nor do ports matter that ask for nothing."""
+    """Ports that ask for nothing are returned, as they tell that their instance has a port."""
     found = [port("a", device_id=""), port("b", resource_request=None), port("c")]
-    assert [each.uuid for each in NeutronApi(Adapter(KNOWN, {"ports": found}, NO_PORTS)).list_ports()] == [
-        "c"
-    ]
+    listed = NeutronApi(Adapter(KNOWN, {"ports": found}, NO_PORTS)).list_ports()
+    assert [each.uuid for each in listed] == ["b", "c"]
+
+
+@pytest.mark.parametrize("key", ["resource_request", "binding:profile"])
+def test_hidden_attribute_makes_all_ports_unreadable(key):
+    """Neutron leaves out what the policy does not show to a user; a port without requests has None."""
+    shown = {name: value for name, value in port("b").items() if name != key}
+    with pytest.raises(Unreadable, match=f"does not show {key} of ports to this user"):
+        NeutronApi(Adapter(KNOWN, {"ports": [port("a"), shown]}, NO_PORTS)).list_ports()
 
 
 @pytest.mark.parametrize(
@@ -107,12 +114,22 @@ def test_profile_keeps_what_else_it_has():
 @pytest.mark.parametrize(
     ("answers", "reason"),
     [
-        (({"port": {"device_id": "i2"}},), "another instance"),
+        (({"port": {"device_id": "i2", "binding:profile": {}}},), "another instance"),
         (({"port": {"device_id": "i1", "binding:profile": {"allocation": "x"}}},), "somebody else"),
-        (({"port": {"device_id": "i1"}}, (412, None)) * neutron._TRIES, "keeps changing the port"),
-        (({"port": {"device_id": "i1"}}, (403, {"NeutronError": {"message": "no"}})), "ended with 403: no"),
+        (
+            ({"port": {"device_id": "i1", "binding:profile": {}}}, (412, None)) * neutron._TRIES,
+            "keeps changing the port",
+        ),
+        (
+            (
+                {"port": {"device_id": "i1", "binding:profile": {}}},
+                (403, {"NeutronError": {"message": "no"}}),
+            ),
+            "ended with 403: no",
+        ),
         (((404, None),), "ended with 404"),
         (({},), "cannot be parsed"),
+        (({"port": {"device_id": "i1"}},), "cannot be parsed: KeyError('binding:profile')"),
     ],
 )
 def test_profile_that_is_not_written_has_a_reason(answers, reason):

@@ -21,7 +21,7 @@ STEIN = {
     "networksegments": ("network_id", "physical_network", "segment_index"),
 }
 ROWS = {
-    "ports": [(PORT, "n", INSTANCE, "compute:nova"), ("dhcp", "n", "d", "network:dhcp")],
+    "ports": [(PORT, "n", INSTANCE, "compute:nova")],
     "ml2_port_bindings": [
         (PORT, "h1", "normal", "ovs", "", "ACTIVE"),
         (PORT, "h2", "normal", "ovs", "", "INACTIVE"),
@@ -61,6 +61,12 @@ def test_port_has_the_rules_of_its_policy(read):
     ]
 
 
+def test_port_is_chosen_by_its_device(read):
+    """Users may name any owner; a port of no device is left out."""
+    rows = [(PORT, "n", INSTANCE, "mine"), ("free", "n", "", "")]
+    assert [port.uuid for port in read(ports=rows)] == [PORT]
+
+
 def test_port_without_a_policy_has_that_of_its_network(read):
     """As neutron decides it."""
     (port,) = read(qos_port_policy_bindings=[])
@@ -89,9 +95,10 @@ def test_binding_without_a_status_is_the_only_one(read):
     assert port.host == "h1"
 
 
-def test_port_that_asks_for_nothing_is_left_out(read):
-    """Most ports are like that."""
-    assert read(qos_port_policy_bindings=[], qos_network_policy_bindings=[]) == []
+def test_port_that_asks_for_nothing_is_not_relevant(read):
+    """It is returned all the same, as it tells that its instance has a port."""
+    (port,) = read(qos_port_policy_bindings=[], qos_network_policy_bindings=[])
+    assert (port.instance, port.is_relevant) == (INSTANCE, False)
 
 
 def test_granted_port_matters_without_a_policy(read):

@@ -98,13 +98,6 @@ def test_unreadable_request_is_an_error(fields, error):
     assert not port.groups
 
 
-def test_hidden_request_is_an_error():
-    """Neutron leaves the attribute out for users who may not see it."""
-    hidden = document()
-    del hidden["resource_request"]
-    assert "which an administrator may see" in read_port(hidden).error
-
-
 @pytest.mark.parametrize("kind", ["unbound", "binding_failed", None])
 def test_port_without_binding_is_on_no_host(kind):
     """Neutron keeps the host that was asked for."""
