@@ -27,7 +27,8 @@ def write_grants(context: Context, assessment: Assessment, run: Run, execution: 
     """Write the binding profiles of the instances that hold what they should after a run.
 
     Return the assessment with the ports that were written, and a problem for each that was not. Profiles
-    are written one after the other, as nova-manage does, at the rate of the run.
+    are written one after the other, as nova-manage does, at the rate of the run; each counts as one of its
+    ``max_count`` changes, and as one of its ``max_failures`` if it fails.
     """
     done = {
         outcome.change.uuid: outcome.result in (Result.APPLIED, Result.UNCHANGED)
@@ -46,7 +47,7 @@ def write_grants(context: Context, assessment: Assessment, run: Run, execution: 
     written: list[str] = []
     execution.writing.set()
     try:
-        for instance, grant, reason in _write_each(context, chosen, execution):
+        for instance, grant, reason in _write_each(context, chosen, execution, run):
             if reason:
                 problems.append(describe_grant(instance, grant, reason))
             else:
@@ -57,13 +58,14 @@ def write_grants(context: Context, assessment: Assessment, run: Run, execution: 
 
 
 def _write_each(
-    context: Context, grants: Mapping[str, Sequence[Grant]], execution: Execution
+    context: Context, grants: Mapping[str, Sequence[Grant]], execution: Execution, run: Run
 ) -> Iterator[tuple[str, Grant, str]]:
     """Write binding profiles; yield the instance of each, and why it was not written, or nothing.
 
     If neutron cannot be reached once, it is not asked again.
     """
     lost, source = "", None
+    changes, failures = len(run.report.outcomes), run.report.counts[Result.FAILED]
     try:
         source = context.open_neutron()
     except Unreadable as error:
@@ -72,10 +74,16 @@ def _write_each(
         reason = lost
         if execution.stop.is_set():
             reason = "the command was interrupted"
+        elif execution.max_count is not None and changes >= execution.max_count:
+            reason = "--max-count was reached"
+        elif execution.max_failures is not None and failures > execution.max_failures:
+            reason = f"stopped after more than {execution.max_failures} failures"
         elif source is not None and not lost:
             try:
                 reason = source.grant(grant.port, grant.allocation)
             except Unreadable as error:
                 lost = reason = str(error)
+            changes += 1
+            failures += bool(reason)
             execution.stop.wait(1 / execution.rate if execution.rate else 0)
         yield instance, grant, reason if source is not None or reason else "neutron has no address"

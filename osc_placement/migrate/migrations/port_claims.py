@@ -252,9 +252,14 @@ class PortJudge:
 
 
 def describe_grant(instance: str, grant: Grant, reason: str = "") -> Problem:
-    """Return the problem that the binding profile of a port does not name what its instance holds."""
-    text = f"the binding profile of its port {grant.port.uuid} does not name the provider that it holds of"
-    return Problem(Reason.PORT, f"instance {instance}", f"{text}; {reason}" if reason else text)
+    """Return the problem that a binding profile lacks its providers, or why they were not written."""
+    text = f"the binding profile of its port {grant.port.uuid}"
+    text = (
+        f"writing the allocation key of {text} failed: {reason}"
+        if reason
+        else f"{text} has no allocation key"
+    )
+    return Problem(Reason.PORT, f"instance {instance}", text)
 
 
 def describe_surplus(instance: str, surplus: Claims, cloud: AllocationView) -> Problem:

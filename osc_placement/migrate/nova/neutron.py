@@ -10,7 +10,7 @@ from keystoneauth1 import exceptions as keystone
 from keystoneauth1.adapter import Adapter
 
 from osc_placement.errors import one_line
-from osc_placement.migrate.nova.ports import Port, read_port
+from osc_placement.migrate.nova.ports import Port, read_host, read_port
 from osc_placement.migrate.nova.source import Unreadable
 
 LABEL: Final = "neutron"
@@ -104,12 +104,17 @@ class NeutronApi:
         """Write the providers of a port into its binding profile; return why it was not, or nothing.
 
         A profile is replaced as a whole, so it is written only to the revision that was read; if the port was
-        changed since, it is read again. A port that has other providers by then, or another instance, is left
-        as it is.
+        changed since, it is read again. A port that has other providers by then, or another instance or host,
+        and one that is bound to no host, is left as it is.
+
+        Neutron binds a bound port anew whenever its profile is written (``plugins/ml2/plugin.py``,
+        ``_process_port_binding``); a port for which that failed has a reason, too, although it was written.
 
         :param allocation: a provider, or in the format with several groups the provider of each group by id
         :raises Unreadable: neutron cannot be reached
         """
+        if not port.host:
+            return "it is bound to no host; it is written once nova has plugged the port"
         path, revision, profile = f"ports/{port.uuid}", port.revision, port.profile
         try:
             for _ in range(_TRIES):
@@ -118,21 +123,23 @@ class NeutronApi:
                     revision, profile = found.get("revision_number"), found["binding:profile"] or {}
                     if found["device_id"] != port.instance:
                         return "it belongs to another instance by now"
+                    if read_host(found) != port.host:
+                        return f"it is no longer bound to {port.host}"
                     if profile.get("allocation"):
                         is_same = profile["allocation"] == allocation
                         return "" if is_same else "somebody else granted resources to it"
                 body = {"port": {"binding:profile": {**profile, "allocation": allocation}}}
                 headers = {} if revision is None else {"If-Match": f"revision_number={revision}"}
                 try:
-                    self._request("PUT", path, json=body, headers=headers)
+                    answer = self._request("PUT", path, json=body, headers=headers).json()["port"]
                 except _Changed:
                     revision = None
                 else:
-                    return ""
+                    return _describe_binding(port, answer)
         except _Refused as error:
             return error.reason
         except (AttributeError, ValueError, KeyError, TypeError) as error:
-            return f"neutron's answer to GET {path} cannot be parsed: {error!r}"
+            return f"neutron's answer about {path} cannot be parsed: {error!r}"
         return "somebody else keeps changing the port"
 
     def _request(self, method: str, path: str, **arguments: Any) -> Any:
@@ -153,6 +160,17 @@ class NeutronApi:
         if response.status_code != _OK:
             raise _Refused(LABEL, f"{method} {url} ended with {response.status_code}{_explain(response)}")
         return response
+
+
+def _describe_binding(port: Port, answer: Mapping[str, Any]) -> str:
+    """Return why a port is not bound after its profile was written; nothing if it is."""
+    if read_host(answer) == port.host:
+        return ""
+    kind = answer.get("binding:vif_type") or "unknown"
+    return (
+        f"it was written, and neutron did not bind the port to {port.host} again (binding:vif_type is "
+        f"{kind}): see the logs of neutron-server and of the agent there"
+    )
 
 
 def _explain(response: Any) -> str:

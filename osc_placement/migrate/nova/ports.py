@@ -103,7 +103,7 @@ class Port:
 def read_port(document: Document) -> Port:
     """Read a port from the document that neutron's API shows an administrator."""
     port, instance = str(document.get("id")), str(document.get("device_id") or "")
-    host = "" if (document.get("binding:vif_type") or "") in _UNBOUND else document.get("binding:host_id")
+    host = read_host(document)
     try:
         request = document["resource_request"] or {}
         profile = document["binding:profile"] or {}
@@ -111,7 +111,7 @@ def read_port(document: Document) -> Port:
         return Port(
             port,
             instance,
-            str(host or ""),
+            host,
             tuple(_read_groups(port, request)),
             frozenset(map(str, request.get("same_subtree") or ())),
             {str(key): str(value) for key, value in granted.items()}
@@ -123,7 +123,13 @@ def read_port(document: Document) -> Port:
             revision=document.get("revision_number"),
         )
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        return Port(port, instance, str(host or ""), error=_describe(error))
+        return Port(port, instance, host, error=_describe(error))
+
+
+def read_host(document: Document) -> str:
+    """Return the host that a port is bound to; empty if it is bound to none."""
+    is_unbound = (document.get("binding:vif_type") or "") in _UNBOUND
+    return "" if is_unbound else str(document.get("binding:host_id") or "")
 
 
 def _describe(error: Exception) -> str:

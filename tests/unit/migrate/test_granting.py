@@ -80,7 +80,9 @@ def test_profile_that_is_refused_is_a_problem_of_its_instance():
     after = write(Neutron("not you"), result=Result.APPLIED)
     assert after.written == []
     assert [each.reason for each in after.problems] == [Reason.BUSY, Reason.PORT]
-    assert str(after.problems[-1]).endswith("does not name the provider that it holds of; not you")
+    assert str(after.problems[-1]).endswith(
+        "writing the allocation key of the binding profile of its port p failed: not you"
+    )
 
 
 @pytest.mark.parametrize(
@@ -116,3 +118,31 @@ def test_neutron_that_is_lost_is_not_asked_again():
     run = Run(Report(assessment.plan, ()))
     after = write_grants(SimpleNamespace(open_neutron=lambda: neutron), assessment, run, Execution())
     assert (len(neutron.granted), len(after.problems)) == (1, 2)
+
+
+@pytest.mark.parametrize(
+    ("limits", "refusal", "asked", "text"),
+    [
+        ({"max_count": 1}, "", 1, "--max-count was reached"),
+        ({"max_count": 0}, "", 0, "--max-count was reached"),
+        ({"max_failures": 0}, "not you", 1, "stopped after more than 0 failures"),
+    ],
+)
+def test_limits_of_the_run_count_binding_profiles(limits, refusal, asked, text):
+    """A port may lose its binding when its profile is written, so they are changes like others."""
+    neutron = Neutron(refusal)
+    grants = {"i": (GRANT, Grant(Port("q", "i"), {"g": "rp"}))}
+    assessment = Assessment(Plan(Recorded("title", ("allocations",)), ()), (), grants=grants)
+    run = Run(Report(assessment.plan, ()))
+    context = SimpleNamespace(open_neutron=lambda: neutron)
+    after = write_grants(context, assessment, run, Execution(**limits))
+    assert len(neutron.granted) == asked
+    assert text in after.problems[-1].text
+
+
+def test_changes_of_the_run_count_before_binding_profiles():
+    """The next run writes the profile of what this one allocated."""
+    neutron = Neutron()
+    after = write(neutron, result=Result.APPLIED, execution=Execution(max_count=1))
+    assert neutron.granted == []
+    assert "--max-count was reached" in after.problems[-1].text

@@ -13,7 +13,9 @@ from osc_placement.migrate.nova.source import Unreadable
 
 KNOWN = {"extensions": [{"alias": "qos"}, {"alias": "port-resource-request"}]}
 NO_PORTS = {"ports": []}
-PORT = Port("p1", "i1")
+PORT = Port("p1", "i1", "h1")
+BOUND = {"device_id": "i1", "binding:host_id": "h1", "binding:vif_type": "ovs", "binding:profile": {}}
+DONE = {"port": BOUND}
 
 
 class Adapter:
@@ -103,8 +105,8 @@ def test_catalog_without_neutron_is_unreadable():
 
 def test_profile_keeps_what_else_it_has():
     """Only the allocation is added, and only to the revision that was read."""
-    found = {"device_id": "i1", "binding:profile": {"pci_slot": "1"}, "revision_number": 7}
-    adapter = Adapter({"port": found}, {"port": {}})
+    found = {**BOUND, "binding:profile": {"pci_slot": "1"}, "revision_number": 7}
+    adapter = Adapter({"port": found}, DONE)
     assert NeutronApi(adapter).grant(PORT, {"g": "rp"}) == ""
     method, path, arguments = adapter.asked[1]
     assert (method, path, arguments["headers"]) == ("PUT", "ports/p1", {"If-Match": "revision_number=7"})
@@ -114,22 +116,31 @@ def test_profile_keeps_what_else_it_has():
 @pytest.mark.parametrize(
     ("answers", "reason"),
     [
-        (({"port": {"device_id": "i2", "binding:profile": {}}},), "another instance"),
-        (({"port": {"device_id": "i1", "binding:profile": {"allocation": "x"}}},), "somebody else"),
+        (({"port": {**BOUND, "device_id": "i2"}},), "another instance"),
+        (({"port": {**BOUND, "binding:host_id": "h2"}},), "no longer bound to h1"),
+        (({"port": {**BOUND, "binding:vif_type": "unbound"}},), "no longer bound to h1"),
         (
-            ({"port": {"device_id": "i1", "binding:profile": {}}}, (412, None)) * neutron._TRIES,
+            (DONE, {"port": {**BOUND, "binding:vif_type": "binding_failed"}}),
+            "did not bind the port to h1 again (binding:vif_type is binding_failed)",
+        ),
+        (({"port": {**BOUND, "binding:profile": {"allocation": "x"}}},), "somebody else"),
+        (
+            ({"port": BOUND}, (412, None)) * neutron._TRIES,
             "keeps changing the port",
         ),
         (
             (
-                {"port": {"device_id": "i1", "binding:profile": {}}},
+                {"port": BOUND},
                 (403, {"NeutronError": {"message": "no"}}),
             ),
             "ended with 403: no",
         ),
         (((404, None),), "ended with 404"),
         (({},), "cannot be parsed"),
-        (({"port": {"device_id": "i1"}},), "cannot be parsed: KeyError('binding:profile')"),
+        (
+            ({"port": {key: BOUND[key] for key in ("device_id", "binding:host_id", "binding:vif_type")}},),
+            "cannot be parsed: KeyError('binding:profile')",
+        ),
     ],
 )
 def test_profile_that_is_not_written_has_a_reason(answers, reason):
@@ -145,15 +156,15 @@ def test_neutron_that_is_lost_while_a_profile_is_written_is_unreadable():
 
 def test_profile_that_is_right_is_not_written():
     """So a run that was killed can be repeated."""
-    adapter = Adapter({"port": {"device_id": "i1", "binding:profile": {"allocation": "rp"}}})
+    adapter = Adapter({"port": {**BOUND, "binding:profile": {"allocation": "rp"}}})
     assert NeutronApi(adapter).grant(PORT, "rp") == ""
     assert len(adapter.asked) == 1
 
 
 def test_port_of_a_known_revision_is_not_read_again():
     """Neutron itself compares the revision."""
-    adapter = Adapter({"port": {}})
-    known = Port("p1", "i1", profile={"pci_slot": "1"}, revision=3)
+    adapter = Adapter(DONE)
+    known = Port("p1", "i1", "h1", profile={"pci_slot": "1"}, revision=3)
     assert NeutronApi(adapter).grant(known, "rp") == ""
     ((method, _, arguments),) = adapter.asked
     assert (method, arguments["headers"]) == ("PUT", {"If-Match": "revision_number=3"})
@@ -162,9 +173,16 @@ def test_port_of_a_known_revision_is_not_read_again():
 
 def test_port_that_was_changed_is_read_again():
     """What others wrote into its profile is kept."""
-    found = {"device_id": "i1", "binding:profile": {"new": 1}, "revision_number": 4}
-    adapter = Adapter((412, None), {"port": found}, {"port": {}})
-    assert NeutronApi(adapter).grant(Port("p1", "i1", revision=3), "rp") == ""
+    found = {**BOUND, "binding:profile": {"new": 1}, "revision_number": 4}
+    adapter = Adapter((412, None), {"port": found}, DONE)
+    assert NeutronApi(adapter).grant(Port("p1", "i1", "h1", revision=3), "rp") == ""
     method, _, arguments = adapter.asked[-1]
     assert (method, arguments["headers"]) == ("PUT", {"If-Match": "revision_number=4"})
     assert arguments["json"] == {"port": {"binding:profile": {"new": 1, "allocation": "rp"}}}
+
+
+def test_port_that_is_not_bound_is_not_written():
+    """Nova writes its profile when it binds it."""
+    adapter = Adapter()
+    assert "bound to no host" in NeutronApi(adapter).grant(Port("p1", "i1", revision=1), "rp")
+    assert adapter.asked == []
