@@ -20,6 +20,8 @@ from osc_placement.migrate.migrations.cloud import AllocationView, Claims, itera
 from osc_placement.migrate.nova.ports import RequestGroup
 
 _THOUSAND: Final = 1000
+#: groups that are tried on a provider before the search for a choice ends; they take less than a second
+_MOST_TRIES: Final = 20_000
 
 
 class Unplaceable(Exception):
@@ -93,13 +95,15 @@ class Ledger:
         :param subtrees: numbers of groups whose providers are in the subtree of one of them
         :param is_isolated: whether each group has a provider of its own
         :param taken: what is used besides
-        :raises Unplaceable: there is no choice, or more than one
+        :raises Unplaceable: there is no choice, or more than one, or it takes too long to find out
         """
         options = [self._find_options(group, self._cloud.tree(node)) for group in groups]
         used = Counter({(uuid, name): amount for uuid, name, amount in iterate_amounts(taken)})
         choices = (
             choice
-            for choice in self._combine(groups, options, used, is_isolated=is_isolated)
+            for choice in self._combine(
+                groups, options, used, iter(range(_MOST_TRIES)), is_isolated=is_isolated
+            )
             if all(self._is_subtree([choice[number] for number in numbers]) for numbers in subtrees)
         )
         found = list(itertools.islice(choices, 2))
@@ -136,16 +140,25 @@ class Ledger:
         groups: Sequence[RequestGroup],
         options: Sequence[Sequence[str]],
         used: Counter[tuple[str, str]],
+        tries: Iterator[int],
         *,
         is_isolated: bool,
         chosen: tuple[str, ...] = (),
     ) -> Iterator[tuple[str, ...]]:
-        """Yield the choices of a provider for each group that have room."""
+        """Yield the choices of a provider for each group that have room.
+
+        Each try takes one of ``tries``; raise Ambiguous if there are none left.
+        """
         if len(chosen) == len(groups):
             yield chosen
             return
         amounts = groups[len(chosen)].resources
         for uuid in options[len(chosen)]:
+            if next(tries, None) is None:
+                text = (
+                    f"{len(groups)} groups of its ports may be on too many combinations of providers to try"
+                )
+                raise Ambiguous(text)
             if is_isolated and uuid in chosen:
                 continue
             stocks = {
@@ -156,7 +169,7 @@ class Ledger:
             if all(stocks[resource].fits(amount) for resource, amount in amounts.items()):
                 also = used + Counter({(uuid, resource): amount for resource, amount in amounts.items()})
                 yield from self._combine(
-                    groups, options, also, is_isolated=is_isolated, chosen=(*chosen, uuid)
+                    groups, options, also, tries, is_isolated=is_isolated, chosen=(*chosen, uuid)
                 )
 
     def _is_subtree(self, providers: Sequence[str]) -> bool:

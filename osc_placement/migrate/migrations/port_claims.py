@@ -146,9 +146,15 @@ class PortJudge:
         tree = self._cloud.tree(node)
         providers: dict[_Asked, str] = {}
         missing: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
-        searched, lacking = list[_Asked](), list[_Asked]()
+        searched = []
         for each in asked:
             provider = each.port.provider_of(each.group)
+            if provider is None and each.port.granted:
+                text = (
+                    f"the binding profile of its port {each.port.uuid} has an allocation key without the "
+                    f"provider of {_format(each.group.resources)} (group {each.group.id})"
+                )
+                raise Unclear(Reason.PORT, text)
             if provider is None:
                 searched.append(each)
                 continue
@@ -159,9 +165,9 @@ class PortJudge:
                 )
                 raise Unclear(Reason.PORT, text)
             providers[each] = provider
-            if not self._take(each, provider, spare):
-                lacking.append(each)
-                _add(missing, provider, each.group.resources)
+        lacking = self._take_all(providers, spare)
+        for each in lacking:
+            _add(missing, providers[each], each.group.resources)
         homeless = []
         for each in searched:
             if provider := self._find_held(each, tree, spare):
@@ -181,6 +187,23 @@ class PortJudge:
         grants = _make_grants(providers)
         surplus = {uuid: left for uuid, amounts in spare.items() if (left := _drop_zeros(amounts))}
         return PortClaims({uuid: dict(amounts) for uuid, amounts in missing.items()}, surplus, grants)
+
+    def _take_all(self, providers: Mapping[_Asked, str], spare: dict[str, dict[str, int]]) -> list[_Asked]:
+        """Take the groups from what is held of their providers; return those of which nothing is held.
+
+        A group of which exactly as much is held goes first, then the small ones, so that the order of ports
+        does not decide which of them is held. Raise Unclear if of one a part is.
+        """
+        lacking = []
+        ordered = sorted(providers, key=lambda each: sum(each.group.resources.values()))
+        while ordered:
+            each = next(
+                (each for each in ordered if _is_exact(each, spare.get(providers[each], {}))), ordered[0]
+            )
+            ordered.remove(each)
+            if not self._take(each, providers[each], spare):
+                lacking.append(each)
+        return lacking
 
     def _take(self, each: _Asked, provider: str, spare: dict[str, dict[str, int]]) -> bool:
         """Take a group from what is held of a provider; return False if nothing of it is held.
@@ -306,6 +329,11 @@ def _pick(held: Claims, providers: Sequence[str], classes: frozenset[str]) -> di
         for uuid in providers
         if uuid in held
     }
+
+
+def _is_exact(asked: _Asked, held: Mapping[str, int]) -> bool:
+    """Return whether as much is held of a provider as a group asks for, of each of its classes."""
+    return all(held.get(name) == amount for name, amount in asked.group.resources.items())
 
 
 def _add(claims: dict[str, dict[str, int]], provider: str, amounts: Mapping[str, int]) -> None:

@@ -30,8 +30,10 @@ _REQUIRED: Final = ("binding:profile", "resource_request")
 #: what a neutron has that knows resource requests (Stein and later)
 _EXTENSION: Final = "port-resource-request"
 _OK: Final = 200
+_NOT_FOUND: Final = 404
 _CHANGED: Final = 412
-#: writes of one binding profile, each after the port was changed by somebody else
+#: writes of one binding profile, each after the port was changed by somebody else, and reads of one page,
+#: each after the port was deleted behind which it begins
 _TRIES: Final = 4
 
 
@@ -40,7 +42,14 @@ class _Changed(Exception):
 
 
 class _Refused(Unreadable):
-    """An error: neutron answered with another status than 200."""
+    """An error: neutron answered with another status than 200.
+
+    :ivar status: the status
+    """
+
+    def __init__(self, status: int, reason: str) -> None:
+        self.status = status
+        super().__init__(LABEL, reason)
 
 
 class NeutronApi:
@@ -66,12 +75,21 @@ class NeutronApi:
         return [port for port in map(read_port, self._iterate()) if port.instance]
 
     def _iterate(self) -> Iterator[Mapping[str, Any]]:
-        marker: dict[str, str] = {}
+        # ports at the end of the last page; the next page begins after the last of them that is still there
+        last: list[str] = []
         seen: set[str] = set()
         while True:
             # by id, so that what comes or goes between two pages moves nothing to another page
-            params = {"limit": str(PAGE), "sort_key": "id", "sort_dir": "asc", **marker}
-            found = self._list("ports", {**params, "fields": list(_FIELDS)})
+            params = {"limit": str(PAGE), "sort_key": "id", "sort_dir": "asc"}
+            marker = {"marker": last[-1]} if last else {}
+            try:
+                found = self._list("ports", {**params, **marker, "fields": list(_FIELDS)})
+            except _Refused as error:
+                # the port was deleted meanwhile
+                if error.status != _NOT_FOUND or len(last) < 2:
+                    raise
+                last.pop()
+                continue
             try:
                 new = [entry for entry in found if entry["id"] not in seen]
                 seen.update(entry["id"] for entry in new)
@@ -87,7 +105,7 @@ class NeutronApi:
             # a neutron that does not know pages returns all ports every time
             if not new or len(found) > PAGE:
                 return
-            marker = {"marker": new[-1]["id"]}
+            last = [entry["id"] for entry in new][-_TRIES:]
 
     def _list(self, name: str, params: Mapping[str, Any]) -> list[Any]:
         """Return the items of a list."""
@@ -158,7 +176,8 @@ class NeutronApi:
         if response.status_code == _CHANGED:
             raise _Changed
         if response.status_code != _OK:
-            raise _Refused(LABEL, f"{method} {url} ended with {response.status_code}{_explain(response)}")
+            reason = f"{method} {url} ended with {response.status_code}{_explain(response)}"
+            raise _Refused(response.status_code, reason)
         return response
 
 

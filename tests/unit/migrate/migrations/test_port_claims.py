@@ -123,6 +123,27 @@ def test_binding_profile_decides():
     assert found == PortClaims({"other": {EGRESS: 100}})
 
 
+@pytest.mark.parametrize(("held", "missing"), [(100, 300), (300, 100), (400, 0)])
+@pytest.mark.parametrize("names", ["pq", "qp"])
+def test_order_of_ports_does_not_decide_which_is_held(held, missing, names):
+    """Of two on one provider the one of which exactly as much is held has it."""
+    amounts = dict(zip(names, (100, 300), strict=True))
+    ports = [
+        port(bandwidth(amounts[name], name=f"g{name}"), uuid=name, granted={f"g{name}": "bridge"})
+        for name in sorted(amounts)
+    ]
+    found = judge(*ports, held={"host": CLAIM, "bridge": {EGRESS: held}})
+    assert (found.missing, found.surplus) == ({"bridge": {EGRESS: missing}} if missing else {}, {})
+
+
+def test_too_many_combinations_are_ambiguous():
+    """Of eight devices none has room for what is left of seventeen ports; not all ways are tried."""
+    cards = [record(f"c{n}", {EGRESS: Inventory(200)}, "host", ["VNIC", "NET0"]) for n in range(8)]
+    ports = [port(bandwidth(name=f"g{n}"), uuid=f"p{n}") for n in range(17)]
+    with pytest.raises(Ambiguous, match="17 groups"):
+        judge(*ports, records=(TREE[0], *cards))
+
+
 def test_full_provider_of_a_binding_profile_is_refused():
     """It is checked like any other."""
     with pytest.raises(OverCapacity):
@@ -159,6 +180,8 @@ def test_surplus_is_what_no_port_asks_for(ports, surplus):
         ((port(bandwidth(), host="", granted={"g1": "bridge"}),), {}, "port with a resource request"),
         ((port(bandwidth(), granted={"g1": "bridge"}),), {"bridge": {EGRESS: 50}}, "wrong amount"),
         ((port(bandwidth()),), {"bridge": {EGRESS: 50}}, "wrong amount"),
+        ((port(bandwidth(), packets(), granted={"g1": "bridge"}),), {}, "port with a resource request"),
+        ((port(bandwidth(), packets(), granted={"": "bridge"}),), {}, "port with a resource request"),
         ((port(bandwidth(), granted={"g1": "other"}),), {"bridge": {EGRESS: 100}}, "wrong amount"),
         ((port(bandwidth(traits=["NET1"])),), {"bridge": {EGRESS: 100}}, "wrong amount"),
         (

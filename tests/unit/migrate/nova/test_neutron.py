@@ -57,6 +57,17 @@ def test_pages_are_read_to_the_end(monkeypatch):
     assert [arguments["params"].get("marker") for _, _, arguments in adapter.asked[1:]] == [None, "b", "c"]
 
 
+def test_page_after_a_port_that_was_deleted_begins_after_the_one_before():
+    """Neutron answers 404 to a marker that is gone; a list that does not exist stays an error."""
+    gone = (404, None)
+    adapter = Adapter(KNOWN, {"ports": [port("a"), port("b")]}, gone, {"ports": [port("c")]}, NO_PORTS)
+    assert [each.uuid for each in NeutronApi(adapter).list_ports()] == ["a", "b", "c"]
+    markers = [arguments["params"].get("marker") for _, _, arguments in adapter.asked[1:]]
+    assert markers == [None, "b", "a", "c"]
+    with pytest.raises(Unreadable, match="404"):
+        NeutronApi(Adapter(KNOWN, {"ports": [port("a"), port("b")]}, gone, gone)).list_ports()
+
+
 def test_neutron_without_pages_is_read_once():
     """It returns all ports every time."""
     adapter = Adapter(KNOWN, {"ports": [port("a"), port("b")]}, {"ports": [port("a"), port("b")]})
