@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A real neutron: from PyPI, on SQLite, its API in a process of its own, with the plugins ML2 and QoS.
 
-There is no agent and no message bus, so neutron binds no port; the tests write the bindings that ML2 would.
+There is no agent and no message bus: ports are bound on any host without them, and the tests write bindings.
 """
 
 import contextlib
