@@ -106,11 +106,40 @@ def find_later(
     """Return the IDs of the runs that set again what changes had set, each with how many of these it changed.
 
     The undo of each is tried on the states, so they come in the order in which they are to be undone, and no
-    more of them are read than are needed.
+    more of them are read than are needed. Undos and the runs that they undo are left out, unless the others
+    do not explain everything.
 
     :param refused: changes with the states of now
     :param later: runs that were started after that of the changes, the last first
     """
+    refused, later = list(refused), iter(later)
+    read: list[Run] = []
+
+    def note() -> Iterator[Run]:
+        for run in later:
+            read.append(run)
+            yield run
+
+    found, is_all = _explain_by(refused, _leave_undone_out(note()))
+    return found if is_all else _explain_by(refused, read)[0]
+
+
+def _leave_undone_out(runs: Iterable[Run]) -> Iterator[Run]:
+    """Yield runs, the last first, without undos and without what these undo."""
+    undone: set[str] = set()
+    for run in runs:
+        if run.header.id in undone:
+            continue
+        if run.header.undoes:
+            undone.add(run.header.undoes)
+        else:
+            yield run
+
+
+def _explain_by(
+    refused: Iterable[tuple[Change, ProviderState]], later: Iterable[Run]
+) -> tuple[list[tuple[str, int]], bool]:
+    """Return the runs as `find_later` does, and whether their undos leave nothing that is different."""
     left = {change.uuid: (change, state) for change, state in refused}
     #: what is different from what the change left, before and after the undo of each run
     trails = {uuid: [("", _describe_strange(*pair))] for uuid, pair in left.items()}
@@ -132,7 +161,7 @@ def find_later(
         if not left:
             break
     counts = Counter(run_id for _, *steps in trails.values() for run_id, _ in steps)
-    return sorted(counts.items(), reverse=True)
+    return sorted(counts.items(), reverse=True), not left
 
 
 def _describe_strange(change: Change, now: ProviderState) -> tuple[list[str], list[str]] | None:

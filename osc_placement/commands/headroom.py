@@ -41,6 +41,7 @@ from osc_placement.report.headroom import (
 )
 from osc_placement.report.page import describe_size
 from osc_placement.report.read import read_claims, read_cloud
+from osc_placement.terminal.screen import is_terminal, tell
 from osc_placement.terminal.values import add_concurrency_option
 
 #: the exit status if no place was found for some consumer
@@ -202,6 +203,8 @@ class ShowHeadroom(FittedLister):
             write_page(self, parsed_args, partial(capacity_page, cloud, rows), describe_size(cloud))
         if not all(each.outcome.fits for each in judged):
             self.exit_status = NO_PLACE
+        elif not rows.values and is_terminal(self.app.stderr):
+            tell(self.app.stderr, "Every consumer has a place; --by placement shows it.")
         self.droppable = _DROPPABLE[parsed_args.by]
         if parsed_args.formatter == TABLE:
             self.totals = rows.values[len(rows.values) - rows.totals :]

@@ -220,6 +220,14 @@ def test_output_fits_a_terminal(openstack, cloud):
     assert "more rows" in shown
 
 
+def test_terminal_is_told_that_no_consumer_is_without_a_place(openstack, cloud):
+    """No row would otherwise say whether something was found."""
+    rows = openstack.run(*HEADROOM, "--each-host", "-f", "json").json
+    host = next(row["domain"] for row in rows if row["verdict"] == "fits" and row["consumers"])
+    shown, status = WholeTerminal(openstack, *HEADROOM, host, "--by", "consumer", columns=80).finish()
+    assert (status, shown.splitlines()[0]) == (0, "Every consumer has a place; --by placement shows it.")
+
+
 @pytest.mark.parametrize("by", ["domain", "consumer"])
 def test_aggregates_and_reasons_fit_80_columns(openstack, cloud, by):
     """UUIDs are long; what is left out is named."""

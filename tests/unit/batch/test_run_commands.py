@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from osc_placement.batch import journal, service
-from osc_placement.batch.inventory import RatioEdit
+from osc_placement.batch.inventory import InventoryEdit, RatioEdit
 from osc_placement.batch.membership import TraitEdit
 from osc_placement.batch.plan import make_plan
 from osc_placement.batch.run_commands import delete_runs, describe_run, read_list
@@ -25,6 +25,10 @@ class Runs:
     def set_ratio(self, ratio):
         """Return the ID of a run that sets the ratio everywhere."""
         return self._make(RatioEdit({"VCPU": ratio}))
+
+    def set_fields(self, **fields):
+        """Return the ID of a run that sets fields of the inventory everywhere."""
+        return self._make(InventoryEdit({"VCPU": fields}))
 
     def add_traits(self, *names):
         """Return the ID of a run that adds traits everywhere."""
@@ -125,6 +129,16 @@ def test_undo_names_the_later_runs_that_set_the_same(runs):
     told = ", ".join(f"run {each} (3)" for each in later[:1:-1])
     order = "undo the later runs first, in this order"
     assert warning_of_undo(runs, run) == ("3 of 3", f" by {told} and 2 more", order)
+
+
+def test_undo_names_no_later_run_that_was_undone_itself(runs):
+    """Nor its undo: the undo of that would set again what nobody wants."""
+    first = runs.set_fields(reserved=1, allocation_ratio=2.0)
+    undone = runs.set_ratio(4.0)
+    wanted = runs.set_fields(reserved=2)
+    runs.undo(undone)
+    _, by, _ = warning_of_undo(runs, first)
+    assert by == f" by run {wanted} (3)"
 
 
 def test_no_journal_is_read_behind_the_one_that_explains_all(runs, monkeypatch):
