@@ -730,7 +730,8 @@ def test_repair_of_nothing_says_so(client, add_host, migrate, name):
     client.create_provider("good_pci", uuid=new_uuid(), parent=node)
     done = migrate("providers", "--repair", "--delete", "--resource-provider", name)
     assert done.returncode == 0
-    assert done.stdout == "None of these is a root provider of a host without a compute node\n"
+    told = "None of these is a root provider of a host without a compute node"
+    assert done.stdout.splitlines() == [told, "Nothing was changed"]
 
 
 def test_repair_to_another_domain_goes_on_when_nova_compute_has_reported(
@@ -739,6 +740,7 @@ def test_repair_to_another_domain_goes_on_when_nova_compute_has_reported(
     """The old provider is marked before anything moves, so that its machine is known in every later state."""
     add_host("good")
     old, new = add_former("h1"), cloud.add_host("h1", nodes=["h1.example.org"])["h1.example.org"]
+    disable(cloud, "h1", "cell1")
     client.create_provider("h1", uuid=old)
     give(client, old, SIZES)
     hold(client, instance := cloud.add_instance("h1"), {old: CLAIM})
@@ -975,6 +977,7 @@ def test_repair_of_a_provider_with_its_own_inventories_is_undone(
 def test_nothing_to_repair_is_said(add_host, migrate):
     """A repair without a provider to replace has a line that says so."""
     add_host("good")
-    for arguments in (["--repair"], ["--delete"], ["--repair", "--resource-provider", "good"]):
+    for arguments in (["--repair"], ["--delete"]):
         done = migrate("providers", *arguments)
-        assert (done.returncode, done.stdout, done.stderr) == (0, "Nothing was changed\n", "")
+        assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "Nothing was changed")
+        assert done.stderr == ""
