@@ -40,7 +40,9 @@ LOADED_MODULES = {
     "tests.functional.db.resident:main": BOTH_SERVERS,
     "tests.reliability.differential.__main__:main": BOTH_SERVERS,
 }
-#: with what they load; of placement-server what commands do, as servers are measured in their own tests
+#: the variable with which a test asks for the coverage of a server
+MEASURE = "OSC_PLACEMENT_TEST_MEASURE"
+#: with what they load; of placement-server what commands do, and what servers do in tests of them
 MEASURED = ("openstack", "placement-migrate")
 
 
@@ -168,7 +170,7 @@ if __name__ == "__main__":
     arguments = receive(socket(fileno=0))
     if arguments is None:
         end(lambda: 0)
-    if program == "placement-server" and "serve" not in arguments:
+    if program == "placement-server" and ("serve" not in arguments or MEASURE in os.environ):
         measure()
     sys.argv = [program, *arguments]
     end(main)

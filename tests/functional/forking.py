@@ -15,6 +15,8 @@ ROOT = HERE.parents[1]
 ENVIRONMENT = dict(os.environ)
 #: what a forked process can be told, of what `Popen` takes
 SETTINGS = {"bufsize", "stdin", "stdout", "stderr", "text"}
+#: the variable that has the coverage of a forked server measured; that of commands is, where that of tests is
+MEASURE = "OSC_PLACEMENT_TEST_MEASURE"
 #: seconds after which a command is taken to hang
 PATIENCE = 300
 
@@ -123,9 +125,9 @@ class ForkedProcess(subprocess.Popen):
 
 def run(program, *arguments, python=sys.executable, text="", **settings):
     """Run a command line on a text, as :func:`subprocess.run` with its output captured as text does."""
-    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    streams = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
     server = find_server(program, python)
-    with ForkedProcess(server, arguments, text=True, **pipes, **settings) as process:
+    with ForkedProcess(server, arguments, text=True, **{**streams, **settings}) as process:
         try:
             out, err = process.communicate(text, timeout=PATIENCE)
         except subprocess.TimeoutExpired:

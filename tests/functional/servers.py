@@ -13,13 +13,15 @@ from functools import partial
 
 import coverage
 
+from tests.functional import forking
 from tests.functional.forking import ForkedProcess, find_server
 
 ROOT = pathlib.Path(__file__).parents[2]
 #: the tests whose servers are measured: those of other tests take longer so, and do nothing that these do not
 MEASURED = "tests/functional/server/"
-#: the tests that are about the program, which is then started as people do
-OF_PROGRAM = (MEASURED, "tests/functional/packaging/")
+#: the tests that are about the program, which is then started as people do, or about metrics:
+#: prometheus-client is told by the environment how many processes count, when it is imported
+OF_PROGRAM = (f"{MEASURED}test_metrics", "tests/functional/packaging/")
 PROGRAM = pathlib.Path(sys.executable).with_name("placement-server")
 
 
@@ -28,9 +30,14 @@ def is_in(*directories):
     return os.environ.get("PYTEST_CURRENT_TEST", "").startswith(directories)
 
 
+def is_measured():
+    """Whether the coverage of a server is to be measured: if the test is, and about the server."""
+    return is_in(MEASURED) and coverage.Coverage.current() is not None
+
+
 def make_command():
-    """What starts `placement-server`: measured if the test is, and about the server."""
-    if not is_in(MEASURED) or coverage.Coverage.current() is None:
+    """What starts `placement-server` anew: measured if the test is, and about the server."""
+    if not is_measured():
         return (PROGRAM,)
     data = ROOT / ".cache" / "coverage"
     measure = ("coverage", "run", f"--rcfile={ROOT / 'pyproject.toml'}", f"--data-file={data}")
@@ -73,14 +80,17 @@ def launched(directory, *arguments, verb="serve", environment=None, wrapper=(), 
     """
     log = directory / "server.log"
     line = [verb, "--port", "0", *map(str, arguments)]
+    environment = dict(environment or make_environment())
     if wrapper or command or is_in(*OF_PROGRAM):
         start = partial(subprocess.Popen, [*wrapper, *(command or make_command()), *line])
     else:
         start = partial(ForkedProcess, find_server("placement-server"), line)
+        if is_measured():
+            environment[forking.MEASURE] = "yes"
     with log.open("w") as stderr:
         process = start(
             cwd=directory,
-            env=environment or make_environment(),
+            env=environment,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=stderr,

@@ -10,7 +10,7 @@ import yaml
 
 from osc_placement.server import conf as configuration
 from osc_placement.server import policies
-from tests.functional import servers
+from tests.functional import forking
 
 BIN = pathlib.Path(sys.executable).parent
 NAMESPACE = "osc_placement.server"
@@ -18,8 +18,10 @@ NAMESPACE = "osc_placement.server"
 
 def run(program, *arguments):
     """Run a program that has to end well and say nothing on stderr; its standard output."""
-    command = servers.make_command() if program == "placement-server" else (BIN / program,)
-    done = subprocess.run([*command, *arguments], capture_output=True, text=True, check=False)
+    if program == "placement-server":
+        done = forking.run(program, *arguments)
+    else:
+        done = subprocess.run([BIN / program, *arguments], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout
 

@@ -18,7 +18,7 @@ import urllib.request
 import pytest
 import yaml
 
-from tests.functional import servers
+from tests.functional import forking, servers
 
 DATABASE = "[placement_database]\nconnection = sqlite://\n"
 TOKEN = {"X-Auth-Token": "admin", "OpenStack-API-Version": "placement 1.39"}
@@ -36,20 +36,25 @@ def fetch(url, method="GET", body=None):
 
 def run(directory, *arguments, stdout=subprocess.PIPE, **variables):
     """Run a command that does not go on serving; what came of it."""
+    environment = servers.make_environment(**variables)
+    return forking.run("placement-server", *arguments, cwd=directory, env=environment, stdout=stdout)
+
+
+def run_anew(directory, *arguments, **variables):
+    """Run a command in an interpreter that is started for it; what came of it."""
     return subprocess.run(
         [*servers.make_command(), *map(str, arguments)],
         cwd=directory,
         env=servers.make_environment(**variables),
         stdin=subprocess.DEVNULL,
-        stdout=stdout,
-        stderr=subprocess.PIPE,
+        capture_output=True,
         text=True,
         timeout=60,
         check=False,
     )
 
 
-def refuse(directory, *arguments, **variables):
+def refuse(directory, *arguments, run=run, **variables):
     """Run a command that is to fail with one line; the line."""
     done = run(directory, *arguments, **variables)
     assert (done.returncode, done.stdout) == (1, "")
@@ -248,9 +253,19 @@ def test_writes_clouds_yaml(tmp_path):
     path.write_text("# mine\nclouds:\n    prod:\n        auth_type: password\n")
     with servers.running(tmp_path, "--write-clouds-yaml", "clouds.yaml"):
         environment = servers.make_environment(OS_CLIENT_CONFIG_FILE=str(path), HOME=str(tmp_path))
-        command = [servers.PROGRAM.with_name("openstack"), "--os-cloud", "placement"]
-        command += ["resource", "provider", "create", "host", "-f", "value", "-c", "name"]
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        command = (
+            "--os-cloud",
+            "placement",
+            "resource",
+            "provider",
+            "create",
+            "host",
+            "-f",
+            "value",
+            "-c",
+            "name",
+        )
+        done = forking.run("openstack", *command, env=environment)
     assert (done.returncode, done.stdout, done.stderr) == (0, "host\n", "")
     assert path.read_text().startswith("# mine\nclouds:\n    placement:\n")
     assert yaml.safe_load(path.read_text())["clouds"]["prod"] == {"auth_type": "password"}
@@ -423,7 +438,8 @@ def test_missing_memcached_library_is_refused_at_start(tmp_path, hidden, with_pa
     lines += [f"memcache_sasl_enabled = {with_password}"]
     conf.write_text("\n".join(lines))
     path = f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}"
-    assert refuse(tmp_path, "serve", "--port", 0, "--config-file", conf, PYTHONPATH=path) == (
+    line = ("serve", "--port", 0, "--config-file", conf)
+    assert refuse(tmp_path, *line, run=run_anew, PYTHONPATH=path) == (
         "The service cannot be set up as configured: memcached_servers in [keystone_authtoken] needs "
         f"{wanted}, which is not installed"
     )

@@ -19,7 +19,7 @@ import pytest
 import requests
 
 from tests import databases
-from tests.functional import servers
+from tests.functional import forking, servers
 from tests.functional.server.test_tls import find_fingerprint, get_fingerprint, write_certificate
 
 HEADERS = {"x-auth-token": "admin", "openstack-api-version": "placement 1.39"}
@@ -86,8 +86,7 @@ def respond_json(data, status=200):
 def database(tmp_path):
     """The URL of a database with placement's tables."""
     with databases.make_database("sqlite", tmp_path) as url:
-        done = subprocess.run([*servers.make_command(), "db", "sync", "--database", url], check=False)
-        assert done.returncode == 0
+        assert forking.run("placement-server", "db", "sync", "--database", url).returncode == 0
         yield url
 
 
@@ -537,15 +536,8 @@ def test_process_that_forwards_is_restarted_with_its_report(tmp_path, database):
 )
 def test_bad_options_are_refused_in_one_line(arguments, text, tmp_path):
     """Nothing is left behind, and nobody waits."""
-    done = subprocess.run(
-        [*servers.make_command(), "shadow", "--port", "0", *arguments],
-        cwd=tmp_path,
-        env=servers.make_environment(),
-        capture_output=True,
-        text=True,
-        timeout=30,
-        check=False,
-    )
+    command = ("shadow", "--port", "0", *arguments)
+    done = forking.run("placement-server", *command, cwd=tmp_path, env=servers.make_environment())
     assert (done.returncode, done.stdout) == (1, "")
     assert text in done.stderr
     assert done.stderr.startswith("placement-server: ")
