@@ -4,19 +4,23 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from osc_placement.api.consumer import Consumer
-from osc_placement.batch.capacity import Overcommitted, find_refusal
+from osc_placement.batch.capacity import Overcommitted, find_refusal, require_capacity
+from osc_placement.batch.device import refuse_planned_again, require_unused
 from osc_placement.batch.inventory import InventoryEdit, RatioEdit
-from osc_placement.batch.managed import DropsManaged, describe_dropped, find_dropped
+from osc_placement.batch.managed import DropsManaged, describe_dropped, find_dropped, require_managed
 from osc_placement.batch.membership import TraitEdit
-from osc_placement.batch.plan import Change, Edit, Plan, count_providers
+from osc_placement.batch.plan import Change, Plan, count_providers
 from osc_placement.batch.repeat import StateEdit
 from osc_placement.errors import PlacementError
 from osc_placement.model import Inventory, Provider, is_same_ratio
+
+if TYPE_CHECKING:
+    from osc_placement.api.client import PlacementClient
 
 #: the classes whose ratio nova-compute reports itself, and the options that make it do so
 _NOVA_OPTIONS: Final = {
@@ -70,9 +74,7 @@ def advise(
     refused = {uuid: each for uuid, each in found.items() if each is not None and uuid not in allowed}
     # those about single providers last: a terminal shows the first
     warnings = [
-        *_overwritten(plan),
-        *_children_without(plan),
-        *_disagreements(plan, aggregates),
+        *_warn_of_ratios(plan, aggregates),
         *(f"{each.name}: {excess}" for each in allowed.values() for excess in each.excesses),
     ]
     return replace(
@@ -89,7 +91,9 @@ def guard_managed(plan: Plan, *, drop_managed: bool) -> Plan:
     Unless ``drop_managed``, it must keep them: `managed.refuse_dropped` refuses the whole plan, and what is
     planned again is refused by itself. A plan that does not replace traits is returned as it is.
     """
-    if not _replaces_traits(plan.edit):
+    edit = plan.edit
+    replaces_traits = edit.verb == "set" if isinstance(edit, TraitEdit) else isinstance(edit, StateEdit)
+    if not replaces_traits:
         return plan
     dropped = describe_dropped(plan.changes)
     told = f"{dropped}{'' if drop_managed else '; without --yes-drop-managed nothing is written'}"
@@ -98,14 +102,24 @@ def guard_managed(plan: Plan, *, drop_managed: bool) -> Plan:
     )
 
 
+def check_planned_again(client: PlacementClient, plan: Plan, change: Change) -> None:
+    """Raise PlacementError if a change that was planned again must not be made.
+
+    It leaves less than is allocated, drops traits that nova-compute reports, or releases a device that may be
+    in use; the first two if the plan must not do that.
+    """
+    if plan.keeps_capacity:
+        require_capacity(client, change)
+    if plan.keeps_managed:
+        require_managed(change)
+    require_unused(client, change)
+    refuse_planned_again(plan.edit_of(change), change)
+
+
 def refuse_each_dropped(plan: Plan) -> Plan:
     """Return the plan that keeps traits that nova-compute reports, and refuses the changes that drop some."""
     found = {step.uuid: DropsManaged(dropped) for step in plan.changes if (dropped := find_dropped(step))}
     return replace(plan, refused={**plan.refused, **found}, keeps_managed=True)
-
-
-def _replaces_traits(edit: Edit) -> bool:
-    return edit.verb == "set" if isinstance(edit, TraitEdit) else isinstance(edit, StateEdit)
 
 
 def _usages_after(plan: Plan, usages: Mapping[str, Mapping[str, int]]) -> Mapping[str, Mapping[str, int]]:
@@ -123,66 +137,19 @@ def _usages_after(plan: Plan, usages: Mapping[str, Mapping[str, int]]) -> Mappin
     return left
 
 
-def _wanted_classes(plan: Plan) -> list[str]:
+def _warn_of_ratios(plan: Plan, aggregates: Sequence[str]) -> Iterator[str]:
+    """Warn of ratios that nova-compute overwrites, that children lack, and that differ by aggregate."""
+    classes: list[str] = []
     if isinstance(plan.edit, RatioEdit):
-        return list(plan.edit.ratios)
-    if isinstance(plan.edit, InventoryEdit):
-        return [name for name, fields in plan.edit.fields.items() if "allocation_ratio" in fields]
-    return []
-
-
-def _disagreements(plan: Plan, aggregates: Sequence[str]) -> Iterable[str]:
-    """Warn of providers in two selected aggregates whose other members have different ratios."""
-    for name in _wanted_classes(plan) if len(aggregates) > 1 else ():
-        ratios = {
-            aggregate: ratio
-            for aggregate in aggregates
-            if (ratio := _common_ratio(plan, name, aggregate, aggregates)) is not None
-        }
-        for step in plan.steps:
-            mine = {
-                aggregate: ratios[aggregate]
-                for aggregate in _selected_of(step, aggregates)
-                if aggregate in ratios
-            }
-            values = list(mine.values())
-            if any(not is_same_ratio(values[0], value) for value in values[1:]):
-                told = ", ".join(f"{ratio} in {aggregate}" for aggregate, ratio in mine.items())
-                yield (
-                    f"{step.subject.name} is in aggregates that have different ratios of {name} now: {told}; "
-                    "the one given here will hold for all of them"
-                )
-
-
-def _selected_of(step: Change, aggregates: Sequence[str]) -> list[str]:
-    members = step.before.aggregates or frozenset()
-    return [aggregate for aggregate in aggregates if aggregate in members]
-
-
-def _common_ratio(plan: Plan, name: str, aggregate: str, aggregates: Sequence[str]) -> float | None:
-    """Return the ratio that the providers in this selected aggregate only have in common, or None."""
-    ratios = [
-        inventory.allocation_ratio
-        for step in plan.steps
-        if _selected_of(step, aggregates) == [aggregate]
-        and (inventory := (step.before.inventories or {}).get(name)) is not None
-    ]
-    same = ratios and all(is_same_ratio(ratios[0], ratio) for ratio in ratios)
-    return ratios[0] if same else None
-
-
-def _overwritten(plan: Plan) -> Iterable[str]:
-    classes = [name for name in _wanted_classes(plan) if name in _NOVA_OPTIONS]
-    if classes and plan.changes:
-        options = " or ".join(_NOVA_OPTIONS[name] for name in classes)
+        classes = list(plan.edit.ratios)
+    elif isinstance(plan.edit, InventoryEdit):
+        classes = [name for name, fields in plan.edit.fields.items() if "allocation_ratio" in fields]
+    options = " or ".join(_NOVA_OPTIONS[name] for name in classes if name in _NOVA_OPTIONS)
+    if options and plan.changes:
         yield (
             f"On a compute node whose configuration sets {options}, nova-compute puts its own value back "
             "within a minute: take the option out there, or set it to the same"
         )
-
-
-def _children_without(plan: Plan) -> Iterable[str]:
-    classes = list(plan.edit.ratios) if isinstance(plan.edit, RatioEdit) else _wanted_classes(plan)
     for name in classes:
         children = [
             step.subject.name
@@ -198,3 +165,28 @@ def _children_without(plan: Plan) -> Iterable[str]:
                 f"{count_providers(len(children))} below the roots have no inventory of {name} and stay as "
                 f"they are: {', '.join(children[:_EXAMPLES])}{more}"
             )
+    selected = {
+        step.uuid: [each for each in aggregates if each in (step.before.aggregates or ())]
+        for step in plan.steps
+    }
+    for name in classes if len(aggregates) > 1 else ():
+        # the ratio that the providers have in common that are in one of the selected aggregates only
+        ratios: dict[str, float] = {}
+        for aggregate in aggregates:
+            found = [
+                inventory.allocation_ratio
+                for step in plan.steps
+                if selected[step.uuid] == [aggregate]
+                and (inventory := (step.before.inventories or {}).get(name)) is not None
+            ]
+            if found and all(is_same_ratio(found[0], ratio) for ratio in found):
+                ratios[aggregate] = found[0]
+        for step in plan.steps:
+            mine = {each: ratios[each] for each in selected[step.uuid] if each in ratios}
+            values = list(mine.values())
+            if any(not is_same_ratio(values[0], value) for value in values[1:]):
+                told = ", ".join(f"{ratio} in {aggregate}" for aggregate, ratio in mine.items())
+                yield (
+                    f"{step.subject.name} is in aggregates that have different ratios of {name} now: {told}; "
+                    "the one given here will hold for all of them"
+                )

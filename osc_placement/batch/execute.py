@@ -20,12 +20,10 @@ from osc_placement import microversion
 from osc_placement.api.concurrency import CONCURRENCY, map_many
 from osc_placement.api.consumer import Consumer
 from osc_placement.api.retry import is_permanent
+from osc_placement.batch.advice import check_planned_again
 from osc_placement.batch.attempt import leave, run_change
-from osc_placement.batch.capacity import require_capacity
-from osc_placement.batch.device import refuse_planned_again, require_unused
 from osc_placement.batch.difference import holds
 from osc_placement.batch.gate import Gate
-from osc_placement.batch.managed import require_managed
 from osc_placement.batch.plan import (
     Change,
     Outcome,
@@ -394,27 +392,23 @@ class _Run:
 
         Return all outcomes; one whose name cannot be given back, such as one that is taken by now, fails.
         """
-        return [
-            self._give_name_back(outcome)
-            if outcome.change.uuid in self._set_aside and outcome.result is not Result.APPLIED
-            else outcome
-            for outcome in outcomes
-        ]
-
-    def _give_name_back(self, outcome: Outcome) -> Outcome:
-        uuid = outcome.change.uuid
-        name, _ = read_identity(self._set_aside[uuid].before.identity)
-        assert name is not None
-        try:
-            if self._client.show_provider(uuid)["name"] == temporary_name(uuid):
-                self._client.update_provider(uuid, name)
-        except NotFound:  # the change was its deletion, and was made
-            pass
-        except Exception as error:  # whatever it is, it is about this provider only
-            failure = NameNotGivenBack(uuid, name, error, outcome.error)
-            outcome = replace(outcome, result=Result.FAILED, error=failure, untouched=False)
-        self._record(outcome)
-        return outcome
+        ended = []
+        for outcome in outcomes:
+            uuid = outcome.change.uuid
+            if uuid in self._set_aside and outcome.result is not Result.APPLIED:
+                name, _ = read_identity(self._set_aside[uuid].before.identity)
+                assert name is not None
+                try:
+                    if self._client.show_provider(uuid)["name"] == temporary_name(uuid):
+                        self._client.update_provider(uuid, name)
+                except NotFound:  # the change was its deletion, and was made
+                    pass
+                except Exception as error:  # whatever it is, it is about this provider only
+                    failure = NameNotGivenBack(uuid, name, error, outcome.error)
+                    outcome = replace(outcome, result=Result.FAILED, error=failure, untouched=False)
+                self._record(outcome)
+            ended.append(outcome)
+        return ended
 
     def _change_groups(self, writer: BulkWriter, groups: Sequence[Sequence[Change]]) -> list[Outcome]:
         """Make groups of changes, side by side; return an outcome for each change."""
@@ -486,17 +480,24 @@ class _Run:
             return
         if change.facets:
             self._reselection.require(change)
-        if self._plan.keeps_capacity:
-            require_capacity(self._client, change)
-        if self._plan.keeps_managed:
-            require_managed(change)
-        require_unused(self._client, change)
-        refuse_planned_again(self._plan.edit_of(change), change)
+        check_planned_again(self._client, self._plan, change)
         self._recorder.plan_again(change)
 
     def verify(self, outcomes: Sequence[Outcome]) -> list[Outcome]:
         """Read the canaries back, and stop the run if anything is wrong with one of them."""
-        verified = [self._verify(outcome) for outcome in outcomes]
+        verified = []
+        for outcome in outcomes:
+            if outcome.result is Result.APPLIED:
+                change = outcome.change
+                try:
+                    _, now = read_state(self._client, change.subject, change.facets)
+                except Exception as error:  # whatever it is, the canary was not seen alive
+                    outcome = replace(outcome, result=Result.FAILED, error=error, note=_NOT_SEEN)
+                else:
+                    if not holds(now, change.after, change.facets):
+                        wrong = NotKept(change.subject.name)
+                        outcome = replace(outcome, result=Result.FAILED, error=wrong)
+            verified.append(outcome)
         failed = [outcome for outcome in verified if outcome.result is Result.FAILED]
         if failed:
             self.gate.halt(f"stopped because {len(failed)} of {len(verified)} canaries failed")
@@ -508,17 +509,6 @@ class _Run:
             if after is not before:  # record again only canaries that turned out wrong
                 self._record(after)
         return verified
-
-    def _verify(self, outcome: Outcome) -> Outcome:
-        if outcome.result is not Result.APPLIED:
-            return outcome
-        try:
-            _, now = read_state(self._client, outcome.change.subject, outcome.change.facets)
-        except Exception as error:  # whatever it is, the canary was not seen alive
-            return replace(outcome, result=Result.FAILED, error=error, note=_NOT_SEEN)
-        if holds(now, outcome.change.after, outcome.change.facets):
-            return outcome
-        return replace(outcome, result=Result.FAILED, error=NotKept(outcome.change.subject.name))
 
     # changes that are made all or none
 

@@ -18,10 +18,11 @@ from typing import TYPE_CHECKING, Protocol
 from osc_placement import microversion
 from osc_placement.api.concurrency import CONCURRENCY
 from osc_placement.api.retry import is_conflict, retry
-from osc_placement.batch.capacity import InUse, Overcommitted, require_capacity
-from osc_placement.batch.device import DeviceInUse, MayBeUsedAgain, refuse_planned_again, require_unused
+from osc_placement.batch.advice import check_planned_again
+from osc_placement.batch.capacity import InUse, Overcommitted
+from osc_placement.batch.device import DeviceInUse, MayBeUsedAgain
 from osc_placement.batch.difference import holds
-from osc_placement.batch.managed import DropsManaged, require_managed
+from osc_placement.batch.managed import DropsManaged
 from osc_placement.batch.plan import FACETS, Change, Plan, ProviderState, Subject, plan_change
 from osc_placement.batch.select import read_again
 from osc_placement.batch.undo import undo_change
@@ -59,9 +60,12 @@ def check_atomic(plan: Plan, client: PlacementClient) -> Write:
     if not changed:
         return write_atomically
     if plan.unreached:
-        raise PlacementError(
-            f"Nothing was changed, as all or nothing was asked for: {_describe_unreached(plan)}"
-        )
+        first, *unreached = plan.unreached
+        name, reason = first.subject.name, str(plan.untried[first.uuid])
+        told = reason if name in reason else f"{name}: {reason}"
+        if unreached:
+            told += f"; {len(unreached):,} more cannot be changed, --dry-run without --atomic shows them"
+        raise PlacementError(f"Nothing was changed, as all or nothing was asked for: {told}")
     try:
         if client.can_change_atomically(changed):
             return write_atomically
@@ -83,15 +87,6 @@ def check_atomic(plan: Plan, client: PlacementClient) -> Write:
             "placement:reshaper:reshape to rule:admin_or_service_api in placement's policy.yaml"
         ) from error
     return write_inventories
-
-
-def _describe_unreached(plan: Plan) -> str:
-    """Return the name of the first provider that cannot be changed, the reason, and the number of others."""
-    first, *others = plan.unreached
-    name, reason = first.subject.name, str(plan.untried[first.uuid])
-    told = reason if name in reason else f"{name}: {reason}"
-    more = f"; {len(others):,} more cannot be changed, --dry-run without --atomic shows them"
-    return told + (more if others else "")
 
 
 class NotKnown(PlacementError):
@@ -196,12 +191,7 @@ class ProvidersTransaction:
         selected = [change for change in self.changes if change.uuid not in self.left]
         for change in selected:
             try:
-                if self._plan.keeps_capacity:
-                    require_capacity(self._client, change)
-                if self._plan.keeps_managed:
-                    require_managed(change)
-                require_unused(self._client, change)
-                refuse_planned_again(self._plan.edit_of(change), change)
+                check_planned_again(self._client, self._plan, change)
             except (InUse, Overcommitted, DropsManaged, DeviceInUse, MayBeUsedAgain) as error:
                 # the row of each provider has this reason
                 raise PlacementError(f"{change.subject.name}: {error}") from error
@@ -241,6 +231,11 @@ def put_back(
     overtaken: list[str] = []
     left = [change for change in changes if change.facets]
 
+    def is_worth_another(error: Exception) -> bool:
+        # the next reading tells what became of a lost answer
+        is_lost = is_outcome_unknown(error) and not isinstance(error, TimedOut)
+        return is_lost or is_conflict(error)
+
     def undo(_attempt: int) -> Sequence[str]:
         found, planned = [], []
         part = left[:size]
@@ -255,17 +250,11 @@ def put_back(
 
     try:
         while left:
-            overtaken += retry(undo, after=_is_worth_another)
+            overtaken += retry(undo, after=is_worth_another)
             left = left[size:]
     except Exception as error:  # the caller tells of it
         return {change.uuid: error for change in left}, overtaken
     return {}, overtaken
-
-
-def _is_worth_another(error: Exception) -> bool:
-    # the next reading tells what became of a lost answer
-    is_lost = is_outcome_unknown(error) and not isinstance(error, TimedOut)
-    return is_lost or is_conflict(error)
 
 
 def _read(
