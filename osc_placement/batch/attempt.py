@@ -57,9 +57,30 @@ def run_change(
     before-image of the change.
     """
     attempt = _Attempt(change, refusal, written)
-    on_replan = on_replan or (lambda _change: None)
+    stop = stop or threading.Event()
+
+    def run(number: int) -> Outcome:
+        if number > 1:
+            attempt.is_writing = False
+            subject, now = read_state(client, attempt.change.subject, edit.facets)
+            now = settle_name(now, subject, attempt.change.before.identity)
+            if is_overtaken_for(edit, attempt.change, now):
+                raise Overtaken(subject.name)
+            again = plan_change(edit, subject, now)
+            attempt.change = keep_before(attempt.change, again, attempt.written)
+            if on_replan:
+                on_replan(attempt.change)
+        if not attempt.change.facets:
+            return attempt.end(Result.UNCHANGED if attempt.generation is None else Result.APPLIED)
+        if stop.is_set() and attempt.refusal is None:
+            return attempt.end(Result.SKIPPED, note="stopped")
+        attempt.number = number
+        attempt.is_writing = True
+        attempt.write(client)
+        return attempt.end(Result.APPLIED)
+
     try:
-        return _run_attempts(client, attempt, edit, stop or threading.Event(), on_replan)
+        return retry(run, stop=stop)
     except (NotSelected, DoneByOthers) as error:
         return leave(attempt.change, str(error))
     except ANSWER_LOST as error:
@@ -92,45 +113,14 @@ class _Attempt:
             self.written.update(self.change.facets[:number])
 
     def end(self, result: Result, error: Exception | None = None, note: str = "") -> Outcome:
-        untouched = result in (Result.FAILED, Result.SKIPPED) and self._is_untouched(error)
+        # a write was refused, and not a read between two writes
+        refused = (
+            isinstance(error, HttpError) and error.method != "GET" and not isinstance(error, ANSWER_LOST)
+        )
+        unwritten = not self.written and (refused or not self.is_writing)
+        untouched = unwritten and result in (Result.FAILED, Result.SKIPPED)
         rejected = untouched and is_permanent(error)
         return Outcome(self.change, result, self.number, self.generation, error, note, untouched, rejected)
-
-    def _is_untouched(self, error: Exception | None) -> bool:
-        """Return whether nothing was written: a write was refused, and not a reading between two writes."""
-        if self.written:
-            return False
-        refused = isinstance(error, HttpError) and error.method != "GET"
-        return not self.is_writing or (refused and not isinstance(error, ANSWER_LOST))
-
-
-def _run_attempts(
-    client: PlacementClient,
-    attempt: _Attempt,
-    edit: Edit,
-    stop: threading.Event,
-    on_replan: Callable[[Change], None],
-) -> Outcome:
-    def run(number: int) -> Outcome:
-        if number > 1:
-            attempt.is_writing = False
-            subject, now = read_state(client, attempt.change.subject, edit.facets)
-            now = settle_name(now, subject, attempt.change.before.identity)
-            if is_overtaken_for(edit, attempt.change, now):
-                raise Overtaken(subject.name)
-            again = plan_change(edit, subject, now)
-            attempt.change = keep_before(attempt.change, again, attempt.written)
-            on_replan(attempt.change)
-        if not attempt.change.facets:
-            return attempt.end(Result.UNCHANGED if attempt.generation is None else Result.APPLIED)
-        if stop.is_set() and attempt.refusal is None:
-            return attempt.end(Result.SKIPPED, note="stopped")
-        attempt.number = number
-        attempt.is_writing = True
-        attempt.write(client)
-        return attempt.end(Result.APPLIED)
-
-    return retry(run, stop=stop)
 
 
 def _find_out(client: PlacementClient, attempt: _Attempt, error: Exception) -> Outcome:

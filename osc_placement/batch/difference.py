@@ -53,26 +53,22 @@ def list_differences(
     Of an inventory these are the fields that change, and its total alone where the class comes or goes.
     ``names`` replace UUIDs of aggregates and providers.
     """
-    return [
-        Difference(facet, _replace_uuid(name, names) if names else name, was.get(name), will.get(name))
-        for facet in ALL_FACETS
-        if (old := getattr(before, facet)) != (new := getattr(after, facet))
-        for was, will in [(_items(facet, old, new), _items(facet, new, old))]
-        for name in _names(facet, was, will)
-        if was.get(name) != will.get(name)
-    ]
-
-
-def _replace_uuid(text: str, names: Mapping[str, str]) -> str:
-    """Return a text with a name in place of the UUID that it begins with."""
-    uuid, colon, rest = text.partition(":")
-    return f"{names.get(uuid, uuid)}{colon}{rest}"
-
-
-def _names(facet: Facet, was: dict[str, str], will: dict[str, str]) -> Iterable[str]:
-    if facet == "inventories":
-        return sorted(was | will, key=lambda name: name.partition(":")[0])
-    return [*sorted(was), *sorted(will.keys() - was.keys())]
+    found = []
+    for facet in ALL_FACETS:
+        old, new = getattr(before, facet), getattr(after, facet)
+        if old == new:
+            continue
+        was, will = _items(facet, old, new), _items(facet, new, old)
+        if facet == "inventories":
+            items = sorted(was | will, key=lambda name: name.partition(":")[0])
+        else:
+            items = [*sorted(was), *sorted(will.keys() - was.keys())]
+        for item in items:
+            if was.get(item) != will.get(item):
+                uuid, colon, rest = item.partition(":")
+                name = f"{(names or {}).get(uuid, uuid)}{colon}{rest}"
+                found.append(Difference(facet, name, was.get(item), will.get(item)))
+    return found
 
 
 def _items(facet: Facet, state: Any, other: Any) -> dict[str, str]:
@@ -118,32 +114,32 @@ def count_differences(
     """
     counts: Counter[str] = Counter()
     for change in changes:
-        counts.update(set(_describe_kinds(change, names)))
+        is_whole = ABSENT in (change.before.identity, change.after.identity)
+        texts = set()
+        for each in list_differences(change.before, change.after, names):
+            if each.facet == "identity" and is_whole:
+                texts.add("created" if each.old is None else "deleted")
+            elif each.facet == "allocations":
+                sign = "+" if each.old is None else "-" if each.new is None else "other "
+                texts.add(f"{sign}allocations of {each.name.rpartition(':')[2]}")
+            else:
+                texts.add(str(each))
+        counts.update(texts)
     return sorted(((number, text) for text, number in counts.items()), key=lambda each: (-each[0], each[1]))
-
-
-def _describe_kinds(change: Change, names: Mapping[str, str] | None) -> Iterable[str]:
-    for each in list_differences(change.before, change.after, names):
-        if each.facet == "identity" and ABSENT in (change.before.identity, change.after.identity):
-            yield "created" if each.old is None else "deleted"
-        elif each.facet == "allocations":
-            sign = "+" if each.old is None else "-" if each.new is None else "other "
-            yield f"{sign}allocations of {each.name.rpartition(':')[2]}"
-        else:
-            yield str(each)
 
 
 def holds(now: ProviderState, wanted: ProviderState, facets: Iterable[Facet]) -> bool:
     """Return whether a state that was read is the one wanted, as far as every database keeps it."""
-    return all(_is_same(facet, getattr(now, facet), getattr(wanted, facet)) for facet in facets)
-
-
-def _is_same(facet: Facet, now: Any, wanted: Any) -> bool:
-    if facet != "inventories" or now is None or wanted is None:
-        return bool(now == wanted)
-    return now.keys() == wanted.keys() and all(
-        is_same_inventory(inventory, wanted[name]) for name, inventory in now.items()
-    )
+    for facet in facets:
+        found, expected = getattr(now, facet), getattr(wanted, facet)
+        if facet != "inventories" or found is None or expected is None:
+            if found != expected:
+                return False
+        elif found.keys() != expected.keys() or not all(
+            is_same_inventory(inventory, expected[name]) for name, inventory in found.items()
+        ):
+            return False
+    return True
 
 
 def is_same_inventory(one: Inventory, other: Inventory) -> bool:

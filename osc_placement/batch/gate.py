@@ -154,6 +154,7 @@ class Gate:
         return (self.halted or "stopped") if self.stopped else ""
 
     def _look(self, now: float) -> None:
+        """Read the control file if it is time and it changed, and do what it says."""
         if self._control is None or now < self._next_look:
             return
         self._next_look = now + _LOOK
@@ -169,11 +170,9 @@ class Gate:
                 self._seen = unread
                 self.on_event(f"{self._control} is not obeyed, as it cannot be read: {error.strerror}.")
             return
-        if order is not None:
-            self._seen = seen
-            self._obey(order)
-
-    def _obey(self, order: Order) -> None:
+        if order is None:
+            return
+        self._seen = seen
         before, self._order = self._order, order
         for line in order.unknown:
             if line not in before.unknown:

@@ -128,7 +128,11 @@ class Page:
         reasons = _count_reasons(rows, table is not None)
         failed = [row for row in rows if row.is_failed and row.reason not in self._told]
         self._told |= {row.reason for row in failed}
-        failures = _describe_failures(failed)
+        failures = _describe_reasons(
+            (f"{row.result.capitalize()}: ", subject.name, row.reason, (subject.uuid, subject.name))
+            for row in failed
+            for subject in [row.change.subject]
+        )
         if table is None:
             wanted = "" if is_plan else Result.APPLIED
             counts = count_differences((row.change for row in rows if row.result == wanted), self.names)
@@ -165,9 +169,11 @@ class Page:
             return texts
         most = min(most, self._left - _MOST_SUMMARY)
         if len(texts) > FEW or count_lines(texts, self.width) > most:
+            # a subject is ``host h1, node n1``, for instance
             texts = _describe_reasons(
-                (prefix, subject, reason, [*_names_in(subject), *_NAME.findall(reason)])
+                (prefix, subject, reason, [*names, *_NAME.findall(reason)])
                 for subject, reason in problems
+                for names in [[part.partition(" ")[2] or part for part in subject.split(", ")]]
             )
         lines = self._take(texts, most, "more reasons")
         is_whole = len(problems) == len(texts) <= most
@@ -301,19 +307,6 @@ def _count_reasons(rows: Sequence[Row], is_table: bool) -> list[tuple[int, str]]
         example = f"{next(iter(reasons))}{' and similar' if len(reasons) > 1 else ''}"
         counts.append((reasons.total(), ": ".join(filter(None, (result, example)))))
     return sorted(counts, key=lambda each: -each[0])
-
-
-def _names_in(subject: str) -> list[str]:
-    """Return the names in the subject of a problem, such as ``host h1, node n1``."""
-    return [part.partition(" ")[2] or part for part in subject.split(", ")]
-
-
-def _describe_failures(rows: Sequence[Row]) -> list[str]:
-    return _describe_reasons(
-        (f"{row.result.capitalize()}: ", subject.name, row.reason, (subject.uuid, subject.name))
-        for row in rows
-        for subject in [row.change.subject]
-    )
 
 
 def _describe_reasons(reasons: Iterable[tuple[str, str, str, Iterable[str]]]) -> list[str]:

@@ -439,7 +439,12 @@ def make_plan(edit: Edit, readings: Iterable[Reading], selection: Selection | No
     if unreadable and not states:
         raise next(iter(unreadable.values()))
     edit.check(states)
-    steps = tuple(_plan_step(edit, reading) for reading in readings)
+    steps = tuple(
+        plan_change(edit, reading.subject, reading.state)
+        if reading.state is not None
+        else Change(reading.subject, ProviderState(), ProviderState(), f"could not be read: {reading.error}")
+        for reading in readings
+    )
     return Plan(edit, steps, unreadable, selection=selection)
 
 
@@ -450,13 +455,6 @@ def refuse_gone(plan: Plan) -> Plan:
         return plan
     others = {uuid: error for uuid, error in plan.unreadable.items() if uuid not in gone}
     return replace(plan, unreadable=others, refused={**gone, **plan.refused})
-
-
-def _plan_step(edit: Edit, reading: Reading) -> Change:
-    if reading.state is None:
-        reason = f"could not be read: {reading.error}"
-        return Change(reading.subject, ProviderState(), ProviderState(), reason)
-    return plan_change(edit, reading.subject, reading.state)
 
 
 def plan_change(edit: Edit, subject: Subject, state: ProviderState) -> Change:

@@ -147,14 +147,9 @@ def _merge_inventories(
         elif old is None:
             merged[name] = new
         elif name in now:
-            merged[name] = replace(now[name], **_changed_fields(old, new))
+            changed = [each for each in INVENTORY_FIELDS if getattr(old, each) != getattr(new, each)]
+            merged[name] = replace(now[name], **{each: getattr(new, each) for each in changed})
     return merged
-
-
-def _changed_fields(old: Inventory, new: Inventory) -> dict[str, Any]:
-    return {
-        field: getattr(new, field) for field in INVENTORY_FIELDS if getattr(old, field) != getattr(new, field)
-    }
 
 
 Claims = Mapping[str, Mapping[str, int]]

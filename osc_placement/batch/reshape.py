@@ -57,6 +57,10 @@ class Transfer:
     resource_class: str
     amount: int
 
+    def reverse(self) -> Transfer:
+        """Return the transfer back."""
+        return replace(self, source=self.target, target=self.source)
+
 
 @dataclass(frozen=True, slots=True)
 class World:
@@ -76,9 +80,12 @@ class World:
         """Return the name of a provider."""
         return self.providers[uuid].name if uuid in self.providers else uuid
 
-    def used(self, uuid: str, resource_class: str) -> int:
-        """Return how much of a class is allocated from a provider."""
-        return sum(amounts.get(resource_class, 0) for amounts in self.holdings[uuid].values())
+    def used(self, uuid: str, resource_class: str, transfers: Sequence[Transfer] = ()) -> int:
+        """Return how much of a class is allocated from a provider after some transfers."""
+        held = sum(amounts.get(resource_class, 0) for amounts in self.holdings[uuid].values())
+        moved = [one for one in transfers if one.resource_class == resource_class]
+        come = sum(one.amount for one in moved if one.target == uuid)
+        return held + come - sum(one.amount for one in moved if one.source == uuid)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,14 +102,17 @@ class ReshapePlan:
         amounts = {uuid: dict(held) for uuid, held in self.world.consumers[consumer].allocations.items()}
         for transfer in self.transfers:
             if transfer.consumer == consumer:
-                _shift(amounts, transfer)
+                name = transfer.resource_class
+                for uuid, change in ((transfer.source, -transfer.amount), (transfer.target, transfer.amount)):
+                    held = amounts.setdefault(uuid, {})
+                    held[name] = held.get(name, 0) + change
+                    if not held[name]:
+                        del held[name]
         return {uuid: held for uuid, held in amounts.items() if held}
 
     def used(self, uuid: str, resource_class: str) -> int:
         """Return how much of a class is allocated from a provider afterwards."""
-        come = sum(_amounts(self.transfers, target=uuid, resource_class=resource_class))
-        gone = sum(_amounts(self.transfers, source=uuid, resource_class=resource_class))
-        return self.world.used(uuid, resource_class) + come - gone
+        return self.world.used(uuid, resource_class, self.transfers)
 
     @property
     def consumers(self) -> Sequence[str]:
@@ -127,35 +137,6 @@ class ReshapePlan:
                 for uuid in self.consumers
             },
         }
-
-
-def _shift(amounts: dict[str, dict[str, int]], transfer: Transfer) -> None:
-    name, amount = transfer.resource_class, transfer.amount
-    left = amounts[transfer.source][name] - amount
-    if left:
-        amounts[transfer.source][name] = left
-    else:
-        del amounts[transfer.source][name]
-    held = amounts.setdefault(transfer.target, {})
-    held[name] = held.get(name, 0) + amount
-
-
-def _amounts(
-    transfers: Iterable[Transfer],
-    *,
-    consumer: str | None = None,
-    source: str | None = None,
-    target: str | None = None,
-    resource_class: str,
-) -> Iterable[int]:
-    return (
-        transfer.amount
-        for transfer in transfers
-        if resource_class == transfer.resource_class
-        and consumer in (None, transfer.consumer)
-        and source in (None, transfer.source)
-        and target in (None, transfer.target)
-    )
 
 
 def plan_reshape(world: World, moves: Sequence[Move], pins: Mapping[str, str] | None = None) -> ReshapePlan:
@@ -184,26 +165,22 @@ def move_inventories(world: World, moves: Iterable[Move]) -> dict[str, dict[str,
                 f"{world.name(move.source)} has {there} of {move.resource_class}, {move.amount} cannot be "
                 "moved from it"
             )
-        left, target[move.resource_class] = _split(given, target.get(move.resource_class), move.amount)
-        if left is None:
-            del source[move.resource_class]
+        total = given.total - move.amount
+        reserved = min(given.reserved, total)
+        had = target.get(move.resource_class)
+        base = had or replace(given, total=0, reserved=0)
+        target[move.resource_class] = replace(
+            base,
+            total=base.total + move.amount,
+            reserved=base.reserved + given.reserved - reserved,
+            max_unit=_scale(had or given, base.total + move.amount),
+        )
+        if total:
+            max_unit = _scale(given, total)
+            source[move.resource_class] = replace(given, total=total, reserved=reserved, max_unit=max_unit)
         else:
-            source[move.resource_class] = left
+            del source[move.resource_class]
     return after
-
-
-def _split(given: Inventory, had: Inventory | None, amount: int) -> tuple[Inventory | None, Inventory]:
-    """Return what is left of an inventory, and that of the target with the amount taken from it."""
-    total = given.total - amount
-    reserved = min(given.reserved, total)
-    left = replace(given, total=total, reserved=reserved, max_unit=_scale(given, total)) if total else None
-    base = had or replace(given, total=0, reserved=0)
-    new_total = base.total + amount
-    max_unit = _scale(had or given, new_total)
-    came = replace(
-        base, total=new_total, reserved=base.reserved + given.reserved - reserved, max_unit=max_unit
-    )
-    return left, came
 
 
 def _scale(inventory: Inventory, total: int) -> int:
@@ -234,7 +211,13 @@ class _Distribution:
         """Return a target for each amount that has to move."""
         self._check_pins()
         for (source, resource_class), targets in self._targets.items():
-            self._place_pinned(source, resource_class, tuple(targets))
+            for consumer, amount in self._held(source, resource_class):
+                pinned = self._pins.get(consumer)
+                if pinned is None or pinned not in targets:
+                    continue
+                if not self._fits(consumer, pinned, resource_class, amount):
+                    raise ReshapeRefused(self._describe_misfit(consumer, resource_class, amount, [pinned]))
+                self._placed.append(Transfer(consumer, source, pinned, resource_class, amount))
         for (source, resource_class), targets in self._targets.items():
             self._relieve(source, resource_class, tuple(targets))
         return tuple(self._placed)
@@ -253,14 +236,6 @@ class _Distribution:
                     f"Nothing that consumer {consumer} has is moved to {self._world.name(provider)}"
                 )
 
-    def _place_pinned(self, source: str, resource_class: str, targets: Sequence[str]) -> None:
-        for consumer, amount in self._held(source, resource_class):
-            pinned = self._pins.get(consumer)
-            if pinned is not None and pinned in targets:
-                if not self._fits(consumer, pinned, resource_class, amount):
-                    raise ReshapeRefused(self._describe_misfit(consumer, resource_class, amount, [pinned]))
-                self._placed.append(Transfer(consumer, source, pinned, resource_class, amount))
-
     def _relieve(self, source: str, resource_class: str, targets: Sequence[str]) -> None:
         misfit = ""
         over = self._excess(source, resource_class)
@@ -269,7 +244,9 @@ class _Distribution:
                 return
             if consumer in self._pins:
                 continue
-            target = self._choose(consumer, resource_class, amount, targets)
+            # the target with the most free capacity that takes the amount; of equals the first
+            fitting = [uuid for uuid in targets if self._fits(consumer, uuid, resource_class, amount)]
+            target = max(fitting, key=lambda uuid: -self._excess(uuid, resource_class), default=None)
             if target is None:
                 misfit = misfit or self._describe_misfit(consumer, resource_class, amount, targets)
                 continue
@@ -295,21 +272,18 @@ class _Distribution:
         return self._used(uuid, resource_class) - (inventory.capacity if inventory else 0)
 
     def _used(self, uuid: str, resource_class: str) -> int:
-        come = sum(_amounts(self._placed, target=uuid, resource_class=resource_class))
-        gone = sum(_amounts(self._placed, source=uuid, resource_class=resource_class))
-        return self._world.used(uuid, resource_class) + come - gone
-
-    def _choose(self, consumer: str, resource_class: str, amount: int, targets: Sequence[str]) -> str | None:
-        """Return the target with the most free capacity that takes the amount; of equals the first."""
-        fitting = [uuid for uuid in targets if self._fits(consumer, uuid, resource_class, amount)]
-        return max(fitting, key=lambda uuid: -self._excess(uuid, resource_class), default=None)
+        return self._world.used(uuid, resource_class, self._placed)
 
     def _fits(self, consumer: str, target: str, resource_class: str, amount: int) -> bool:
         inventory = self._inventories[target].get(resource_class)
         if inventory is None:
             return False
         held = self._world.holdings[target].get(consumer, {}).get(resource_class, 0)
-        come = sum(_amounts(self._placed, consumer=consumer, target=target, resource_class=resource_class))
+        come = sum(
+            one.amount
+            for one in self._placed
+            if (one.consumer, one.target, one.resource_class) == (consumer, target, resource_class)
+        )
         used = self._used(target, resource_class)
         return inventory.fits_unit(held + come + amount) and inventory.has_room(amount, used)
 
@@ -349,13 +323,12 @@ def changes_of(plan: ReshapePlan) -> tuple[Change, ...]:
         )
         for uuid, inventories in plan.inventories.items()
     )
-    return (*providers, *(_change_consumer(plan, uuid) for uuid in plan.consumers))
-
-
-def _change_consumer(plan: ReshapePlan, uuid: str) -> Change:
-    held = plan.world.consumers[uuid]
-    return Change(
-        replace(held, allocations={}),
-        ProviderState(allocations=held.allocations),
-        ProviderState(allocations=plan.amounts_of(uuid)),
+    consumers = (
+        Change(
+            replace(world.consumers[uuid], allocations={}),
+            ProviderState(allocations=world.consumers[uuid].allocations),
+            ProviderState(allocations=plan.amounts_of(uuid)),
+        )
+        for uuid in plan.consumers
     )
+    return (*providers, *consumers)

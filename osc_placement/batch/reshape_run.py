@@ -40,47 +40,36 @@ def read_world(
     client.allow_concurrency(CONCURRENCY)
 
     def read(_attempt: int) -> World:
-        world = _read_once(client, providers, classes)
-        if not _is_consistent(world, classes):
-            raise _Inconsistent("the allocations change while they are read; try again when less is going on")
-        return world
+        rows = map_in_order(lambda uuid: _read_provider(client, uuid), tuple(providers))
+        holdings = {provider.uuid: held for provider, _, held in rows}
+        consumers = sorted(
+            {
+                consumer
+                for uuid, names in classes.items()
+                for consumer, amounts in holdings[uuid].items()
+                if names & amounts.keys()
+            }
+        )
+        found = map_in_order(lambda uuid: client.read_consumer(uuid, _version(client)), consumers)
+        # they are read after the providers, and have to hold what these say they hold
+        for consumer in found:
+            for uuid in classes:
+                if consumer.allocations.get(uuid, {}) != holdings[uuid].get(consumer.uuid, {}):
+                    raise _Inconsistent(
+                        "the allocations change while they are read; try again when less is going on"
+                    )
+        return World(
+            {provider.uuid: provider for provider, _, _ in rows},
+            {provider.uuid: inventories for provider, inventories, _ in rows},
+            holdings,
+            dict(zip(consumers, found, strict=True)),
+        )
 
     return retry(read, after=lambda error: isinstance(error, _Inconsistent))
 
 
 class _Inconsistent(PlacementError):
     """Providers and consumers were read at different moments, and do not agree."""
-
-
-def _is_consistent(world: World, classes: Mapping[str, frozenset[str]]) -> bool:
-    """Return whether consumers, which are read after the providers, hold what these say they hold."""
-    return all(
-        consumer.allocations.get(provider, {}) == world.holdings[provider].get(uuid, {})
-        for uuid, consumer in world.consumers.items()
-        for provider in classes
-    )
-
-
-def _read_once(
-    client: PlacementClient, providers: Sequence[str], classes: Mapping[str, frozenset[str]]
-) -> World:
-    read = map_in_order(lambda uuid: _read_provider(client, uuid), tuple(providers))
-    holdings = {provider.uuid: held for provider, _, held in read}
-    consumers = sorted(
-        {
-            consumer
-            for uuid, names in classes.items()
-            for consumer, amounts in holdings[uuid].items()
-            if names & amounts.keys()
-        }
-    )
-    found = map_in_order(lambda uuid: client.read_consumer(uuid, _version(client)), consumers)
-    return World(
-        {provider.uuid: provider for provider, _, _ in read},
-        {provider.uuid: inventories for provider, inventories, _ in read},
-        holdings,
-        dict(zip(consumers, found, strict=True)),
-    )
 
 
 def _read_provider(

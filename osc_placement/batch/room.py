@@ -26,14 +26,12 @@ def make_room(state: ProviderState) -> dict[str, Inventory]:
     used: Counter[str] = Counter()
     for amounts in (state.allocations or {}).values():
         used.update(amounts)
-    return {name: _relax(each, used[name]) for name, each in (state.inventories or {}).items()}
-
-
-def _relax(inventory: Inventory, used: int) -> Inventory:
-    if not used or inventory.has_room(0, used):
-        return inventory
-    left = inventory.total - math.ceil(used / inventory.allocation_ratio)
-    return replace(inventory, reserved=max(0, min(inventory.reserved, left)))
+    inventories = dict(state.inventories or {})
+    for name, inventory in inventories.items():
+        if used[name] and not inventory.has_room(0, used[name]):
+            left = inventory.total - math.ceil(used[name] / inventory.allocation_ratio)
+            inventories[name] = replace(inventory, reserved=max(0, min(inventory.reserved, left)))
+    return inventories
 
 
 def is_written(change: Change, facet: Facet, now: ProviderState) -> bool:

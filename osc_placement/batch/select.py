@@ -145,16 +145,16 @@ def read_again(
                 for provider in providers
             ]
     readings = read_states(client, subjects, facets, concurrency=concurrency, on_reading=on_reading)
-    readings = [_tell_gone(reading) for reading in readings]
+    # placement says that the provider does not exist, and not a proxy that there is no such page
+    readings = [
+        replace(reading, error=Gone(subject.name))
+        if isinstance(subject := reading.subject, Provider)
+        and isinstance(error := reading.error, NotFound)
+        and error.document
+        else reading
+        for reading in readings
+    ]
     return read_usages(client, readings, concurrency=concurrency) if with_usages else readings
-
-
-def _tell_gone(reading: Reading) -> Reading:
-    """Return the reading, with `Gone` as its error if placement says that the provider does not exist."""
-    error, subject = reading.error, reading.subject
-    if isinstance(subject, Provider) and isinstance(error, NotFound) and error.document:
-        return replace(reading, error=Gone(subject.name))
-    return reading
 
 
 def read_usages(
@@ -231,7 +231,12 @@ def read_state(
     """
     facets = tuple(facets)
     if isinstance(subject, CustomName):
-        return subject, _read_name(client, subject)
+        show = client.show_trait if subject.kind == "trait" else client.show_resource_class
+        try:
+            show(subject.name)
+        except NotFound:
+            return subject, ProviderState(identity=ABSENT)
+        return subject, ProviderState(identity=describe_identity(subject.name))
     if isinstance(subject, Consumer):
         found, state = read_consumer(client, subject)
         kind = () if found.is_untyped else (found.consumer_type or "",)
@@ -266,15 +271,6 @@ def _absent(provider: Provider, facets: Iterable[Facet]) -> tuple[Provider, Prov
     values: dict[str, Any] = {"identity": ABSENT, "inventories": {}}
     state = ProviderState(**{facet: values.get(facet, frozenset()) for facet in facets})
     return replace(provider, generation=NO_GENERATION), state
-
-
-def _read_name(client: PlacementClient, name: CustomName) -> ProviderState:
-    show = client.show_trait if name.kind == "trait" else client.show_resource_class
-    try:
-        show(name.name)
-    except NotFound:
-        return ProviderState(identity=ABSENT)
-    return ProviderState(identity=describe_identity(name.name))
 
 
 def read_consumer(client: PlacementClient, consumer: Consumer) -> tuple[Consumer, ProviderState]:

@@ -56,12 +56,13 @@ class Selection:
         return " and ".join(self._phrases()) or "there"
 
     def _phrases(self) -> list[str]:
+        amounts = ", ".join(f"{name}={amount}" for name, amount in (self.resources or {}).items())
         phrases = {
             f"in aggregate {' or '.join(self.aggregates)}": self.aggregates,
             f"in the tree of {self.in_tree}": self.in_tree,
             f"with {' and '.join(trait.replace(',', ' or ') for trait in self.required)}": self.required,
             f"without {' and '.join(self.forbidden)}": self.forbidden,
-            f"with room for {_amounts(self.resources or {})}": self.resources,
+            f"with room for {amounts}": self.resources,
             f"named like {self.name}": self.name is not None,
             "without a parent": self.root_only,
             f"among the {len(self.providers or ())} named": self.providers is not None,
@@ -150,10 +151,6 @@ class ProvidersMissing(PlacementError):
             f"No resource provider has the name or UUID {', '.join(names[:5])}{more}"
             f"{suggest_provider(names[:5], known)}; nothing was changed"
         )
-
-
-def _amounts(resources: Mapping[str, int]) -> str:
-    return ", ".join(f"{name}={amount}" for name, amount in resources.items())
 
 
 def read_provider_names(lines: Iterable[str]) -> tuple[str, ...]:

@@ -496,7 +496,9 @@ def plan_resume(run: Run, read: ReadStates) -> Plan:
         try:
             step = _resume_step(change, edits.get(change.uuid, edit), reading.subject, state)
             steps.append(step)
-            if _may_be_used_again(edit, change, step):
+            # a device that was changed since its release was planned
+            is_changed = step.subject.generation != change.subject.generation
+            if isinstance(edit, DeviceRelease) and step.facets and is_changed:
                 refused[change.uuid] = MayBeUsedAgain(step.subject.name)
             written[step.uuid] = {
                 facet for facet in step.facets if getattr(step.before, facet) != getattr(state, facet)
@@ -519,12 +521,6 @@ def plan_resume(run: Run, read: ReadStates) -> Plan:
         written=written,
     )
     return refuse_gone(plan)
-
-
-def _may_be_used_again(edit: Edit, planned: Change, now: Change) -> bool:
-    """Return whether a device that is to be released was changed since its release was planned."""
-    is_release = isinstance(edit, DeviceRelease) and bool(now.facets)
-    return is_release and now.subject.generation != planned.subject.generation
 
 
 def _resume_step(change: Change, edit: Edit, subject: Subject, state: ProviderState) -> Change:

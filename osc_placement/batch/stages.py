@@ -34,19 +34,18 @@ def find_stages(steps: Sequence[Change]) -> list[list[Change]]:
     given_up = _find_given_up(steps)
     stages: dict[tuple[int, int], list[Change]] = {}
     for step in steps:
-        stages.setdefault(_rank(step, by_uuid, given_up), []).append(step)
+        is_deleted = step.before.identity and not step.after.identity
+        level = 0
+        if isinstance(step.subject, Consumer):
+            stage = 4 if step.after.allocations else 1
+        elif isinstance(step.subject, CustomName):
+            stage = 7 if is_deleted else 2
+        elif is_deleted:
+            stage, level = 6, -_depth(step, by_uuid, "before")
+        else:
+            stage, level = 5 if _find_awaited(step, given_up) else 3, _depth(step, by_uuid, "after")
+        stages.setdefault((stage, level), []).append(step)
     return [stages[rank] for rank in sorted(stages)]
-
-
-def _rank(step: Change, by_uuid: Mapping[str, Change], given_up: Set[tuple[str, str]]) -> tuple[int, int]:
-    if isinstance(step.subject, Consumer):
-        return (4, 0) if step.after.allocations else (1, 0)
-    is_deleted = step.before.identity and not step.after.identity
-    if isinstance(step.subject, CustomName):
-        return (7, 0) if is_deleted else (2, 0)
-    if is_deleted:
-        return (6, -_depth(step, by_uuid, "before"))
-    return (5 if _find_awaited(step, given_up) else 3, _depth(step, by_uuid, "after"))
 
 
 def _find_awaited(step: Change, given_up: Set[tuple[str, str]]) -> list[str]:

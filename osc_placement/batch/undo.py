@@ -484,10 +484,7 @@ class ReshapeUndo:
         return ReshapeUndo(
             self.after,
             self.before,
-            tuple(
-                Transfer(one.consumer, one.target, one.source, one.resource_class, one.amount)
-                for one in self.transfers
-            ),
+            tuple(one.reverse() for one in self.transfers),
             self.held_after,
             self.held_before,
         )
@@ -518,13 +515,20 @@ class ReshapeUndo:
                 now.pop(name, None)
             inventories[uuid] = now | dict(wanted)
         back = tuple(
-            Transfer(one.consumer, one.target, one.source, one.resource_class, one.amount)
+            one.reverse()
             for one in self.transfers
             if _amount(world.holdings[one.target], one.consumer, one.resource_class) >= one.amount
         )
         self._check_claims(world, back)
         plan = ReshapePlan(world, (), inventories, back)
-        _check_room(plan)
+        for uuid, after in plan.inventories.items():
+            for name in {name for held in world.holdings[uuid].values() for name in held}:
+                over = plan.used(uuid, name) - (after[name].capacity if name in after else 0)
+                if over > 0:
+                    raise ReshapeRefused(
+                        f"{over} of {name} are allocated from {world.name(uuid)} since, for which there was "
+                        "no room before; move or delete those allocations first"
+                    )
         return plan
 
     def _check_claims(self, world: World, back: Sequence[Transfer]) -> None:
@@ -595,15 +599,3 @@ def _find_transfers(consumer: str, before: Allocations, after: Allocations) -> I
                     yield Transfer(consumer, source, target, name, amount)
                     more[source] += amount
                     more[target] -= amount
-
-
-def _check_room(plan: ReshapePlan) -> None:
-    for uuid, inventories in plan.inventories.items():
-        for name in {name for held in plan.world.holdings[uuid].values() for name in held}:
-            capacity = inventories[name].capacity if name in inventories else 0
-            over = plan.used(uuid, name) - capacity
-            if over > 0:
-                raise ReshapeRefused(
-                    f"{over} of {name} are allocated from {plan.world.name(uuid)} since, for which there was "
-                    "no room before; move or delete those allocations first"
-                )

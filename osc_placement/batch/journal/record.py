@@ -92,10 +92,9 @@ def _check_amounts(value: object, what: str, types: tuple[type, ...] = (int,)) -
     check_types(value, dict.fromkeys(value, types))
 
 
-def _check_state(document: object) -> None:
-    """Raise ValueError unless a document is what `state_to_json` writes."""
+def state_from_json(document: Document) -> ProviderState:
+    """Read what `state_to_json` wrote; raise ValueError at what it does not write."""
     check_types(document, dict.fromkeys(("inventories", "allocations"), dict), optional=True)
-    assert isinstance(document, dict)
     for inventory in (document.get("inventories") or {}).values():
         check_types(inventory, _INVENTORY_TYPES)
     for name, amounts in (document.get("allocations") or {}).items():
@@ -103,11 +102,6 @@ def _check_state(document: object) -> None:
     for facet in _WORDS:
         if facet in document:
             _check_names(document[facet], facet)
-
-
-def state_from_json(document: Document) -> ProviderState:
-    """Read what `state_to_json` wrote; raise ValueError at what it does not write."""
-    _check_state(document)
     values = {facet: document[facet] for facet in ALL_FACETS if facet in document}
     if "inventories" in values:
         inventories = values["inventories"].items()
@@ -195,8 +189,8 @@ def selection_from_json(document: Document | None) -> Selection | None:
     return Selection(**values)
 
 
-def _check_edit(document: Document) -> None:
-    """Raise ValueError unless a document is what `edit_to_json` writes."""
+def edit_from_json(document: Document) -> Edit:
+    """Read what `edit_to_json` wrote; raise ValueError at what it does not write."""
     check_types(document, {"kind": str, "title": str})
     check_types(document, {"replace": bool, "force": bool, "verb": str, "fields": dict}, optional=True)
     if document.get("verb", "add") not in get_args(Verb):
@@ -209,22 +203,15 @@ def _check_edit(document: Document) -> None:
         raise ValueError(f"there are no {min(unknown)} to change")
     for name, amounts in (document.get("fields") or {}).items():
         check_types({name: amounts}, {name: dict})
+        numbers = dict(amounts)
         # what is reserved may be a share of the total
-        numbers = {field: value for field, value in amounts.items() if not _is_share(field, value)}
+        if isinstance(share := numbers.get("reserved"), str) and isinstance(
+            parse_inventory_value("inventory", "reserved", share), Percent
+        ):
+            del numbers["reserved"]
         _check_amounts(numbers, name, (int, float))
     if "ratios" in document:
         _check_amounts(document["ratios"], "ratios", (int, float))
-
-
-def _is_share(field: str, value: object) -> bool:
-    if field != "reserved" or not isinstance(value, str):
-        return False
-    return isinstance(parse_inventory_value("inventory", field, value), Percent)
-
-
-def edit_from_json(document: Document) -> Edit:
-    """Read what `edit_to_json` wrote; raise ValueError at what it does not write."""
-    _check_edit(document)
     if document["kind"] in _EDITS:
         edit: Edit = _EDITS[document["kind"]][2](document)
         return edit

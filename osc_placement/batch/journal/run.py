@@ -339,20 +339,18 @@ class _Reader:
         check_types(record, optional, optional=True)
         if not self.is_planned or record["uuid"] not in self.intents:
             raise ValueError(f"nothing was planned for {record['uuid']}")
-        before = self.endings.get(record["uuid"])
-        self.endings[record["uuid"]] = Ending(
-            result := Result(record["result"]),
+        uuid, result = record["uuid"], Result(record["result"])
+        before = self.endings.get(uuid)
+        if uuid in self._tried:
+            untouched = bool(record.get("untouched")) and uuid not in self._doubtful
+        else:  # this attempt has sent nothing for it: what was true before is true
+            untouched = before is not None and before.untouched
+        self.endings[uuid] = Ending(
+            result,
             record.get("generation"),
             record.get("error", ""),
             record.get("note", ""),
-            untouched := self._is_untouched(record),
+            untouched,
             rejected=untouched and bool(record.get("refused")),
             refused=result is Result.FAILED and before is not None and before.refused,
         )
-
-    def _is_untouched(self, record: Mapping[str, Any]) -> bool:
-        uuid = record["uuid"]
-        if uuid in self._tried:
-            return bool(record.get("untouched")) and uuid not in self._doubtful
-        # this attempt has sent nothing for it: what was true before is true
-        return uuid in self.endings and self.endings[uuid].untouched

@@ -152,7 +152,18 @@ def load_plan(path: pathlib.Path) -> SavedPlan:
             raise BadPlanFile(
                 path, "it was edited since --plan-out wrote it; plan again, and choose with --providers-file"
             )
-        return _read_document(document)
+        steps = [(change_from_json(entry), entry["usages"] or {}) for entry in document["steps"]]
+        return SavedPlan(
+            document["server"],
+            document["selection"],
+            edit_from_json(document["edit"]),
+            tuple(step for step, _ in steps),
+            {step.uuid: usages for step, usages in steps},
+            document.get("atomic", False),
+            tuple(document["warnings"]),
+            selection_from_json(document.get("selects")),
+            document.get("drop_managed", False),
+        )
     except KeyError as error:
         raise BadPlanFile(path, f"it is damaged, as it has no {error}") from error
     except (TypeError, ValueError, AttributeError) as error:
@@ -164,21 +175,6 @@ def _sum(document: Mapping[str, Any]) -> str:
     said = {key: value for key, value in document.items() if key != "checksum"}
     text = json.dumps(said, sort_keys=True, separators=(",", ":"))
     return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
-
-
-def _read_document(document: Mapping[str, Any]) -> SavedPlan:
-    steps = [(change_from_json(entry), entry["usages"] or {}) for entry in document["steps"]]
-    return SavedPlan(
-        document["server"],
-        document["selection"],
-        edit_from_json(document["edit"]),
-        tuple(step for step, _ in steps),
-        {step.uuid: usages for step, usages in steps},
-        document.get("atomic", False),
-        tuple(document["warnings"]),
-        selection_from_json(document.get("selects")),
-        document.get("drop_managed", False),
-    )
 
 
 def find_moves(saved: SavedPlan, readings: Sequence[Reading]) -> list[Move]:
@@ -218,7 +214,9 @@ def _find_move(saved: SavedPlan, step: Change, edit: Edit, now: Reading) -> Move
     # the warning of aggregates that have different ratios
     selected = frozenset(saved.selects.aggregates if saved.selects else ())
     joined = selected & (now.state.aggregates or frozenset()) - (step.before.aggregates or frozenset())
-    if joined and _changes_ratio(step):
+    before, after = step.before.inventories or {}, step.after.inventories or {}
+    kept = before.keys() & after.keys()
+    if joined and any(before[name].allocation_ratio != after[name].allocation_ratio for name in kept):
         told.append(f"it joined the aggregate {', '.join(sorted(joined))}")
         facets.add("aggregates")
     known = {each.resource_class: each.missing for each in find_excesses(step, saved.usages[step.uuid])}
@@ -231,13 +229,6 @@ def _find_move(saved: SavedPlan, step: Change, edit: Edit, now: Reading) -> Move
     if grown:
         facets.add("allocations")
     return Move(step, now, "; ".join([*told, *grown]), frozenset(facets), bool(grown) and not told)
-
-
-def _changes_ratio(step: Change) -> bool:
-    before, after = step.before.inventories or {}, step.after.inventories or {}
-    return any(
-        before[name].allocation_ratio != after[name].allocation_ratio for name in before.keys() & after.keys()
-    )
 
 
 def plan_saved(

@@ -108,19 +108,16 @@ def read_refusals(error: Exception | None) -> dict[str, str]:
 
 
 def _are_unchanged(client: PlacementClient, changes: Sequence[Change]) -> bool:
-    try:
-        found = [_read_generation(client, change.uuid) for change in changes]
-    except PlacementError:
-        return False
+    """Return whether all providers have the generation that was planned on, or do not exist as planned."""
+    found = []
+    for change in changes:
+        try:
+            found.append(client.show_provider(change.uuid)["generation"])
+        except NotFound:
+            found.append(NO_GENERATION)
+        except PlacementError:
+            return False
     return found == [change.subject.generation for change in changes]
-
-
-def _read_generation(client: PlacementClient, uuid: str) -> int:
-    try:
-        generation: int = client.show_provider(uuid)["generation"]
-    except NotFound:
-        return NO_GENERATION
-    return generation
 
 
 def _is_sendable(change: Change) -> bool:

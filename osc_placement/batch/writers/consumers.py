@@ -74,21 +74,19 @@ class ConsumersWriter:
         return {change.uuid: None for change in changes}
 
 
-def _type_after(wanted: frozenset[str] | None, consumer: Consumer) -> str:
-    if wanted is None:
-        return consumer.consumer_type or "INSTANCE"
-    return next(iter(wanted), UNKNOWN_TYPE)
-
-
 def consumer_after(change: Change, generation: int | None) -> Consumer:
     """Return the consumer that a change makes of the one with this generation."""
     consumer = change.subject
     assert isinstance(consumer, Consumer)
+    if change.after.consumer_type is None:
+        consumer_type = consumer.consumer_type or "INSTANCE"
+    else:
+        consumer_type = next(iter(change.after.consumer_type), UNKNOWN_TYPE)
     return set_owner(
         replace(
             consumer,
             generation=generation,
-            consumer_type=_type_after(change.after.consumer_type, consumer),
+            consumer_type=consumer_type,
             allocations=change.after.allocations or {},
         ),
         change.after.owner,

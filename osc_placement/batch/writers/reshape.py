@@ -21,7 +21,6 @@ from osc_placement.errors import Conflict, Forbidden, PlacementError, Unconfirme
 
 if TYPE_CHECKING:
     from osc_placement.api.client import PlacementClient
-    from osc_placement.microversion import Version
     from osc_placement.model import Inventory
 
 Document = dict[str, Any]
@@ -79,7 +78,12 @@ def write_holdings(client: PlacementClient, change: Change, generation: int) -> 
         "inventories": {change.uuid: _describe_inventories(inventories, generation)},
         "allocations": consumers,
     }
-    _reshape(client, payload, version)
+    try:
+        send_new_consumers(lambda: client.reshape(payload, version), consumers.values())
+    except Unconfirmed:
+        raise
+    except Forbidden as error:
+        raise MayNotReshape(error) from error
     generation = client.show_provider(change.uuid)["generation"]
     yield generation
     wanted = change.after.inventories or {}
@@ -88,15 +92,6 @@ def write_holdings(client: PlacementClient, change: Change, generation: int) -> 
             document = client.set_inventory(change.uuid, name, wanted[name].to_json(), generation)
             generation = document["resource_provider_generation"]
             yield generation
-
-
-def _reshape(client: PlacementClient, payload: Document, version: Version) -> None:
-    try:
-        send_new_consumers(lambda: client.reshape(payload, version), payload["allocations"].values())
-    except Unconfirmed:
-        raise
-    except Forbidden as error:
-        raise MayNotReshape(error) from error
 
 
 def _describe_inventories(inventories: Mapping[str, Inventory], generation: int | None) -> Document:
