@@ -161,12 +161,6 @@ def _open_cloud(access: Access) -> Any:
     return manager
 
 
-def _read_providers(manager: Any) -> Iterable[str]:
-    for provider in manager.placement.list_providers():
-        yield provider["name"]
-        yield provider["uuid"]
-
-
 def _read_aggregates(manager: Any) -> Iterable[str]:
     """Return the names of host aggregates and the UUIDs of all aggregates.
 
@@ -182,6 +176,8 @@ def _read_aggregates(manager: Any) -> Iterable[str]:
 READERS: Final[Mapping[str, Callable[[Any], Iterable[str]]]] = {
     "aggregates": _read_aggregates,
     "classes": lambda manager: (item["name"] for item in manager.placement.list_resource_classes()),
-    "providers": _read_providers,
+    "providers": lambda manager: (
+        item[key] for item in manager.placement.list_providers() for key in ("name", "uuid")
+    ),
     "traits": lambda manager: manager.placement.list_traits(),
 }

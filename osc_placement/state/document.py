@@ -77,10 +77,19 @@ def parse_document(data: object) -> Document:
     _check_version(sections)
     providers = _parse_each(sections, "providers", _parse_provider)
     references = index_providers(providers)
+    resource_classes = _parse_each(sections, "resource_classes", _parse_custom_name)
+    traits = _parse_each(sections, "traits", _parse_custom_name)
+    providers = tuple(
+        replace(entry, parent=_resolve(entry.parent, references, ("providers", position, "parent")))
+        if isinstance(entry.parent, str)
+        else entry
+        for position, entry in enumerate(providers)
+    )
+    _check_cycles(providers)
     document = Document(
-        resource_classes=_parse_each(sections, "resource_classes", _parse_custom_name),
-        traits=_parse_each(sections, "traits", _parse_custom_name),
-        providers=_resolve_parents(providers, references),
+        resource_classes=resource_classes,
+        traits=traits,
+        providers=providers,
         consumers=_parse_each(
             sections,
             "allocations",
@@ -225,17 +234,6 @@ def _resolve(text: str, references: References, path: Path) -> str:
     if name is None:
         raise InvalidDocument(path, f"no provider in this file has the name or UUID {text!r}")
     return name
-
-
-def _resolve_parents(providers: Sequence[ProviderEntry], references: References) -> tuple[ProviderEntry, ...]:
-    resolved = tuple(
-        replace(entry, parent=_resolve(entry.parent, references, ("providers", position, "parent")))
-        if isinstance(entry.parent, str)
-        else entry
-        for position, entry in enumerate(providers)
-    )
-    _check_cycles(resolved)
-    return resolved
 
 
 def _check_cycles(providers: Sequence[ProviderEntry]) -> None:

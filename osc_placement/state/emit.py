@@ -38,39 +38,35 @@ def _format_pair(key: str, value: object) -> str:
         return f"{key}: {_scalar(value)}"
     if not value:
         return f"{key}: {{}}"
-    return "\n    ".join([f"{key}:", *(_format_amounts(_scalar(name), value[name]) for name in value)])
-
-
-def _format_amounts(key: str, amounts: object) -> str:
-    if not isinstance(amounts, dict):
-        raise Unusual
-    pairs = [f"{_scalar(name)}: {_scalar(amount)}" for name, amount in amounts.items()]
-    return f"{key}: " + _flow("{}", pairs, len(key) + 6, 6)
+    lines = [f"{key}:"]
+    for name, amounts in value.items():
+        if not isinstance(amounts, dict):
+            raise Unusual
+        pairs = [f"{_scalar(field)}: {_scalar(amount)}" for field, amount in amounts.items()]
+        inner = _scalar(name)
+        lines.append(f"{inner}: " + _flow("{}", pairs, len(inner) + 6, 6))
+    return "\n    ".join(lines)
 
 
 def _flow(brackets: str, items: Iterable[str], column: int, indent: int) -> str:
     """Return the items in brackets; the first is in ``column``, and lines that are too wide are wrapped."""
-    line = ", ".join(items)
-    if column + len(line) >= WIDTH:
-        line = _wrap(items, column + 1, indent)
-    return f"{brackets[0]}{line}{brackets[1]}"
-
-
-def _wrap(items: Iterable[str], column: int, indent: int) -> str:
-    text = ""
-    for item in items:
-        if text:
-            text += ","
-            column += 1
-        if column > WIDTH:
-            text += "\n" + " " * indent
-            column = indent
-        elif text:
-            text += " "
-            column += 1
-        text += item
-        column += len(item)
-    return text
+    text = ", ".join(items)
+    if column + len(text) >= WIDTH:
+        text = ""
+        column += 1
+        for item in items:
+            if text:
+                text += ","
+                column += 1
+            if column > WIDTH:
+                text += "\n" + " " * indent
+                column = indent
+            elif text:
+                text += " "
+                column += 1
+            text += item
+            column += len(item)
+    return f"{brackets[0]}{text}{brackets[1]}"
 
 
 def _scalar(value: object) -> str:

@@ -85,30 +85,28 @@ class _After:
         changes = self._changes_of(Provider)
         created = [change for change in changes if change.after.identity and "identity" in change.facets]
         deleted = [change for change in changes if not change.after.identity]
-        yield from self._find_names_taken(created)
-        yield from self._find_wrong_parents(created)
-        yield from self._find_parents_deleted(deleted)
-        yield from self._find_names_in_use()
-        yield from self._find_claims_too_large()
-
-    def _find_names_taken(self, changes: Iterable[Change]) -> Iterator[tuple[str, PlacementError]]:
         holders: dict[str, list[str]] = {}
-        for uuid, (name, _) in self._identities.items():
+        children: dict[str | None, list[str]] = {}
+        for uuid, (name, parent) in self._identities.items():
             holders.setdefault(name, []).append(uuid)
-        for change in changes:
+            children.setdefault(parent, []).append(name)
+        for change in created:
             name, _ = self._identities[change.uuid]
             others = [uuid for uuid in holders[name] if uuid != change.uuid]
             if others:
                 yield change.uuid, WouldFail(f"resource provider {others[0]} keeps the name {name}")
-
-    def _find_wrong_parents(self, changes: Iterable[Change]) -> Iterator[tuple[str, PlacementError]]:
-        for change in changes:
+        for change in created:
             _, parent = self._identities[change.uuid]
             if parent is not None and parent not in self._identities:
                 yield change.uuid, WouldFail(f"its parent {self._missing.get(parent, parent)} is not there")
             elif parent is not None and self._is_in_circle(change.uuid):
                 name, _ = self._identities[parent]
                 yield change.uuid, WouldFail(f"it would be below itself, as its parent {name} is below it")
+        for change in deleted:
+            if below := children.get(change.uuid):
+                yield change.uuid, WouldFail(f"it has children that stay: {_list_some(below)}")
+        yield from self._find_names_in_use()
+        yield from self._find_claims_too_large()
 
     def _is_in_circle(self, uuid: str) -> bool:
         seen = set()
@@ -122,15 +120,6 @@ class _After:
 
     def _parent_of(self, uuid: str) -> str | None:
         return self._identities[uuid][1] if uuid in self._identities else None
-
-    def _find_parents_deleted(self, changes: Iterable[Change]) -> Iterator[tuple[str, PlacementError]]:
-        children: dict[str, list[str]] = {}
-        for name, parent in self._identities.values():
-            if parent is not None:
-                children.setdefault(parent, []).append(name)
-        for change in changes:
-            if below := children.get(change.uuid):
-                yield change.uuid, WouldFail(f"it has children that stay: {_list_some(below)}")
 
     def _find_names_in_use(self) -> Iterator[tuple[str, PlacementError]]:
         """Find resource classes and traits that are deleted while providers have them."""

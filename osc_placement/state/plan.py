@@ -289,7 +289,10 @@ def _change_consumer(step: ConsumerStep, uuids: Mapping[str, str]) -> Change:
 def match_providers(
     document: Document, providers: Iterable[Provider], leftover: Leftover | None = None
 ) -> dict[str, Provider]:
-    """Match each entry with a provider of the server, by UUID or else by name; return these by entry name."""
+    """Match each entry with a provider of the server, by UUID or else by name; return these by entry name.
+
+    Raise DocumentMismatch if two entries are one provider, or an entry has the name of another provider.
+    """
     providers = list(providers)
     by_uuid = {provider.uuid: provider for provider in providers}
     by_name = {provider.name: provider for provider in providers}
@@ -299,15 +302,6 @@ def match_providers(
         if found is not None:
             matched[entry.name] = found
     gone = {provider.uuid for provider in (leftover or Leftover()).providers}
-    _check_matches(
-        document, matched, {name: found for name, found in by_name.items() if found.uuid not in gone}
-    )
-    return matched
-
-
-def _check_matches(
-    document: Document, matched: Mapping[str, Provider], by_name: Mapping[str, Provider]
-) -> None:
     entries = {provider.uuid: name for name, provider in matched.items()}
     if len(entries) < len(matched):
         twice = next(name for name, provider in matched.items() if entries[provider.uuid] != name)
@@ -318,26 +312,45 @@ def _check_matches(
         )
     for entry in document.providers:
         holder = by_name.get(entry.name)
-        if holder is not None and holder.uuid not in entries:
+        if holder is not None and holder.uuid not in gone and holder.uuid not in entries:
             owner = matched.get(entry.name)
             raise DocumentMismatch(
                 f"The server has a resource provider {entry.name!r} with the UUID {holder.uuid}, "
                 f"not {entry.uuid}{f', which is that of {owner.name!r}' if owner else ''}"
             )
+    return matched
 
 
 def plan_apply(document: Document, current: Current) -> ApplyPlan:
     """Compare a document with the server's state; raise DocumentMismatch if the two are incompatible."""
-    _check_names(document, current)
+    known_traits = current.traits.union(document.traits)
+    known_classes = current.resource_classes.union(document.resource_classes)
+    for entry in document.providers:
+        for kind, names, known in (
+            ("trait", entry.state.traits, known_traits),
+            ("resource class", entry.state.inventories, known_classes),
+        ):
+            # the standard ones are those of the server's release
+            unknown = sorted(set(names or ()) - known)
+            if unknown:
+                raise DocumentMismatch(
+                    f"Resource provider {entry.name!r} needs the {kind} {unknown[0]}, "
+                    "which this server does not know"
+                )
     matched = match_providers(document, current.providers, current.leftover)
     providers = {entry.name: _plan_provider(entry, matched, current) for entry in document.providers}
     consumers = [_plan_consumer(entry, matched, current) for entry in document.consumers]
     classes = _missing(document.resource_classes, current.resource_classes)
     traits = _missing(document.traits, current.traits)
+    places = find_places({entry.name: entry.parent for entry in document.providers})
+    levels: dict[int, list[ProviderStep]] = {}
+    for name, step in providers.items():
+        if step.is_needed:
+            levels.setdefault(places[name][1], []).append(step)
     return ApplyPlan(
         resource_classes=classes,
         traits=traits,
-        levels=_sort_into_levels(document, providers),
+        levels=tuple(tuple(levels[depth]) for depth in sorted(levels)),
         consumers=tuple(step for step in consumers if step.is_needed),
         uuids={name: provider.uuid for name, provider in matched.items()},
         unchanged={
@@ -352,23 +365,6 @@ def plan_apply(document: Document, current: Current) -> ApplyPlan:
 
 def _missing(wanted: Iterable[str], present: frozenset[str]) -> tuple[str, ...]:
     return tuple(sorted(set(wanted) - present))
-
-
-def _check_names(document: Document, current: Current) -> None:
-    """Raise DocumentMismatch at a standard trait or class that this server does not have."""
-    known_traits = current.traits.union(document.traits)
-    known_classes = current.resource_classes.union(document.resource_classes)
-    for entry in document.providers:
-        for kind, names, known in (
-            ("trait", entry.state.traits, known_traits),
-            ("resource class", entry.state.inventories, known_classes),
-        ):
-            unknown = sorted(set(names or ()) - known)
-            if unknown:
-                raise DocumentMismatch(
-                    f"Resource provider {entry.name!r} needs the {kind} {unknown[0]}, "
-                    "which this server does not know"
-                )
 
 
 def _plan_provider(entry: ProviderEntry, matched: Mapping[str, Provider], current: Current) -> ProviderStep:
@@ -397,15 +393,3 @@ def _plan_consumer(entry: ConsumerEntry, matched: Mapping[str, Provider], curren
     found = existing.project_id, existing.user_id, existing.allocations
     is_same = found == (entry.project, entry.user, resources) and entry.type in (None, existing.consumer_type)
     return ConsumerStep(entry, existing, not is_same)
-
-
-def _sort_into_levels(
-    document: Document, steps: Mapping[str, ProviderStep]
-) -> tuple[tuple[ProviderStep, ...], ...]:
-    parents = {entry.name: entry.parent for entry in document.providers}
-    places = find_places(parents)
-    levels: dict[int, list[ProviderStep]] = {}
-    for name, step in steps.items():
-        if step.is_needed:
-            levels.setdefault(places[name][1], []).append(step)
-    return tuple(tuple(levels[depth]) for depth in sorted(levels))

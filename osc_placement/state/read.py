@@ -76,9 +76,24 @@ def read_document(
     return Document(
         resource_classes=_custom(_list_classes(client), selection, records, "inventories"),
         traits=_custom(client.list_traits(name=f"startswith:{CUSTOM_PREFIX}"), selection, records, "traits"),
-        providers=tuple(_provider_entry(record, names) for record in records),
+        providers=tuple(
+            ProviderEntry(
+                record.provider.name,
+                record.provider.uuid,
+                None if (parent := record.provider.parent_provider_uuid) is None else _look_up(parent, names),
+                _state(record),
+            )
+            for record in records
+        ),
         consumers=tuple(
-            _consumer_entry(consumer, names) for consumer in sorted(consumers, key=attrgetter("uuid"))
+            ConsumerEntry(
+                consumer.uuid,
+                consumer.project_id or "",
+                consumer.user_id or "",
+                {_look_up(provider, names): amounts for provider, amounts in consumer.allocations.items()},
+                None if consumer.is_untyped else consumer.consumer_type,
+            )
+            for consumer in sorted(consumers, key=attrgetter("uuid"))
         ),
     )
 
@@ -114,22 +129,8 @@ def _list_classes(client: PlacementClient) -> list[str]:
     return [document["name"] for document in client.list_resource_classes()]
 
 
-def _provider_entry(record: ProviderRecord, names: Mapping[str, str]) -> ProviderEntry:
-    provider = record.provider
-    parent = provider.parent_provider_uuid
-    return ProviderEntry(
-        provider.name, provider.uuid, None if parent is None else _look_up(parent, names), _state(record)
-    )
-
-
 def _state(record: ProviderRecord) -> ProviderState:
     return ProviderState(record.inventories, record.traits, record.aggregates)
-
-
-def _consumer_entry(consumer: Consumer, names: Mapping[str, str]) -> ConsumerEntry:
-    resources = {_look_up(provider, names): amounts for provider, amounts in consumer.allocations.items()}
-    kind = None if consumer.is_untyped else consumer.consumer_type
-    return ConsumerEntry(consumer.uuid, consumer.project_id or "", consumer.user_id or "", resources, kind)
 
 
 def _look_up(uuid: str, names: Mapping[str, str]) -> str:
@@ -292,39 +293,26 @@ def _read_leftover(
     gone = [provider for provider in owned if provider.uuid not in uuids and provider.name not in names]
     if "providers" not in document.sections:
         gone = []
+    consumers: list[Consumer] = []
+    if "allocations" in document.sections:
+        inside = {provider.uuid for provider in owned}
+        records = _read_records(client, ["usages"], reading)
+        used = _find_used(record for record in records if record.provider.uuid in inside)
+        named = {entry.uuid for entry in document.consumers}
+        found = client.read_consumers(inside, reading, used=used, whole=False)
+        consumers = sorted((each for each in found if each.uuid not in named), key=attrgetter("uuid"))
+        if any(consumer.project_id is None for consumer in consumers):
+            consumers = client.read_each_consumer([consumer.uuid for consumer in consumers], reading)
+        consumers = [
+            consumer
+            for consumer in consumers
+            if consumer.allocations and (not selection or inside >= consumer.allocations.keys())
+        ]
+    states = _read_parts(client, {provider.uuid: FACETS for provider in gone}, gone, number, reading)
     return Leftover(
         providers=tuple(gone),
-        consumers=_read_leftover_consumers(client, document, owned, selection, reading)
-        if "allocations" in document.sections
-        else (),
-        states={
-            uuid: state
-            for uuid, (_, state) in _read_parts(
-                client, {provider.uuid: FACETS for provider in gone}, gone, number, reading
-            ).items()
-        },
-    )
-
-
-def _read_leftover_consumers(
-    client: PlacementClient,
-    document: Document,
-    owned: Sequence[Provider],
-    selection: Selection,
-    reading: Reading,
-) -> tuple[Consumer, ...]:
-    uuids = {provider.uuid for provider in owned}
-    records = _read_records(client, ["usages"], reading)
-    used = _find_used(record for record in records if record.provider.uuid in uuids)
-    named = {entry.uuid for entry in document.consumers}
-    found = client.read_consumers(uuids, reading, used=used, whole=False)
-    gone = sorted((each for each in found if each.uuid not in named), key=attrgetter("uuid"))
-    if any(consumer.project_id is None for consumer in gone):
-        gone = client.read_each_consumer([consumer.uuid for consumer in gone], reading)
-    return tuple(
-        consumer
-        for consumer in gone
-        if consumer.allocations and (not selection or uuids >= consumer.allocations.keys())
+        consumers=tuple(consumers),
+        states={uuid: state for uuid, (_, state) in states.items()},
     )
 
 

@@ -129,15 +129,24 @@ def _dump(plain: object) -> str:
 
 def _check_keys_once(root: yaml.Node | None, source: str) -> None:
     """Raise UnreadableText at a duplicate key in a mapping; YAML libraries silently take the last one."""
-    for mapping in _mappings(root):
-        seen = set()
-        for key, _value in mapping.value:
-            if isinstance(key, yaml.ScalarNode) and key.tag != _MERGE:
-                if key.value in seen:
-                    raise UnreadableText(
-                        source, key.start_mark.line + 1, f"the key {key.value!r} is there twice"
-                    )
-                seen.add(key.value)
+    checked: set[int] = set()
+    waiting = [root] if root else []
+    while waiting:
+        node = waiting.pop()
+        if id(node) in checked:  # an alias repeats it
+            continue
+        checked.add(id(node))
+        if isinstance(node, yaml.SequenceNode):
+            waiting += node.value
+        elif isinstance(node, yaml.MappingNode):
+            seen = set()
+            for key, _value in node.value:
+                if isinstance(key, yaml.ScalarNode) and key.tag != _MERGE:
+                    if key.value in seen:
+                        problem = f"the key {key.value!r} is there twice"
+                        raise UnreadableText(source, key.start_mark.line + 1, problem)
+                    seen.add(key.value)
+            waiting += [part for pair in node.value for part in pair]
 
 
 def _count_values(node: yaml.Node, counts: dict[int, int]) -> int:
@@ -150,41 +159,23 @@ def _count_values(node: yaml.Node, counts: dict[int, int]) -> int:
     return counts[id(node)]
 
 
-def _mappings(root: yaml.Node | None) -> Iterator[yaml.MappingNode]:
-    """Yield all mappings below a node, each once, however often aliases repeat it."""
-    seen: set[int] = set()
-    waiting = [root] if root else []
-    while waiting:
-        node = waiting.pop()
-        if id(node) in seen:
-            continue
-        seen.add(id(node))
-        if isinstance(node, yaml.MappingNode):
-            yield node
-            waiting += [part for pair in node.value for part in pair]
-        elif isinstance(node, yaml.SequenceNode):
-            waiting += node.value
-
-
 def _find_line(root: yaml.Node | None, path: Path) -> int | None:
     """Return the line of a place, or of the nearest place around it that is in the text."""
     if root is None:
         return None
     node, line = root, root.start_mark.line
     for part in path:
-        found = _find_child(node, part)
-        if found is None:
+        inner: list[tuple[yaml.Node, int]] = []
+        if isinstance(node, yaml.SequenceNode) and isinstance(part, int):
+            inner = [(item, item.start_mark.line) for item in node.value[part : part + 1]]
+        elif isinstance(node, yaml.MappingNode):
+            inner = [
+                (value, key.start_mark.line)
+                for key, value in node.value
+                if isinstance(key, yaml.ScalarNode) and key.value == part
+            ]
+        if not inner:
             break
-        node, line = found
-    return line + 1
-
-
-def _find_child(node: yaml.Node, part: str | int) -> tuple[yaml.Node, int] | None:
-    if isinstance(node, yaml.SequenceNode) and isinstance(part, int) and part < len(node.value):
-        return node.value[part], node.value[part].start_mark.line
-    if isinstance(node, yaml.MappingNode):
         # construction put the keys merged by << before a mapping's own keys, so the last one wins
-        for key, value in reversed(node.value):
-            if isinstance(key, yaml.ScalarNode) and key.value == part:
-                return value, key.start_mark.line
-    return None
+        node, line = inner[-1]
+    return line + 1
