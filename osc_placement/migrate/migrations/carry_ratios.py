@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
@@ -21,7 +21,7 @@ from osc_placement.batch.inventory import RatioEdit
 from osc_placement.batch.plan import Change, Edit, Plan, ProviderState, plan_change
 from osc_placement.batch.repeat import Recorded
 from osc_placement.migrate.migrations.base import Assessment, Context
-from osc_placement.migrate.migrations.cloud import find_provider
+from osc_placement.migrate.migrations.cloud import find_providers, name_node
 from osc_placement.migrate.nova.facts import ComputeNode, HostAggregate
 from osc_placement.migrate.nova.hosts import Hosts, find_strangers, read_hosts
 from osc_placement.migrate.nova.shard import WHOLE, Shard
@@ -77,8 +77,12 @@ class CarryRatios:
             if not self.shard.has(host) or (self.hosts and host not in self.hosts):
                 continue
             ratios = self._agree(host, said[host], problems)
-            for step, edit in _steps(host, ratios, hosts, records, problems):
-                usages = records[step.uuid].usages or {}
+            edit = RatioEdit(ratios)
+            for node, record in find_providers(host, hosts, records, problems) if ratios else ():
+                before = ProviderState(inventories=record.inventories or {})
+                step = plan_change(edit, record.provider, before)
+                step = replace(step, reason=_warn(node, record, ratios) or step.reason)
+                usages = record.usages or {}
                 if problem := self._object(host, step, usages):
                     problems.append(problem)
                     continue
@@ -92,7 +96,7 @@ class CarryRatios:
 
     def _object(self, host: str, step: Change, usages: Mapping[str, int]) -> Problem | None:
         """Return why the ratios of a host stay unchanged; None if they may change."""
-        subject = f"host {host}" if step.subject.name == host else f"host {host}, node {step.subject.name}"
+        subject = name_node(host, step.subject.name)
         before, after = step.before.inventories or {}, step.after.inventories or {}
         for name, each in after.items():
             if each != before[name] and each.capacity < 1 <= each.total - each.reserved:
@@ -131,47 +135,17 @@ def _collect(
             text = aggregate.metadata.get(key)
             if text is None:
                 continue
-            ratio = _read_ratio(text)
-            if ratio is None:
+            try:
+                ratio = float(text)
+            except ValueError:
+                ratio = math.nan
+            if not 0 < ratio <= MAX_RATIO:
                 reason = f"its {key} is {text!r}, which is no ratio"
                 problems.append(Problem(Reason.BAD_RATIO, f"aggregate {aggregate.name}", reason))
                 continue
             for host in aggregate.hosts:
                 said[host][resource][aggregate.name] = ratio
     return said
-
-
-def _read_ratio(text: str) -> float | None:
-    try:
-        ratio = float(text)
-    except ValueError:
-        return None
-    return ratio if math.isfinite(ratio) and 0 < ratio <= MAX_RATIO else None
-
-
-def _steps(
-    host: str,
-    ratios: Mapping[str, float],
-    hosts: Hosts,
-    records: Mapping[str, ProviderRecord],
-    problems: list[Problem],
-) -> Iterator[tuple[Change, RatioEdit]]:
-    if not ratios:
-        return
-    if problem := hosts.find_problem(host):
-        problems.append(problem)
-    problems += hosts.find_namesakes(host)
-    for node in hosts.nodes_of(host):
-        record = find_provider(host, node, records)
-        if isinstance(record, Problem):
-            problems.append(record)
-            continue
-        edit = RatioEdit(ratios)
-        step = plan_change(edit, record.provider, ProviderState(inventories=record.inventories or {}))
-        yield (
-            Change(step.subject, step.before, step.after, _warn(node, record, ratios) or step.reason),
-            edit,
-        )
 
 
 def _warn(node: ComputeNode, record: ProviderRecord, ratios: Mapping[str, float]) -> str:

@@ -15,6 +15,7 @@ from osc_placement.api.concurrency import Reading
 from osc_placement.candidates.cloud import CloudView
 from osc_placement.errors import UsageError
 from osc_placement.migrate.nova.facts import ComputeNode
+from osc_placement.migrate.nova.hosts import Hosts
 from osc_placement.migrate.problem import Problem, Reason
 from osc_placement.model import Inventory, ProviderRecord
 from osc_placement.syntax import names_provider
@@ -77,9 +78,8 @@ class AllocationView(CloudView):
         """Return the sum of allocations by provider and class."""
         used: dict[tuple[str, str], int] = defaultdict(int)
         for claims in self.held.values():
-            for provider, amounts in claims.items():
-                for resource, amount in amounts.items():
-                    used[provider, resource] += amount
+            for provider, resource, amount in iterate_amounts(claims):
+                used[provider, resource] += amount
         return used
 
 
@@ -120,9 +120,8 @@ def choose_providers(cloud: AllocationView, names: Collection[str]) -> frozenset
 def sum_claims(claims: Claims) -> dict[str, int]:
     """Return amounts by class, summed over all providers."""
     total: dict[str, int] = defaultdict(int)
-    for amounts in claims.values():
-        for resource, amount in amounts.items():
-            total[resource] += amount
+    for _, resource, amount in iterate_amounts(claims):
+        total[resource] += amount
     return dict(total)
 
 
@@ -133,11 +132,31 @@ def iterate_amounts(claims: Claims) -> Iterator[tuple[str, str, int]]:
             yield provider, resource, amount
 
 
+def name_node(host: str, node: str) -> str:
+    """Return the subject of a problem with a node of a host, which often has the name of the host."""
+    return f"host {host}" if node == host else f"host {host}, node {node}"
+
+
+def find_providers(
+    host: str, hosts: Hosts, records: Mapping[str, ProviderRecord], problems: list[Problem]
+) -> Iterator[tuple[ComputeNode, ProviderRecord]]:
+    """Yield the nodes of a host with their providers, and note the problems of the host and its nodes."""
+    if problem := hosts.find_problem(host):
+        problems.append(problem)
+    problems += hosts.find_namesakes(host)
+    for node in hosts.nodes_of(host):
+        record = find_provider(host, node, records)
+        if isinstance(record, Problem):
+            problems.append(record)
+        else:
+            yield node, record
+
+
 def find_provider(
     host: str, node: ComputeNode, records: Mapping[str, ProviderRecord]
 ) -> ProviderRecord | Problem:
     """Return the provider of a compute node, or the problem that it has none."""
-    subject = f"host {host}" if node.name == host else f"host {host}, node {node.name}"
+    subject = name_node(host, node.name)
     if node.uuid is None:
         text = "its compute node has no UUID yet; start nova-compute of Queens or later once"
         return Problem(Reason.NO_COMPUTE_NODE, subject, text)

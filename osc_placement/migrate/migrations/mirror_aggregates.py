@@ -18,7 +18,7 @@ from osc_placement.batch.plan import Change, Plan, ProviderState
 from osc_placement.batch.repeat import Recorded, edits_of
 from osc_placement.errors import UsageError
 from osc_placement.migrate.migrations.base import Assessment, Context
-from osc_placement.migrate.migrations.cloud import find_provider
+from osc_placement.migrate.migrations.cloud import find_providers
 from osc_placement.migrate.nova.facts import HostAggregate
 from osc_placement.migrate.nova.hosts import Hosts, find_strangers, read_hosts
 from osc_placement.migrate.nova.shard import WHOLE, Shard
@@ -64,47 +64,29 @@ class MirrorAggregates:
         for aggregate in chosen:
             for host in aggregate.hosts:
                 wanted[host].add(aggregate.uuid)
-        removable = _Removable(self, {aggregate.uuid for aggregate in chosen}, {each.uuid for each in known})
+        names = {each.uuid: each.name for each in known}
+        own = frozenset(aggregate.uuid for aggregate in chosen)
         members = {host for aggregate in known for host in aggregate.hosts}
         strangers = find_strangers(hosts, self.hosts, members)
         problems = strangers if self.hosts else list(hosts.problems)
-        has_memberships = any(record.aggregates for record in records.values())
-        if (self.prune or self.prune_foreign) and not members and has_memberships:
-            removable = _Removable(replace(self, prune=False, prune_foreign=False), set(), set())
-            problems.append(Problem(Reason.UNKNOWN, "nova", _NO_MEMBERS))
+        prunes = self.prune or self.prune_foreign
         # to prune, hosts that are in no aggregate matter as well
-        candidates = {*wanted, *(hosts.with_nodes if self.prune or self.prune_foreign else ())}
+        candidates = {*wanted, *(hosts.with_nodes if prunes else ())}
+        if prunes and not members and any(record.aggregates for record in records.values()):
+            prunes = False
+            problems.append(Problem(Reason.UNKNOWN, "nova", _NO_MEMBERS))
         candidates = candidates & self.hosts if self.hosts else candidates
         steps = []
         for host in sorted(filter(self.shard.has, candidates)):
-            if problem := hosts.find_problem(host):
-                problems.append(problem)
-            problems += hosts.find_namesakes(host)
-            for node in hosts.nodes_of(host):
-                record = find_provider(host, node, records)
-                if isinstance(record, Problem):
-                    problems.append(record)
-                else:
-                    current, added = record.aggregates or frozenset(), frozenset(wanted.get(host, ()))
-                    after = (current | added) - removable.of(current - added)
-                    before, state = ProviderState(aggregates=current), ProviderState(aggregates=after)
-                    reason = "is mirrored already" if after == current else ""
-                    steps.append(Change(record.provider, before, state, reason))
+            for _, record in find_providers(host, hosts, records, problems):
+                current, after = record.aggregates or frozenset(), frozenset(wanted.get(host, ()))
+                for uuid in current - after:
+                    may_go = uuid in own or (self.prune_foreign and uuid not in names)
+                    after |= frozenset() if prunes and may_go else {uuid}
+                before, state = ProviderState(aggregates=current), ProviderState(aggregates=after)
+                reason = "is mirrored already" if after == current else ""
+                steps.append(Change(record.provider, before, state, reason))
         title = f"mirror of {len(chosen)} host aggregates"
         plan = Plan(Recorded(title, ("aggregates",)), tuple(steps))
-        names = {each.uuid: each.name for each in known}
         plan = replace(plan, edits=edits_of(plan.edit, plan.changes))
         return Assessment(plan, tuple(problems), names)
-
-
-class _Removable:
-    """The memberships that may be removed."""
-
-    def __init__(self, migration: MirrorAggregates, chosen: set[str], known: set[str]) -> None:
-        self._own = chosen if migration.prune or migration.prune_foreign else set()
-        self._foreign = migration.prune_foreign
-        self._known = known
-
-    def of(self, superfluous: frozenset[str]) -> frozenset[str]:
-        own = superfluous & self._own
-        return own | (superfluous - self._known) if self._foreign else own

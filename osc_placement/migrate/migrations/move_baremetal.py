@@ -93,28 +93,22 @@ class NodeEdit:
             holdings[self.instance] = kept | {self.resource_class: 1}
         used = {name for amounts in holdings.values() for name in amounts}
         current = state.inventories or {}
-        inventories = {name: each for name, each in current.items() if name not in SIZES or name in used} | {
-            self.resource_class: self._inventory(current.get(self.resource_class))
-        }
+        own = current.get(self.resource_class)
+        if own is None or self.is_available is not None:
+            reserved = int(self.is_occupied or self.is_available is False)
+            if own and own.total == 1 and self.is_occupied:
+                reserved = own.reserved
+            own = Inventory(1, reserved=reserved, max_unit=1)
+        inventories = {name: each for name, each in current.items() if name not in SIZES or name in used}
+        inventories |= {self.resource_class: own}
         after = replace(state, inventories=inventories, allocations=holdings)
-        return Decision(after, "is one of its class already" if after == state else self._explain(after))
-
-    def _inventory(self, current: Inventory | None) -> Inventory:
-        if current and self.is_available is None:
-            return current
-        if current and current.total == 1 and self.is_occupied:
-            return Inventory(1, reserved=current.reserved, max_unit=1)
-        return Inventory(1, reserved=int(self.is_occupied or self.is_available is False), max_unit=1)
-
-    def _explain(self, after: ProviderState) -> str:
-        inventories = after.inventories or {}
+        if after == state:
+            return Decision(after, "is one of its class already")
         left = sorted(SIZES & inventories.keys())
         notes = [f"{', '.join(left)} stay, as others hold them"] if left else []
         if inventories[self.resource_class].reserved:
-            notes.append(
-                "reserved, as it is in use" if self.is_occupied else "reserved, as it is not available"
-            )
-        return "; ".join(notes)
+            notes.append(f"reserved, as it is {'in use' if self.is_occupied else 'not available'}")
+        return Decision(after, "; ".join(notes))
 
 
 def claim_of_node(
@@ -346,13 +340,20 @@ class Judge:
         if node.cell in self._residents.unreadable:
             return None
         surveyed: Surveyed | Problem
+        subject, name = f"node {node.name}", None
         record = find_provider(node.host, node, self._cloud.records)
         if isinstance(record, Problem):
             surveyed = record
+        elif self._ironic is None:
+            name = reported_class(record.inventories or {})
+            surveyed = (record, name) if name else Problem(Reason.UNKNOWN, subject, _NO_WAY)
+        elif node.name not in self._ironic:
+            surveyed = Problem(Reason.NO_NODE, subject, "Ironic does not have it")
         else:
-            found = self._find_class(node, record)
-            surveyed = found if isinstance(found, Problem) else (record, found)
-        name = None if isinstance(surveyed, Problem) else surveyed[1]
+            name = class_of_node(self._ironic[node.name])
+            set_class = f"openstack baremetal node set --resource-class <class> {node.name}"
+            text = f"it has no resource class; {set_class}"
+            surveyed = (record, name) if name else Problem(Reason.NO_CLASS, subject, text)
         if name:
             self.classes.add(name)
         for instance in self._residents.of(node):
@@ -372,18 +373,12 @@ class Judge:
         self.problems += problems
         if not problems:
             self.steps.append((change, edit))
-            self.problems += self._list_foreign(node, change, edit)
-
-    def _find_class(self, node: ComputeNode, record: ProviderRecord) -> str | Problem:
-        subject = f"node {node.name}"
-        if self._ironic is None:
-            reported = reported_class(record.inventories or {})
-            return reported or Problem(Reason.UNKNOWN, subject, _NO_WAY)
-        if node.name not in self._ironic:
-            return Problem(Reason.NO_NODE, subject, "Ironic does not have it")
-        found = class_of_node(self._ironic[node.name])
-        text = f"it has no resource class; openstack baremetal node set --resource-class <class> {node.name}"
-        return found or Problem(Reason.NO_CLASS, subject, text)
+            for consumer, amounts in (change.before.allocations or {}).items():
+                kept = sorted(SIZES & amounts.keys())
+                if consumer != edit.instance and kept:
+                    text = f"consumer {consumer} holds {', '.join(kept)} of it, and is no instance on it"
+                    told = f"{text}; see placement-migrate audit"
+                    self.problems.append(Problem(Reason.FOREIGN, f"node {node.name}", told))
 
     def _plan(self, node: ComputeNode, record: ProviderRecord, name: str) -> tuple[Change, NodeEdit]:
         present = self._residents.of(node)
@@ -413,17 +408,9 @@ class Judge:
             text = f"instance {building[0]} is being built on it"
             yield Problem(Reason.BUSY, f"node {node.name}", text)
         after = change.after.allocations or {}
-        if (
-            len(present) == 1
-            and edit.instance
-            and held.get(edit.instance, {}) != after.get(edit.instance, {})
-        ):
-            yield from self._object_to_move(present[0], held, edit.resource_class)
-
-    def _object_to_move(
-        self, instance: Instance, held: Mapping[str, Mapping[str, int]], name: str
-    ) -> Iterator[Problem]:
-        subject = f"instance {instance.uuid}"
+        if len(present) != 1 or held.get(present[0].uuid, {}) == after.get(present[0].uuid, {}):
+            return
+        instance, name, subject = present[0], edit.resource_class, f"instance {present[0].uuid}"
         others = sorted(held.get(instance.uuid, {}).keys() - SIZES - {name})
         foreign = [uuid for uuid, amounts in held.items() if uuid != instance.uuid and name in amounts]
         if instance.task_state:
@@ -436,11 +423,3 @@ class Judge:
             yield Problem(Reason.WRONG_HOST, subject, "what it holds is not of its node")
         elif instance.uuid not in held and not (instance.project_id and instance.user_id):
             yield Problem(Reason.NO_CLAIM, subject, "nova knows no project or user of it")
-
-    def _list_foreign(self, node: ComputeNode, change: Change, edit: NodeEdit) -> Iterator[Problem]:
-        """Yield a problem for each other consumer that holds sizes of a node."""
-        for consumer, amounts in (change.before.allocations or {}).items():
-            kept = sorted(SIZES & amounts.keys())
-            if consumer != edit.instance and kept:
-                text = f"consumer {consumer} holds {', '.join(kept)} of it, and is no instance on it"
-                yield Problem(Reason.FOREIGN, f"node {node.name}", f"{text}; see placement-migrate audit")

@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -107,7 +107,10 @@ class Ledger:
             if all(self._is_subtree([choice[number] for number in numbers]) for numbers in subtrees)
         )
         found = list(itertools.islice(choices, 2))
-        wanted = "; ".join(_format(group.resources) for group in groups)
+        wanted = "; ".join(
+            ", ".join(f"{name}={amount}" for name, amount in sorted(group.resources.items()))
+            for group in groups
+        )
         if len(found) > 1:
             named = sorted({self._describe(uuid) for choice in found for uuid in choice})
             raise Ambiguous(f"{wanted} of its ports may be on any of {', '.join(named)}")
@@ -132,7 +135,8 @@ class Ledger:
         ]
         if not found:
             traits = f" with the traits {', '.join(sorted(group.required))}" if group.required else ""
-            raise NoInventory(f"no provider of its host{traits} has inventory of {_join(group.resources)}")
+            resources = ", ".join(sorted(group.resources))
+            raise NoInventory(f"no provider of its host{traits} has inventory of {resources}")
         return found
 
     def _combine(
@@ -205,14 +209,6 @@ class Ledger:
             raise NoInventory(f"none of {names} has room for {resource}={amount}")
         choices = ", ".join(sorted(map(self._describe, fitting)))
         raise Ambiguous(f"{resource}={amount} may be on any of {choices}")
-
-
-def _format(amounts: Mapping[str, int]) -> str:
-    return ", ".join(f"{resource}={amount}" for resource, amount in sorted(amounts.items()))
-
-
-def _join(names: Iterable[str]) -> str:
-    return ", ".join(sorted(names))
 
 
 def _find_ratio(stock: Stock, amount: int) -> float:

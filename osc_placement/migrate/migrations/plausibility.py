@@ -25,29 +25,27 @@ _CPUS: Final = frozenset(("VCPU", "PCPU"))
 
 
 def check_nova(hosts: Hosts, cloud: AllocationView) -> list[Problem]:
-    """Return a problem for each sign that this nova does not use this placement."""
-    return _check_emptiness(hosts, cloud) or _check_region(hosts, cloud)
+    """Return the problem that this nova does not seem to use this placement, if there are signs of that.
 
-
-def _check_emptiness(hosts: Hosts, cloud: AllocationView) -> list[Problem]:
-    """Return a problem if nova has no compute node, and placement has providers of CPUs or consumers."""
-    computes = sum(bool(_CPUS.intersection(each.inventories or ())) for each in cloud.records.values())
-    if hosts.unknown or any(hosts.nodes.values()) or not (computes or cloud.held):
+    It has no compute node, and placement has providers of CPUs or consumers; too few compute nodes have a
+    provider; or too few providers that look like one are a compute node.
+    """
+    if hosts.unknown:
         return []
-    cells = ", ".join(cell.name or cell.uuid for cell in hosts.cells) or "none but cell0"
-    text = (
-        f"it has no compute node (cells: {cells}), and placement has {computes} providers of CPUs and "
-        f"{len(cloud.held)} consumers; check where [api_database]/connection, --nova-api-db or "
-        "--nova-endpoint leads, and the databases in nova-manage cell_v2 list_cells"
-    )
-    return [Problem(Reason.UNKNOWN, "nova", text)]
-
-
-def _check_region(hosts: Hosts, cloud: AllocationView) -> list[Problem]:
-    """Return a problem if too few compute nodes have a provider, or too few hosts' providers a node."""
     nodes = {node.uuid or "": node.name for node in hosts.all_nodes()}
+    if not nodes:
+        computes = sum(bool(_CPUS.intersection(each.inventories or ())) for each in cloud.records.values())
+        if not (computes or cloud.held):
+            return []
+        cells = ", ".join(cell.name or cell.uuid for cell in hosts.cells) or "none but cell0"
+        text = (
+            f"it has no compute node (cells: {cells}), and placement has {computes} providers of CPUs and "
+            f"{len(cloud.held)} consumers; check where [api_database]/connection, --nova-api-db or "
+            "--nova-endpoint leads, and the databases in nova-manage cell_v2 list_cells"
+        )
+        return [Problem(Reason.UNKNOWN, "nova", text)]
     roots = cloud.hosts
-    if hosts.unknown or not nodes or not roots:
+    if not roots:
         return []
     texts = []
     if _is_too_few(nodes.keys() & cloud.records.keys(), nodes):
