@@ -18,7 +18,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from osc_placement import microversion
 from osc_placement.batch.plan import Change, Decision, Edit, EditRefused, Facet, ProviderState
@@ -68,15 +68,13 @@ class DeviceRelease:
     Whether a device is in use is not decided here but by `require_unused` and `service.guard_devices`.
     """
 
+    #: inventories are written, and traits tell what a device is
+    facets: ClassVar[tuple[Facet, ...]] = ("inventories", "traits")
+
     @property
     def title(self) -> str:
         """Return the edit in the words of the command line."""
         return "device release"
-
-    @property
-    def facets(self) -> tuple[Facet, ...]:
-        """Return the inventories, which are written, and the traits, which tell what a device is."""
-        return ("inventories", "traits")
 
     def check(self, states: Sequence[ProviderState]) -> None:
         """Raise EditRefused if none of the providers is a one-time-use device."""

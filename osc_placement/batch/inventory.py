@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
-from osc_placement.batch.plan import Decision, EditRefused, Facet, ProviderState
+from osc_placement.batch.plan import Decision, EditRefused, Facet, ProviderState, UncheckedEdit
 from osc_placement.errors import UsageError
 from osc_placement.model import Inventory, Percent, is_same_ratio, settle_shares
 
@@ -19,16 +20,12 @@ class RatioEdit:
     """Set the allocation ratio of some resource classes; all else in the inventories stays."""
 
     ratios: Mapping[str, float]
+    facets: ClassVar[tuple[Facet, ...]] = ("inventories",)
 
     @property
     def title(self) -> str:
         """Return the edit in the words of the command line."""
         return "ratio set " + " ".join(f"{name}={ratio}" for name, ratio in self.ratios.items())
-
-    @property
-    def facets(self) -> tuple[Facet, ...]:
-        """Return the inventories, the only facet that ratios depend on."""
-        return ("inventories",)
 
     def check(self, states: Sequence[ProviderState]) -> None:
         """Raise EditRefused if no provider has inventory of one of the classes."""
@@ -41,12 +38,10 @@ class RatioEdit:
         for name, ratio in self.ratios.items():
             if name in after and not is_same_ratio(after[name].allocation_ratio, ratio):
                 after[name] = replace(after[name], allocation_ratio=ratio)
-        return Decision(replace(state, inventories=after), self._reason(current, changed=after != current))
-
-    def _reason(self, current: Mapping[str, object], *, changed: bool) -> str:
         missing = [name for name in self.ratios if name not in current]
-        notes = [] if changed or len(missing) == len(self.ratios) else ["has the ratio already"]
-        return "; ".join(notes + _describe_missing(missing, changed=changed))
+        already = "has the ratio already" if len(missing) < len(self.ratios) else ""
+        reason = _describe_missing(missing, already, changed=after != current)
+        return Decision(replace(state, inventories=after), reason)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +54,7 @@ class InventoryEdit:
 
     fields: Mapping[str, Mapping[str, int | float | Percent]]
     replace_all: bool = False
+    facets: ClassVar[tuple[Facet, ...]] = ("inventories",)
 
     def __post_init__(self) -> None:
         bare = [name for name, fields in self.fields.items() if "total" not in fields]
@@ -74,11 +70,6 @@ class InventoryEdit:
             for field, value in fields.items()
         ]
         return " ".join(["inventory set", *words, *(["--replace"] if self.replace_all else [])])
-
-    @property
-    def facets(self) -> tuple[Facet, ...]:
-        """Return the inventories, the only facet that is read and written."""
-        return ("inventories",)
 
     def check(self, states: Sequence[ProviderState]) -> None:
         """Raise EditRefused if a class without a total is one that no provider has."""
@@ -96,21 +87,19 @@ class InventoryEdit:
             elif "total" in fields:
                 wanted = Inventory.from_json(settle_shares(fields))
                 after[name] = _keep_ratio(wanted, current.get(name))
-        return Decision(replace(state, inventories=after), self._reason(current, changed=after != current))
-
-    def _reason(self, current: Mapping[str, object], *, changed: bool) -> str:
         missing = [
             name for name, fields in self.fields.items() if name not in current and "total" not in fields
         ]
-        notes = [] if changed or len(missing) == len(self.fields) else ["has these values already"]
-        return "; ".join(notes + _describe_missing(missing, changed=changed))
+        already = "has these values already" if len(missing) < len(self.fields) else ""
+        reason = _describe_missing(missing, already, changed=after != current)
+        return Decision(replace(state, inventories=after), reason)
 
 
-def _describe_missing(names: Iterable[str], *, changed: bool) -> list[str]:
+def _describe_missing(names: Iterable[str], already: str, *, changed: bool) -> str:
     """Return why classes are left out of a change, or why a provider stays as it is."""
     if changed:
-        return [f"{name} left out: no inventory of it" for name in names]
-    return [f"no inventory of {name}" for name in names]
+        return "; ".join(f"{name} left out: no inventory of it" for name in names)
+    return "; ".join(filter(None, (already, *(f"no inventory of {name}" for name in names))))
 
 
 def _keep_ratio(wanted: Inventory, current: Inventory | None) -> Inventory:
@@ -121,23 +110,16 @@ def _keep_ratio(wanted: Inventory, current: Inventory | None) -> Inventory:
 
 
 @dataclass(frozen=True, slots=True)
-class InventoryDeletion:
+class InventoryDeletion(UncheckedEdit):
     """Take inventories of some classes away; the others stay."""
 
     classes: tuple[str, ...]
+    facets: ClassVar[tuple[Facet, ...]] = ("inventories",)
 
     @property
     def title(self) -> str:
         """Return the edit in the words of the command line."""
         return f"inventory delete {' '.join(self.classes)}"
-
-    @property
-    def facets(self) -> tuple[Facet, ...]:
-        """Return the inventories, the only facet that is read and written."""
-        return ("inventories",)
-
-    def check(self, states: Sequence[ProviderState]) -> None:
-        """Do nothing: an inventory that does not exist counts as deleted."""
 
     def decide(self, state: ProviderState) -> Decision:
         """Say which inventories the provider shall have."""

@@ -6,11 +6,11 @@ Pure. Which names the server knows is asked in select.py.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Final, Literal
+from typing import ClassVar, Final, Literal
 
-from osc_placement.batch.plan import Decision, Facet, ProviderState
+from osc_placement.batch.plan import Decision, Facet, ProviderState, UncheckedEdit
 
 Names = frozenset[str]
 Verb = Literal["add", "remove", "set"]
@@ -33,24 +33,17 @@ _MEMBER_ALREADY: Final[Mapping[Verb, str]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class TraitEdit:
+class TraitEdit(UncheckedEdit):
     """Add traits to what is there, remove them from it, or set them in place of it."""
 
     verb: Verb
     names: Names
+    facets: ClassVar[tuple[Facet, ...]] = ("traits",)
 
     @property
     def title(self) -> str:
         """Return the edit in the words of the command line."""
         return f"trait {self.verb} {' '.join(sorted(self.names))}"
-
-    @property
-    def facets(self) -> tuple[Facet, ...]:
-        """Return the traits, the only facet that is read and written."""
-        return ("traits",)
-
-    def check(self, states: Sequence[ProviderState]) -> None:
-        """Accept any states: every provider can have any trait."""
 
     def decide(self, state: ProviderState) -> Decision:
         """Say which traits the provider shall have."""
@@ -60,24 +53,17 @@ class TraitEdit:
 
 
 @dataclass(frozen=True, slots=True)
-class AggregateEdit:
+class AggregateEdit(UncheckedEdit):
     """Make providers members of aggregates, take them out, or have them in exactly these."""
 
     verb: Verb
     aggregates: Names
+    facets: ClassVar[tuple[Facet, ...]] = ("aggregates",)
 
     @property
     def title(self) -> str:
         """Return the edit in the words of the command line."""
         return f"aggregate {self.verb} {' '.join(sorted(self.aggregates))}"
-
-    @property
-    def facets(self) -> tuple[Facet, ...]:
-        """Return the aggregates, the only facet that is read and written."""
-        return ("aggregates",)
-
-    def check(self, states: Sequence[ProviderState]) -> None:
-        """Accept any states: every provider can be in any aggregate."""
 
     def decide(self, state: ProviderState) -> Decision:
         """Say which aggregates the provider shall be in."""

@@ -82,6 +82,11 @@ class ProviderState:
     identity: frozenset[str] | None = None
 
 
+def find_differing(one: ProviderState, other: ProviderState) -> tuple[Facet, ...]:
+    """Return the facets in which two states differ."""
+    return tuple(facet for facet in ALL_FACETS if getattr(one, facet) != getattr(other, facet))
+
+
 def describe_identity(name: str, parent: str | None = None) -> frozenset[str]:
     """Return the identity of what has this name and, of a provider, this parent by UUID."""
     return frozenset((f"name={name}", *((f"parent={parent}",) if parent else ())))
@@ -159,6 +164,15 @@ class Edit(Protocol):
         """Return the state that this edit makes of a state."""
 
 
+class UncheckedEdit:
+    """The base of edits that fit any providers."""
+
+    __slots__ = ()
+
+    def check(self, states: Sequence[ProviderState]) -> None:
+        """Do nothing."""
+
+
 class EditRefused(PlacementError):
     """An edit makes no sense for the providers selected."""
 
@@ -175,9 +189,7 @@ class Change:
     @property
     def facets(self) -> tuple[Facet, ...]:
         """Return the facets that have to be written; none if there is nothing to do."""
-        return tuple(
-            facet for facet in ALL_FACETS if getattr(self.before, facet) != getattr(self.after, facet)
-        )
+        return find_differing(self.before, self.after)
 
     @property
     def compared_facets(self) -> tuple[Facet, ...]:

@@ -6,16 +6,26 @@ A resume plans with them if somebody else changed a provider meanwhile: their ch
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from osc_placement.batch.plan import ABSENT, ALL_FACETS, Change, Decision, Edit, Facet, ProviderState
+from osc_placement.batch.plan import (
+    ABSENT,
+    ALL_FACETS,
+    Change,
+    Decision,
+    Edit,
+    Facet,
+    ProviderState,
+    UncheckedEdit,
+    find_differing,
+)
 from osc_placement.model import INVENTORY_FIELDS, Inventory
 
 
 @dataclass(frozen=True, slots=True)
-class Repeat:
+class Repeat(UncheckedEdit):
     """An edit that applies the difference of ``before`` and ``after`` to any state."""
 
     title: str
@@ -30,12 +40,7 @@ class Repeat:
     @property
     def facets(self) -> tuple[Facet, ...]:
         """Return the facets that differ."""
-        return tuple(
-            facet for facet in ALL_FACETS if getattr(self.before, facet) != getattr(self.after, facet)
-        )
-
-    def check(self, states: Sequence[ProviderState]) -> None:
-        """Accept any states: a difference fits all."""
+        return find_differing(self.before, self.after)
 
     def decide(self, state: ProviderState) -> Decision:
         """Return the state with the difference."""
@@ -48,15 +53,12 @@ class Repeat:
         return Decision(after, "is as planned already" if after == state else "")
 
 
-class Recorded:
+class Recorded(UncheckedEdit):
     """An edit of which only the title is known; each step of its plan is planned again by what it changed."""
 
     def __init__(self, title: str, facets: tuple[Facet, ...]) -> None:
         self.title = title
         self.facets = facets
-
-    def check(self, states: object) -> None:
-        """Accept any states: they were checked when the plan was made."""
 
     def decide(self, state: ProviderState) -> Decision:
         """Change nothing, as each step has its own edit."""
@@ -68,7 +70,7 @@ class Recorded:
 
 
 @dataclass(frozen=True, slots=True)
-class Replace:
+class Replace(UncheckedEdit):
     """An edit that sets the facets of a change to its after-image; changes of others to them are lost.
 
     Of a provider that is created, only what the file describes is written: the after-image has all facets,
@@ -84,9 +86,6 @@ class Replace:
         if _is_creation(self.change):
             return self.change.facets
         return tuple(facet for facet in ALL_FACETS if getattr(self.change.after, facet) is not None)
-
-    def check(self, states: Sequence[ProviderState]) -> None:
-        """Accept any states."""
 
     def decide(self, state: ProviderState) -> Decision:
         """Return the state with the facets of the change, as far as they are known."""

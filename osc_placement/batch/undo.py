@@ -27,6 +27,7 @@ from osc_placement.batch.plan import (
     ProviderState,
     Reading,
     Subject,
+    UncheckedEdit,
     describe_identity,
     read_identity,
     refuse_gone,
@@ -178,7 +179,7 @@ def name_refused(plan: Plan) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class UndoStep:
+class UndoStep(UncheckedEdit):
     """Plans a step of an undo again after a conflict.
 
     ``step`` is as it was planned. Without ``force``, a provider is refused if a field that the step changes
@@ -193,9 +194,6 @@ class UndoStep:
     def facets(self) -> tuple[Facet, ...]:
         """Return the facets that tell whether others changed it."""
         return self.step.compared_facets
-
-    def check(self, states: Sequence[ProviderState]) -> None:
-        """Accept any states: what was changed can be undone."""
 
     def decide(self, state: ProviderState) -> Decision:
         """Return the state without the change; raise ChangedSince if others changed it, unless ``force``."""

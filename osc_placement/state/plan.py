@@ -8,7 +8,7 @@ are removed. The Leftover is what the document does not name, if it is to be del
 from __future__ import annotations
 
 import uuid
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
@@ -24,6 +24,7 @@ from osc_placement.batch.plan import (
     Facet,
     Plan,
     ProviderState,
+    UncheckedEdit,
     describe_identity,
     describe_owner,
 )
@@ -83,7 +84,7 @@ class Current:
 
 
 @dataclass(frozen=True, slots=True)
-class ProviderEdit:
+class ProviderEdit(UncheckedEdit):
     """The edit that gives a provider the state of its entry; implements batch.plan.Edit."""
 
     entry: ProviderEntry
@@ -97,9 +98,6 @@ class ProviderEdit:
     def facets(self) -> tuple[Facet, ...]:
         """Return the facets that the entry describes."""
         return tuple(facet for facet in FACETS if getattr(self.entry.state, facet) is not None)
-
-    def check(self, states: Sequence[ProviderState]) -> None:
-        """Do nothing: an entry is always valid for its provider."""
 
     def decide(self, state: ProviderState) -> Decision:
         """Replace what the entry describes and keep the rest."""

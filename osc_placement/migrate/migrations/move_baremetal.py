@@ -15,14 +15,23 @@ from __future__ import annotations
 
 import shlex
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import ClassVar, Final
 
 import os_resource_classes
 
 from osc_placement import microversion
-from osc_placement.batch.plan import Change, Decision, Facet, Plan, ProviderState, describe_owner, plan_change
+from osc_placement.batch.plan import (
+    Change,
+    Decision,
+    Facet,
+    Plan,
+    ProviderState,
+    UncheckedEdit,
+    describe_owner,
+    plan_change,
+)
 from osc_placement.batch.repeat import Recorded
 from osc_placement.flavor import Flavor, NoClaim, resources_of
 from osc_placement.migrate.migrations.base import Assessment, Context
@@ -57,7 +66,7 @@ def reported_class(inventories: Inventories) -> str | None:
 
 
 @dataclass(frozen=True, slots=True)
-class NodeEdit:
+class NodeEdit(UncheckedEdit):
     """A change that gives a node its class, its instance the node, and removes sizes no consumer holds.
 
     The inventory of the class is 1, and 1 of it is reserved while nova's ironic driver would not give the
@@ -75,14 +84,7 @@ class NodeEdit:
     is_occupied: bool = False
     is_available: bool | None = None
     title: str = TITLE
-
-    @property
-    def facets(self) -> tuple[Facet, ...]:
-        """Return both facets, as they are decided together."""
-        return FACETS
-
-    def check(self, states: Sequence[ProviderState]) -> None:
-        """Accept any node."""
+    facets: ClassVar[tuple[Facet, ...]] = FACETS
 
     def decide(self, state: ProviderState) -> Decision:
         """Return the inventories and allocations of the provider after the move."""
