@@ -13,6 +13,14 @@ from typing import Final
 _ANYBODY: Final = 0o666
 
 
+def find_user_directory(variable: str, default: str) -> pathlib.Path:
+    """Return our directory below a base directory of the XDG specification, ``default`` below the home."""
+    root = os.environ.get(variable) or ""
+    # the specification wants a relative path to be ignored
+    base = pathlib.Path(root) if root.startswith("/") else pathlib.Path.home() / default
+    return base / "osc-placement"
+
+
 def write_whole(
     path: pathlib.Path, pieces: Iterable[str], mode: int = _ANYBODY, *, keep_mode: bool = True
 ) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from osc_placement.api.retry import is_permanent, retry
 from osc_placement.batch.difference import holds
+from osc_placement.batch.holdings import Overtaken, carry_owner, is_half_written, is_overtaken, is_written
 from osc_placement.batch.plan import (
     ABSENT,
     Change,
@@ -24,7 +25,6 @@ from osc_placement.batch.plan import (
 )
 from osc_placement.batch.repeat import Replace, carry_planned
 from osc_placement.batch.reselect import NotSelected
-from osc_placement.batch.room import Overtaken, carry_owner, is_half_written, is_overtaken, is_written
 from osc_placement.batch.select import read_state
 from osc_placement.batch.undo import undo_change
 from osc_placement.batch.writers.provider import DoneByOthers, write_change

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from osc_placement.api.consumer import Allocations, Consumer
 from osc_placement.batch.difference import describe_difference, is_same_inventory
+from osc_placement.batch.holdings import is_half_written
 from osc_placement.batch.plan import (
     ABSENT,
     APPLY,
@@ -35,7 +36,6 @@ from osc_placement.batch.plan import (
 )
 from osc_placement.batch.repeat import Recorded, edits_of
 from osc_placement.batch.reshape import KIND, Inventories, ReshapePlan, ReshapeRefused, Transfer, World
-from osc_placement.batch.room import is_half_written
 from osc_placement.errors import PlacementError
 from osc_placement.model import INVENTORY_FIELDS, Inventory, Provider, is_same_ratio
 

@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import SimpleNamespace
 from typing import IO, Any, Final
 
-from osc_placement.whole_file import write_whole
+from osc_placement.whole_file import find_user_directory, write_whole
 
 #: seconds for which names are used without asking again, and a cloud that did not answer is left alone
 FRESH: Final = 30.0
@@ -46,7 +46,8 @@ def read_names(kind: str, access: Access) -> Sequence[str]:
 
     They are at most FRESH seconds old, or older or none if the cloud does not answer in PATIENCE seconds.
     """
-    path = _directory() / f"{_identify(access)}-{kind}"
+    directory = find_user_directory("XDG_CACHE_HOME", ".cache") / "completion"
+    path = directory / f"{_identify(access)}-{kind}"
     if _is_younger(path, FRESH):
         return _load(path)
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -73,13 +74,6 @@ def list_clouds() -> Iterable[str]:
 
     names: list[str] = OSC_Config().get_cloud_names()
     return names
-
-
-def _directory() -> pathlib.Path:
-    root = os.environ.get("XDG_CACHE_HOME") or ""
-    # the specification wants a relative path to be ignored
-    base = pathlib.Path(root) if root.startswith("/") else pathlib.Path.home() / ".cache"
-    return base / "osc-placement" / "completion"
 
 
 def _identify(access: Access) -> str:

@@ -200,7 +200,7 @@ PURE = (
     "batch.capacity",
     "batch.device",
     "batch.reshape",
-    "batch.room",
+    "batch.holdings",
     "batch.selection",
     "batch.stages",
     "batch.undo",

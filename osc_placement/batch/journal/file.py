@@ -30,7 +30,7 @@ from osc_placement.batch.journal.run import (
     parse,
 )
 from osc_placement.errors import without_password
-from osc_placement.whole_file import write_whole
+from osc_placement.whole_file import find_user_directory, write_whole
 
 if TYPE_CHECKING:
     from osc_placement.batch.plan import Change, Outcome, Plan, Report
@@ -50,10 +50,7 @@ _ID: Final = re.compile(r"\d{8}T\d{6}-[0-9a-f]{6,}")
 
 def state_directory() -> pathlib.Path:
     """Return the directory of journals unless the caller names another."""
-    root = os.environ.get("XDG_STATE_HOME") or ""
-    # the specification wants a relative path to be ignored
-    base = pathlib.Path(root) if root.startswith("/") else pathlib.Path.home() / ".local" / "state"
-    return base / "osc-placement" / "runs"
+    return find_user_directory("XDG_STATE_HOME", ".local/state") / "runs"
 
 
 def identify_server(endpoint: str) -> str:

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Final
 from osc_placement import codes, microversion
 from osc_placement.api.consumer import Consumer, describe_consumers
 from osc_placement.api.retry import send_new_consumers
+from osc_placement.batch.holdings import make_room
 from osc_placement.batch.plan import Change, set_owner
-from osc_placement.batch.room import make_room
 from osc_placement.errors import Conflict, Forbidden, PlacementError, Unconfirmed
 
 if TYPE_CHECKING:

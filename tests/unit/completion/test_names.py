@@ -144,11 +144,14 @@ def test_each_cloud_has_names_of_its_own(monkeypatch, tmp_path):
     assert names._identify({"--os-token": "secret"}) == same
 
 
-def test_cache_is_below_home_if_the_variable_is_not_absolute(monkeypatch, tmp_path):
+def test_cache_is_below_home_if_the_variable_is_not_absolute(cloud, monkeypatch, tmp_path):
     """As the specification of these directories has it."""
+    cloud(lambda: ["a"])
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("XDG_CACHE_HOME", "relative")
-    assert names._directory() == tmp_path / ".cache/osc-placement/completion"
+    assert names.read_names("traits", {}) == ["a"]
+    assert len(list((tmp_path / ".cache/osc-placement/completion").glob("*-traits"))) == 1
+    assert not (tmp_path / "relative").exists()
 
 
 def test_names_that_another_shell_removes_meanwhile_are_read_again(directory, cloud, monkeypatch):

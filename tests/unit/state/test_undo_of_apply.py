@@ -11,6 +11,7 @@ from osc_placement import codes
 from osc_placement.api import retry
 from osc_placement.api.consumer import Consumer
 from osc_placement.batch.attempt import run_change
+from osc_placement.batch.holdings import Overtaken
 from osc_placement.batch.journal.record import change_from_json, change_to_json, edit_from_json, edit_to_json
 from osc_placement.batch.plan import (
     ABSENT,
@@ -22,7 +23,6 @@ from osc_placement.batch.plan import (
     describe_identity,
 )
 from osc_placement.batch.repeat import Replace, StateEdit
-from osc_placement.batch.room import Overtaken
 from osc_placement.batch.select import read_state
 from osc_placement.batch.undo import ChangedSince, UndoStep, undo_change
 from osc_placement.batch.writers.provider import write_change

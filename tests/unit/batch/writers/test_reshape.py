@@ -5,9 +5,9 @@ import pytest
 
 from osc_placement import codes
 from osc_placement.batch.attempt import keep_before, run_change
+from osc_placement.batch.holdings import make_room
 from osc_placement.batch.plan import Change, ProviderState, Result, describe_owner
 from osc_placement.batch.repeat import Repeat
-from osc_placement.batch.room import make_room
 from osc_placement.batch.service import _resume_step
 from osc_placement.batch.undo import _undo_step
 from osc_placement.batch.writers.provider import write_change

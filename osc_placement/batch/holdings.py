@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The inventories of a provider while allocations of it are replaced. Pure.
+"""Changes of what consumers hold: half written with the inventories, or overtaken by others. Pure.
 
 Placement refuses allocations of a class that is completely reserved, even in the request that reserves it.
 Such a class is written twice: with enough free capacity for its consumers, and then as planned.
