@@ -208,21 +208,7 @@ class _Distribution:
             self._targets.setdefault((move.source, move.resource_class), {})[move.target] = None
 
     def transfers(self) -> Sequence[Transfer]:
-        """Return a target for each amount that has to move."""
-        self._check_pins()
-        for (source, resource_class), targets in self._targets.items():
-            for consumer, amount in self._held(source, resource_class):
-                pinned = self._pins.get(consumer)
-                if pinned is None or pinned not in targets:
-                    continue
-                if not self._fits(consumer, pinned, resource_class, amount):
-                    raise ReshapeRefused(self._describe_misfit(consumer, resource_class, amount, [pinned]))
-                self._placed.append(Transfer(consumer, source, pinned, resource_class, amount))
-        for (source, resource_class), targets in self._targets.items():
-            self._relieve(source, resource_class, tuple(targets))
-        return tuple(self._placed)
-
-    def _check_pins(self) -> None:
+        """Return a target for each amount that has to move; raise ReshapeRefused if it cannot."""
         for consumer, provider in self._pins.items():
             held = [
                 (source, name, targets)
@@ -235,6 +221,18 @@ class _Distribution:
                 raise ReshapeRefused(
                     f"Nothing that consumer {consumer} has is moved to {self._world.name(provider)}"
                 )
+        # the pinned ones first, as the others go where there is free capacity
+        for (source, resource_class), targets in self._targets.items():
+            for consumer, amount in self._held(source, resource_class):
+                pinned = self._pins.get(consumer)
+                if pinned is None or pinned not in targets:
+                    continue
+                if not self._fits(consumer, pinned, resource_class, amount):
+                    raise ReshapeRefused(self._describe_misfit(consumer, resource_class, amount, [pinned]))
+                self._placed.append(Transfer(consumer, source, pinned, resource_class, amount))
+        for (source, resource_class), targets in self._targets.items():
+            self._relieve(source, resource_class, tuple(targets))
+        return tuple(self._placed)
 
     def _relieve(self, source: str, resource_class: str, targets: Sequence[str]) -> None:
         misfit = ""

@@ -116,25 +116,19 @@ def find_later(
     refused, later = list(refused), iter(later)
     read: list[Run] = []
 
-    def note() -> Iterator[Run]:
+    def leave_undone_out() -> Iterator[Run]:
+        undone: set[str] = set()
         for run in later:
             read.append(run)
-            yield run
+            if run.header.id in undone:
+                continue
+            if run.header.undoes:
+                undone.add(run.header.undoes)
+            else:
+                yield run
 
-    found, is_all = _explain_by(refused, _leave_undone_out(note()))
+    found, is_all = _explain_by(refused, leave_undone_out())
     return found if is_all else _explain_by(refused, read)[0]
-
-
-def _leave_undone_out(runs: Iterable[Run]) -> Iterator[Run]:
-    """Yield runs, the last first, without undos and without what these undo."""
-    undone: set[str] = set()
-    for run in runs:
-        if run.header.id in undone:
-            continue
-        if run.header.undoes:
-            undone.add(run.header.undoes)
-        else:
-            yield run
 
 
 def _explain_by(
