@@ -22,10 +22,11 @@ request is bounded: no request of a client can keep a worker busy for long.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from osc_placement.candidates.request import CandidateRequest
-from osc_placement.candidates.snapshot import Snapshot
+if TYPE_CHECKING:
+    from osc_placement.candidates.request import CandidateRequest
+    from osc_placement.candidates.snapshot import Snapshot
 
 
 class Line(NamedTuple):

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from osc_placement.model import Inventory
-
 if TYPE_CHECKING:
     from datetime import datetime
+
+    from osc_placement.model import Inventory
 
 #: a provider with this trait shares its inventory with the trees that have a member of its aggregates
 SHARING_TRAIT: Final = "MISC_SHARES_VIA_AGGREGATE"

@@ -30,14 +30,16 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from osc_placement.candidates.combine import PAUSED, Candidate, Line, Match, Work, combine
 from osc_placement.candidates.match import Matcher, NamedMatcher, Plan, UnnamedMatcher, having, make_plan
-from osc_placement.candidates.request import CandidateRequest
 from osc_placement.candidates.sets import Mask, slots_in
 from osc_placement.candidates.shape import Patterns, Placed, Shapes
-from osc_placement.candidates.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from osc_placement.candidates.request import CandidateRequest
+    from osc_placement.candidates.snapshot import Snapshot
 
 #: a candidate, or what `expand` turns into one: a placed pattern of an equivalent tree, or a lone host's slot
 Found = Candidate | Placed | int

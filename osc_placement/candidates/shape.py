@@ -23,11 +23,13 @@ provide eight of its sixteen devices, 32 ms instead of 290 (medians).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from osc_placement.candidates.combine import PAUSED, Candidate, Line, Work
-from osc_placement.candidates.request import CandidateRequest
-from osc_placement.candidates.snapshot import Kind, Snapshot
+
+if TYPE_CHECKING:
+    from osc_placement.candidates.request import CandidateRequest
+    from osc_placement.candidates.snapshot import Kind, Snapshot
 
 
 class Pattern:

@@ -10,11 +10,12 @@ from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from osc_placement.candidates.layers import Contents, Derived, Kind, Sharing, Topology, find_last_modified
-from osc_placement.candidates.node import Node
 from osc_placement.candidates.sets import Mask, mask_of
 
 if TYPE_CHECKING:
     from datetime import datetime
+
+    from osc_placement.candidates.node import Node
 
 __all__ = ["Kind", "Snapshot"]
 

@@ -27,7 +27,7 @@ from sqlalchemy.pool import QueuePool
 from osc_placement.server import errors
 from osc_placement.server.db import dialects, driver_errors, tables
 from osc_placement.server.db.own_tables import PREFIX
-from osc_placement.server.db.writers import CHANGES, Changes, Slot, Slots
+from osc_placement.server.db.writers import RECORDING, Recording, Slot, Slots
 from osc_placement.server.observer import Observer
 
 if TYPE_CHECKING:
@@ -411,17 +411,17 @@ class Database:
         transaction of the same connection uses it.
         """
         with self._turns.get(self._writer, nullcontext()), self._writer.connect() as connection:
-            changes = Changes() if self.records_changes else None
-            connection = connection.execution_options(**{CHANGES: changes})
+            recording = Recording(self.dialect) if self.records_changes else None
+            connection = connection.execution_options(**{RECORDING: recording})
             connection.begin()
             slot: Slot | None = None
             stored: Slot | None = None
             try:
                 with _leaving_if_read_only(connection):
                     found = operation(connection)
-                    if changes:
+                    if recording and recording.changes:
                         slot = self._slots.take(connection.info)
-                        stored = slot.store(connection, changes)
+                        stored = slot.store(connection, recording.changes)
             except db_exc.DBConnectionError as error:
                 raise _LostBeforeCommit(error.inner_exception) from error
             except db_exc.DBDeadlock:

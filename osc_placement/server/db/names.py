@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tables of names: traits, classes, projects, users, consumer types, aggregates.
 
-The functions find the ids of names, create names on first use, and keep the standard names in the database.
+The functions find the ids of names, and create names on first use; `standard_names` stores the standard ones.
 Ids are looked up for each use and not cached: any worker may delete a name, and its id may be used for
 another. Only the ids of the standard classes are the same everywhere.
 """
@@ -14,12 +14,12 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 import os_resource_classes
-import os_traits
 import sqlalchemy as sa
 from oslo_db import exception as db_exc
 
 from osc_placement.server import errors
-from osc_placement.server.db import dialects, tables, writers
+from osc_placement.server.db import tables
+from osc_placement.server.db.dialects.base import split
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -32,39 +32,6 @@ if TYPE_CHECKING:
 FIRST_CUSTOM_CLASS_ID = 10000
 #: the ids of the standard classes of this installation, by name; they are never changed or deleted
 STANDARD_CLASSES: Final = {name: id_ for id_, name in enumerate(os_resource_classes.STANDARDS)}
-
-
-def synchronize(database: Database) -> None:
-    """Bring the standard traits and resource classes of this installation into the database.
-
-    Existing names stay, also those that are newer than this installation. Workers that start together may
-    all do this: a worker that finds names inserted meanwhile reads again and inserts the rest.
-    """
-    if database.read(lambda conn: bool(_missing_traits(conn) or _missing_classes(conn))):
-        database.write(_add_standard_names)
-
-
-def _missing_traits(conn: Connection) -> list[str]:
-    present = set(conn.scalars(sa.select(tables.traits.c.name)))
-    return [name for name in os_traits.get_traits() if name not in present]
-
-
-def _missing_classes(conn: Connection) -> list[tuple[int, str]]:
-    present = set(conn.scalars(sa.select(tables.resource_classes.c.name)))
-    return [(id_, name) for name, id_ in STANDARD_CLASSES.items() if name not in present]
-
-
-def _add_standard_names(conn: Connection) -> None:
-    try:
-        if missing_traits := _missing_traits(conn):
-            conn.execute(sa.insert(tables.traits), [{"name": name} for name in missing_traits])
-        if missing_classes := _missing_classes(conn):
-            dialects.of(conn).accept_id_zero(conn)
-            rows = [{"id": id_, "name": name} for id_, name in missing_classes]
-            conn.execute(sa.insert(tables.resource_classes), rows)
-        writers.record(conn, names=True)
-    except db_exc.DBDuplicateEntry as error:
-        raise errors.Retry from error
 
 
 def check_classes(names: Iterable[str], found: Mapping[str, int]) -> dict[str, int]:
@@ -139,7 +106,7 @@ class Known:
 
 def find_known(conn: Connection, wanted: Wanted) -> Known:
     """Look up names in several tables and columns, portion by portion."""
-    portions = {key: dialects.split(sorted(set(values))) for key, values in wanted.items()}
+    portions = {key: split(sorted(set(values))) for key, values in wanted.items()}
     ids: dict[str, dict[str, int]] = {}
     while values := {key: portion for key, rest in portions.items() if (portion := next(rest, None))}:
         parameters = {table.name: portion for (table, _), portion in values.items()}

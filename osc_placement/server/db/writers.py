@@ -50,15 +50,17 @@ from oslo_db import exception as db_exc
 
 from osc_placement.model import MAX_AMOUNT
 from osc_placement.server import errors
-from osc_placement.server.db import dialects
+from osc_placement.server.db.dialects.base import PORTION
 from osc_placement.server.db.own_tables import provider_revisions, writers
 
 if TYPE_CHECKING:
     from sqlalchemy.engine import Connection
     from sqlalchemy.pool import ConnectionPoolEntry
 
-#: the option of a connection with the `Changes` of its transaction; without it nothing is recorded
-CHANGES: Final = "oscp_changes"
+    from osc_placement.server.db.dialects.base import Dialect
+
+#: the option of a connection with the `Recording` of its transaction; without it nothing is recorded
+RECORDING: Final = "oscp_recording"
 
 #: the id of the row about other programs
 STRANGERS: Final = 0
@@ -163,9 +165,12 @@ class Changes:
         return int(count), changes
 
 
-def is_recorded(conn: Connection) -> bool:
-    """Return whether the transaction of this connection records its changes."""
-    return conn.get_execution_options().get(CHANGES) is not None
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """The changes that a transaction has made so far, and the dialect of its database."""
+
+    dialect: Dialect
+    changes: Changes = field(default_factory=Changes)
 
 
 def record(
@@ -189,9 +194,10 @@ def record(
     :param names: whether traits or resource classes are created, renamed or deleted
     :param everything: whether more changes than can be said with these
     """
-    changes: Changes | None = conn.get_execution_options().get(CHANGES)
-    if changes is None:
+    recording: Recording | None = conn.get_execution_options().get(RECORDING)
+    if recording is None:
         return
+    changes = recording.changes
     ids = {*moved, *touched}
     changes.moves.update(moved)
     changes.used |= ids
@@ -200,7 +206,7 @@ def record(
     if of_rows:
         changes.rows |= ids
     if consumers:
-        changes.consumers += dialects.of(conn).sum_hashes(conn, consumers)
+        changes.consumers += recording.dialect.sum_hashes(conn, consumers)
     changes.names |= names
     changes.everything |= everything
 
@@ -213,12 +219,13 @@ def collide(conn: Connection, ids: Collection[int]) -> None:
     another aborts the transactions that have written this row already, so it has to be written before the
     rows are read that the other change may add. Without our own tables this does nothing.
     """
-    if not ids or not is_recorded(conn):
+    recording: Recording | None = conn.get_execution_options().get(RECORDING)
+    if not ids or recording is None:
         return
     rows = [
         {"provider_id": id_, "revision": 1, "generation_moves": 0, "consumers": 0} for id_ in sorted(set(ids))
     ]
-    conn.execute(dialects.of(conn).upsert(provider_revisions, "revision"), rows)
+    conn.execute(recording.dialect.upsert(provider_revisions, "revision"), rows)
 
 
 _columns = writers.c
@@ -241,7 +248,7 @@ _select_idle = (
     sa.select(_columns.id)
     .where(_columns.id != STRANGERS, _columns.changed_at < sa.bindparam("before", type_=sa.BigInteger))
     .order_by(_columns.id)
-    .limit(dialects.PORTION)
+    .limit(PORTION)
 )
 _delete = sa.delete(writers).where(_columns.id.in_(sa.bindparam("ids", expanding=True)))
 

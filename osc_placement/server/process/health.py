@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from osc_placement.server import errors
-from osc_placement.server.db import names, upgrade
+from osc_placement.server.db import standard_names, upgrade
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -110,7 +110,7 @@ class Health:
                 if not self._database.refuses_changes:
                     # first, so that the names are recorded
                     self._make_own_tables()
-                    names.synchronize(self._database)
+                    standard_names.synchronize(self._database)
                 self._state = self._read_state()
                 self._ready = True
             elif (

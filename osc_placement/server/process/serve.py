@@ -21,7 +21,7 @@ from gunicorn.glogging import Logger
 
 from osc_placement.server import conf as configuration
 from osc_placement.server import deploy
-from osc_placement.server.db import names, upgrade
+from osc_placement.server.db import standard_names, upgrade
 from osc_placement.server.process import clouds_yaml, limits, metrics, metrics_directory, tls, trial
 from osc_placement.server.process.address import find_own, format_url, is_loopback
 from osc_placement.server.process.opening import (
@@ -194,7 +194,7 @@ def _prepare_database(conf: ConfigOpts) -> None:
             conf.set_override("sync_on_startup", False, group="placement_database")
         else:
             upgrade.check(database)
-        names.synchronize(database)
+        standard_names.synchronize(database)
 
 
 def _try_to_load(conf: ConfigOpts, directory: Path) -> None:

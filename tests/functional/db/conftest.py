@@ -7,7 +7,7 @@ import uuid
 import pytest
 
 from osc_placement.model import Inventory
-from osc_placement.server.db import inventory, names, provider, upgrade
+from osc_placement.server.db import inventory, provider, standard_names, upgrade
 from osc_placement.server.db.engine import Database
 from tests import databases
 
@@ -17,7 +17,7 @@ def open_prepared(url):
     """Open an empty database and give it the schema and the standard names."""
     opened = Database(url)
     upgrade.upgrade(opened)
-    names.synchronize(opened)
+    standard_names.synchronize(opened)
     yield opened
     opened.dispose()
 

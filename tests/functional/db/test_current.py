@@ -19,6 +19,7 @@ from osc_placement.server.db import (
     provider,
     provider_changes,
     resource_class,
+    standard_names,
     tables,
     trait,
     upgrade,
@@ -476,7 +477,7 @@ def test_slots_are_as_many_as_simultaneous_writes(make_database):
     """One after the other needs one; four at the same time, and many of them, need no more than four."""
     database = Database(make_database())
     upgrade.upgrade(database)
-    names.synchronize(database)
+    standard_names.synchronize(database)
     item = str(uuid.uuid4())
     database.write(provider.create, provider.New(item, item))
     database.write(inventory.replace, item, {"VCPU": inventory.Inventory(1000)})

@@ -9,7 +9,7 @@ import pytest
 import sqlalchemy as sa
 
 from osc_placement.server import errors
-from osc_placement.server.db import names, resource_class, tables
+from osc_placement.server.db import names, resource_class, standard_names, tables
 
 
 def make_name(prefix=""):
@@ -39,7 +39,7 @@ def test_missing_standard_names_are_added_again(database):
         connection.execute(sa.delete(tables.traits).where(tables.traits.c.name == "HW_CPU_X86_VMX"))
 
     database.write(remove)
-    names.synchronize(database)
+    standard_names.synchronize(database)
     assert database.read(load_names, tables.resource_classes)["VCPU"] == 0
     assert "HW_CPU_X86_VMX" in database.read(load_names, tables.traits)
 
@@ -51,7 +51,7 @@ def test_names_of_a_newer_release_are_kept(database):
         connection.execute(sa.insert(tables.traits).values(name="HW_FROM_THE_FUTURE"))
 
     database.write(add)
-    names.synchronize(database)
+    standard_names.synchronize(database)
     assert "HW_FROM_THE_FUTURE" in database.read(load_names, tables.traits)
 
 

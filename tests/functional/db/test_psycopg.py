@@ -12,7 +12,7 @@ import sqlalchemy as sa
 
 from osc_placement.model import Inventory
 from osc_placement.server import errors
-from osc_placement.server.db import allocation, inventory, names, provider, upgrade, usage
+from osc_placement.server.db import allocation, inventory, provider, standard_names, upgrade, usage
 from osc_placement.server.db.allocation import Claim
 from osc_placement.server.db.consumer import Owner
 from osc_placement.server.db.engine import Database
@@ -35,7 +35,7 @@ def database(url):
     """A database with tables and standard names."""
     database = Database(url.render_as_string(hide_password=False))
     upgrade.upgrade(database)
-    names.synchronize(database)
+    standard_names.synchronize(database)
     yield database
     database.dispose()
 

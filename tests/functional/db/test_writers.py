@@ -24,6 +24,7 @@ from osc_placement.server.db import (
     provider_changes,
     reshaper,
     resource_class,
+    standard_names,
     tables,
     trait,
     upgrade,
@@ -693,7 +694,7 @@ class TestServersOfEarlierReleases:
         """A database with the tables of our own as the earlier release made them."""
         opened = Database(database_url)
         upgrade.upgrade(opened)
-        names.synchronize(opened)
+        standard_names.synchronize(opened)
         with opened.engine.begin() as connection:
             own_tables.writers.drop(connection)
             connection.execute(sa.update(upgrade.OWN.versions).values(version_num="e3f8b1c7d926"))

@@ -30,6 +30,7 @@ from osc_placement.server.db import (
     names,
     provider,
     reshaper,
+    standard_names,
     tables,
     trait,
     upgrade,
@@ -542,7 +543,7 @@ class Place:
         self._urls = urls
         self.database = engine.Database(urls[0])
         upgrade.upgrade(self.database)
-        names.synchronize(self.database)
+        standard_names.synchronize(self.database)
         # whoever loads a snapshot reads the names of all traits
         self.database.write(lambda conn: conn.execute(_delete_other_traits) and None)
         for table, value in ((tables.projects, "project"), (tables.users, "user")):

@@ -11,15 +11,17 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Sequence
 from operator import itemgetter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from osc_placement import microversion
 from osc_placement.candidates.combine import Candidate
-from osc_placement.candidates.request import CandidateRequest
 from osc_placement.candidates.search import Found, expand
 from osc_placement.candidates.shape import Pattern, Placed
-from osc_placement.candidates.snapshot import Snapshot
-from osc_placement.microversion import Version
+
+if TYPE_CHECKING:
+    from osc_placement.candidates.request import CandidateRequest
+    from osc_placement.candidates.snapshot import Snapshot
+    from osc_placement.microversion import Version
 
 #: the text of a pattern, and a function that selects the slots of a tree whose UUIDs the text needs
 _Form = tuple[str, Callable[[Sequence[int]], Iterable[int]]]

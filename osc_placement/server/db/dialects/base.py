@@ -12,8 +12,6 @@ import sqlalchemy as sa
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.functions import FunctionElement
 
-from osc_placement.model import MAX_AMOUNT
-
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
@@ -30,6 +28,9 @@ TCP_USER_TIMEOUT: Final = 1000 * (IDLE_SECONDS + PROBE_SECONDS * PROBES)
 
 #: values in a portion; SQLite accepts some 32,000 per statement, and MariaDB plans lists over 1,000 as a join
 PORTION: Final = 500
+
+#: the largest value of a column of type INTEGER
+LARGEST_INTEGER: Final = (1 << 31) - 1
 
 #: hashes have 32 bits, so that sums of them overflow nowhere
 HASH_MASK: Final = (1 << 32) - 1
@@ -131,7 +132,7 @@ class Dialect:
 
     def is_last_generation(self, generation: int) -> bool:
         """Return whether a generation cannot be incremented."""
-        return generation >= MAX_AMOUNT and self.limits_integers
+        return generation >= LARGEST_INTEGER and self.limits_integers
 
     def try_to_write(self, connection: Connection, table: sa.Table) -> None:
         """Execute a DELETE of no row, which locks nothing and fails if the database refuses changes.
