@@ -8,8 +8,6 @@ import re
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from osc_placement.server.shadow.exchange import Answer, Request
 
 #: headers that have to be equal
@@ -39,7 +37,8 @@ def find(request: Request, theirs: Answer, ours: Answer) -> list[str]:
         if (name in theirs.headers) != (name in ours.headers):
             found.append(f"{name}: {theirs.headers.get(name)!r} / {ours.headers.get(name)!r}")
     if is_limited(request) and theirs.status == ours.status == 200:
-        return found + list(_compare_limited(theirs.data, ours.data))
+        counts = [len(side.data["allocation_requests"]) for side in (theirs, ours)]
+        return found + [f"number of candidates: {counts[0]} / {counts[1]}"] * (counts[0] != counts[1])
     left, right = normalize(theirs.data), normalize(ours.data)
     # to Python 1, 1.0 and True are equal
     if json.dumps(left) != json.dumps(right):
@@ -50,12 +49,6 @@ def find(request: Request, theirs: Answer, ours: Answer) -> list[str]:
 def is_limited(request: Request) -> bool:
     """Return whether each server may choose a different part of all candidates."""
     return request.path == "/allocation_candidates" and "limit=" in request.query
-
-
-def _compare_limited(theirs: Any, ours: Any) -> Iterator[str]:
-    counts = [len(side["allocation_requests"]) for side in (theirs, ours)]
-    if counts[0] != counts[1]:
-        yield f"number of candidates: {counts[0]} / {counts[1]}"
 
 
 def normalize(data: Any) -> Any:

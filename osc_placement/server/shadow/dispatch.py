@@ -18,7 +18,7 @@ import threading
 import time
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from osc_placement.server.process.opening import Sources
@@ -112,7 +112,23 @@ class Dispatcher:
 
     def start(self) -> None:
         """Start the process, and keep it running from now on, in a thread."""
-        threading.Thread(target=self._keep_running, name="shadow", daemon=True).start()
+
+        def keep_running() -> None:
+            pause = _FIRST_PAUSE
+            while True:
+                try:
+                    session = self._launch()
+                except OSError as error:
+                    self._report.note(f"The process that compares cannot be started: {error.strerror}")
+                else:
+                    if self._attend(session):
+                        pause = _FIRST_PAUSE
+                    self._end(session)
+                self._report.restarted()
+                time.sleep(pause)
+                pause = min(2 * pause, _LONGEST_PAUSE)
+
+        threading.Thread(target=keep_running, name="shadow", daemon=True).start()
 
     def offer(self, job: Job) -> None:
         """Have a read compared, or count it as skipped; return at once."""
@@ -136,21 +152,6 @@ class Dispatcher:
                 return
         self._report.skipped(job.key, reason)
 
-    def _keep_running(self) -> None:
-        pause = _FIRST_PAUSE
-        while True:
-            try:
-                session = self._launch()
-            except OSError as error:
-                self._report.note(f"The process that compares cannot be started: {error.strerror}")
-            else:
-                if self._attend(session):
-                    pause = _FIRST_PAUSE
-                self._end(session)
-            self._report.restarted()
-            time.sleep(pause)
-            pause = min(2 * pause, _LONGEST_PAUSE)
-
     def _launch(self) -> _Session:
         here, there = socket.socketpair()
         with there:
@@ -166,6 +167,14 @@ class Dispatcher:
 
     def _attend(self, session: _Session) -> bool:
         """Take verdicts until the process ends or hangs; return whether it has ever been ready."""
+
+        def send_jobs() -> None:
+            while (job := session.jobs.get()) is not None:
+                try:
+                    session.connection.send(job)
+                except (OSError, ValueError):
+                    return
+
         try:
             session.connection.send(self._setup)
             while self._is_alive(session):
@@ -174,13 +183,17 @@ class Dispatcher:
                 match session.connection.recv():
                     case "ready":
                         session.is_ready = True
-                        threading.Thread(target=_send_all, args=(session,), daemon=True).start()
+                        threading.Thread(target=send_jobs, daemon=True).start()
                         with self._lock:
                             self._session = session
                     case ("note", text):
                         self._report.note(text)
                     case (number, verdict):
-                        self._take(session, number, verdict)
+                        with self._lock:
+                            job = session.waiting.pop(number)
+                            self._bytes -= job.size
+                            session.heard_at = time.monotonic()
+                        self._report.compared(job.key, verdict, job.seconds)
         except (OSError, EOFError):
             pass
         return session.is_ready
@@ -197,13 +210,6 @@ class Dispatcher:
         )
         return False
 
-    def _take(self, session: _Session, number: int, verdict: Any) -> None:
-        with self._lock:
-            job = session.waiting.pop(number)
-            self._bytes -= job.size
-            session.heard_at = time.monotonic()
-        self._report.compared(job.key, verdict, job.seconds)
-
     def _end(self, session: _Session) -> None:
         """Kill the process, and count what it has not compared as skipped."""
         with self._lock:
@@ -218,12 +224,3 @@ class Dispatcher:
         session.connection.close()
         for job in left:
             self._report.skipped(job.key, "our side ended before it was compared")
-
-
-def _send_all(session: _Session) -> None:
-    """Send jobs to the process as it takes them, until the session ends."""
-    while (job := session.jobs.get()) is not None:
-        try:
-            session.connection.send(job)
-        except (OSError, ValueError):
-            return

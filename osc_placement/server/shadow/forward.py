@@ -68,7 +68,12 @@ class Forwarder:
         is_inside = path == prefix or path.startswith(f"{prefix}/")
         inner = path.removeprefix(prefix) if is_inside else path
         route = find_route(inner, method) if is_inside else OTHER
-        request = Request(method, inner or "/", query, dict(_read_headers(environ)), prefix=prefix)
+        headers = {
+            name.removeprefix("HTTP_").lower().replace("_", "-"): value
+            for name, value in environ.items()
+            if name.startswith("HTTP_") or (name in ("CONTENT_TYPE", "CONTENT_LENGTH") and value)
+        }
+        request = Request(method, inner or "/", query, headers, prefix=prefix)
         # a client may invent methods, each of which would be a line of the report
         counted = method if method in METHODS else OTHER_METHOD
         began = time.monotonic()
@@ -77,17 +82,32 @@ class Forwarder:
             body = _read_body(environ)
             response = self._upstream.open(method, target, _forwarded(request.headers, environ), body)
             pieces = self._upstream.read(response)
-            held, is_whole = _hold(pieces)
+            held: list[bytes] = []
+            length, is_whole = 0, True
+            for piece in pieces:
+                held.append(piece)
+                length += len(piece)
+                if length > _HELD:
+                    is_whole = False
+                    break
         except (UpstreamError, errors.HTTPError) as error:
             failure = error
         else:
-            key = Key(counted, route, _find_version(response))
-            reason = self._find_reason_to_skip(method, inner, is_inside)
+            version = response.headers.get("openstack-api-version", "").rpartition(" ")[2]
+            key = Key(counted, route, version if version in _VERSIONS else "")
+            reason = None
+            if method not in READS:
+                reason = "not a read"
+            elif not is_inside or inner.startswith("/-/"):
+                reason = "not the API of placement"
+            elif self._sample < 1 and random.random() >= self._sample:
+                reason = "not in the sample"
             read = None if reason else _Read(key, request, response, began)
             self._report.forwarded(key)
             if reason is not None:
                 self._report.skipped(key, reason)
-            sent = [(name, text) for name, text in response.headers.items() if _is_passed_on(name)]
+            kept_back = HOP_BY_HOP | _REPLACED
+            sent = [item for item in response.headers.items() if item[0].lower() not in kept_back]
             start_response(f"{response.status} {response.reason or ''}", sent)
             if not is_whole:
                 return self._relay(key, read, held, pieces)
@@ -98,20 +118,13 @@ class Forwarder:
         if isinstance(failure, UpstreamError):
             self._fail(Key(counted, route, ""), failure)
             failure = errors.HTTPError(failure.status, str(failure))
-        return _answer_error(failure, environ, start_response)
+        answered: dict[str, Any] = {**environ, "HTTP_ACCEPT": http.JSON}
+        answer: Iterable[bytes] = http.error_response(failure)(answered, start_response)
+        return answer
 
     def _fail(self, key: Key, failure: UpstreamError) -> None:
         self._report.failed(key, failure.status)
         self._report.note(str(failure))
-
-    def _find_reason_to_skip(self, method: str, path: str, is_inside: bool) -> str | None:
-        if method not in READS:
-            return "not a read"
-        if not is_inside or path.startswith("/-/"):
-            return "not the API of placement"
-        if self._sample < 1 and random.random() >= self._sample:
-            return "not in the sample"
-        return None
 
     def _offer(self, read: _Read, pieces: list[bytes]) -> None:
         """Have a read compared whose answer is complete."""
@@ -188,20 +201,6 @@ def find_route(path: str, method: str) -> str:
         return OTHER
 
 
-def _find_version(response: BaseHTTPResponse) -> str:
-    """Return the microversion of an answer, or nothing if it has none that is known."""
-    version = response.headers.get("openstack-api-version", "").rpartition(" ")[2]
-    return version if version in _VERSIONS else ""
-
-
-def _read_headers(environ: WSGIEnvironment) -> Iterator[tuple[str, str]]:
-    for name, value in environ.items():
-        if name in ("CONTENT_TYPE", "CONTENT_LENGTH") and value:
-            yield name.lower().replace("_", "-"), value
-        elif name.startswith("HTTP_"):
-            yield name[5:].lower().replace("_", "-"), value
-
-
 def _forwarded(headers: Mapping[str, str], environ: WSGIEnvironment) -> dict[str, str]:
     """Return the headers for the service: those of the client, and who the client is.
 
@@ -239,28 +238,4 @@ def _read_body(environ: WSGIEnvironment) -> bytes:
         raise errors.HTTPError(400, "The request body is not in well-formed chunks.") from error
     if len(body) < announced:
         raise errors.HTTPError(400, "The request body is shorter than its content-length header says.")
-    return body
-
-
-def _hold(pieces: Iterator[bytes]) -> tuple[list[bytes], bool]:
-    """Read the beginning of an answer; return it, and whether it is all."""
-    held: list[bytes] = []
-    length = 0
-    for piece in pieces:
-        held.append(piece)
-        length += len(piece)
-        if length > _HELD:
-            return held, False
-    return held, True
-
-
-def _is_passed_on(name: str) -> bool:
-    return name.lower() not in HOP_BY_HOP and name.lower() not in _REPLACED
-
-
-def _answer_error(
-    error: errors.HTTPError, environ: WSGIEnvironment, start_response: StartResponse
-) -> Iterable[bytes]:
-    answered: dict[str, Any] = {**environ, "HTTP_ACCEPT": http.JSON}
-    body: Iterable[bytes] = http.error_response(error)(answered, start_response)
     return body

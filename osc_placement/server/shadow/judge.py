@@ -11,6 +11,7 @@ undone between two questions does not pass for a difference.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import signal
@@ -72,7 +73,11 @@ class Judge:
                 theirs, _ = self._ask_upstream(job.request)
             ours, seconds = self._ask_ours(job.request)
             if ours.status == 503 and theirs.status != 503:
-                self._note(f"Our side answers 503: {_find_detail(ours)}")
+                try:
+                    detail = str(ours.data["errors"][0]["detail"])
+                except (KeyError, IndexError, TypeError):
+                    detail = opening.in_one_line(ValueError(ours.data))
+                self._note(f"Our side answers 503: {detail}")
                 return Verdict(skipped="our side is not ready")
             verdict = self._compare(job.request, _clean(theirs), _clean(ours))
         except UpstreamError as error:
@@ -93,7 +98,10 @@ class Judge:
             times = 0 if differences.find(request, before, after) else times + 1
             if times == _CONFIRMED:
                 example = make_example(request, lines, after, ours)
-                reason = _explain(request, after, ours)
+                reason = None
+                # the functions expect documents of placement, which a proxy need not send
+                with contextlib.suppress(AttributeError, KeyError, TypeError, ValueError):
+                    reason = explained.explain(request, after, ours)
                 return Verdict(example=example, explained=reason, asked_again=True)
             time.sleep(_PAUSE * 2**attempt if not times else 0)
         return Verdict(skipped="upstream's answer changed each time")
@@ -163,14 +171,6 @@ def _list_providers(answer: Answer) -> frozenset[tuple[str, int]] | None:
     return frozenset((one["uuid"], one["generation"]) for one in providers)
 
 
-def _find_detail(answer: Answer) -> str:
-    """Return the message of an error."""
-    try:
-        return str(answer.data["errors"][0]["detail"])
-    except (KeyError, IndexError, TypeError):
-        return opening.in_one_line(ValueError(answer.data))
-
-
 def _clean(answer: Answer) -> Answer:
     """Return an answer without what the web server before the application adds."""
     headers = dict(answer.headers)
@@ -180,14 +180,6 @@ def _clean(answer: Answer) -> Answer:
         if not headers["vary"]:
             del headers["vary"]
     return Answer(answer.status, headers, answer.body)
-
-
-def _explain(request: Request, theirs: Answer, ours: Answer) -> str | None:
-    try:
-        return explained.explain(request, theirs, ours)
-    except (AttributeError, KeyError, TypeError, ValueError):
-        # the functions expect documents of placement, which a proxy need not send
-        return None
 
 
 def make_example(request: Request, lines: list[str], theirs: Answer, ours: Answer) -> dict[str, Any]:

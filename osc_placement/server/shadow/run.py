@@ -125,11 +125,21 @@ class _Gunicorn(BaseApplication):  # type: ignore[misc]  # it has no annotations
     def load_config(self) -> None:
         """Set the settings."""
         options = self._options
+
+        def admit_any_number(arbiter: Any, worker: Any) -> None:
+            # one address may be that of a load balancer
+            worker.connections_per_address = 0
+
+        def announce(worker: Any) -> None:
+            if worker.age == 1:
+                facts = f"shadow of {options.upstream}, report {options.report}"
+                print(f"placement-server: ready at {self._url} ({facts})", flush=True)
+
         settings = {
             **serve.make_settings(self._descriptor, 1, options.threads, options.tls, verbose=options.verbose),
-            "post_fork": _admit_any_number,
-            "post_worker_init": self._announce,
-            "worker_exit": self._save_last,
+            "post_fork": admit_any_number,
+            "post_worker_init": announce,
+            "worker_exit": lambda arbiter, worker: self._save(),
         }
         serve.apply_settings(self.cfg, settings)
 
@@ -157,16 +167,17 @@ class _Gunicorn(BaseApplication):  # type: ignore[misc]  # it has no annotations
         dispatcher.start()
         if options.metrics is not None:
             metrics.serve(report, *options.metrics)
-        threading.Thread(target=self._save_regularly, daemon=True).start()
+
+        def save_regularly() -> None:
+            while True:
+                time.sleep(SAVE_SECONDS)
+                self._save()
+
+        threading.Thread(target=save_regularly, daemon=True).start()
         threading.Thread(target=_probe, args=(upstream, report), daemon=True).start()
         # a collection of what never becomes garbage would delay requests
         gc.freeze()
         return Forwarder(upstream, dispatcher, report, sample=options.sample)
-
-    def _save_regularly(self) -> None:
-        while True:
-            time.sleep(SAVE_SECONDS)
-            self._save()
 
     def _save(self) -> None:
         if self._report is None:
@@ -179,19 +190,6 @@ class _Gunicorn(BaseApplication):  # type: ignore[misc]  # it has no annotations
         if failure:
             # outside of the handler, in which oslo.log would add the exception
             self._report.note(failure)
-
-    def _save_last(self, arbiter: Any, worker: Any) -> None:
-        self._save()
-
-    def _announce(self, worker: Any) -> None:
-        if worker.age == 1:
-            facts = f"shadow of {self._options.upstream}, report {self._options.report}"
-            print(f"placement-server: ready at {self._url} ({facts})", flush=True)
-
-
-def _admit_any_number(arbiter: Any, worker: Any) -> None:
-    """Let one address, such as that of a load balancer, have any number of connections."""
-    worker.connections_per_address = 0
 
 
 def _probe(upstream: Upstream, report: Report) -> None:

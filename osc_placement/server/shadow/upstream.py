@@ -181,8 +181,10 @@ class Upstream:
             yield
         # before the time limit, of which it is a kind
         except exceptions.NewConnectionError as error:
+            cause = error.__cause__
+            reason = (isinstance(cause, OSError) and cause.strerror) or in_one_line(error)
             raise UpstreamError(
-                502, f"The placement service at {self.url} cannot be reached: {_find_cause(error)}"
+                502, f"The placement service at {self.url} cannot be reached: {reason}"
             ) from error
         except exceptions.TimeoutError as error:
             raise UpstreamError(
@@ -200,9 +202,3 @@ class Upstream:
                 f"The placement service at {self.url} closed the connection or answered in a form that is no "
                 f"HTTP: {in_one_line(error)}",
             ) from error
-
-
-def _find_cause(error: BaseException) -> str:
-    """Return what the system says about a connection that could not be made."""
-    cause = error.__cause__
-    return (isinstance(cause, OSError) and cause.strerror) or in_one_line(error)
