@@ -192,7 +192,17 @@ class _Combination:
             for candidate in self.extend():
                 found = found or candidate is not None
                 yield candidate
-            self._give_back(match, depth)
+            self._chosen.pop()
+            if self._isolating[depth]:
+                self._isolated.discard(match.slots[0])
+            for tie in self._ties:
+                if depth in tie.groups:
+                    tie.pop()
+            for slot, name, amount in match.lines:
+                if left := self._amounts[slot, name] - amount:
+                    self._amounts[slot, name] = left
+                else:
+                    del self._amounts[slot, name]
         if not found and not self._work.is_over:
             self._dead.add(self._state())
 
@@ -227,20 +237,6 @@ class _Combination:
                     return False
                 pushed.append(tie)
         return True
-
-    def _give_back(self, match: Match, depth: int) -> None:
-        self._chosen.pop()
-        if self._isolating[depth]:
-            self._isolated.discard(match.slots[0])
-        for tie in self._ties:
-            if depth in tie.groups:
-                tie.pop()
-        for slot, name, amount in match.lines:
-            left = self._amounts[slot, name] - amount
-            if left:
-                self._amounts[slot, name] = left
-            else:
-                del self._amounts[slot, name]
 
     def _state(self) -> object:
         """Return a key of the remaining candidates, which is equal for identical devices."""

@@ -359,7 +359,11 @@ class Headroom:
             else:
                 root, parts = found
                 host = self._snapshot.nodes[root]
-                moves.append(Move(claim.consumer, host, self._join(kept, parts)))
+                # a part that stays and a new one are never of one provider
+                allocations: dict[str, dict[str, int]] = {}
+                for slot, name, amount in (*kept, *parts):
+                    allocations.setdefault(self._snapshot.uuids[slot], {})[name] = amount
+                moves.append(Move(claim.consumer, host, allocations))
 
     def _divide(self, parts: Sequence[Part], lost: frozenset[int]) -> tuple[Sequence[Part], Sequence[Part]]:
         """Return what is placed anew and what stays.
@@ -641,11 +645,23 @@ class Headroom:
         self, kind: _Kind, root: int, slots: Sequence[int], present: frozenset[int]
     ) -> Sequence[Part] | None:
         """Return what these providers give at a root, with places among them in place of slots."""
+
+        def node_now(slot: int) -> Node:
+            # with what is used of it at this point of the judgment
+            node = self._snapshot.nodes[slot]
+            if all(self._left[name][slot] == self._base[name][slot] for name in node.stocks):
+                return node
+            stocks = {
+                name: Stock(stock.inventory, stock.capacity - self._left[name][slot])
+                for name, stock in node.stocks.items()
+            }
+            return replace(node, stocks=stocks)
+
         for column, amount in kind.needs:
             if sum([max(0, column[slot]) for slot in slots]) < amount:
                 return None
         uuids = self._snapshot.uuids
-        part = Snapshot([self._node_now(slot) for slot in slots])
+        part = Snapshot([node_now(slot) for slot in slots])
         places = {part.slot_by_uuid[uuids[slot]]: place for place, slot in enumerate(slots)}
         anchor = 1 << part.slot_by_uuid[uuids[root]]
         found = search(part, kind.request, Work(_STEPS), only=anchor)
@@ -687,27 +703,6 @@ class Headroom:
             self._shapes.setdefault(plain, len(self._shapes)),
         )
 
-    def _node_now(self, slot: int) -> Node:
-        """Return a provider with what is used of it at this point of a judgment."""
-        node = self._snapshot.nodes[slot]
-        if all(self._left[name][slot] == self._base[name][slot] for name in node.stocks):
-            return node
-        return replace(
-            node,
-            stocks={
-                name: Stock(stock.inventory, stock.capacity - self._left[name][slot])
-                for name, stock in node.stocks.items()
-            },
-        )
-
-    def _join(self, kept: Sequence[Part], parts: Sequence[Part]) -> Allocations:
-        """Return parts as allocations; a part that stays and a new one are never of one provider."""
-        uuids = self._snapshot.uuids
-        allocations: dict[str, dict[str, int]] = {}
-        for slot, name, amount in (*kept, *parts):
-            allocations.setdefault(uuids[slot], {})[name] = amount
-        return allocations
-
     # reasons
 
     def _explain(
@@ -718,20 +713,14 @@ class Headroom:
         despite: Node | None = None
         if self._rules.same_traits:
             relaxed = self._kind_of(moved, kept, replace(self._rules, same_traits=False))
-            found = self._try(relaxed, lost, moved)
+            # it takes nothing
+            length = len(self._undo)
+            found = self._place(relaxed, lost, moved)
+            while len(self._undo) > length:
+                column, slot, amount = self._undo.pop()
+                column[slot] += amount
             despite = None if found is None else self._snapshot.nodes[found[0]]
         return _Reason(hosts, self._find_shortage(kind, lost), despite)
-
-    def _try(
-        self, kind: _Kind, lost: frozenset[int], moved: Sequence[Part]
-    ) -> tuple[int, Sequence[Part]] | None:
-        """Do as `_place`, and take nothing."""
-        length = len(self._undo)
-        found = self._place(kind, lost, moved)
-        while len(self._undo) > length:
-            column, slot, amount = self._undo.pop()
-            column[slot] += amount
-        return found
 
     def _find_shortage(self, kind: _Kind, lost: frozenset[int]) -> Shortage:
         nodes = self._snapshot.nodes

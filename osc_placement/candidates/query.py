@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from osc_placement import codes, microversion
 from osc_placement.microversion import Version
 from osc_placement.model import is_uuid
+
+_BAD: Final = "Invalid query string parameters: "
 
 
 class BadQuery(ValueError):
@@ -100,7 +103,19 @@ def parse_membership(values: Sequence[str], version: Version, *, suffix: str = "
     required: list[frozenset[str]] = []
     forbidden: list[frozenset[str]] = []
     for value in values:
-        uuids, negated = _parse_member_of(value)
+        # UUID or in:UUID,UUID, after ! if it is forbidden
+        negated = value.startswith("!")
+        body = value[1:] if negated else value
+        several = body.startswith("in:")
+        if "," in value and not several:
+            raise BadQuery(
+                "Multiple values for 'member_of' must be prefixed with the 'in:' or '!in:' keyword using the "
+                f"valid microversion. Got: {value}"
+            )
+        uuids = frozenset(body[3:].split(",")) if several else frozenset((body,))
+        for item in uuids:
+            if not is_uuid(item):
+                raise BadQuery(f"{_BAD}Expected 'member_of' parameter to contain valid UUID(s). Got: {item}")
         if not negated:
             required.append(uuids)
         elif version < microversion.FORBIDDEN_AGGREGATES:
@@ -112,26 +127,6 @@ def parse_membership(values: Sequence[str], version: Version, *, suffix: str = "
     return Membership(tuple(required), tuple(forbidden))
 
 
-def _parse_member_of(value: str) -> tuple[frozenset[str], bool]:
-    """Read ``UUID`` or ``in:UUID,UUID``, and whether a ``!`` stands before it."""
-    negated = value.startswith("!")
-    body = value[1:] if negated else value
-    several = body.startswith("in:")
-    if "," in value and not several:
-        raise BadQuery(
-            "Multiple values for 'member_of' must be prefixed with the 'in:' or '!in:' keyword using the "
-            f"valid microversion. Got: {value}"
-        )
-    uuids = frozenset(body[3:].split(",")) if several else frozenset((body,))
-    for item in uuids:
-        if not is_uuid(item):
-            raise BadQuery(
-                "Invalid query string parameters: Expected 'member_of' parameter to contain valid UUID(s). "
-                f"Got: {item}"
-            )
-    return uuids, negated
-
-
 def parse_traits(values: Sequence[str], version: Version) -> Traits:
     """Read every value of ``required``; each must hold. Before 1.39 only the last value is used."""
     if version < microversion.ANY_TRAITS:
@@ -140,39 +135,30 @@ def parse_traits(values: Sequence[str], version: Version) -> Traits:
     forbidden: list[frozenset[str]] = []
     for value in values:
         if value.startswith("in:"):
-            required.append(_parse_any_traits(value, version))
-        else:
-            wanted, unwanted = _parse_all_traits(value, version)
-            required.extend(frozenset((name,)) for name in wanted)
-            forbidden.extend(frozenset((name,)) for name in unwanted)
+            form = "in:HW_CPU_X86_VMX,CUSTOM_MAGIC"
+            if version < microversion.ANY_TRAITS:
+                raise BadQuery(
+                    f"{_BAD}The format '{form}' only supported since microversion 1.39. Got: {value}"
+                )
+            any_of = frozenset(name.strip() for name in value[3:].split(","))
+            if not all(any_of):
+                raise BadQuery(
+                    f"{_BAD}Expected 'required' parameter value of the form: {form}. Got an empty trait in: "
+                    f"{value}"
+                )
+            if any(name.startswith("!") for name in any_of):
+                raise BadQuery(f"{_BAD}The format '{form}' does not support forbidden traits. Got: {value}")
+            required.append(any_of)
+            continue
+        names = [name.strip() for name in value.split(",")]
+        unwanted = [name.lstrip("!") for name in names if name.startswith("!")]
+        may_forbid = version >= microversion.FORBIDDEN_TRAITS
+        form = f"HW_CPU_X86_VMX,{'!' if may_forbid else ''}CUSTOM_MAGIC"
+        expected = f"{_BAD}Expected 'required' parameter value of the form: {form}. Got"
+        if not all(names) or not all(unwanted):
+            raise BadQuery(f"{expected} an empty trait in: {value}")
+        if unwanted and not may_forbid:
+            raise BadQuery(f"{expected}: {value}")
+        required += [frozenset((name,)) for name in names if not name.startswith("!")]
+        forbidden += [frozenset((name,)) for name in unwanted]
     return Traits(tuple(required), tuple(forbidden))
-
-
-_BAD = "Invalid query string parameters: "
-
-
-def _parse_any_traits(value: str, version: Version) -> frozenset[str]:
-    form = "in:HW_CPU_X86_VMX,CUSTOM_MAGIC"
-    if version < microversion.ANY_TRAITS:
-        raise BadQuery(f"{_BAD}The format '{form}' only supported since microversion 1.39. Got: {value}")
-    names = frozenset(name.strip() for name in value[3:].split(","))
-    if not all(names):
-        raise BadQuery(
-            f"{_BAD}Expected 'required' parameter value of the form: {form}. Got an empty trait in: {value}"
-        )
-    if any(name.startswith("!") for name in names):
-        raise BadQuery(f"{_BAD}The format '{form}' does not support forbidden traits. Got: {value}")
-    return names
-
-
-def _parse_all_traits(value: str, version: Version) -> tuple[list[str], list[str]]:
-    allow_forbidden = version >= microversion.FORBIDDEN_TRAITS
-    names = [name.strip() for name in value.split(",")]
-    forbidden = [name.lstrip("!") for name in names if name.startswith("!")]
-    form = "HW_CPU_X86_VMX,!CUSTOM_MAGIC" if allow_forbidden else "HW_CPU_X86_VMX,CUSTOM_MAGIC"
-    expected = f"{_BAD}Expected 'required' parameter value of the form: {form}. Got"
-    if not all(names) or not all(forbidden):
-        raise BadQuery(f"{expected} an empty trait in: {value}")
-    if forbidden and not allow_forbidden:
-        raise BadQuery(f"{expected}: {value}")
-    return [name for name in names if not name.startswith("!")], forbidden

@@ -92,7 +92,16 @@ def parse(items: Sequence[tuple[str, str]], version: Version) -> CandidateReques
 
     :param items: keys and values, in order, repeated ones included
     """
-    limit = _parse_limit(_values(items, "limit"))
+    limit = None
+    if limits := _values(items, "limit"):
+        # the first of several values counts, as in openstack-placement; the schema has checked the last
+        if not _LIMIT.fullmatch(limits[0]):
+            raise BadQuery(
+                "Invalid query string parameters: Expected 'limit' parameter to be a number from 1 on. "
+                f"Got: {limits[0]}"
+            )
+        # Python parses at most 4,300 digits, and a number of a hundred digits exceeds any number of results
+        limit = int(limits[0][:100])
     policies = _values(items, "group_policy")
     root = _parse_root_required(_values(items, "root_required"))
     same_subtrees = [
@@ -142,19 +151,6 @@ def parse(items: Sequence[tuple[str, str]], version: Version) -> CandidateReques
 
 def _values(items: Iterable[tuple[str, str]], key: str) -> list[str]:
     return [value for name, value in items if name == key]
-
-
-def _parse_limit(values: Sequence[str]) -> int | None:
-    """Read the first of several values, as openstack-placement does; the schema has checked the last."""
-    if not values:
-        return None
-    if not _LIMIT.fullmatch(values[0]):
-        raise BadQuery(
-            "Invalid query string parameters: Expected 'limit' parameter to be a number from 1 on. "
-            f"Got: {values[0]}"
-        )
-    # Python parses at most 4,300 digits, and a number of a hundred digits exceeds any number of candidates
-    return int(values[0][:100])
 
 
 def _parse_root_required(values: Sequence[str]) -> Traits:

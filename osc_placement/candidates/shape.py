@@ -117,23 +117,22 @@ class Shapes:
         if patterns is None:
             slots = self._snapshot.slots_of_tree(root)
             for kind, slot in zip(outline, slots, strict=True):
-                if kind not in self._shapes:
-                    self._shapes[kind] = kind.place, self._describe(slot)
+                if kind in self._shapes:
+                    continue
+                node = self._snapshot.nodes[slot]
+                # a provider that takes any amount is described by its free capacity alone
+                needs = () if self._snapshot.is_plain(slot) else self._needs
+                self._work.charge((len(self._bits) + 2 * len(needs)) // 8)
+                # all that the search reads of a provider, with amounts cut to what is enough
+                self._shapes[kind] = (
+                    kind.place,
+                    tuple([bits[slot] for bits in self._bits]),
+                    tuple([min(free[slot], total) for free, total in self._free]),
+                    tuple([name in node.stocks and node.stocks[name].fits(amount) for name, amount in needs]),
+                    self._traits.intersection(node.traits),
+                )
             shape = tuple([self._shapes[kind] for kind in outline])
             if shape not in self._by_shape:
                 self._by_shape[shape] = make()
             self._by_outline[outline] = patterns = self._by_shape[shape]
         return patterns
-
-    def _describe(self, slot: int) -> object:
-        """Return a key of all that the search reads of a provider, with amounts cut to what is enough."""
-        node = self._snapshot.nodes[slot]
-        # a provider that takes any amount is described by its free capacity alone
-        needs = () if self._snapshot.is_plain(slot) else self._needs
-        self._work.charge((len(self._bits) + 2 * len(needs)) // 8)
-        return (
-            tuple([bits[slot] for bits in self._bits]),
-            tuple([min(free[slot], total) for free, total in self._free]),
-            tuple([name in node.stocks and node.stocks[name].fits(amount) for name, amount in needs]),
-            self._traits.intersection(node.traits),
-        )

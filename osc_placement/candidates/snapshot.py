@@ -132,22 +132,22 @@ class Snapshot:
         if root not in outlines:
             slots = self._in_tree[root]
             places = {slot: place for place, slot in enumerate(slots)}
-            outlines[root] = tuple([self._kind(slot, root, places) for slot in slots])
+            known, kinds = self._derived.kinds, []
+            for slot in slots:
+                node = self.nodes[slot]
+                parent = self.parent_of[slot]
+                # a parent in another tree makes the provider different from all others
+                above = -1 if parent is None else places.get(parent, ("elsewhere", parent))
+                place = slot == root, above
+                stocks = tuple(
+                    [
+                        (name, stock.free_capacity, stock.inventory.min_unit, stock.inventory.step_size)
+                        for name, stock in node.stocks.items()
+                    ]
+                )
+                kinds.append(known.setdefault((place, stocks, node.traits, node.aggregates), Kind(place)))
+            outlines[root] = tuple(kinds)
         return outlines[root]
-
-    def _kind(self, slot: int, root: int, places: Mapping[int, int]) -> Kind:
-        node = self.nodes[slot]
-        parent = self.parent_of[slot]
-        # a parent in another tree makes the provider different from all others
-        above = -1 if parent is None else places.get(parent, ("elsewhere", parent))
-        place = slot == root, above
-        stocks = tuple(
-            [
-                (name, stock.free_capacity, stock.inventory.min_unit, stock.inventory.step_size)
-                for name, stock in node.stocks.items()
-            ]
-        )
-        return self._derived.kinds.setdefault((place, stocks, node.traits, node.aggregates), Kind(place))
 
     def free_capacity(self, resource_class: str) -> Sequence[int]:
         """Return the largest amount that fits on each provider, by slot; 0 or less if none."""
