@@ -116,22 +116,18 @@ class Policy:
             with self._turn:
                 # the previous holder of the lock may have checked just now
                 if time.monotonic() >= self._next_look:
-                    self._read_if_changed()
+                    found = _describe_files(self._conf)
+                    try:
+                        if found != self._seen:
+                            self._rules = _Rules(self._conf)
+                    except Exception as error:  # any error of oslo.policy about a text
+                        if self._rules is None:
+                            raise
+                        LOG.error("The policy stays as it was: %s", error)
+                    self._seen = found
                     self._next_look = time.monotonic() + LOOK_SECONDS
         assert self._rules is not None, "a first look that finds no rules raises"
         return self._rules
-
-    def _read_if_changed(self) -> None:
-        found = _describe_files(self._conf)
-        if found == self._seen:
-            return
-        try:
-            self._rules = _Rules(self._conf)
-        except Exception as error:  # any error of oslo.policy about a text
-            if self._rules is None:
-                raise
-            LOG.error("The policy stays as it was: %s", error)
-        self._seen = found
 
 
 def _describe_files(conf: ConfigOpts) -> list[tuple[object, ...]]:

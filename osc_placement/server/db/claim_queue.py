@@ -126,7 +126,12 @@ class ClaimQueue:
         try:
             self._carry_out(group)
         finally:
-            self._end_transaction()
+            with self._lock:
+                self._running -= 1
+                if not self._running and self._waiting:
+                    # the thread of the first request that waits carries out the next group
+                    following = self._take()
+                    following[0].turn.set_result(following)
 
     def _take(self) -> list[_Request]:
         """Remove the next group from the queue; the caller holds the lock, and the group is carried out."""
@@ -141,25 +146,22 @@ class ClaimQueue:
             group.append(self._waiting.popleft())
         return group
 
-    def _end_transaction(self) -> None:
-        """Let the thread of the first request that waits carry out the next group."""
-        with self._lock:
-            self._running -= 1
-            if not self._running and self._waiting:
-                group = self._take()
-                group[0].turn.set_result(group)
-
     def _carry_out(self, group: Sequence[_Request]) -> None:
         """Carry out the requests of a group and record the outcome of each."""
         outcomes: Sequence[Exception | None]
         try:
             if len(group) == 1:
-                self._carry_out_alone(group[0].claims)
+                claims = group[0].claims
+                is_first = len(claims) == 1 and allocation.is_first(claims[0])
+                if not (is_first and self._database.write(allocation.replace_first, claims[0])):
+                    self._database.write(allocation.replace, claims)
                 outcomes = [None]
             else:
                 outcomes = self._database.write(allocation.replace_each, [each.claims for each in group])
         except Exception as error:
-            if len(group) > 1 and _may_be_of_one_request(error):
+            # unless something may have been committed, the requests may be tried one by one
+            is_undone = not isinstance(error, errors.Unavailable)
+            if len(group) > 1 and (is_undone or isinstance(error, errors.TooMuchContention)):
                 self._separate(group)
                 return
             outcomes = [error] * len(group)
@@ -168,11 +170,6 @@ class ClaimQueue:
             self._finish(group, [errors.DatabaseUnavailable()] * len(group))
             raise
         self._finish(group, outcomes)
-
-    def _carry_out_alone(self, claims: Sequence[allocation.Claim]) -> None:
-        is_first = len(claims) == 1 and allocation.is_first(claims[0])
-        if not (is_first and self._database.write(allocation.replace_first, claims[0])):
-            self._database.write(allocation.replace, claims)
 
     def _finish(self, group: Sequence[_Request], outcomes: Sequence[Exception | None]) -> None:
         with self._lock:
@@ -189,8 +186,3 @@ class ClaimQueue:
                 each.turn.set_result([each])
         for each in own:
             self._carry_out([each])
-
-
-def _may_be_of_one_request(error: Exception) -> bool:
-    """Return whether nothing was committed, and the requests of the group may be tried one by one."""
-    return isinstance(error, errors.TooMuchContention) or not isinstance(error, errors.Unavailable)

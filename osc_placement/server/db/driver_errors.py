@@ -34,6 +34,12 @@ _READ_ONLY: Final = (
 )
 
 
+def find(error: BaseException) -> BaseException:
+    """Return the error of the driver that an error of oslo.db or SQLAlchemy is made of."""
+    inner: BaseException = getattr(error, "inner_exception", None) or error
+    return getattr(inner, "orig", None) or inner
+
+
 def is_lost_race(error: BaseException) -> bool:
     """Return whether MariaDB could not take the next id of a table, because others take ids and deadlock."""
     return str(error).startswith("(1467,")

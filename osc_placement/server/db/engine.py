@@ -73,11 +73,11 @@ def _translating() -> Iterator[None]:
         # only reads get here, as `Database.write` retries by itself
         raise errors.TooMuchContention from error
     except (db_exc.DBError, sa.exc.ProgrammingError) as error:
-        inner = getattr(error, "inner_exception", None) or error
-        driver_error = getattr(inner, "orig", None) or inner
+        driver_error = driver_errors.find(error)
         if driver_errors.is_table_missing(driver_error):
             LOG.error("a table is not there: %s", driver_error)
             raise errors.SchemaUnfit("A table is missing: run 'placement-server db sync'") from error
+        inner = getattr(error, "inner_exception", None) or error
         if isinstance(error, db_exc.DBDataError) or isinstance(inner, sa.exc.DataError):
             raise errors.Unstorable from error
         raise
@@ -85,14 +85,6 @@ def _translating() -> Iterator[None]:
 
 class _LostBeforeCommit(db_exc.DBConnectionError):  # type: ignore[misc]  # it has no annotations
     """The connection of a transaction broke before the commit, so nothing was changed."""
-
-
-def _is_about_own_tables(error: Exception) -> bool:
-    """Return whether an error of the database says that a table of our own is missing or must not be used."""
-    inner = getattr(error, "inner_exception", None) or error
-    driver_error = getattr(inner, "orig", None) or inner
-    unusable = driver_errors.is_table_missing(driver_error) or driver_errors.is_denied(driver_error)
-    return unusable and PREFIX in str(driver_error)
 
 
 def _classify(context: sa.engine.ExceptionContext) -> None:
@@ -399,7 +391,9 @@ class Database:
         try:
             return attempt()
         except (db_exc.DBError, sa.exc.OperationalError, sa.exc.ProgrammingError) as error:
-            if not (self.records_changes and _is_about_own_tables(error)):
+            cause = driver_errors.find(error)
+            is_unusable = driver_errors.is_table_missing(cause) or driver_errors.is_denied(cause)
+            if not (self.records_changes and is_unusable and PREFIX in str(cause)):
                 raise
             self.stop_recording()
         return attempt()

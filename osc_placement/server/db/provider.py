@@ -350,21 +350,22 @@ def _insert(
                 for portion in dialects.split(list(rows))
                 for uuid, id_, _ in conn.execute(_select_places, {"uuids": portion})
             }
-    return {each.uuid: _insert_one(conn, each, rows[each.uuid]) for each in new}
-
-
-def _insert_one(conn: Connection, new: New, row: Mapping[str, Any]) -> int | errors.DuplicateProvider:
+    inserted: dict[str, int | errors.DuplicateProvider] = {}
     columns = resource_providers.c
-    is_taken = (columns.uuid == new.uuid) | (columns.name == new.name)
-    taken = conn.scalars(sa.select(columns.uuid).where(is_taken)).all()
-    if taken:
-        return errors.DuplicateProvider(f"uuid: {new.uuid}" if new.uuid in taken else f"name: {new.name}")
-    try:
-        result = conn.execute(sa.insert(resource_providers).values(row))
-    except db_exc.DBDuplicateEntry as error:
-        # another transaction took the UUID or name after the check; the retry finds out which
-        raise errors.Retry from error
-    return int(result.inserted_primary_key[0])  # type: ignore[index]  # an INSERT of one row has it
+    for each in new:
+        is_taken = (columns.uuid == each.uuid) | (columns.name == each.name)
+        taken = conn.scalars(sa.select(columns.uuid).where(is_taken)).all()
+        if taken:
+            what = f"uuid: {each.uuid}" if each.uuid in taken else f"name: {each.name}"
+            inserted[each.uuid] = errors.DuplicateProvider(what)
+            continue
+        try:
+            result = conn.execute(sa.insert(resource_providers).values(rows[each.uuid]))
+        except db_exc.DBDuplicateEntry as error:
+            # another transaction took the UUID or name after the check; the retry finds out which
+            raise errors.Retry from error
+        inserted[each.uuid] = result.inserted_primary_key[0]  # type: ignore[index]  # an INSERT of one row has it
+    return inserted
 
 
 def record_created(conn: Connection, created: Collection[Locked]) -> None:

@@ -80,7 +80,14 @@ def apply(
     verdicts: Verdicts = {}
     for change in changes:
         if change.new is not None:
-            if error := _check_new(change, known, may_reserve_all=may_reserve_all):
+            classes, wanted = known.of(resource_classes), change.inventories or {}
+            error: errors.PlacementError | None
+            try:
+                inventory.check(change.uuid, wanted, classes, may_reserve_all=may_reserve_all)
+                error = _check_traits(change, known)
+            except errors.PlacementError as unfit:
+                error = unfit
+            if error:
                 verdicts[change.uuid] = error
                 del new[change.uuid]
         elif change.uuid not in locked:
@@ -110,16 +117,6 @@ def apply(
     provider.record_created(conn, created.values())
     provider.advance_generations(conn, moved)
     return verdicts | {each.uuid: each.generation + (each in moved) for each in allowed}
-
-
-def _check_new(change: Wanted, known: names.Known, *, may_reserve_all: bool) -> errors.PlacementError | None:
-    """Return why a provider cannot have what it is to be created with; None if it can."""
-    classes = known.of(resource_classes)
-    try:
-        inventory.check(change.uuid, change.inventories or {}, classes, may_reserve_all=may_reserve_all)
-    except errors.PlacementError as error:
-        return error
-    return _check_traits(change, known)
 
 
 def _check_traits(change: Wanted, known: names.Known) -> errors.TraitNotFound | None:

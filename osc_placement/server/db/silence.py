@@ -15,7 +15,7 @@ import time
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from sqlalchemy.engine import Engine
 
@@ -50,28 +50,23 @@ class Limit:
 
     def _limited(self, call: Callable[..., Any], find: Callable[[Any], Any]) -> Callable[..., Any]:
         def limited(subject: Any, *arguments: Any, **named: Any) -> Any:
-            with self._watched(find(subject)):
+            key = object()
+            with self._lock:
+                if self._pid != os.getpid():
+                    # after a fork, the calls of the parent do not belong to this process
+                    self._pid, self._watcher = os.getpid(), None
+                    self._calls.clear()
+                self._calls[key] = time.monotonic() + self._seconds, find(subject)
+                if self._watcher is None:
+                    self._watcher = threading.Thread(target=self._watch, daemon=True)
+                    self._watcher.start()
+            try:
                 return call(subject, *arguments, **named)
+            finally:
+                with self._lock:
+                    self._calls.pop(key, None)
 
         return limited
-
-    @contextlib.contextmanager
-    def _watched(self, connection: Any) -> Iterator[None]:
-        call = object()
-        with self._lock:
-            if self._pid != os.getpid():
-                # after a fork, the calls of the parent do not belong to this process
-                self._pid, self._watcher = os.getpid(), None
-                self._calls.clear()
-            self._calls[call] = time.monotonic() + self._seconds, connection
-            if self._watcher is None:
-                self._watcher = threading.Thread(target=self._watch, daemon=True)
-                self._watcher.start()
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._calls.pop(call, None)
 
     def _watch(self) -> None:
         """End overdue calls, until there are no calls to watch."""

@@ -185,14 +185,10 @@ def _is_complete(connection: Connection) -> bool:
     current = _read_version(connection, OWN)
     if current not in (None, *OWN.revisions):
         raise SchemaError(f"the tables of our own are at version {current}, which is newer than {OWN.head}")
-    if current != OWN.head or not _own_names() <= set(sa.inspect(connection).get_table_names()):
+    if current != OWN.head or not OWN.metadata.tables.keys() <= set(sa.inspect(connection).get_table_names()):
         return False
     first = sa.exists().where(writers.c.id == STRANGERS)
     return bool(connection.scalar(sa.select(first & sa.exists(sa.select(database_identity.c.identity)))))
-
-
-def _own_names() -> set[str]:
-    return set(OWN.metadata.tables)
 
 
 def _complete(connection: Connection) -> None:

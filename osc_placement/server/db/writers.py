@@ -281,7 +281,9 @@ class Slot:
         values = {"now": moment, "new_token": secrets.randbelow(_TOKENS)}
         if self.id is not None:
             count = self.count + 1
-            lines = _shorten((*self.recent, changes.to_text(count)))
+            lines = (*self.recent, changes.to_text(count))[-LINES:]
+            while sum(map(len, lines)) + len(lines) > CHARACTERS:
+                lines = lines[1:]
             given = {"slot_id": self.id, "known": self.count, "new_count": count, "lines": "\n".join(lines)}
             if conn.execute(_advance, values | given).rowcount == 1:
                 return Slot(self.process, self.id, count, lines)
@@ -292,14 +294,6 @@ class Slot:
         row = {"id": id_, "count": 1, "token": values["new_token"], "changed_at": moment, "recent": line}
         conn.execute(_insert, row)
         return Slot(self.process, id_, 1, (line,))
-
-
-def _shorten(lines: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the last of the lines, as many as a slot keeps."""
-    lines = lines[-LINES:]
-    while sum(map(len, lines)) + len(lines) > CHARACTERS:
-        lines = lines[1:]
-    return lines
 
 
 class _Own:

@@ -17,7 +17,7 @@ from osc_placement.candidates.flavor import NotCountable, make_request
 from osc_placement.flavor import flavor_from_listing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Collection, Sequence
 
     from osc_placement.candidates.snapshot import Snapshot
     from osc_placement.flavor import Flavor
@@ -42,7 +42,17 @@ class FlavorsFile:
         """
         problems: list[str] = []
         counts: dict[str, int] = {}
-        for flavor in self._read(problems.append):
+        flavors: list[Flavor] = []
+        try:
+            flavors = [flavor_from_listing(row) for row in json.loads(Path(self._path).read_bytes())]
+        except OSError as error:
+            problems.append(f"all flavors, as it cannot be read: {error.strerror}")
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            problems.append(
+                "all flavors, as it is not the output of 'openstack flavor list --all --long -f json': "
+                f"{type(error).__name__}: {error}"
+            )
+        for flavor in flavors:
             try:
                 counts[flavor.name] = count_total(snapshot, make_request(flavor, classes))
             except NotCountable as error:
@@ -52,16 +62,3 @@ class FlavorsFile:
                 LOG.warning("flavors_file %s: left out of the metrics: %s", self._path, problem)
         self._problems = problems
         return sorted(counts.items())
-
-    def _read(self, complain: Callable[[str], object]) -> list[Flavor]:
-        try:
-            rows = json.loads(Path(self._path).read_bytes())
-            return [flavor_from_listing(row) for row in rows]
-        except OSError as error:
-            complain(f"all flavors, as it cannot be read: {error.strerror}")
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
-            complain(
-                "all flavors, as it is not the output of 'openstack flavor list --all --long -f json': "
-                f"{type(error).__name__}: {error}"
-            )
-        return []

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import math
 import threading
@@ -103,7 +104,11 @@ class Health:
         try:
             if self._ready and time.monotonic() < self._checked_at + KEPT:
                 return
-            if not (self._ready and self._is_as_it_was()):
+            is_same = False
+            if self._ready and self._state is not None:
+                with contextlib.suppress(errors.SchemaUnfit):
+                    is_same = self._read_state().is_of_the_same_database(self._state)
+            if not is_same:
                 self._ready = False
                 if fault := upgrade.find_fault(self._database):
                     raise errors.SchemaUnfit(fault)
@@ -140,14 +145,6 @@ class Health:
             self._own_tables_fault = str(error)
         else:
             self._own_tables_fault = None
-
-    def _is_as_it_was(self) -> bool:
-        """Return whether this is still the database that was made ready."""
-        assert self._state is not None, "the state is known before the service is ready"
-        try:
-            return self._read_state().is_of_the_same_database(self._state)
-        except errors.SchemaUnfit:
-            return False
 
     def _read_state(self) -> upgrade.State:
         return self._database.read(upgrade.read_state, own_tables=self._database.records_changes)

@@ -123,9 +123,15 @@ def _identify_container() -> str:
         # a forked process has the command line of its parent, unless it executes another program
         pid = os.getpid()
         own = _read_command(pid)
-        while own and _read_command(parent := _find_parent(pid)) == own:
+        while own:
+            fields = _read_state(pid)
+            parent = int(fields[1]) if fields else 0
+            if _read_command(parent) != own:
+                break
             pid = parent
-    return f"{pid}-{_find_start(pid)}{group}"
+    # the moment at which the process started tells it from others that had its id
+    fields = _read_state(pid)
+    return f"{pid}-{fields[19].decode() if fields else '0'}{group}"
 
 
 def _read_process(pid: int, name: str) -> bytes:
@@ -145,17 +151,6 @@ def _read_command(pid: int) -> bytes:
 def _read_state(pid: int) -> list[bytes]:
     """Return the fields of a process after its command, which is in parentheses; see proc(5)."""
     return _read_process(pid, "stat").rpartition(b")")[2].split()
-
-
-def _find_parent(pid: int) -> int:
-    fields = _read_state(pid)
-    return int(fields[1]) if fields else 0
-
-
-def _find_start(pid: int) -> str:
-    """Return the moment at which a process started, which tells it from others that had its id."""
-    fields = _read_state(pid)
-    return fields[19].decode() if fields else "0"
 
 
 def _make(parent: str) -> tuple[Path, int | None]:

@@ -253,12 +253,6 @@ class Arbiter(BaseArbiter):  # type: ignore[misc]  # it has no annotations
             return super().spawn_worker()
 
 
-def _share_memory(_arbiter: Any) -> None:
-    # otherwise the garbage collector of each worker would write to, and so copy, the shared memory
-    gc.collect()
-    gc.freeze()
-
-
 def make_settings(
     descriptor: int, workers: int, threads: int, files: tls.Files, *, verbose: bool
 ) -> dict[str, Any]:
@@ -321,13 +315,28 @@ class _Gunicorn(BaseApplication):  # type: ignore[misc]  # it has no annotations
     def load_config(self) -> None:
         """Set the settings."""
         options = self._options
+
+        def share_memory(arbiter: Any) -> None:
+            # otherwise the garbage collector of each worker would write to, and so copy, the shared memory
+            gc.collect()
+            gc.freeze()
+
+        def set_limits(arbiter: Any, worker: Worker) -> None:
+            worker.connections_per_address = options.connections_per_address
+            worker.proxies |= options.proxies
+
+        def announce(worker: Any) -> None:
+            if worker.age == 1 and worker.alive:
+                # the worker starts answering when this function has returned
+                threading.Thread(target=self._print_readiness, daemon=True).start()
+
         settings = {
             **make_settings(
                 self._descriptor, options.workers, options.threads, options.tls, verbose=options.verbose
             ),
-            "when_ready": _share_memory,
-            "post_fork": self._set_limits,
-            "post_worker_init": self._announce,
+            "when_ready": share_memory,
+            "post_fork": set_limits,
+            "post_worker_init": announce,
         }
         apply_settings(self.cfg, settings)
 
@@ -372,15 +381,6 @@ class _Gunicorn(BaseApplication):  # type: ignore[misc]  # it has no annotations
     def load(self) -> WSGIApplication:
         """Create the application of a worker, which inherits modules but no connection."""
         return deploy.loadapp(self.conf)
-
-    def _set_limits(self, arbiter: Any, worker: Worker) -> None:
-        worker.connections_per_address = self._options.connections_per_address
-        worker.proxies |= self._options.proxies
-
-    def _announce(self, worker: Any) -> None:
-        if worker.age == 1 and worker.alive:
-            # the worker starts answering when this function has returned
-            threading.Thread(target=self._print_readiness, daemon=True).start()
 
     def _print_readiness(self) -> None:
         """Print, for people and scripts that wait for it, that the server is ready, once it has answered."""

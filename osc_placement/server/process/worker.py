@@ -142,9 +142,15 @@ class Worker(BaseWorker):  # type: ignore[misc]  # it has no annotations
     def run(self) -> None:
         """Serve until told to stop, then finish requests in progress until the grace period is over."""
         self._most = min(self._most, _allow_files(self._most + _OTHER_FILES) - _OTHER_FILES)
+
+        def serve_all(served: _Queue) -> None:
+            while True:
+                with served.take() as connection:
+                    self._serve(connection)
+
         for served, count in zip(self._queues, (self.cfg.threads, *(1 for _ in RESERVED)), strict=True):
             for _ in range(count):
-                threading.Thread(target=self._serve_all, args=(served,), daemon=True).start()
+                threading.Thread(target=serve_all, args=(served,), daemon=True).start()
         self._selector = selectors.DefaultSelector()
         # signal handlers of gunicorn and threads write to this pipe
         self._selector.register(self.PIPE[0], selectors.EVENT_READ)
@@ -159,7 +165,10 @@ class Worker(BaseWorker):  # type: ignore[misc]  # it has no annotations
         while True:
             for key, events in self._selector.select(_TICK):
                 self._handle(key, events)
-            self._take_back()
+            # what is returned from now on waits until the sockets of the others have been served: threads may
+            # return requests that were sent ahead as fast as the loop passes the next ones to them
+            for _ in range(self._returned.qsize()):
+                self._begin_to_send(self._returned.get_nowait())
             now = time.monotonic()
             if not self.alive and stop == float("inf"):
                 stop = now
@@ -172,7 +181,8 @@ class Worker(BaseWorker):  # type: ignore[misc]  # it has no annotations
                 if self.ppid != os.getppid():
                     self.log.info("Parent changed, shutting down: %s", self)
                     self.alive = False
-                self._end_overdue(now, stop)
+                for overdue in [one for one in self._connections if self._is_overdue(one, now, stop)]:
+                    self._end(overdue)
                 if self._tls is not None:
                     self._tls = self._tls.refresh()
                 self._listen(self.alive)
@@ -191,16 +201,15 @@ class Worker(BaseWorker):  # type: ignore[misc]  # it has no annotations
                 self._selector.unregister(listener)
 
     def _handle(self, key: selectors.SelectorKey, events: int) -> None:
-        if isinstance(key.data, Connection):
-            self._handle_client(key.data, events)
-        elif key.fd == self.PIPE[0]:
+        """Accept, read or send; an error caused by one client ends its connection and not the worker."""
+        connection = key.data
+        if key.fd == self.PIPE[0]:
             with contextlib.suppress(BlockingIOError):
                 os.read(key.fd, 4096)
-        else:
+            return
+        if not isinstance(connection, Connection):
             self._accept(key.fileobj, key.data)
-
-    def _handle_client(self, connection: Connection, events: int) -> None:
-        """Read or send; an error caused by one client ends its connection and not the worker."""
+            return
         if connection not in self._connections:
             # it was closed in favour of another connection after the selector returned
             return
@@ -317,15 +326,6 @@ class Worker(BaseWorker):  # type: ignore[misc]  # it has no annotations
         reserved = (number for number, paths in enumerate(RESERVED, 1) if path in paths)
         self._queues[next(reserved, 0)].put(connection, turn)
 
-    def _take_back(self) -> None:
-        """Continue with the connections that threads have returned until now.
-
-        Those returned in the meantime wait until the sockets of the others have been served: threads may
-        return requests that were sent ahead as fast as the loop passes the next ones to them.
-        """
-        for _ in range(self._returned.qsize()):
-            self._begin_to_send(self._returned.get_nowait())
-
     def _begin_to_send(self, connection: Connection) -> None:
         connection.since = time.monotonic()
         connection.state = State.SENDING
@@ -392,11 +392,6 @@ class Worker(BaseWorker):  # type: ignore[misc]  # it has no annotations
                 return
             self._end(max(waiting, key=lambda one: one.counted))
 
-    def _end_overdue(self, now: float, stop: float) -> None:
-        """Close the connections whose clients take too long."""
-        for connection in [one for one in self._connections if self._is_overdue(one, now, stop)]:
-            self._end(connection)
-
     def _is_overdue(self, connection: Connection, now: float, stop: float) -> bool:
         waited = now - connection.since
         match connection.state:
@@ -430,11 +425,6 @@ class Worker(BaseWorker):  # type: ignore[misc]  # it has no annotations
             unfinished.close()
 
     # methods of the threads
-
-    def _serve_all(self, served: _Queue) -> None:
-        while True:
-            with served.take() as connection:
-                self._serve(connection)
 
     def _serve(self, connection: Connection) -> None:
         """Answer a request, or continue an answer, as far as the client reads it."""

@@ -97,7 +97,13 @@ def find_changed_rows(conn: Connection, old: Rows) -> RowChanges:
     """Find what changed since the rows ``old`` were read."""
     known, present = old.blocks, _sum_blocks(conn)
     differing = {block for block in present.keys() | known.keys() if present.get(block) != known.get(block)}
-    ids = _ids_in(differing) if len(differing) << BLOCK_BITS <= MANY else None
+    ids = None
+    if len(differing) << BLOCK_BITS <= MANY:
+        ids = [
+            id_
+            for block in sorted(differing)
+            for id_ in range(block << BLOCK_BITS, (block + 1) << BLOCK_BITS)
+        ]
     read = read_rows(conn, ids)
     looked_at: Collection[int] = old.by_id.keys() if ids is None else [id_ for id_ in ids if id_ in old.by_id]
     removed = frozenset(id_ for id_ in looked_at if id_ not in read)
@@ -106,10 +112,6 @@ def find_changed_rows(conn: Connection, old: Rows) -> RowChanges:
     for id_ in removed:
         del rows[id_]
     return RowChanges(Rows(rows, present), changed, removed)
-
-
-def _ids_in(blocks: Iterable[int]) -> list[int]:
-    return [id_ for block in sorted(blocks) for id_ in range(block << BLOCK_BITS, (block + 1) << BLOCK_BITS)]
 
 
 def _sum_blocks(conn: Connection) -> dict[int, Numbers]:

@@ -92,7 +92,24 @@ class Current:
             self._running = True
             self._started += 1
             number = self._started
-        return self._check(number)
+        try:
+            try:
+                loaded = self._database.read_on_kept_connection(self._read)
+            except errors.SchemaUnfit:
+                if not self._database.records_changes:
+                    raise
+                self._database.stop_recording()
+                loaded = self._database.read_on_kept_connection(self._read)
+            with self._change:
+                self._loaded, self._done = loaded, number
+            if loaded.vector is not None and not self._compare:
+                self._ensure_watcher()
+            self.observer.looked()
+            return loaded
+        finally:
+            with self._change:
+                self._running = False
+                self._change.notify_all()
 
     def get_if_cheap(self) -> Loaded | None:
         """Return what `get` does, or None if a request about one provider should rather read the database.
@@ -117,29 +134,16 @@ class Current:
         present = time.monotonic()
         if self._database.is_in_memory or present < self._load_again_at:
             return
+
+        def load_now() -> None:
+            try:
+                self.get()
+            except errors.PlacementError as error:
+                LOG.debug("cannot load the snapshot: %s", error)
+
         # two threads that pass here at once share a check
         self._load_again_at = present + _LOAD_AGAIN
-        threading.Thread(target=_load, args=(self,), daemon=True).start()
-
-    def _check(self, number: int) -> Loaded:
-        try:
-            try:
-                loaded = self._database.read_on_kept_connection(self._read)
-            except errors.SchemaUnfit:
-                if not self._database.records_changes:
-                    raise
-                self._database.stop_recording()
-                loaded = self._database.read_on_kept_connection(self._read)
-            with self._change:
-                self._loaded, self._done = loaded, number
-            if loaded.vector is not None and not self._compare:
-                self._ensure_watcher()
-            self.observer.looked()
-            return loaded
-        finally:
-            with self._change:
-                self._running = False
-                self._change.notify_all()
+        threading.Thread(target=load_now, daemon=True).start()
 
     def _read(self, conn: Connection) -> Loaded:
         own_tables = self._database.records_changes
@@ -199,7 +203,9 @@ class Current:
         if self._database.is_disposed or time.monotonic() > self._used_at + OVERDUE:
             return None
         if self._has_to_tell:
-            self._tell()
+            self._has_to_tell = False
+            if not self._database.is_read_only():
+                self._database.write(writers.strangers_found)
         if time.monotonic() < self._wary_until or self._loaded is None or self._loaded.vector is None:
             return SHORTEST_PAUSE
         started = time.monotonic()
@@ -221,19 +227,6 @@ class Current:
                 self._loaded = loaded
         processes = old.vector.processes
         return min(max((time.monotonic() - started) * processes / SHARE, SHORTEST_PAUSE), LONGEST_PAUSE)
-
-    def _tell(self) -> None:
-        self._has_to_tell = False
-        if not self._database.is_read_only():
-            self._database.write(writers.strangers_found)
-
-
-def _load(current: Current) -> None:
-    """Load the snapshot; of an error, only the log tells."""
-    try:
-        current.get()
-    except errors.PlacementError as error:
-        LOG.debug("cannot load the snapshot: %s", error)
 
 
 def _watch(reference: weakref.ref[Current]) -> None:

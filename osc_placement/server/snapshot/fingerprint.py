@@ -95,12 +95,13 @@ def _statement(dialect: Dialect, own_tables: bool) -> sa.Select[Any]:
     age = () if dialect.hashes_slowly else (traits.c.created_at,)
     trait_hash = dialect.hash_of_names(traits.c.id, traits.c.name, *age)
     class_hash = dialect.hash_of_names(names.id, names.name)
+    weight = sa.case((consumers.c.generation == 0, weigh_consumer(0)), else_=weigh_consumer(1))
     parts: tuple[Any, ...] = (
         sa.select(*provider_sums(dialect)),
         sa.select(count, sa.func.sum(membership_hash)).select_from(resource_provider_aggregates),
         sa.select(count, sa.func.sum(trait_hash)).select_from(traits),
         sa.select(count, sa.func.sum(names.id), sa.func.sum(class_hash)).select_from(resource_classes),
-        sa.select(sa.func.sum(_consumer_hash(dialect))),
+        sa.select(sa.func.sum(dialect.hash_of(consumers.c.uuid) * weight)),
         identity,
     )
     tables = []
@@ -110,12 +111,6 @@ def _statement(dialect: Dialect, own_tables: bool) -> sa.Select[Any]:
     return sa.select(
         dialects.packed(*(sa.func.coalesce(column, 0) for table in tables for column in table.c))
     )
-
-
-def _consumer_hash(dialect: Dialect) -> sa.ColumnElement[int]:
-    columns = consumers.c
-    weight = sa.case((columns.generation == 0, weigh_consumer(0)), else_=weigh_consumer(1))
-    return dialect.hash_of(columns.uuid) * weight
 
 
 def provider_sums(dialect: Dialect) -> list[sa.ColumnElement[Any]]:

@@ -72,7 +72,13 @@ def read_rows(conn: Connection, ids: Collection[int] | None) -> dict[int, Row]:
     key = conn.dialect.name
     if key not in _rows:
         _rows[key] = _Read(_select_rows(dialects.of(conn)), resource_providers.c.id)
-    return dict(_row(*fields) for fields in _rows[key].run(conn, ids))
+    found = {}
+    for fields, modified in _rows[key].run(conn, ids):
+        *numbers, uuid, name = fields.split(" ", 6)
+        id_, generation, parent_id, root_id, hash_ = map(int, numbers)
+        stored = provider.to_generation(generation)
+        found[id_] = Row(id_, uuid, name, stored, parent_id or None, root_id, modified, hash_)
+    return found
 
 
 _rows: dict[str, _Read] = {}
@@ -91,13 +97,6 @@ def _select_rows(dialect: Dialect) -> sa.Select[Any]:
         sa.func.coalesce(columns.name, ""),
     )
     return sa.select(fields, sa.func.coalesce(columns.updated_at, columns.created_at))
-
-
-def _row(fields: str, modified: datetime | None) -> tuple[int, Row]:
-    *numbers, uuid, name = fields.split(" ", 6)
-    id_, generation, parent_id, root_id, hash_ = map(int, numbers)
-    stored = provider.to_generation(generation)
-    return id_, Row(id_, uuid, name, stored, parent_id or None, root_id, modified, hash_)
 
 
 def read_class_names(conn: Connection) -> dict[int, str]:

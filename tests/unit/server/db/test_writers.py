@@ -4,6 +4,7 @@
 import multiprocessing
 import types
 from collections import Counter
+from unittest import mock
 
 import pytest
 from hypothesis import given
@@ -55,9 +56,14 @@ def test_other_lines_are_refused(line):
 
 def test_a_slot_keeps_the_last_lines_that_fit():
     """At most so many lines, and so many characters."""
-    lines = tuple(str(number) for number in range(writers.LINES + 4))
-    assert writers._shorten(lines) == lines[4:]
-    assert writers._shorten(("x" * 3000, "y" * 3000)) == ("y" * 3000,)
+    conn = mock.Mock()
+    conn.execute.return_value.rowcount = 1
+    lines = tuple(str(number) for number in range(writers.LINES + 3))
+    assert writers.Slot(1, 5, 7, lines).store(conn, Changes(names=True)).recent == (*lines[4:], "8 0 n -")
+    long = Changes(used=set(range(10**9, 10**9 + 150)))
+    stored = writers.Slot(1, 5, 7, ("x" * 3000,)).store(conn, long)
+    assert stored.recent == (long.to_text(8),)
+    assert conn.execute.call_args.args[1]["lines"] == long.to_text(8)
 
 
 def test_each_process_has_slots_of_its_own():
