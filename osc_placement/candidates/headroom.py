@@ -326,7 +326,22 @@ class Headroom:
             # what one consumer gives back may be what another one, which was tried before it, needs
             while places and releases != self._releases:
                 releases = self._releases
-                waiting = list(self._place_each(places, lost, moves))
+                waiting = []
+                for place in places:
+                    claim = self._claims[place]
+                    moved, kept = self._divide(claim.parts, lost)
+                    kind = self._kind_of(moved, kept, self._rules)
+                    shortage = self._find_refused(kept)
+                    found = None if shortage else self._place(kind, lost, moved)
+                    if found is None:
+                        waiting.append(_Waiting(place, kind, moved, kept, shortage))
+                        continue
+                    root, parts = found
+                    # a part that stays and a new one are never of one provider
+                    allocations: dict[str, dict[str, int]] = {}
+                    for slot, name, amount in (*kept, *parts):
+                        allocations.setdefault(self._snapshot.uuids[slot], {})[name] = amount
+                    moves.append(Move(claim.consumer, self._snapshot.nodes[root], allocations))
                 places = [each.place for each in waiting]
             reasons: dict[_Kind, _Reason] = {}
             for place, kind, moved, kept, shortage in waiting:
@@ -343,27 +358,6 @@ class Headroom:
                 column, slot, amount = self._undo.pop()
                 column[slot] += amount
         return Outcome(moves, unplaced)
-
-    def _place_each(
-        self, places: Iterable[int], lost: frozenset[int], moves: list[Move]
-    ) -> Iterator[_Waiting]:
-        """Place consumers one after the other, and add their moves; return those that found no place."""
-        for place in places:
-            claim = self._claims[place]
-            moved, kept = self._divide(claim.parts, lost)
-            kind = self._kind_of(moved, kept, self._rules)
-            shortage = self._find_refused(kept)
-            found = None if shortage else self._place(kind, lost, moved)
-            if found is None:
-                yield _Waiting(place, kind, moved, kept, shortage)
-            else:
-                root, parts = found
-                host = self._snapshot.nodes[root]
-                # a part that stays and a new one are never of one provider
-                allocations: dict[str, dict[str, int]] = {}
-                for slot, name, amount in (*kept, *parts):
-                    allocations.setdefault(self._snapshot.uuids[slot], {})[name] = amount
-                moves.append(Move(claim.consumer, host, allocations))
 
     def _divide(self, parts: Sequence[Part], lost: frozenset[int]) -> tuple[Sequence[Part], Sequence[Part]]:
         """Return what is placed anew and what stays.

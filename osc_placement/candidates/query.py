@@ -26,11 +26,11 @@ class BadQuery(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Membership:
-    """Aggregates a provider has to be in and must not be in.
+class _Condition:
+    """Names of which a provider has to have some, and must not have others.
 
-    :ivar required: of each set, at least one aggregate
-    :ivar forbidden: of each set, no aggregate
+    :ivar required: of each set, at least one name
+    :ivar forbidden: of each set, no name
     """
 
     required: tuple[frozenset[str], ...] = ()
@@ -38,35 +38,25 @@ class Membership:
 
     @property
     def unwanted(self) -> frozenset[str]:
-        """Return every aggregate that is forbidden."""
+        """Return every name that is forbidden."""
         return frozenset[str]().union(*self.forbidden)
 
     @property
     def names(self) -> frozenset[str]:
-        """Return every aggregate named."""
+        """Return every name."""
         return self.unwanted.union(*self.required)
 
 
-@dataclass(frozen=True, slots=True)
-class Traits:
-    """Traits a provider has to have and must not have.
+class Membership(_Condition):
+    """Aggregates a provider has to be in and must not be in."""
 
-    :ivar required: of each set, at least one trait
-    :ivar forbidden: of each set, no trait
-    """
+    __slots__ = ()
 
-    required: tuple[frozenset[str], ...] = ()
-    forbidden: tuple[frozenset[str], ...] = ()
 
-    @property
-    def unwanted(self) -> frozenset[str]:
-        """Return every trait that is forbidden."""
-        return frozenset[str]().union(*self.forbidden)
+class Traits(_Condition):
+    """Traits a provider has to have and must not have."""
 
-    @property
-    def names(self) -> frozenset[str]:
-        """Return every trait named."""
-        return self.unwanted.union(*self.required)
+    __slots__ = ()
 
 
 def parse_resources(text: str) -> dict[str, int]:

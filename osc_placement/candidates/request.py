@@ -121,14 +121,17 @@ def parse(items: Sequence[tuple[str, str]], version: Version) -> CandidateReques
     for suffix, values in by_suffix.items():
         # each of several values is validated, and the last is used
         resources = [parse_resources(value) for value in values.get("resources", ())]
-        trees = [_parse_in_tree(value) for value in values.get("in_tree", ())]
+        trees = values.get("in_tree", ())
+        for tree in trees:
+            if not is_uuid(tree.strip()):
+                raise BadQuery(
+                    "Invalid query string parameters: Expected 'in_tree' parameter to be a format of uuid. "
+                    f"Got: {tree}"
+                )
+        in_tree = canonical_uuid(trees[-1].strip()) if trees else None
         traits = parse_traits(values.get("required", ()), version)
         membership = parse_membership(values.get("member_of", ()), version, suffix=suffix)
-        groups.append(
-            Group(
-                suffix, resources[-1] if resources else {}, traits, membership, trees[-1] if trees else None
-            )
-        )
+        groups.append(Group(suffix, resources[-1] if resources else {}, traits, membership, in_tree))
     if version >= microversion.SAME_SUBTREE:
         _check_resourceless(groups, same_subtrees)
     else:
@@ -169,16 +172,6 @@ def _parse_root_required(values: Sequence[str]) -> Traits:
             codes.QUERY_BAD_VALUE,
         )
     return traits
-
-
-def _parse_in_tree(value: str) -> str:
-    text = value.strip()
-    if not is_uuid(text):
-        raise BadQuery(
-            "Invalid query string parameters: Expected 'in_tree' parameter to be a format of uuid. "
-            f"Got: {value}"
-        )
-    return canonical_uuid(text)
 
 
 def _check_resourceless(groups: Sequence[Group], same_subtrees: Sequence[frozenset[str]]) -> None:

@@ -353,28 +353,25 @@ class Worker(BaseWorker):  # type: ignore[misc]  # it has no annotations
             connection.waits_since = 0.0
             self._give(connection, _Turn.REST)
         else:
+            # all is sent; the next request follows, or the end of the connection
             connection.waits_since = 0.0
-            self._go_on(connection)
-
-    def _go_on(self, connection: Connection) -> None:
-        """Continue with the next request of a connection, or close it."""
-        connection.end_request()
-        connection.since = time.monotonic()
-        if connection.closes_after:
-            connection.state = State.CLOSING
-            try:
-                connection.sock.shutdown(socket.SHUT_WR)
-            except OSError:
-                self._end(connection)
-                return
-        else:
-            connection.state = State.IDLE
-        connection.watched = True
-        self._watch(connection, selectors.EVENT_READ)
-        if connection.has_more and connection.state is State.IDLE:
-            self._look_for_request(connection, was_sent_ahead=True)
-        else:
-            self._count(connection)
+            connection.end_request()
+            connection.since = time.monotonic()
+            if connection.closes_after:
+                connection.state = State.CLOSING
+                try:
+                    connection.sock.shutdown(socket.SHUT_WR)
+                except OSError:
+                    self._end(connection)
+                    return
+            else:
+                connection.state = State.IDLE
+            connection.watched = True
+            self._watch(connection, selectors.EVENT_READ)
+            if connection.has_more and connection.state is State.IDLE:
+                self._look_for_request(connection, was_sent_ahead=True)
+            else:
+                self._count(connection)
 
     def _count(self, connection: Connection) -> None:
         """Count the bytes that wait; if there are too many in all, close a connection that has many."""

@@ -76,7 +76,11 @@ def find_reasons(request: Request, theirs: Answer, ours: Answer) -> Iterator[str
         yield "the classes of claims that end, in a message about what is claimed"
     if request.path == "/reshaper" and {*statuses} <= {400, 409}:
         yield "several faults of a reshape, of which one is told"
-    groups = _read_groups(request)
+    # the groups of a query for candidates by suffix, each with the values of its parameters
+    groups: dict[str, dict[str, list[str]]] = {}
+    for key, value in parse_qsl(request.query):
+        if match := re.fullmatch("(resources|required|member_of|in_tree)(.*)", key):
+            groups.setdefault(match[2], {}).setdefault(match[1], []).append(value)
     classes = [
         amount.partition(":")[0]
         for group in groups.values()
@@ -134,15 +138,6 @@ def _is_lost_anchor(groups: Mapping[str, Mapping[str, list[str]]], theirs: Answe
 def _requires_nothing(group: Mapping[str, list[str]]) -> bool:
     wanted = (*group.get("required", ()), *group.get("member_of", ()))
     return "resources" not in group and all(value.startswith("!") for value in wanted)
-
-
-def _read_groups(request: Request) -> dict[str, dict[str, list[str]]]:
-    """Return the groups of a query for candidates by suffix, each with the values of its parameters."""
-    groups: dict[str, dict[str, list[str]]] = {}
-    for key, value in parse_qsl(request.query):
-        if match := re.fullmatch("(resources|required|member_of|in_tree)(.*)", key):
-            groups.setdefault(match[2], {}).setdefault(match[1], []).append(value)
-    return groups
 
 
 def _is_part(part: Answer, whole: Answer) -> bool:

@@ -240,27 +240,24 @@ class Report:
                 f"{path} is the report of a shadow of {document['upstream']}; name another file with --report"
             )
         with _refusing(path):
-            report._restore(document)
+            report._began = document["began"]
+            report._restarts = document["restarts"]
+            report._notes = {note["text"]: note for note in document["notes"]}
+            for row in document["routes"]:
+                report._tallies[Key(*(row[name] for name in Key._fields))] = Tally(
+                    row["forwarded"],
+                    collections.Counter(row["failed"]),
+                    row["equal"],
+                    row["asked_again"],
+                    row["different"],
+                    collections.Counter(row["explained"]),
+                    collections.Counter(row["skipped"]),
+                    Latencies(row["upstream_seconds"]["classes"]),
+                    Latencies(row["our_seconds"]["classes"]),
+                )
+            for example in document["differences"]:
+                report._keep(example)
         return report
-
-    def _restore(self, document: Mapping[str, Any]) -> None:
-        self._began = document["began"]
-        self._restarts = document["restarts"]
-        self._notes = {note["text"]: note for note in document["notes"]}
-        for row in document["routes"]:
-            self._tallies[Key(*(row[name] for name in Key._fields))] = Tally(
-                row["forwarded"],
-                collections.Counter(row["failed"]),
-                row["equal"],
-                row["asked_again"],
-                row["different"],
-                collections.Counter(row["explained"]),
-                collections.Counter(row["skipped"]),
-                Latencies(row["upstream_seconds"]["classes"]),
-                Latencies(row["our_seconds"]["classes"]),
-            )
-        for example in document["differences"]:
-            self._keep(example)
 
 
 def read_file(path: pathlib.Path) -> dict[str, Any]:

@@ -95,7 +95,14 @@ class RowChanges:
 
 def find_changed_rows(conn: Connection, old: Rows) -> RowChanges:
     """Find what changed since the rows ``old`` were read."""
-    known, present = old.blocks, _sum_blocks(conn)
+    key = conn.dialect.name
+    if key not in _block_texts:
+        block = resource_providers.c.id.op(">>")(sa.literal_column(str(BLOCK_BITS)))
+        query: sa.Select[Any] = sa.select(block, *fingerprint.provider_sums(dialects.of(conn)))
+        _block_texts[key] = fingerprint.to_text(query.group_by(block), conn.dialect)
+    sums = conn.exec_driver_sql(_block_texts[key])
+    present = {row[0]: tuple([int(number or 0) for number in row[1:]]) for row in sums}
+    known = old.blocks
     differing = {block for block in present.keys() | known.keys() if present.get(block) != known.get(block)}
     ids = None
     if len(differing) << BLOCK_BITS <= MANY:
@@ -112,17 +119,6 @@ def find_changed_rows(conn: Connection, old: Rows) -> RowChanges:
     for id_ in removed:
         del rows[id_]
     return RowChanges(Rows(rows, present), changed, removed)
-
-
-def _sum_blocks(conn: Connection) -> dict[int, Numbers]:
-    """Return the sums of each block of providers."""
-    key = conn.dialect.name
-    if key not in _block_texts:
-        block = resource_providers.c.id.op(">>")(sa.literal_column(str(BLOCK_BITS)))
-        query: sa.Select[Any] = sa.select(block, *fingerprint.provider_sums(dialects.of(conn)))
-        _block_texts[key] = fingerprint.to_text(query.group_by(block), conn.dialect)
-    rows = conn.exec_driver_sql(_block_texts[key])
-    return {row[0]: tuple([int(number or 0) for number in row[1:]]) for row in rows}
 
 
 # PERF: building these texts took a millisecond and a half of each refresh

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
     from sqlalchemy.engine import Connection
 
-    from osc_placement.server.db.dialects import Dialect
 
 #: the amount used, by (id of provider, id of resource class)
 Usage = dict[tuple[int, int], int]
@@ -71,32 +70,29 @@ def read_rows(conn: Connection, ids: Collection[int] | None) -> dict[int, Row]:
     """Return the row of each of these providers, or of all, by id."""
     key = conn.dialect.name
     if key not in _rows:
-        _rows[key] = _Read(_select_rows(dialects.of(conn)), resource_providers.c.id)
+        columns = resource_providers.c
+        fields: Any = dialects.packed(
+            columns.id,
+            provider.packed_generation,
+            sa.func.coalesce(columns.parent_provider_id, 0),
+            sa.func.coalesce(columns.root_provider_id, columns.id),
+            fingerprint.provider_hash(dialects.of(conn)),
+            columns.uuid,
+            # the name is the last field, as it may contain blanks
+            sa.func.coalesce(columns.name, ""),
+        )
+        modified = sa.func.coalesce(columns.updated_at, columns.created_at)
+        _rows[key] = _Read(sa.select(fields, modified), columns.id)
     found = {}
-    for fields, modified in _rows[key].run(conn, ids):
-        *numbers, uuid, name = fields.split(" ", 6)
+    for text, time in _rows[key].run(conn, ids):
+        *numbers, uuid, name = text.split(" ", 6)
         id_, generation, parent_id, root_id, hash_ = map(int, numbers)
         stored = provider.to_generation(generation)
-        found[id_] = Row(id_, uuid, name, stored, parent_id or None, root_id, modified, hash_)
+        found[id_] = Row(id_, uuid, name, stored, parent_id or None, root_id, time, hash_)
     return found
 
 
 _rows: dict[str, _Read] = {}
-
-
-def _select_rows(dialect: Dialect) -> sa.Select[Any]:
-    columns = resource_providers.c
-    fields: Any = dialects.packed(
-        columns.id,
-        provider.packed_generation,
-        sa.func.coalesce(columns.parent_provider_id, 0),
-        sa.func.coalesce(columns.root_provider_id, columns.id),
-        fingerprint.provider_hash(dialect),
-        columns.uuid,
-        # the name is the last field, as it may contain blanks
-        sa.func.coalesce(columns.name, ""),
-    )
-    return sa.select(fields, sa.func.coalesce(columns.updated_at, columns.created_at))
 
 
 def read_class_names(conn: Connection) -> dict[int, str]:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import sqlalchemy as sa
 
@@ -69,22 +69,18 @@ def read_mark(conn: Connection) -> Mark:
     """Return the mark of the data that this connection sees."""
     key = conn.dialect.name
     if key not in _texts:
-        _texts[key] = to_text(_select_mark(), conn.dialect)
-    counted_at, identity, slots = conn.exec_driver_sql(_texts[key]).scalar_one().split(" ", 2)
-    return Mark(slots, int(counted_at), int(identity))
+        counted_at = sa.select(sa.func.max(provider_revisions.c.changed_at)).scalar_subquery()
+        identity = sa.select(sa.func.max(database_identity.c.identity)).scalar_subquery()
+        sums = (sa.func.sum(column.bitwise_and(_MASK)) for column in (_columns.count, _columns.token))
+        values = (counted_at, identity, sa.func.count(), *sums)
+        packed = dialects.packed(*(sa.func.coalesce(value, 0) for value in values))
+        _texts[key] = to_text(sa.select(packed).select_from(writers), conn.dialect)
+    time, number, slots = conn.exec_driver_sql(_texts[key]).scalar_one().split(" ", 2)
+    return Mark(slots, int(time), int(number))
 
 
 # PERF: compiling takes longer than the statement
 _texts: dict[str, str] = {}
-
-
-def _select_mark() -> sa.Select[Any]:
-    columns = writers.c
-    counted_at = sa.select(sa.func.max(provider_revisions.c.changed_at)).scalar_subquery()
-    identity = sa.select(sa.func.max(database_identity.c.identity)).scalar_subquery()
-    sums = (sa.func.sum(column.bitwise_and(_MASK)) for column in (columns.count, columns.token))
-    values = (counted_at, identity, sa.func.count(), *sums)
-    return sa.select(dialects.packed(*(sa.func.coalesce(value, 0) for value in values))).select_from(writers)
 
 
 def read_vector(conn: Connection, mark: Mark, known: Vector | None = None) -> tuple[Vector, dict[int, str]]:
