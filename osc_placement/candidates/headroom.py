@@ -396,31 +396,23 @@ class Headroom:
         """
         if kept:
             return self._find_kind(moved, kept, rules)
+        snapshot = self._snapshot
         places: dict[int, int] = {}
-        key = (
-            rules.same_traits,
-            tuple(
-                [
-                    (self._role(slot), places.setdefault(slot, len(places)), name, amount)
-                    for slot, name, amount in moved
-                ]
-            ),
-        )
+        parts = []
+        for slot, name, amount in moved:
+            role = self._roles[slot]
+            if role is None:
+                # equal for providers that stand for the same conditions
+                node, root = snapshot.nodes[slot], snapshot.nodes[snapshot.root_of[slot]]
+                zones = tuple([each for each in root.aggregates if each in self._rules.within])
+                facts = snapshot.parent_of[slot] is None, node.traits, root.traits, zones
+                role = self._roles[slot] = self._known_roles.setdefault(facts, len(self._known_roles))
+            parts.append((role, places.setdefault(slot, len(places)), name, amount))
+        key = rules.same_traits, tuple(parts)
         kind = self._by_parts.get(key)
         if kind is None:
             kind = self._by_parts[key] = self._find_kind(moved, kept, rules)
         return kind
-
-    def _role(self, slot: int) -> int:
-        """Return a number that is equal for providers that stand for the same conditions."""
-        role = self._roles[slot]
-        if role is None:
-            snapshot = self._snapshot
-            node, root = snapshot.nodes[slot], snapshot.nodes[snapshot.root_of[slot]]
-            zones = tuple([each for each in root.aggregates if each in self._rules.within])
-            key = snapshot.parent_of[slot] is None, node.traits, root.traits, zones
-            role = self._roles[slot] = self._known_roles.setdefault(key, len(self._known_roles))
-        return role
 
     def _find_kind(self, moved: Sequence[Part], kept: Sequence[Part], rules: Rules) -> _Kind:
         snapshot = self._snapshot

@@ -106,21 +106,19 @@ class ClaimQueue:
                         return self._take()
             return request.turn.result()
         except BaseException:
-            self._leave(request)
+            # this thread is ended while it waits; no other must wait for it
+            group = None
+            with self._lock:
+                if request in self._waiting:
+                    self._waiting.remove(request)
+                else:
+                    if not request.turn.done():
+                        # another thread carries it out, if need be alone
+                        request.turn.set_result(None)
+                    group = request.turn.result()
+            if group is not None:
+                self._carry_out_and_end(group)
             raise
-
-    def _leave(self, request: _Request) -> None:
-        """Let no thread wait for that of this request, which is ended while it waits."""
-        with self._lock:
-            if request in self._waiting:
-                self._waiting.remove(request)
-                return
-            if not request.turn.done():
-                # another thread carries it out, if need be alone
-                request.turn.set_result(None)
-            group = request.turn.result()
-        if group is not None:
-            self._carry_out_and_end(group)
 
     def _carry_out_and_end(self, group: Sequence[_Request]) -> None:
         try:

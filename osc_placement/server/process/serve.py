@@ -105,7 +105,21 @@ def serve(options: Options) -> None:
             cloud.write()
         # gunicorn closes the descriptor, so it is detached: the socket object would close a later one with
         # its number
-        _run(_Gunicorn(conf, options, listener.detach(), directory, address, url))
+        server = _Gunicorn(conf, options, listener.detach(), directory, address, url)
+        master = os.getpid()
+        try:
+            server.run()
+        except SystemExit as end:
+            # every process ends here; gunicorn reads the exit statuses of workers, so those stay unchanged
+            if os.getpid() != master:
+                raise
+            # close a SQLite file last, which merges the write-ahead log into it, so that it can be copied
+            database = open_database(server.conf)
+            if database.dialect.find_file(database.url) is not None:
+                with contextlib.suppress(CannotRun), using(database):
+                    upgrade.version(database)
+            if end.code:
+                raise CannotRun("The workers do not start; --verbose says why") from end
 
 
 def _read(options: Options) -> ConfigOpts:
@@ -208,24 +222,6 @@ def _try_to_load(conf: ConfigOpts, directory: Path) -> None:
     # its connections must be closed before workers could inherit them
     gc.collect()
     metrics_directory.forget_this_process(directory)
-
-
-def _run(server: _Gunicorn) -> None:
-    """Serve until told to stop; raise CannotRun if the workers do not start."""
-    master = os.getpid()
-    try:
-        server.run()
-    except SystemExit as end:
-        # every process ends here; gunicorn reads the exit statuses of workers, so those stay unchanged
-        if os.getpid() != master:
-            raise
-        # close a SQLite file last, which merges the write-ahead log into it, so that it can be copied
-        database = open_database(server.conf)
-        if database.dialect.find_file(database.url) is not None:
-            with contextlib.suppress(CannotRun), using(database):
-                upgrade.version(database)
-        if end.code:
-            raise CannotRun("The workers do not start; --verbose says why") from end
 
 
 def _forget_log_levels(conf: ConfigOpts) -> None:

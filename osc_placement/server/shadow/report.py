@@ -286,10 +286,7 @@ def _refusing(path: pathlib.Path) -> Iterator[None]:
 
 def render(document: Mapping[str, Any]) -> str:
     """Return a report as text, for people."""
-    return "\n".join(_render(document))
-
-
-def _render(document: Mapping[str, Any]) -> Iterator[str]:
+    lines: list[str] = []
     rows = document["routes"]
     totals = {
         name: sum(row[name] for row in rows) for name in ("forwarded", "compared", "equal", "different")
@@ -297,8 +294,8 @@ def _render(document: Mapping[str, Any]) -> Iterator[str]:
     explained = _add(row["explained"] for row in rows)
     skipped = _add(row["skipped"] for row in rows)
     failed = _add(row["failed"] for row in rows)
-    yield f"Shadow of {document['upstream']} from {document['began']} to {document['updated']}"
-    yield (
+    lines.append(f"Shadow of {document['upstream']} from {document['began']} to {document['updated']}")
+    lines.append(
         f"{totals['forwarded']} requests forwarded, {totals['compared']} compared: {totals['equal']} equal, "
         f"{totals['different']} different, {explained.total()} different as intended"
     )
@@ -308,11 +305,11 @@ def _render(document: Mapping[str, Any]) -> Iterator[str]:
         ("Not answered by upstream, with status", failed),
     ):
         if counts:
-            yield f"{title}:"
-            yield from (f"  {count} {reason}" for reason, count in counts.most_common())
+            lines.append(f"{title}:")
+            lines.extend(f"  {count} {reason}" for reason, count in counts.most_common())
     if document["notes"]:
-        yield "Notes:"
-        yield from (
+        lines.append("Notes:")
+        lines.extend(
             f"  {note['text']} ({note['times']} times, last at {note['last']})" for note in document["notes"]
         )
     compared = [row for row in rows if row["compared"]]
@@ -332,14 +329,15 @@ def _render(document: Mapping[str, Any]) -> Iterator[str]:
                     _show(row["our_seconds"]),
                 ]
             )
-        yield "Comparisons, and the median and 99th percentile of both sides in milliseconds:"
-        yield table.get_string()
+        lines.append("Comparisons, and the median and 99th percentile of both sides in milliseconds:")
+        lines.append(table.get_string())
     for number, one in enumerate(document["differences"], 1):
         meaning = f"intended: {one['explained']}" if one["explained"] else "not explained"
         query = f"?{one['query']}" if one["query"] else ""
-        yield f"Difference {number}, {meaning}, at {one['at']}:"
-        yield f"  {one['method']} {one['path']}{query} {one['headers']}"
-        yield from (f"  {line}" for line in one["lines"])
+        lines.append(f"Difference {number}, {meaning}, at {one['at']}:")
+        lines.append(f"  {one['method']} {one['path']}{query} {one['headers']}")
+        lines.extend(f"  {line}" for line in one["lines"])
+    return "\n".join(lines)
 
 
 def _add(counts: Any) -> collections.Counter[str]:

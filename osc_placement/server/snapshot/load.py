@@ -174,7 +174,13 @@ def _follow(conn: Connection, old: Loaded, vector: Vector, changes: Changes) -> 
     if not changes.used:
         return replace(old, vector=vector, fingerprint=sums, class_names=class_names, trait_times=trait_times)
     present = read_rows(conn, sorted(changes.used))
-    _check_moves(before, present, changes)
+    for id_ in changes.used - changes.rows:
+        # another program wrote to a row that is not as the recorded changes leave it
+        was, row = before.get(id_), present.get(id_)
+        if was is None or row is None or row.place != was.place:
+            raise _Unrecorded
+        if (row.generation or 0) != (was.generation or 0) + changes.moves[id_]:
+            raise _Unrecorded
     removed = (changes.used - present.keys()) & before.keys()
     contents = changes.contents & present.keys()
     used = present.keys() - contents
@@ -206,16 +212,6 @@ def _follow(conn: Connection, old: Loaded, vector: Vector, changes: Changes) -> 
         )
     snapshot = old.snapshot.replace(list(nodes.values()), removed=removed)
     return Loaded(vector, sums, snapshot, rows, class_names, trait_times, memberships)
-
-
-def _check_moves(before: Mapping[int, Row], present: Mapping[int, Row], changes: Changes) -> None:
-    """Raise _Unrecorded if a row is not as the recorded changes leave it."""
-    for id_ in changes.used - changes.rows:
-        old, new = before.get(id_), present.get(id_)
-        if old is None or new is None:
-            raise _Unrecorded
-        if (new.generation or 0) != (old.generation or 0) + changes.moves[id_] or new.place != old.place:
-            raise _Unrecorded
 
 
 def _compare(
@@ -255,7 +251,12 @@ def _compare(
             if memberships.get(id_, ()) != old.memberships.get(id_, ()):
                 nodes[id_] = replace(old.snapshot.node(id_), aggregates=memberships.get(id_, ()))
     if found.changed or found.removed or touched or taken.consumers != before.consumers:
-        _apply_usage(old, rows, nodes, _by_provider(read_usage(conn), class_names))
+        usage = _by_provider(read_usage(conn), class_names)
+        for id_ in rows:
+            node = nodes.get(id_) or old.snapshot.node(id_)
+            used = usage.get(id_, {})
+            if any(stock.used != used.get(name, 0) for name, stock in node.stocks.items()):
+                nodes[id_] = replace(node, stocks=_with_use(node.stocks, used))
     snapshot = old.snapshot
     if nodes or found.removed:
         snapshot = snapshot.replace(list(nodes.values()), removed=found.removed)
@@ -317,20 +318,6 @@ def _by_provider(usage: Usage, class_names: Mapping[int, str]) -> dict[int, dict
 
 def _with_use(stocks: Mapping[str, Stock], used: Mapping[str, int]) -> dict[str, Stock]:
     return {name: replace(stock, used=used.get(name, 0)) for name, stock in stocks.items()}
-
-
-def _apply_usage(
-    old: Loaded,
-    rows: Collection[int],
-    nodes: dict[int, Node],
-    usage: Mapping[int, Mapping[str, int]],
-) -> None:
-    """Add the nodes whose usage changed to ``nodes``."""
-    for id_ in rows:
-        node = nodes.get(id_) or old.snapshot.node(id_)
-        used = usage.get(id_, {})
-        if any(stock.used != used.get(name, 0) for name, stock in node.stocks.items()):
-            nodes[id_] = replace(node, stocks=_with_use(node.stocks, used))
 
 
 def _make_node(
