@@ -16,6 +16,7 @@ from osc_placement.batch.execute import execute_plan
 from osc_placement.batch.managed import is_refused, refuse_dropped
 from osc_placement.batch.page import Page
 from osc_placement.batch.plan import APPLY, EXIT_DONE, EXIT_PARTIAL, Plan, count_providers
+from osc_placement.batch.run_commands import NextCommands
 from osc_placement.batch.service import Job
 from osc_placement.commands import base
 from osc_placement.commands.batch_execution import carry_out
@@ -191,10 +192,10 @@ class ApplyState(ConfirmedCommand, _StateCommand):
             lines = [*self._describe(plan.without(run.untried), run), f"unchanged: {unchanged}"]
             self.exit_status = EXIT_PARTIAL if run.untried or is_refused(run) else EXIT_DONE
         else:
-            report = self._execute(run, parsed_args)
+            report, commands = self._execute(run, parsed_args)
             self.exit_status = report.exit_status
-            lines = list(summarize(plan, report))
-            self._complain(report)
+            self._conclude(plan, report, commands)
+            return
         for line in lines:
             tell(self.app.stdout, line)
 
@@ -262,12 +263,14 @@ class ApplyState(ConfirmedCommand, _StateCommand):
         for line in lines if width is None else fit(list(lines), most, width, more):
             print(printable(line), file=stream)
 
-    def _execute(self, plan: Plan, parsed_args: argparse.Namespace) -> ApplyReport:
-        """Carry a plan out as a run; on a terminal, tell its ID."""
+    def _execute(
+        self, plan: Plan, parsed_args: argparse.Namespace
+    ) -> tuple[ApplyReport, NextCommands | None]:
+        """Carry a plan out as a run, if there is anything to do; return its results and what can follow."""
         words = [*parsed_args.name, *parsed_args.aggregate]
         job = Job(plan, " ".join(words), APPLY)
         if not job.is_needed:
-            return list_results(execute_plan(self.client, plan))
+            return list_results(execute_plan(self.client, plan)), None
         report, commands = carry_out(
             self.client,
             job,
@@ -276,16 +279,20 @@ class ApplyState(ConfirmedCommand, _StateCommand):
             title="Writing",
             is_told=self.is_attended(),
         )
-        if self.is_attended():
-            width = screen_of(self.app.stderr).width
-            print(*Page(width).name_commands(commands), sep="\n", file=self.app.stderr)
-        return list_results(report)
+        return list_results(report), commands
 
-    def _complain(self, report: ApplyReport) -> None:
+    def _conclude(self, plan: ApplyPlan, report: ApplyReport, commands: NextCommands | None) -> None:
+        """Tell the failures, the numbers, on a terminal the commands that can follow, and the remedy."""
         failures = (f"{result.kind} {result.name}: {result.error}" for result in report.failures)
         self._tell(failures, "more failures; openstack resource provider batch run show shows all")
         if report.halted:
             tell(self.app.stderr, report.halted)
+        for line in summarize(plan, report):
+            tell(self.app.stdout, line)
+        self.app.stdout.flush()
+        if commands and self.is_attended():
+            width = screen_of(self.app.stderr).width
+            print(*Page(width).name_commands(commands), sep="\n", file=self.app.stderr)
         if report.is_repeatable:
             tell(self.app.stderr, self._hint_at_repetition(report))
 

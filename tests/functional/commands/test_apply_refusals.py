@@ -257,6 +257,18 @@ def test_a_terminal_shows_the_plan_and_asks(openstack, cloud, document, answer):
     assert verbs == (["show", "undo"] if answer == "y" else [])
 
 
+def test_a_terminal_is_told_what_was_done_before_the_commands_that_can_follow(openstack, cloud, document):
+    """As after a batch."""
+    document["providers"].append({"name": "new"})
+    file = openstack.home / "state.yaml"
+    file.write_text(yaml.safe_dump(document))
+    command = ("resource", "provider", "apply", "-f", file, "--yes")
+    shown, status = run_on_terminal(openstack, *command, columns=80)
+    assert status == 0
+    words = [line.split(" ")[0].rstrip(":") for line in shown.splitlines()]
+    assert words[-4:] == ["consumers", "Run", "show", "undo"]
+
+
 def test_a_terminal_is_told_each_reason_of_refusals_once(openstack, cloud, document):
     """What is deleted is in the order of names, and a reason has the number of things it holds for."""
     file = openstack.home / "pruned.yaml"
