@@ -4,9 +4,11 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
+
+from cliff.columns import FormattableColumn
 
 from osc_placement import microversion
 from osc_placement.api.concurrency import Reading
@@ -34,6 +36,7 @@ from osc_placement.report.headroom import (
     domain_rows,
     domains_of_aggregates,
     domains_of_hosts,
+    format_amounts,
     has_every_host,
     join_domains,
     judge,
@@ -41,6 +44,7 @@ from osc_placement.report.headroom import (
 )
 from osc_placement.report.page import describe_size
 from osc_placement.report.read import read_claims, read_cloud
+from osc_placement.terminal.escape import printable
 from osc_placement.terminal.screen import is_terminal, tell
 from osc_placement.terminal.values import add_concurrency_option
 
@@ -50,8 +54,18 @@ _ALL: Final = "(all)"
 _DROPPABLE: Final = {
     "domain": ("uuid", "hosts", "missing", "consumers", "reason"),
     "consumer": ("type", "project", "closest", "resources", "domain"),
-    "placement": ("domain",),
+    "placement": ("domain", "resources"),
 }
+
+
+class ResourcesColumn(FormattableColumn[Mapping[str, Mapping[str, int]]]):
+    """Amounts by the name of their provider; people get a line for each provider."""
+
+    def human_readable(self) -> str:
+        """Return ``compute-1: MEMORY_MB=8192,VCPU=4`` for each provider."""
+        return "\n".join(
+            f"{printable(name)}: {format_amounts(amounts)}" for name, amounts in self._value.items()
+        )
 
 
 class ShowHeadroom(FittedLister):
@@ -206,6 +220,8 @@ class ShowHeadroom(FittedLister):
         elif not rows.values and is_terminal(self.app.stderr):
             tell(self.app.stderr, "Every consumer has a place; --by placement shows it.")
         self.droppable = _DROPPABLE[parsed_args.by]
+        if parsed_args.by == "placement":
+            return rows.columns, [(*others, ResourcesColumn(held)) for *others, held in rows.values]
         if parsed_args.formatter == TABLE:
             self.totals = rows.values[len(rows.values) - rows.totals :]
         return rows.columns, rows.values[: len(rows.values) - rows.totals]

@@ -50,7 +50,7 @@ def choose_columns(
 ) -> list[str]:
     """Return the columns of a table of this width: as many as fit, without the first of ``droppable``."""
     widths = {
-        column: max(len(column), *(len(str(row[number])) for row in rows)) if rows else len(column)
+        column: max(map(len, (column, *(line for row in rows for line in str(row[number]).split("\n")))))
         for number, column in enumerate(columns)
     }
     dropped = [column for column in droppable if column in widths]

@@ -24,6 +24,12 @@ def test_columns_are_left_out_one_by_one_until_the_table_fits(width, chosen):
     assert choose_columns(COLUMNS, ROWS, width, ("other", "used", "uuid")) == chosen
 
 
+def test_the_longest_line_of_a_cell_counts():
+    """A cell of several lines is as wide as one of them."""
+    assert choose_columns(("name", "held"), [("a", "VCPU=1\nMEMORY_MB=2")], 22, ("held",)) == ["name", "held"]
+    assert choose_columns(("name", "held"), [("a", "VCPU=1\nMEMORY_MB=2")], 21, ("held",)) == ["name"]
+
+
 def test_heads_count_where_there_are_no_rows():
     """An empty table has its heads only."""
     assert choose_columns(COLUMNS, [], 22, ("used",)) == list(COLUMNS)
