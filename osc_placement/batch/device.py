@@ -104,8 +104,8 @@ class DeviceInUse(PlacementError):
         self.usages = dict(usages)
         told = " and ".join(f"{used} {name}" for name, used in usages.items() if used)
         super().__init__(
-            f"the one-time-use device is in use: {told} allocated; it can be released when it is free again "
-            "and was cleaned"
+            f"the one-time-use device is in use: {told} allocated; a later run can release it, when it is "
+            "free again and was cleaned"
         )
 
 

@@ -18,8 +18,8 @@ RUN = (*BATCH, "run")
 CLASS = "CUSTOM_PCI_10DE_20B5"
 ONE_TIME_USE = "HW_PCI_ONE_TIME_USE"
 IN_USE = (
-    f"the one-time-use device is in use: 1 {CLASS} allocated; it can be released when it is free again and "
-    "was cleaned"
+    f"the one-time-use device is in use: 1 {CLASS} allocated; a later run can release it, when it is free "
+    "again and was cleaned"
 )
 
 
@@ -452,6 +452,23 @@ def test_apply_does_not_release_a_device_in_use(openstack, devices):
     result = openstack.run(*PROVIDER, "apply", "-f", "-", "--yes", text=json.dumps(document))
     assert (result.status, devices.reserved("in use"), devices.reserved("burned")) == (3, 1, 0)
     assert IN_USE in result.err
+
+
+def test_apply_that_takes_a_device_from_its_instance_releases_it_in_a_second_run(openstack, devices):
+    """A device must be cleaned between the two; the first run says that another one can release it."""
+    export = openstack.run(*PROVIDER, "export", "--name", devices.host)
+    document = yaml.safe_load(export.out)
+    document["allocations"] = []
+    for entry in document["providers"]:
+        for inventory in (entry.get("inventories") or {}).values():
+            inventory["reserved"] = 0
+    command = (*PROVIDER, "apply", "-f", "-", "--prune", "--name", devices.host, "--yes")
+    first = openstack.run(*command, text=json.dumps(document))
+    assert (first.status, devices.reserved("in use")) == (3, 1)
+    assert "a later run can release it" in first.err
+    assert devices.client.list_allocations(devices.consumers.pop())["allocations"] == {}
+    assert openstack.run(*command, text=json.dumps(document)).status == 0
+    assert devices.reserved("in use") == 0
 
 
 def test_run_shows_what_was_released(openstack, devices):
