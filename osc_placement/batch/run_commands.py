@@ -18,7 +18,7 @@ from osc_placement.batch.journal.run import Header, JournalError, Run, Summary, 
 from osc_placement.batch.plan import EXIT_DONE, EXIT_PARTIAL, Report, Result
 from osc_placement.errors import UsageError
 from osc_placement.terminal.escape import printable
-from osc_placement.terminal.lines import align, cut
+from osc_placement.terminal.lines import align, cut, wrap
 from osc_placement.terminal.screen import tell
 from osc_placement.terminal.values import read_positive
 
@@ -54,7 +54,7 @@ def add_list_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--long",
         action="store_true",
-        help="Show all columns on a terminal too, where some are otherwise left out or cut",
+        help="Show all that is known of each run on a terminal too, a line for each fact",
     )
 
 
@@ -135,7 +135,7 @@ class RunList:
                 run.failed,
                 run.header.server,
                 run.header.started,
-                undone.by if (undone := self.undone.get(run.header.id)) and undone.is_whole else "",
+                undone.by if (undone := self.undone.get(run.header.id)) else "",
             )
             for run in self.runs
         ]
@@ -144,7 +144,8 @@ class RunList:
         """Return lines with whole IDs, also those of the runs that were undone.
 
         A narrow terminal has no space for numbers and times of all clouds. The time, which is in the ID too,
-        is left out wherever what a run did would be cut otherwise. A cloud has the address without ``http://``.
+        is left out wherever what a run did would be cut otherwise, and failures where there are none. A cloud
+        has the address without ``http://``.
         """
         if not self.runs:
             return []
@@ -154,12 +155,14 @@ class RunList:
                 f"{started:%b %d %H:%M}" if (started := _parse_time(run.header.started)) else "",
                 _state_of(run, self.undone),
                 f"{run.applied:,}",
+                f"{run.failed:,}",
                 cut(printable(run.header.server.partition("://")[2]), max(24, width // 4)),
             ]
             for run in self.runs
         ]
-        heads = ["id", "started (UTC)", "state", "applied", "cloud"]
-        left_out = {4} if not with_clouds else {1, 3} if width < _WIDE else set()
+        heads = ["id", "started (UTC)", "state", "applied", "failed", "cloud"]
+        left_out = {5} if not with_clouds else {1, 3, 4} if width < _WIDE else set()
+        left_out |= set() if any(run.failed for run in self.runs) else {4}
         taken = _measure(heads, rows, left_out)
         whats = [_name_undo(run.header) if run.header.undoes else run.header.edit.title for run in self.runs]
         if 1 not in left_out and taken + max(map(len, map(printable, whats))) > width:
@@ -177,6 +180,22 @@ class RunList:
             ],
             width,
         )
+
+    def describe(self, width: int) -> list[str]:
+        """Return all that is known of each run: a line for each fact, and an empty line between runs."""
+        lines: list[str] = []
+        for run in self.runs:
+            undone = self.undone.get(run.header.id)
+            facts = _list_facts(
+                run.header,
+                run.state if undone is None else f"{undone.state} by run {undone.by}",
+                [
+                    f"{run.applied:,} of {run.changes:,} applied",
+                    *([f"{run.failed:,} failed"] if run.failed else []),
+                ],
+            )
+            lines += [*([""] if lines else []), *(part for fact in facts for part in wrap(fact, width))]
+        return lines
 
 
 def _measure(heads: Sequence[str], rows: Sequence[Sequence[str]], left_out: Set[int]) -> int:
@@ -218,6 +237,11 @@ def describe_run(run: Run) -> list[str]:
     counts["without a result"] = len(run.intents) - len(run.endings)
     numbers = [f"{run.applied:,} of {len(run.intents):,} applied"]
     numbers += [f"{number:,} {result}" for result, number in sorted(counts.items()) if number]
+    return _list_facts(header, _describe_state(run), numbers, ended="" if run.is_running else run.ended)
+
+
+def _list_facts(header: Header, state: str, numbers: Sequence[str], *, ended: str = "") -> list[str]:
+    """Return a line for each fact about a run."""
     facts = {
         "run": header.id,
         "command": header.edit.title,
@@ -225,11 +249,11 @@ def describe_run(run: Run) -> list[str]:
         "cloud": header.server,
         "undoes": header.undoes or "",
         "started": header.started,
-        "ended": "" if run.is_running else run.ended,
-        "state": _describe_state(run),
+        "ended": ended,
+        "state": state,
         "changes": ", ".join(numbers),
     }
-    return [f"{name + ':':10} {value}" for name, value in facts.items() if value]
+    return [f"{name + ':':10} {printable(value)}" for name, value in facts.items() if value]
 
 
 def _describe_state(run: Run) -> str:

@@ -123,3 +123,4 @@ class ApplyPlanFile(PlanCommand):
         left = sum(not move.is_gone for move in moves)
         again = f"Plan {'this one' if left == 1 else 'these'} again, and carry" if left else "Carry"
         self.confirm(f"{describe_moves(moves)}. {again} out the rest?")
+        parsed_args.replan = True

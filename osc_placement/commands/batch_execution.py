@@ -254,7 +254,8 @@ class PlanCommand(ConfirmedCommand, ChangesLister):
         page = self.page if is_terminal(self.app.stderr) else Page()
         _say(page.warn(plan.warnings), self.app.stderr)
         if is_confirmed:
-            _say(page.propose(plan, "(--dry-run --long shows each of them)"), self.app.stderr)
+            again = "--replan " if getattr(parsed_args, "replan", False) else ""
+            _say(page.propose(plan, f"({again}--dry-run --long shows each of them)"), self.app.stderr)
             self.confirm(plan.question)
 
     def _execute(self, job: Job, parsed_args: argparse.Namespace) -> Report:

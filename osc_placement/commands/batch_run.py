@@ -85,10 +85,12 @@ class ListRun(_JournalCommand, TextLister):
         is_on_terminal = self.is_table_on_terminal(parsed_args)
         if not found.runs and (is_on_terminal or (server is not None and hint_at_other_clouds())):
             tell(self.app.stderr, " ".join(describe_no_runs(server)))
-        wanted = (parsed_args.long, parsed_args.columns, parsed_args.sort_columns)
-        if is_on_terminal and not any(wanted):
+        if is_on_terminal and not (parsed_args.columns or parsed_args.sort_columns):
             width = screen_of(self.app.stdout).width or sys.maxsize
-            self.text = found.draw(width, with_clouds=parsed_args.all_clouds)
+            if parsed_args.long:
+                self.text = found.describe(width)
+            else:
+                self.text = found.draw(width, with_clouds=parsed_args.all_clouds)
         return LIST_COLUMNS, found.rows
 
 
@@ -201,7 +203,8 @@ class UndoRun(_RunCommand):
     What the run skipped, or the server refused, is left as it is, even if others have made the same change
     since. If somebody has since changed what the run changed, the resource provider is refused and the
     difference is shown; --force restores the parts that are still as the run left them and keeps the changes
-    of others. An undo is a run and can be undone itself. A reshape is undone in one transaction and cannot be
+    of others. What others have since set to the very value that the run set counts as set by the run, and is
+    undone. An undo is a run and can be undone itself. A reshape is undone in one transaction and cannot be
     forced.
     """
 

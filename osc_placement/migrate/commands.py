@@ -640,8 +640,10 @@ def list_runs(command: Command) -> int:
     def describe() -> list[str]:
         if not rows:
             return describe_no_runs(server)
-        if medium.width is None or medium.is_long:
+        if medium.width is None:
             return [format_table(LIST_COLUMNS, rows)]
+        if medium.is_long:
+            return found.describe(medium.width)
         return found.draw(medium.width, with_clouds=options.all_clouds)
 
     command.show(lambda: {"runs": rows}, describe)

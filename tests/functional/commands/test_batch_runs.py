@@ -138,18 +138,26 @@ def test_aggregate_may_be_given_by_the_name_of_its_host_aggregate(openstack, rac
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("options", "status", "message"),
     [
-        ((), "Say which resource providers to change, with --aggregate, --name or other conditions; --all "),
-        (("--name", "nobody-*"), "No resource provider is named like nobody-*; see what there is with"),
-        (("--resource", "VCPU=x"), "Amount of VCPU must be a whole number, not 'x'\n"),
-        (("--providers-file", "/nowhere"), "The file /nowhere cannot be read: No such file or directory\n"),
+        (
+            (),
+            2,
+            "Say which resource providers to change, with --aggregate, --name or other conditions; --all ",
+        ),
+        (("--name", "nobody-*"), 1, "No resource provider is named like nobody-*; see what there is with"),
+        (("--resource", "VCPU=x"), 2, "Amount of VCPU must be a whole number, not 'x'\n"),
+        (
+            ("--providers-file", "/nowhere"),
+            1,
+            "The file /nowhere cannot be read: No such file or directory\n",
+        ),
     ],
 )
-def test_invalid_selection_is_a_one_line_error(openstack, options, message):
+def test_invalid_selection_is_a_one_line_error(openstack, options, status, message):
     """One line, and nothing is changed."""
     result = openstack.run(*ADD, *options, "--yes")
-    assert (result.status, result.out) == (1, "")
+    assert (result.status, result.out) == (status, "")
     assert result.err.startswith(message)
     assert result.err.count("\n") == 1
 
@@ -353,6 +361,27 @@ def test_saved_plan_lists_ten_that_moved(openstack, rack):
         lines = result.err.splitlines()
         assert (result.status, len(lines), lines[10]) == (1, 12, "and 2 more")
         assert lines[11].startswith("Nothing was changed: 12 resource providers have other inventories than")
+    finally:
+        for host in others:
+            rack.client.delete_provider(host)
+
+
+def test_plan_that_is_planned_again_says_how_to_see_all_of_it(openstack, rack):
+    """The command that does needs --replan too, as without it a plan that moved is refused."""
+    names = [f"{rack.aggregate[:8]}-more{number:02}" for number in range(21)]
+    others = [rack.client.create_provider(name)["uuid"] for name in names]
+    path = openstack.home / "again.json"
+    try:
+        for host in others:
+            rack.client.set_inventories(host, {"VCPU": {"total": 8, "allocation_ratio": 16.0}}, 0)
+        openstack.run(*RATIO, "VCPU=4", "--name", f"{rack.aggregate[:8]}-more*", "--plan-out", path)
+        shown, _ = run_on_terminal(openstack, *BATCH, "apply", path, columns=80, answer="n\n")
+        assert "\n(--dry-run --long shows each of them)\n" in shown
+        set_ratio(rack, others[0], 9.0)
+        shown, _ = run_on_terminal(openstack, *BATCH, "apply", path, columns=80, answer="y\nn\n")
+        assert "\n(--replan --dry-run --long shows each of them)\n" in shown
+        rows = openstack.run(*BATCH, "apply", path, "--replan", "--dry-run", "--long", "-f", "json").json
+        assert len(rows) == 21
     finally:
         for host in others:
             rack.client.delete_provider(host)
@@ -724,6 +753,26 @@ def test_list_of_runs_fits_the_terminal_with_whole_ids(openstack, rack):
         assert ("cloud" in lines[0].split()) == bool(options)
 
 
+def test_long_list_of_runs_has_a_line_for_each_fact(openstack, rack):
+    """Its table has ten columns, which fit no terminal."""
+    for ratio in (4, 5):
+        openstack.run(*RATIO, f"VCPU={ratio}", *rack.select, "--yes")
+    openstack.run(*RUN, "undo", "--last", "--yes")
+    *_, undone, undo = openstack.run(*RUN, "list", "-f", "json").json
+    for options in (("--long",), ("--long", "--all-clouds")):
+        shown, status = run_on_terminal(openstack, *RUN, "list", *options, "--last", "3", columns=80)
+        lines = shown.splitlines()
+        assert (status, max(map(len, lines)) <= 80) == (0, True)
+        facts = [dict(line.split(":", 1) for line in part.splitlines()) for part in shown.split("\n\n")]
+        told = [{name: value.strip() for name, value in run.items()} for run in facts]
+        assert [(run["run"], run["command"]) for run in told[1:]] == [
+            (run["id"], run["what"]) for run in (undone, undo)
+        ]
+        assert told[1]["state"] == f"undone by run {undo['id']}"
+        assert (told[1]["cloud"], told[1]["started"]) == (undone["server"], undone["started"])
+        assert told[1]["changes"] == "4 of 4 applied"
+
+
 @pytest.mark.parametrize(
     ("options", "columns", "what"),
     [
@@ -786,7 +835,7 @@ def test_last_run_of_the_cloud_is_undone_and_resumed(openstack, rack):
 def test_a_run_is_given_by_its_id_or_as_the_last(openstack, verb, given):
     """Not in both ways, and not in none."""
     result = openstack.run(*RUN, *verb, *given)
-    assert (result.status, result.err) == (1, "Give either the ID of a run or --last\n")
+    assert (result.status, result.err) == (2, "Give either the ID of a run or --last\n")
 
 
 def test_runs_are_deleted_by_id_or_age(openstack, rack):

@@ -72,12 +72,28 @@ def test_run_of_which_a_part_was_undone_is_partly_undone(runs):
     run = runs.set_ratio(4.0)
     runs.touch(9.0, "c")
     undo = runs.undo(run)
-    assert list_states() == [("partly undone", ""), ("partly done", "")]
+    assert list_states() == [("partly undone", undo), ("partly done", "")]
     assert state_of(run) == f"partly undone: 2 of 3, by run {undo}"
     assert state_of(undo) == "partly done"
     redo = runs.undo(undo)
     assert list_states() == [("done", ""), ("undone", redo), ("done", "")]
     assert state_of(run) == "done"
+
+
+def test_list_of_runs_has_failures_where_there_are_any(runs):
+    """A list without any has no column of zeros, and one of all clouds has no space at 80 columns."""
+    run = runs.set_ratio(4.0)
+    server = journal.identify_server(SERVER)
+    assert "failed" not in read_list(server, None, pytest.fail).draw(80, with_clouds=False)[0]
+    runs.touch(9.0, "b", "c")
+    runs.undo(run)
+    head, _, undo = read_list(server, None, pytest.fail).draw(80, with_clouds=False)
+    assert head.split()[-4:] == ["state", "applied", "failed", "what"]
+    assert undo.split()[1:5] == ["partly", "done", "1", "2"]
+    found = read_list(server, None, pytest.fail)
+    assert "failed" not in found.draw(80, with_clouds=True)[0]
+    assert "failed" in found.draw(120, with_clouds=True)[0]
+    assert "\n".join(found.describe(80)).endswith("changes:   1 of 3 applied, 2 failed")
 
 
 def test_run_names_the_undo_that_counts_and_no_earlier_one(runs):
