@@ -20,7 +20,13 @@ from osc_placement import microversion
 from osc_placement.api.client import Document, PlacementClient
 from osc_placement.api.names import suggest_provider
 from osc_placement.commands.host_aggregate import AggregateNames
-from osc_placement.errors import NameNotFound, OutcomeUnknown, PlacementError, is_outcome_unknown
+from osc_placement.errors import (
+    NameNotFound,
+    OutcomeUnknown,
+    PlacementError,
+    UsageError,
+    is_outcome_unknown,
+)
 from osc_placement.microversion import Version
 from osc_placement.model import canonical_uuid, is_uuid
 from osc_placement.package import discard, refuse_usage
@@ -28,6 +34,7 @@ from osc_placement.terminal.escape import printable_lines
 from osc_placement.terminal.screen import open_output, wrap_for
 from osc_placement.terminal.tables import VisibleFormatter
 
+_EXIT_USAGE: Final = 2
 EXIT_STATUSES = "Exit status: 0 done; 1 not done, the reason is on stderr; 2 the command line is wrong."
 #: the name of a version in a docstring, such as ``{CONSUMER_TYPES}``
 _VERSION_NAME = re.compile(r"\{([A-Z_]+)\}")
@@ -166,6 +173,10 @@ class PlacementCommand(command.Command):
             elif getattr(error, "method", None) == "GET" and self.client.writes > written:
                 told = DoneBefore(error)
             text = "\n".join(wrap_for(self.app.stderr, printable_lines(str(told))))
+            # OpenStackClient ends a command that raises with 1, as it does those of the reference plugin
+            if isinstance(error, UsageError) and (self.cmd_name or "").startswith(OWN_COMMANDS):
+                self.app.LOG.error(text, exc_info=self.app.options.debug)
+                return _EXIT_USAGE
             if text != str(told):
                 told = PlacementError(text)
             if told is error:

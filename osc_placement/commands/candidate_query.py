@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from osc_placement import microversion, syntax
 from osc_placement.commands import base
-from osc_placement.errors import PlacementError, UsageError
+from osc_placement.errors import UsageError
 
 #: the parameters whose conditions are written in one value, with commas between
 _JOINED: Final = ("resources", "required", "root_required")
@@ -62,7 +62,7 @@ def read_amounts(groups: Mapping[str, Group], subtrees: Sequence[str]) -> dict[s
     in_subtrees = {suffix for subtree in subtrees for suffix in subtree.split(",")}
     for suffix, wanted in amounts.items():
         if not wanted and (suffix not in in_subtrees or not suffix):
-            raise PlacementError(f"--resources should be provided in group {suffix or '(unnamed)'}")
+            raise UsageError(f"--resources should be provided in group {suffix or '(unnamed)'}")
     unknown = sorted(in_subtrees - groups.keys())
     if unknown:
         raise UsageError(f"--same-subtree names group {unknown[0]!r}, which no --group begins")
@@ -236,7 +236,7 @@ class CandidateQuery(base.PlacementCommand):
     def read_arguments(self, parsed_args: argparse.Namespace) -> None:
         groups = groups_of(parsed_args)
         if not groups:
-            raise PlacementError("At least one --resource must be specified.")
+            raise UsageError("At least one --resource must be specified.")
         parsed_args.amounts = read_amounts(groups, parsed_args.same_subtree)
         for suffix, group in groups.items():
             if len(group.get("in_tree", [])) > 1:

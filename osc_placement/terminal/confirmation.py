@@ -6,7 +6,7 @@ from __future__ import annotations
 import argparse
 from typing import Any, TextIO
 
-from osc_placement.errors import PlacementError, UsageError
+from osc_placement.errors import PlacementError
 from osc_placement.terminal.escape import printable
 from osc_placement.terminal.screen import is_terminal, wrap_for
 
@@ -39,9 +39,9 @@ class ConfirmedCommand:
         return is_attended(self.app.stdin, self.app.stderr)
 
     def require_somebody(self, parsed_args: argparse.Namespace) -> None:
-        """Raise UsageError if a confirmation is needed and there is no terminal to ask on."""
+        """Raise PlacementError if a confirmation is needed and there is no terminal to ask on."""
         if not (self.is_harmless(parsed_args) or parsed_args.yes or self.is_attended()):
-            raise UsageError(
+            raise PlacementError(
                 "Nothing was changed: without a terminal to confirm on, give --yes to change "
                 "or --dry-run to see the plan"
             )

@@ -198,7 +198,7 @@ def test_atomic_run_is_resumed_in_one_transaction(openstack, rack, proxy, path):
         assert (failed.status, rack.ratios()) == (3, {16.0})
         assert "; it is not known whether it was done, so look before" in failed.err
         refused = openstack.run(*RUN, "resume", run, "--yes", "--throttle", "1", endpoint=endpoint)
-        assert refused.status == 1
+        assert refused.status == 2
         assert refused.err.startswith(
             "--throttle cannot be used with changes that are made in one transaction"
         )
@@ -277,7 +277,7 @@ def test_atomic_run_is_refused_where_a_repetition_cannot_help(openstack, rack, p
 def test_atomic_refuses_options_for_single_changes(openstack, rack, options, words):
     """Options that control the pace of single changes are refused with --atomic."""
     result = openstack.run(*RATIO, *rack.select, *options)
-    assert (result.status, rack.ratios()) == (1, {16.0})
+    assert (result.status, rack.ratios()) == (2, {16.0})
     assert result.err == f"{words} cannot be used with changes that are made in one transaction\n"
 
 

@@ -93,7 +93,7 @@ def test_plan_out_refuses_options_of_execution(openstack, rack, option):
     path = openstack.home / "forgets.json"
     result = openstack.run(*RATIO, *rack.select, "--plan-out", path, option)
     name = option.partition("=")[0]
-    assert (result.status, path.exists()) == (1, False)
+    assert (result.status, path.exists()) == (2, False)
     words = "cannot be used with --plan-out, which changes nothing; give the option to:"
     assert result.err == f"{name} {words} openstack resource provider batch apply\n"
 

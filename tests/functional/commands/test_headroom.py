@@ -228,6 +228,21 @@ def test_terminal_is_told_that_no_consumer_is_without_a_place(openstack, cloud):
     assert (status, shown.splitlines()[0]) == (0, "Every consumer has a place; --by placement shows it.")
 
 
+def test_new_places_fit_80_columns_with_whole_uuids(openstack, cloud):
+    """What is held there is left out if it does not fit; where it fits, each provider has a line of it."""
+    rows = openstack.run(*HEADROOM, "r0-h1", "--by", "placement", "-f", "json").json
+    words = (*HEADROOM, "r0-h1", "--by", "placement")
+    shown, _ = WholeTerminal(openstack, *words, columns=60).finish()
+    assert max(map(len, shown.splitlines())) <= 60
+    assert all(f"| {row['consumer']} | {row['host']} " in shown for row in rows)
+    shown, _ = WholeTerminal(openstack, *words, columns=200).finish()
+    held = [(name, amounts) for row in rows for name, amounts in row["resources"].items()]
+    assert {len(row["resources"]) for row in rows} > {1}
+    for name, amounts in held:
+        told = ",".join(f"{each}={amount}" for each, amount in sorted(amounts.items()))
+        assert f"| {name}: {told} " in shown
+
+
 @pytest.mark.parametrize("by", ["domain", "consumer"])
 def test_aggregates_and_reasons_fit_80_columns(openstack, cloud, by):
     """UUIDs are long; what is left out is named."""
@@ -238,23 +253,23 @@ def test_aggregates_and_reasons_fit_80_columns(openstack, cloud, by):
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    ("words", "status", "message"),
     [
-        ((), "Give resource providers, --aggregate, --each-aggregate or --each-host"),
-        (("r0-h00",), "(is it r0-h0"),
-        ((NOWHERE,), NOWHERE),
-        (("--aggregate", NOWHERE), f"No host is in aggregate {NOWHERE}"),
-        (("--each-host", "--within", NOWHERE), f"No host is in aggregate {NOWHERE}"),
-        (("--each-host", "--member-of", NOWHERE), f"No host is in aggregate {NOWHERE}"),
-        (("--each-host", "--required", "HW_CPU_X86_AVX9"), "(is it HW_CPU_X86_AVX"),
-        (("--each-host", "--each-aggregate"), "--each-aggregate cannot be used with --each-host"),
-        (("--each-host", "r0-h0"), "one by one"),
+        ((), 2, "Give resource providers, --aggregate, --each-aggregate or --each-host"),
+        (("r0-h00",), 1, "(is it r0-h0"),
+        ((NOWHERE,), 1, NOWHERE),
+        (("--aggregate", NOWHERE), 1, f"No host is in aggregate {NOWHERE}"),
+        (("--each-host", "--within", NOWHERE), 1, f"No host is in aggregate {NOWHERE}"),
+        (("--each-host", "--member-of", NOWHERE), 1, f"No host is in aggregate {NOWHERE}"),
+        (("--each-host", "--required", "HW_CPU_X86_AVX9"), 1, "(is it HW_CPU_X86_AVX"),
+        (("--each-host", "--each-aggregate"), 2, "--each-aggregate cannot be used with --each-host"),
+        (("--each-host", "r0-h0"), 2, "one by one"),
     ],
 )
-def test_bad_input_is_one_line(openstack, cloud, words, message):
-    """It says what is wrong; nothing is on standard output."""
+def test_bad_input_is_one_line(openstack, cloud, words, status, message):
+    """It says what is wrong; nothing is on standard output. Only a wrong command line ends with 2."""
     result = openstack.run(*HEADROOM, *words)
-    assert (result.status, result.out) == (1, "")
+    assert (result.status, result.out) == (status, "")
     assert message in result.err
     assert len(result.err.strip().splitlines()) == 1
 

@@ -175,12 +175,12 @@ def test_undo_of_a_reshape_is_refused_after_other_changes(openstack, host):
     _, run = reshape(openstack, host)
     generation = host.client.show_provider(host.children[0])["generation"]
     host.client.set_inventories(host.children[0], {"VGPU": {"total": 5}}, generation)
-    for options, message in (
-        ((), "was changed since; this reshape can neither be undone nor gone on with"),
-        (("--force",), "--force cannot be used with a reshape, which is undone in one transaction"),
+    for options, status, message in (
+        ((), 1, "was changed since; this reshape can neither be undone nor gone on with"),
+        (("--force",), 2, "--force cannot be used with a reshape, which is undone in one transaction"),
     ):
         result = openstack.run(*RUN, "undo", run["id"], "--yes", *options)
-        assert (result.status, result.out) == (1, "")
+        assert (result.status, result.out) == (status, "")
         assert message in result.err
     assert host.totals() == [None, 5, 4]
 
@@ -228,12 +228,12 @@ def test_undo_of_a_reshape_refuses_options_for_single_changes(openstack, host):
     """A run of another kind is told how, and options for one change after the other are refused."""
     _, run = reshape(openstack, host)
     result = openstack.run(*RUN, "undo", run["id"], "--yes", "--throttle", "1")
-    assert result.status == 1
+    assert result.status == 2
     assert result.err.startswith("--throttle cannot be used with changes that are made in one transaction")
     openstack.run(*BATCH, "ratio", "set", "VCPU=2", "--in-tree", host.root, "--yes")
     run = openstack.run(*RUN, "list", "--all-clouds", "-f", "json").json[-1]["id"]
     result = openstack.run(*RESHAPE, "--undo", run, "--yes")
-    assert result.status == 1
+    assert result.status == 2
     assert result.err == (
         f"Run {run} is not a reshape; undo it with: openstack resource provider batch run undo {run}\n"
     )
@@ -322,32 +322,34 @@ def test_reshape_replans_after_a_concurrent_claim(client, host):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("arguments", "status", "message"),
     [
-        ((), "Give one of: moves"),
-        (("--from", "a"), "--from a needs --to"),
-        (("--from", "a", "--to", "b"), "--from a needs --resource"),
+        ((), 2, "Give one of: moves"),
+        (("--from", "a"), 2, "--from a needs --to"),
+        (("--from", "a", "--to", "b"), 2, "--from a needs --resource"),
         (
             ("--from", "a", "--to", "b", "--resource", "VGPU=4GB"),
+            2,
             "Amount of VGPU must be a number without a unit, not '4GB'",
         ),
-        (("--from", "a", "--to", "b", "--resource", "VGPU"), "must be of the form VGPU=4"),
-        (("--from", "a", "--to", "b", "--resource", "VGPU=0"), "must be at least 1"),
-        (("--from", "nobody", "--to", "b", "--resource", "VGPU=1"), "No resource provider named 'nobody'"),
-        (("--undo", "20000101T000000-0000"), "There is no run '20000101T000000-0000' in "),
-        (("--file", "/no/such/file"), "cannot be read: No such file or directory"),
-        (("--file", "/dev/null"), "must be a list"),
-        (("--undo", "x", "--file", "y"), "Give one of: moves"),
+        (("--from", "a", "--to", "b", "--resource", "VGPU"), 2, "must be of the form VGPU=4"),
+        (("--from", "a", "--to", "b", "--resource", "VGPU=0"), 2, "must be at least 1"),
+        (("--from", "nobody", "--to", "b", "--resource", "VGPU=1"), 1, "No resource provider named 'nobody'"),
+        (("--undo", "20000101T000000-0000"), 1, "There is no run '20000101T000000-0000' in "),
+        (("--file", "/no/such/file"), 1, "cannot be read: No such file or directory"),
+        (("--file", "/dev/null"), 1, "must be a list"),
+        (("--undo", "x", "--file", "y"), 2, "Give one of: moves"),
         (
             ("--from", "a", "--to", "b", "--resource", "VGPU=1", "--consumer", "x"),
+            2,
             "of the form UUID=PROVIDER",
         ),
     ],
 )
-def test_invalid_input_is_a_one_line_error(openstack, arguments, message):
-    """What is wrong is said, and the exit status is 1."""
+def test_invalid_input_is_a_one_line_error(openstack, arguments, status, message):
+    """What is wrong is said; the exit status is 2 if no cloud could make the command line right."""
     result = openstack.run(*RESHAPE, *arguments, "--yes")
-    assert (result.status, result.out) == (1, "")
+    assert (result.status, result.out) == (status, "")
     assert message in result.err
     assert result.err.count("\n") == 1
 

@@ -74,19 +74,21 @@ def test_aggregate_add_and_remove_keep_other_aggregates(openstack, client, host,
 
 
 @pytest.mark.parametrize(
-    ("command", "wrong"),
+    ("command", "status", "wrong"),
     [
-        ((*TRAIT, "add"), "no-trait"),
-        ((*TRAIT, "add"), "CUSTOM_NOBODY_MADE"),
-        ((*AGGREGATE, "add"), "rack1"),
+        ((*TRAIT, "add"), 2, "no-trait"),
+        ((*TRAIT, "add"), 1, "CUSTOM_NOBODY_MADE"),
+        ((*AGGREGATE, "add"), 1, "rack1"),
     ],
 )
-def test_unknown_name_is_a_one_line_error_and_changes_nothing(openstack, client, host, command, wrong):
-    """Status 1, and the line names it."""
+def test_unknown_name_is_a_one_line_error_and_changes_nothing(
+    openstack, client, host, command, status, wrong
+):
+    """The line names it; a name that no trait can have is an error of the command line."""
     name, provider = host
     before = client.show_provider(provider)
     result = openstack.run(*command, name, wrong)
-    assert (result.status, result.out, result.err.count("\n")) == (1, "", 1)
+    assert (result.status, result.out, result.err.count("\n")) == (status, "", 1)
     assert wrong in result.err
     assert client.show_provider(provider) == before
 
@@ -345,20 +347,20 @@ def test_moving_between_untyped_and_typed_consumers_is_refused(openstack, client
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("options", "status", "message"),
     [
-        (["--resource-class", "VGPU"], "has no allocations that match the options"),
-        (["--allocation", "rp={host},VCPU=65"], "VCPU"),
-        (["--allocation", "VCPU=65"], "Incorrect allocation string format"),
-        (["--provider", "nobody"], "No resource provider named 'nobody' was found"),
+        (["--resource-class", "VGPU"], 1, "has no allocations that match the options"),
+        (["--allocation", "rp={host},VCPU=65"], 1, "VCPU"),
+        (["--allocation", "VCPU=65"], 2, "Incorrect allocation string format"),
+        (["--provider", "nobody"], 1, "No resource provider named 'nobody' was found"),
     ],
 )
-def test_impossible_move_changes_nothing(openstack, client, host, instance, options, message):
+def test_impossible_move_changes_nothing(openstack, client, host, instance, options, status, message):
     """One line; no consumer has lost anything."""
     target = new_uuid()
     options = [option.format(host=host[0]) for option in options]
     result = openstack.run(*ALLOCATION, "move", instance, target, *options)
-    assert (result.status, result.out, result.err.count("\n")) == (1, "", 1)
+    assert (result.status, result.out, result.err.count("\n")) == (status, "", 1)
     assert message in result.err
     assert resources_of(client, instance) == {host[1]: {"VCPU": 2, "MEMORY_MB": 64}}
     assert resources_of(client, target) == {}

@@ -196,7 +196,7 @@ def test_watch_leaves_the_terminal_while_it_is_stopped(openstack, rack):
 def test_watch_refuses_a_pipe_and_other_formats(openstack, rack, command, options, message):
     """One line, and nothing is read."""
     result = openstack.run(*command, *FAST, *options)
-    assert (result.status, result.out, result.err.count("\n")) == (1, "", 1)
+    assert (result.status, result.out, result.err.count("\n")) == (2, "", 1)
     assert message in result.err
 
 
@@ -213,7 +213,7 @@ def test_watch_on_a_terminal_refuses_what_it_cannot_show(openstack, rack, option
     shown, status = run_on_terminal(
         openstack, *CAPACITY, *FAST, *options, columns=200, environment=environment
     )
-    assert (status, shown.count("\n")) == (1, 1)
+    assert (status, shown.count("\n")) == (2, 1)
     assert message in shown
 
 

@@ -3,7 +3,7 @@
 
 import pytest
 
-from osc_placement.errors import UsageError
+from osc_placement.errors import PlacementError
 from tests.unit.commands.shell import run
 from tests.unit.commands.test_requests import load
 from tests.unit.fake_placement import FakePlacement
@@ -41,7 +41,7 @@ UNCONFIRMED = "without a terminal to confirm on, give --yes"
 def test_error_of_the_command_line_needs_no_request(command, line, message):
     """Neither placement nor the compute service, which a test has not got, is asked for a name."""
     fake = FakePlacement()
-    with pytest.raises(UsageError, match=message):
+    with pytest.raises(PlacementError, match=message):
         run(load(command), fake.client(), line)
     assert fake.asked == []
 
