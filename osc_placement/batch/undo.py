@@ -97,8 +97,8 @@ def describe_refusals(
     return (
         f"{len(refused)} of {number} changes will not be undone, because what the run set was changed since"
         f"{by}; {f'undo {first}, or ' if runs else ''}"
-        f"use {force}, which undoes in {'this one' if len(refused) == 1 else 'these'} too what was not set "
-        "since, and keeps what was"
+        f"use {force}, which also undoes the parts of {'it' if len(refused) == 1 else 'them'} that are still "
+        "as the run left them"
     )
 
 

@@ -323,7 +323,7 @@ def test_undo_refuses_what_was_set_again_since_and_says_so_once(tmp_path):
     (warning,) = plan.warnings
     assert warning == (
         "13 of 14 changes will not be undone, because what the run set was changed since; "
-        "use --force, which undoes in these too what was not set since, and keeps what was"
+        "use --force, which also undoes the parts of them that are still as the run left them"
     )
     assert {str(error) for error in plan.refused.values()} == {
         f"{name} was changed since: VCPU:allocation_ratio=4.0 became VCPU:allocation_ratio=9.0"
@@ -422,7 +422,7 @@ def test_resumed_undo_refuses_later_changes(tmp_path, edit, atomic):
     (warning,) = plan.warnings
     assert warning == (
         "1 of 1 changes will not be undone, because what the run set was changed since; use batch run "
-        "undo r --force, which undoes in this one too what was not set since, and keeps what was"
+        "undo r --force, which also undoes the parts of it that are still as the run left them"
     )
     assert cloud.facets["a"]["inventories"] == processors(9.0)
     assert journal.read(run_id, tmp_path).pending
