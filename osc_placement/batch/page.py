@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from osc_placement.batch.difference import count_differences, list_differences
-from osc_placement.batch.plan import Change, Plan, Report, Result
+from osc_placement.batch.plan import REFUSED, Change, Plan, Report, Result
 from osc_placement.terminal.escape import printable
 from osc_placement.terminal.lines import count_lines, fit, fit_commands, fit_middle
 
@@ -39,7 +39,6 @@ _MOST_WARNINGS: Final = 7
 _MOST_SUMMARY: Final = 2
 #: lines that are kept for what follows the failures of a plan: its end, and the result
 _KEPT_BY_PLAN: Final = 27
-REFUSED: Final = "refused"
 _COLUMNS: Final = ("name", "change", "result")
 #: those of a table of all rows on a terminal
 SHORT_COLUMNS: Final = (*_COLUMNS, "reason")
@@ -52,7 +51,7 @@ _NAME: Final = re.compile(r"(?<!\S)(?=[^\s=]*[A-Za-z])(?=[^\s=]*\d)[^\s=]+(?!\S)
 class Row:
     """A change with its result and the reason for it.
 
-    :ivar result: that of the outcome; REFUSED of a step of a plan that will not be tried; else ""
+    :ivar result: the word for that of the outcome, also for a step that a plan cannot try; else ""
     """
 
     change: Change
@@ -69,7 +68,9 @@ def rows_of_plan(plan: Plan) -> list[Row]:
     """Return a row for each step that would be made, or cannot be."""
     untried = plan.untried
     return [
-        Row(step, REFUSED, str(untried[step.uuid])) if step.uuid in untried else Row(step, "", step.reason)
+        Row(step, plan.end_untried(step).word, str(untried[step.uuid]))
+        if step.uuid in untried
+        else Row(step, "", step.reason)
         for step in plan.steps
         if step.facets or step.uuid in untried
     ]
@@ -80,7 +81,7 @@ def rows_of_report(report: Report) -> list[Row]:
     return [
         Row(
             outcome.change,
-            str(outcome.result),
+            outcome.word,
             str(outcome.error or "; ".join(filter(None, (outcome.change.reason, outcome.note)))),
         )
         for outcome in report.outcomes
@@ -91,7 +92,7 @@ def rows_of_run(run: Run) -> list[Row]:
     """Return a row for each change of a run; one without an outcome has no result."""
     endings = run.endings
     return [
-        Row(change, str(ending.result), ending.error or ending.note)
+        Row(change, ending.word, ending.error or ending.note)
         if (ending := endings.get(uuid))
         else Row(change)
         for uuid, change in run.intents.items()

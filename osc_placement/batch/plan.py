@@ -262,7 +262,8 @@ class Plan:
         error = self.untried.get(step.uuid)
         if error is None:
             return Outcome(step, Result.UNCHANGED)
-        return Outcome(step, Result.FAILED, error=error, untouched=not self.goes_on)
+        refused = step.uuid in self.refused
+        return Outcome(step, Result.FAILED, error=error, untouched=not self.goes_on, refused=refused)
 
     def replaces_intent(self, again: Change) -> bool:
         """Return whether a change that was planned again replaces the one planned.
@@ -336,6 +337,10 @@ class Result(enum.StrEnum):
     SKIPPED = "skipped"
 
 
+#: the word for what failed without being tried, because the plan refused it
+REFUSED: Final = "refused"
+
+
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """The outcome of a change.
@@ -346,6 +351,7 @@ class Outcome:
     :ivar untouched: whether it is certain that nothing of it was or will be written; it failed, was skipped,
         or its provider is not selected any more
     :ivar rejected: whether the server refused it for a reason that stays, so that a repetition is refused
+    :ivar refused: whether it failed because the plan refused it, and was not tried
     """
 
     change: Change
@@ -356,6 +362,12 @@ class Outcome:
     note: str = ""
     untouched: bool = False
     rejected: bool = False
+    refused: bool = False
+
+    @property
+    def word(self) -> str:
+        """Return the result as people and the rows of commands are told it."""
+        return REFUSED if self.refused else str(self.result)
 
 
 def for_changes(plan: Plan, call: Callable[[Outcome], None]) -> Callable[[Outcome], None]:
@@ -410,6 +422,13 @@ class Report:
         return Counter(outcome.result for outcome in self.outcomes)
 
     @property
+    def words(self) -> Mapping[str, int]:
+        """Return the number of providers by result, those that the plan refused by themselves."""
+        numbers = Counter(outcome.word for outcome in self.outcomes)
+        order = (Result.APPLIED, Result.UNCHANGED, Result.FAILED, REFUSED, Result.SKIPPED)
+        return {str(word): numbers[word] for word in order if numbers[word]}
+
+    @property
     def is_failed(self) -> bool:
         """Return whether a change failed or the run stopped itself, as when it cannot write its journal."""
         return bool(self.counts[Result.FAILED] or self.halted)
@@ -429,7 +448,7 @@ class Report:
     @property
     def totals(self) -> str:
         """Return the numbers that follow the heading, and why the run stopped itself."""
-        counts = [f"{self.counts[result]:,} {result}" for result in Result if self.counts[result]]
+        counts = [f"{number:,} {word}" for word, number in self.words.items()]
         told = f": {self.plan.count(len(self.outcomes))}, {', '.join(counts)}" if counts else ""
         return f"{told}; {self.halted}" if self.halted else told
 

@@ -144,8 +144,8 @@ class RunList:
         """Return lines with whole IDs, also those of the runs that were undone.
 
         A narrow terminal has no space for numbers and times of all clouds. The time, which is in the ID too,
-        is left out wherever what a run did would be cut otherwise, and failures where there are none. A cloud
-        has the address without ``http://``.
+        is left out wherever what a run did would be cut otherwise, and then the number of applied changes if
+        some failed. A cloud has the address without ``http://``.
         """
         if not self.runs:
             return []
@@ -169,6 +169,9 @@ class RunList:
             left_out.add(1)
             heads[0] = "id (time in UTC)"
             taken = _measure(heads, rows, left_out)
+            if 4 not in left_out and taken + max(map(len, map(printable, whats))) > width:
+                left_out.add(3)
+                taken = _measure(heads, rows, left_out)
         return align(
             [
                 [cell for number, cell in enumerate(cells) if number not in left_out] + [what]
@@ -191,7 +194,7 @@ class RunList:
                 run.state if undone is None else f"{undone.state} by run {undone.by}",
                 [
                     f"{run.applied:,} of {run.changes:,} applied",
-                    *([f"{run.failed:,} failed"] if run.failed else []),
+                    *([f"{run.failed:,} failed or refused"] if run.failed else []),
                 ],
             )
             lines += [*([""] if lines else []), *(part for fact in facts for part in wrap(fact, width))]
@@ -233,7 +236,7 @@ def read_list(server: str | None, last: int | None, complain: Complain) -> RunLi
 def describe_run(run: Run) -> list[str]:
     """Return the lines that say what a run is about, with its state, its undos and its counts."""
     header = run.header
-    counts = Counter(str(ending.result) for ending in run.endings.values() if ending.result != Result.APPLIED)
+    counts = Counter(ending.word for ending in run.endings.values() if ending.result != Result.APPLIED)
     counts["without a result"] = len(run.intents) - len(run.endings)
     numbers = [f"{run.applied:,} of {len(run.intents):,} applied"]
     numbers += [f"{number:,} {result}" for result, number in sorted(counts.items()) if number]

@@ -235,7 +235,7 @@ class PlanCommand(ConfirmedCommand, ChangesLister):
             lambda: [
                 (
                     *show(report.plan, outcome.change, outcome.note),
-                    str(outcome.result),
+                    outcome.word,
                     str(outcome.error) if outcome.error else "",
                 )
                 for outcome in report.outcomes

@@ -13,6 +13,7 @@ from osc_placement.commands.reading import show_reading
 from osc_placement.commands.report import ReportCommand, SelectedCloud
 from osc_placement.model import Inventory
 from osc_placement.report.read import STOCKS
+from osc_placement.terminal.screen import is_terminal, tell
 
 _COLUMNS = ("host", "device", "uuid", "resource_class", "total", "reserved", "used", "state")
 
@@ -38,7 +39,12 @@ class ListDevice(ReportCommand):
         with show_reading(self.app.stderr, parsed_args.concurrency) as reading:
             selected = self.read_cloud(parsed_args, STOCKS, reading)
         wanted = [DeviceState.BURNED] if parsed_args.burned else list(DeviceState)
-        return _COLUMNS, [row for row in _list_rows(selected) if row[-1] in wanted]
+        rows = [row for row in _list_rows(selected) if row[-1] in wanted]
+        if not rows and is_terminal(self.app.stderr):
+            tell(
+                self.app.stderr, f"There is no {'burned ' if parsed_args.burned else ''}one-time-use device."
+            )
+        return _COLUMNS, rows
 
 
 def _list_rows(selected: SelectedCloud) -> Iterator[tuple[Any, ...]]:

@@ -139,7 +139,7 @@ def describe_run(
     :param page: the page that the plan is on already; None is a new one
     """
     report = run.report
-    plan, counts, problems = report.plan, report.counts, assessment.problems
+    plan, problems = report.plan, assessment.problems
     tried = _find_tried(run)
     page = page or medium.open_page(assessment.names, _KEPT)
     lines = medium.list_rows(
@@ -147,7 +147,7 @@ def describe_run(
         [row for row in rows_of_report(report) if row.result != Result.UNCHANGED],
         lambda: format_table(REPORT_COLUMNS, [outcome_row(each, page.names) for each in tried]),
     )
-    facts = [f"{counts[each]:,} {each}" for each in Result if counts[each] and each is not Result.UNCHANGED]
+    facts = [f"{number:,} {word}" for word, number in report.words.items() if word != Result.UNCHANGED]
     facts += _count_rest(plan, problems, run.left)
     lines += describe_problems(problems, page, LEFT_ALONE, _SEE_PLAN)
     lines += page.warn(plan.warnings)
@@ -297,7 +297,7 @@ def change_row(change: Change, names: Mapping[str, str] | None = None) -> dict[s
 def outcome_row(outcome: Outcome, names: Mapping[str, str] | None = None) -> dict[str, Any]:
     """Return the row of a change with its result; ``names`` replace UUIDs in it."""
     error = "; ".join(filter(None, (str(outcome.error or ""), outcome.note)))
-    return {**change_row(outcome.change, names), "result": str(outcome.result), "error": error}
+    return {**change_row(outcome.change, names), "result": outcome.word, "error": error}
 
 
 def recorded_row(row: Row) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from osc_placement.batch.journal.record import (
     edit_from_json,
     selection_from_json,
 )
-from osc_placement.batch.plan import Change, Edit, Result
+from osc_placement.batch.plan import REFUSED, Change, Edit, Result
 from osc_placement.errors import PlacementError
 
 if TYPE_CHECKING:
@@ -84,6 +84,11 @@ class Ending:
     untouched: bool = False
     refused: bool = False
     rejected: bool = False
+
+    @property
+    def word(self) -> str:
+        """Return the result as people and the rows of commands are told it."""
+        return REFUSED if self.refused else str(self.result)
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +171,7 @@ class Run:
 
     @property
     def failed(self) -> int:
-        """Return how many providers failed."""
+        """Return how many providers failed or were refused."""
         return sum(ending.result is Result.FAILED for ending in self.endings.values())
 
     @property

@@ -151,7 +151,7 @@ def test_undo_keeps_a_created_provider_that_is_in_use(openstack, client, cloud, 
     undone = undo()
     assert undone.status == 3
     results = {row["name"]: row["result"] for row in undone.json}
-    assert (results["used"], results["free"]) == ("failed", "applied")
+    assert (results["used"], results["free"]) == ("refused", "applied")
     assert "used" in cloud.names()
     assert "free" not in cloud.names()
 

@@ -62,7 +62,7 @@ def test_change_below_what_is_used_is_refused_unless_allowed(openstack, rack):
         result = openstack.run(*command)
         rows = {row["uuid"]: row for row in result.json}
         assert result.status == 3
-        assert rows[host]["result"] == "failed"
+        assert rows[host]["result"] == "refused"
         assert "VCPU would be over capacity by 1: 8 allocated, the capacity would be 7" in rows[host]["error"]
         assert "; to undo it: " in result.err
         assert "to resume it" not in result.err
@@ -91,7 +91,7 @@ def test_replanned_change_below_what_is_used_is_refused(openstack, rack):
         assert (allowed.status, "4 resource providers to change" in allowed.out) == (0, True)
         result = openstack.run(*command)
         rows = {row["uuid"]: row for row in result.json}
-        assert (result.status, rows[busy]["result"]) == (3, "failed")
+        assert (result.status, rows[busy]["result"]) == (3, "refused")
         assert "VCPU would be over capacity by 1: 8 allocated, the capacity would be 7" in rows[busy]["error"]
         assert rack.inventory_of(busy)["allocation_ratio"] == 16.0
         assert rack.inventory_of(rack.hosts[0])["allocation_ratio"] == 1.0
@@ -162,7 +162,7 @@ def test_resume_checks_capacity_against_current_allocations(openstack, rack, cla
     claimer("PUT", "")
     result = openstack.run(*RUN, "resume", runs[0], "--yes", "-f", "json")
     rows = {row["uuid"]: row for row in result.json}
-    assert (result.status, rows[rack.hosts[2]]["result"]) == (3, "failed")
+    assert (result.status, rows[rack.hosts[2]]["result"]) == (3, "refused")
     assert rows[rack.hosts[2]]["error"].startswith(OVER)
     assert rack.inventory_of(rack.hosts[2])["allocation_ratio"] == 16.0
     assert openstack.run(*RUN, "resume", runs[1], "--yes").status == 0

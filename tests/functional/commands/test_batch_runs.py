@@ -316,7 +316,7 @@ def test_deleted_host_is_refused_and_leaves_nothing_to_resume(openstack, rack):
     assert (result.status, result.err) == (1, told)
     result = openstack.run(*RUN, "undo", run, "--yes", "-f", "json")
     rows = {row["uuid"]: (row["result"], row["error"]) for row in result.json}
-    assert (result.status, rows[gone]) == (3, ("failed", reason))
+    assert (result.status, rows[gone]) == (3, ("refused", reason))
     assert [rows[host][0] for host in (moved, *others)] == ["applied"] * 3
     undo = last_run(openstack)
     assert (undo["state"], "to resume it" in result.err) == ("partly done", False)
@@ -621,7 +621,7 @@ def test_undo_refuses_what_was_set_again_since_and_says_so_once(openstack, rack,
         assert (result.status, result.out, rack.ratios()) == (1, "", {4.0, 9.0})
         return
     rows = {row["uuid"]: row for row in result.json}
-    assert (result.status, rows[stranger]["result"], rows[other]["result"]) == (3, "failed", "applied")
+    assert (result.status, rows[stranger]["result"], rows[other]["result"]) == (3, "refused", "applied")
     assert rows[stranger]["error"] == (
         f"{name} was changed since: VCPU:allocation_ratio=4.0 became VCPU:allocation_ratio=9.0"
     )

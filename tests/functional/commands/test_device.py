@@ -141,6 +141,9 @@ def test_list_without_devices_is_empty(openstack, devices, rack):
     """There is nothing wrong with a host that has none; with one that does not exist there is."""
     result = openstack.run(*LIST, rack.hosts[0], "-f", "json")
     assert (result.status, result.json, result.err) == (0, [], "")
+    for options, told in (((), "There is no one"), (("--burned",), "There is no burned one")):
+        shown, status = run_on_terminal(openstack, *LIST, rack.hosts[0], *options, columns=80)
+        assert (status, shown.splitlines()[0]) == (0, f"{told}-time-use device.")
     result = openstack.run(*LIST, "no-such-host", "-f", "json")
     assert (result.status, result.out, result.err.count("\n")) == (1, "", 1)
     assert "no-such-host" in result.err
@@ -202,7 +205,7 @@ def test_selection_refuses_devices_in_use_and_leaves_others(openstack, devices):
     assert found == {
         "burned": ("applied", ""),
         "free": ("unchanged", "is not burned"),
-        "in use": ("failed", f"refused: {IN_USE}"),
+        "in use": ("refused", f"refused: {IN_USE}"),
         "other": ("applied", ""),
         "plain": ("unchanged", f"no trait {ONE_TIME_USE}"),
     }
@@ -231,8 +234,8 @@ def test_device_in_use_that_is_named_is_refused(openstack, devices):
             1,
             f"No selected resource provider has the trait {ONE_TIME_USE}, so there is no",
         ),
-        (["--yes"], 1, "Say which resource providers to change"),
-        (["{burned}", "--providers-file", "x", "--yes"], 1, "--providers-file cannot be used with devices"),
+        (["--yes"], 2, "Say which resource providers to change"),
+        (["{burned}", "--providers-file", "x", "--yes"], 2, "--providers-file cannot be used with devices"),
         (["{burned}"], 1, "--yes"),
     ],
 )

@@ -240,7 +240,7 @@ def test_resume_keeps_a_trait_reported_since_planning(openstack, hosts, reporter
     reporter("PUT", "")
     result = openstack.run(*RUN, "resume", runs[0], "--yes", "-f", "json")
     rows = {row["uuid"]: row for row in result.json}
-    assert (result.status, rows[hosts.hosts[2]]["result"]) == (3, "failed")
+    assert (result.status, rows[hosts.hosts[2]]["result"]) == (3, "refused")
     assert "COMPUTE_STATUS_DISABLED" in hosts.traits_of(hosts.hosts[2])
     assert hosts.traits_of(hosts.hosts[0]) == {"CUSTOM_RACK_B"}
     assert openstack.run(*RUN, "resume", runs[0], "--yes", "--dry-run", DROP).status == 0

@@ -1,17 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the commands on runs say of a run, in lists and one by one."""
 
+import dataclasses
 import io
+import json
 from types import SimpleNamespace
 
 import pytest
 
 from osc_placement.batch import journal, service
+from osc_placement.batch.execute import execute_plan
 from osc_placement.batch.inventory import InventoryEdit, RatioEdit
 from osc_placement.batch.membership import TraitEdit
+from osc_placement.batch.page import rows_of_plan, rows_of_report, rows_of_run
 from osc_placement.batch.plan import make_plan
 from osc_placement.batch.run_commands import delete_runs, describe_run, read_list
 from osc_placement.batch.undo import plan_undo
+from osc_placement.errors import PlacementError
 from tests.unit.batch.cloud import processors
 from tests.unit.batch.journals import SERVER, Cloud, read_with, record
 
@@ -88,12 +93,35 @@ def test_list_of_runs_has_failures_where_there_are_any(runs):
     runs.touch(9.0, "b", "c")
     runs.undo(run)
     head, _, undo = read_list(server, None, pytest.fail).draw(80, with_clouds=False)
+    assert head.split()[-3:] == ["state", "failed", "what"]
+    assert undo.endswith(f"  partly done    2       undo of {run}")
+    head, _, undo = read_list(server, None, pytest.fail).draw(90, with_clouds=False)
     assert head.split()[-4:] == ["state", "applied", "failed", "what"]
     assert undo.split()[1:5] == ["partly", "done", "1", "2"]
     found = read_list(server, None, pytest.fail)
     assert "failed" not in found.draw(80, with_clouds=True)[0]
     assert "failed" in found.draw(120, with_clouds=True)[0]
-    assert "\n".join(found.describe(80)).endswith("changes:   1 of 3 applied, 2 failed")
+    assert "\n".join(found.describe(80)).endswith("changes:   1 of 3 applied, 2 failed or refused")
+
+
+def test_change_that_is_not_tried_has_one_word_in_plan_result_and_run(runs):
+    """Refused by the plan, or failed if it could not be read; the journal has "failed" of both."""
+    run = runs.set_ratio(4.0)
+    runs.touch(9.0, "c")
+    plan = plan_undo(journal.read(run), read_with(runs.cloud))
+    lost = next(step.uuid for step in plan.steps if step.subject.name == "b")
+    plan = dataclasses.replace(plan, unreadable={lost: PlacementError("no answer")})
+    planned = {row.change.subject.name: row.result for row in rows_of_plan(plan)}
+    assert planned == {"a": "", "b": "failed", "c": "refused"}
+    path = record(runs.cloud, journal.state_directory(), plan, undoes=run)
+    wanted = {"a": "applied", "b": "failed", "c": "refused"}
+    assert {row.change.subject.name: row.result for row in rows_of_run(journal.read(path.stem))} == wanted
+    assert "refused" not in {json.loads(line).get("result") for line in path.read_text().splitlines()}
+    report = execute_plan(runs.cloud, plan)
+    wanted["a"] = "unchanged"
+    assert {row.change.subject.name: row.result for row in rows_of_report(report)} == wanted
+    assert report.totals.endswith(": 3 resource providers, 1 unchanged, 1 failed, 1 refused")
+    assert describe_run(journal.read(path.stem))[-1] == "changes:   1 of 3 applied, 1 failed, 1 refused"
 
 
 def test_run_names_the_undo_that_counts_and_no_earlier_one(runs):
@@ -196,7 +224,7 @@ def test_facts_of_a_run_say_how_many_of_its_changes_were_applied(runs):
     run = runs.set_ratio(2.0)
     runs.touch(9.0, "c")
     undo = runs.undo(run)
-    assert describe_run(journal.read(undo))[-1] == "changes:   2 of 3 applied, 1 failed"
+    assert describe_run(journal.read(undo))[-1] == "changes:   2 of 3 applied, 1 refused"
 
 
 def delete(*run_ids):
