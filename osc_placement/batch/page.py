@@ -68,7 +68,7 @@ def rows_of_plan(plan: Plan) -> list[Row]:
     """Return a row for each step that would be made, or cannot be."""
     untried = plan.untried
     return [
-        Row(step, plan.end_untried(step).word, str(untried[step.uuid]))
+        Row(step, REFUSED if step.uuid in plan.refused else Result.FAILED, str(untried[step.uuid]))
         if step.uuid in untried
         else Row(step, "", step.reason)
         for step in plan.steps

@@ -60,9 +60,7 @@ def add_list_options(parser: argparse.ArgumentParser) -> None:
 
 def add_failed_only_option(parser: argparse.ArgumentParser) -> None:
     """Add ``--failed-only``."""
-    parser.add_argument(
-        "--failed-only", action="store_true", help="Show resource providers only for which the run failed"
-    )
+    parser.add_argument("--failed-only", action="store_true", help="Show only what failed or was refused")
 
 
 def add_choice(parser: argparse.ArgumentParser, help: str) -> None:

@@ -427,7 +427,7 @@ def judge_row(row, case, goal):
     if result in ("applied", "unchanged") and after != wanted:
         return [f"{uuid} is {result}, and is not as asked"]
     if (
-        result in ("failed", "skipped")
+        result in ("failed", "refused", "skipped")
         and after != before
         and not (DOUBT.search(words) or DOUBT.search(case.text))
     ):
