@@ -21,14 +21,15 @@ if TYPE_CHECKING:
     from osc_placement.batch.plan import Plan
 
 _MANAGED: Final = ("COMPUTE_", "HW_")
-_OWNER: Final = "OWNER_NOVA"
+#: the trait of every provider that nova-compute reports
+OWNER_NOVA: Final = "OWNER_NOVA"
 #: names that a message lists
 _MOST_NAMES: Final = 8
 
 
 def find_managed(traits: Iterable[str]) -> frozenset[str]:
     """Return those of some traits that nova-compute reports, by their names."""
-    return frozenset(trait for trait in traits if trait == _OWNER or trait.startswith(_MANAGED))
+    return frozenset(trait for trait in traits if trait == OWNER_NOVA or trait.startswith(_MANAGED))
 
 
 def find_dropped(change: Change) -> frozenset[str]:

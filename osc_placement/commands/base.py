@@ -51,6 +51,7 @@ OWN_COMMANDS: Final = (
     "resource provider apply",
     "resource provider batch",
     "resource provider capacity",
+    "resource provider config",
     "resource provider device",
     "resource provider export",
     "resource provider headroom",

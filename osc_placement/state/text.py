@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from itertools import chain, islice
 from typing import Any, Final, TypeVar
 
@@ -74,20 +75,47 @@ def parse_text(text: str, source: str) -> Document:
     return parse_yaml(text, source, parse)
 
 
-def parse_yaml(text: str, source: str, parse: Callable[[Any], Parsed]) -> Parsed:
-    """Read any YAML file; an InvalidDocument of ``parse`` becomes an UnreadableText that names the line."""
-    root: yaml.Node | None = None
+@dataclass(frozen=True, slots=True)
+class YamlText:
+    """A YAML document: its plain data, and its nodes, which have the lines."""
+
+    data: Any
+    root: yaml.Node | None
+
+    def find_line(self, path: Path) -> int | None:
+        """Return the line of a place, or of the nearest place around it that is in the text."""
+        return _find_line(self.root, path)
+
+    def list_repeated(self) -> Iterator[tuple[str, int]]:
+        """Yield each key that its mapping has already, with the line; YAML libraries take the last one."""
+        checked: set[int] = set()
+        waiting = [self.root] if self.root else []
+        while waiting:
+            node = waiting.pop()
+            if id(node) in checked:  # an alias repeats it
+                continue
+            checked.add(id(node))
+            if isinstance(node, yaml.SequenceNode):
+                waiting += node.value
+            elif isinstance(node, yaml.MappingNode):
+                seen = set()
+                for key, _value in node.value:
+                    if isinstance(key, yaml.ScalarNode) and key.tag != _MERGE:
+                        if key.value in seen:
+                            yield key.value, key.start_mark.line + 1
+                        seen.add(key.value)
+                waiting += [part for pair in node.value for part in pair]
+
+
+def read_yaml(text: str, source: str) -> YamlText:
+    """Read one YAML document; raise UnreadableText if the text is not one."""
     try:
-        with no_collection():
-            loader = _LOADER(text)
-            root = loader.get_single_node()
-            _check_keys_once(root, source)
-            # aliases may multiply the values so often that they would exhaust the memory
-            if root and _count_values(root, {}) > _MOST_VALUES:
-                raise UnreadableText(source, None, f"its aliases make more than {_MOST_VALUES} values of it")
-            return parse(None if root is None else loader.construct_document(root))
-    except InvalidDocument as error:
-        raise UnreadableText(source, _find_line(root, error.path), str(error)) from error
+        loader = _LOADER(text)
+        root = loader.get_single_node()
+        # aliases may multiply the values so often that they would exhaust the memory
+        if root and _count_values(root, {}) > _MOST_VALUES:
+            raise UnreadableText(source, None, f"its aliases make more than {_MOST_VALUES} values of it")
+        return YamlText(None if root is None else loader.construct_document(root), root)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         raise UnreadableText(source, mark.line + 1 if mark else None, f"not YAML: {error.problem}") from error
@@ -96,14 +124,26 @@ def parse_yaml(text: str, source: str, parse: Callable[[Any], Parsed]) -> Parsed
         raise UnreadableText(source, None, f"not YAML: {problem}") from error
 
 
+def parse_yaml(text: str, source: str, parse: Callable[[Any], Parsed]) -> Parsed:
+    """Read any YAML file; an InvalidDocument of ``parse`` becomes an UnreadableText that names the line."""
+    with no_collection():
+        found = read_yaml(text, source)
+        for key, line in found.list_repeated():
+            raise UnreadableText(source, line, f"the key {key!r} is there twice")
+        try:
+            return parse(found.data)
+        except InvalidDocument as error:
+            raise UnreadableText(source, found.find_line(error.path), str(error)) from error
+
+
 def format_document(document: Document) -> Iterator[str]:
     """Yield a state file, piece by piece: equal documents give equal text."""
     names, entries = iterate_plain(document)
-    yield _dump(names)
+    yield dump(names)
     for section, values in entries.items():
         first = next(values, None)
         if first is None:
-            yield _dump({section: []})
+            yield dump({section: []})
             continue
         yield f"{section}:\n"
         remaining = map(_format_entry, chain((first,), values))
@@ -115,38 +155,17 @@ def _format_entry(entry: dict[str, Any]) -> str:
     try:
         return emit.format_entry(entry)
     except emit.Unusual:
-        return _dump([entry])
+        return dump([entry])
 
 
-def _dump(plain: object) -> str:
-    dump = functools.partial(
-        yaml.dump, plain, Dumper=_DUMPER, sort_keys=False, default_flow_style=None, width=emit.WIDTH
+def dump(plain: object, *, flow: bool | None = None) -> str:
+    """Return plain data as YAML; by default, only lists and mappings of single values are in flow style."""
+    write = functools.partial(
+        yaml.dump, plain, Dumper=_DUMPER, sort_keys=False, default_flow_style=flow, width=emit.WIDTH
     )
-    text = str(dump(allow_unicode=True))
+    text = str(write(allow_unicode=True))
     # YAML escapes control characters, but not those that change the direction of writing
-    return text if is_printable(text) else str(dump())
-
-
-def _check_keys_once(root: yaml.Node | None, source: str) -> None:
-    """Raise UnreadableText at a duplicate key in a mapping; YAML libraries silently take the last one."""
-    checked: set[int] = set()
-    waiting = [root] if root else []
-    while waiting:
-        node = waiting.pop()
-        if id(node) in checked:  # an alias repeats it
-            continue
-        checked.add(id(node))
-        if isinstance(node, yaml.SequenceNode):
-            waiting += node.value
-        elif isinstance(node, yaml.MappingNode):
-            seen = set()
-            for key, _value in node.value:
-                if isinstance(key, yaml.ScalarNode) and key.tag != _MERGE:
-                    if key.value in seen:
-                        problem = f"the key {key.value!r} is there twice"
-                        raise UnreadableText(source, key.start_mark.line + 1, problem)
-                    seen.add(key.value)
-            waiting += [part for pair in node.value for part in pair]
+    return text if is_printable(text) else str(write())
 
 
 def _count_values(node: yaml.Node, counts: dict[int, int]) -> int:

@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The plan that removes traits and inventories that no provider configuration file names any more. Pure.
+
+A custom trait that no file names may be a remainder of a file, or have been set by an operator through the
+API, for instance to isolate an aggregate: nothing in placement tells. So only that is removed which earlier
+files named for the same provider, which is named on the command line, or, if all custom names are asked for,
+which nova reports and no other part of OpenStack is known to report. All else is left alone and counted.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from osc_placement.batch.plan import Change, Facet, Plan, ProviderState, Reading, count_providers
+from osc_placement.batch.repeat import Recorded, edits_of
+from osc_placement.model import Provider
+from osc_placement.provider_config.compare import list_items, list_unnamed
+from osc_placement.provider_config.document import Entry
+from osc_placement.provider_config.ownership import Held, Kind, find_owner
+
+FACETS: tuple[Facet, ...] = ("inventories", "traits")
+#: names that a warning lists
+_MOST_NAMES = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What tells that a name is a remainder of a file.
+
+    :ivar earlier: entries of earlier files, by the UUID of the provider that they identify
+    :ivar named: names that the command line has
+    :ivar all_custom: whether every custom name counts that is not known to be somebody else's
+    """
+
+    earlier: Mapping[str, Sequence[Entry]] = field(default_factory=dict)
+    named: frozenset[tuple[Kind, str]] = frozenset()
+    all_custom: bool = False
+
+
+@dataclass(slots=True)
+class _Left:
+    """Counts what is left alone, by the reason."""
+
+    owned: Counter[str] = field(default_factory=Counter)
+    not_of_nova: Counter[str] = field(default_factory=Counter)
+    not_told: Counter[str] = field(default_factory=Counter)
+
+    def warn(self) -> Iterable[str]:
+        if self.not_told:
+            yield (
+                "left alone, as nothing tells whether a file named it or somebody else set it: "
+                f"{_join(self.not_told)}; to remove it, name it with --trait or --resource-class, or give "
+                "--previous or --all-custom"
+            )
+        if self.not_of_nova:
+            yield (
+                "left alone on resource providers without OWNER_NOVA, to which nova applied no file: "
+                f"{_join(self.not_of_nova)}"
+            )
+        if self.owned:
+            yield f"left to those who report it: {_join(self.owned)}"
+
+
+def plan_prune(
+    readings: Iterable[Reading],
+    entries: Mapping[str, Sequence[Entry]],
+    evidence: Evidence,
+    title: str,
+    roots: Mapping[str, str],
+) -> Plan:
+    """Return the plan for providers that were read with their inventories and traits.
+
+    Each step is planned again after a conflict by what it removes: what others set meanwhile stays.
+
+    :param entries: by the UUID of the provider that they identify
+    :param roots: the name of each provider, by UUID
+    """
+    left = _Left()
+    steps = []
+    unreadable: dict[str, Exception] = {}
+    for reading in readings:
+        provider = reading.subject
+        assert isinstance(provider, Provider)
+        if reading.state is None:
+            assert reading.error is not None
+            unreadable[provider.uuid] = reading.error
+            steps.append(
+                Change(provider, ProviderState(), ProviderState(), f"could not be read: {reading.error}")
+            )
+            continue
+        removed = set(_find_removed(hold(provider, reading.state, roots), entries, evidence, left))
+        after = replace(
+            reading.state,
+            traits=frozenset(name for name in reading.state.traits or () if ("trait", name) not in removed),
+            inventories={
+                name: inventory
+                for name, inventory in (reading.state.inventories or {}).items()
+                if ("inventory", name) not in removed
+            },
+        )
+        steps.append(Change(provider, reading.state, after, "" if removed else "has nothing to remove"))
+    if unreadable and len(unreadable) == len(steps):
+        raise next(iter(unreadable.values()))
+    edit = Recorded(title, FACETS)
+    return Plan(
+        edit, tuple(steps), unreadable, edits=edits_of(edit, tuple(steps)), warnings=tuple(left.warn())
+    )
+
+
+def hold(provider: Provider, state: ProviderState, roots: Mapping[str, str]) -> Held:
+    """Return a provider with the traits and inventories of a state."""
+    return Held(
+        provider.name,
+        provider.uuid,
+        roots.get(provider.root_provider_uuid or "", provider.name),
+        provider.parent_provider_uuid is None,
+        state.traits or frozenset(),
+        state.inventories or {},
+    )
+
+
+def _find_removed(
+    held: Held, entries: Mapping[str, Sequence[Entry]], evidence: Evidence, left: _Left
+) -> Iterable[tuple[Kind, str]]:
+    uuid = held.uuid or ""
+    earlier = {item for entry in evidence.earlier.get(uuid, ()) for item in list_items(entry)}
+    for item in list_unnamed(held, entries.get(uuid, ())):
+        kind, name = item
+        owner = find_owner(held, kind, name)
+        if item in evidence.named:
+            yield item
+        elif owner:
+            left.owned[f"{name} of {owner}"] += 1
+        elif item in earlier:
+            yield item
+        elif not held.has_owner_nova:
+            left.not_of_nova[name] += 1
+        elif evidence.all_custom:
+            yield item
+        else:
+            left.not_told[name] += 1
+
+
+def _join(counts: Counter[str]) -> str:
+    ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    told = ", ".join(f"{name} ({number:,})" for name, number in ordered[:_MOST_NAMES])
+    more = len(ordered) - _MOST_NAMES
+    return told + (f" and {more:,} more" if more > 0 else "")
+
+
+def describe_targets(identified: int, others: int) -> str:
+    """Return in words which providers a plan is about."""
+    told = f"{count_providers(identified)} that files identify"
+    return f"{told} and {others:,} that none identifies" if others else told
