@@ -26,7 +26,7 @@ from osc_placement.errors import PlacementError, UsageError
 from osc_placement.model import Provider
 from osc_placement.provider_config import compare
 from osc_placement.provider_config.compare import COMPUTE_NODE_TRAIT, Drift, Location, Resolved, State
-from osc_placement.provider_config.document import COMPUTE_NODE, Entry, Level, Problem, format_file
+from osc_placement.provider_config.document import COMPUTE_NODE, Level, Problem, format_file
 from osc_placement.provider_config.files import (
     DEFAULT_LOCATION,
     list_problems,
@@ -290,6 +290,7 @@ class LintConfig(_OfflineCommand, TextLister):
         problems = list_problems(locations)
         if parsed_args.check_placement:
             problems += self._ask_placement(locations)
+        problems.sort(key=lambda problem: (problem.source, problem.line or 0))
         if parsed_args.errors_only:
             problems = [problem for problem in problems if problem.level is Level.ERROR]
         numbers = Counter(problem.level for problem in problems)
@@ -321,7 +322,7 @@ class LintConfig(_OfflineCommand, TextLister):
     def _ask_placement(self, locations: Sequence[Location]) -> list[Problem]:
         """Return the problems that only placement tells."""
         providers = [Provider.from_json(document) for document in self.client.list_providers()]
-        problems = [*_resolve(self, locations, providers).problems]
+        problems = _resolve(self, locations, providers).everything
         known: Mapping[Kind, frozenset[str]] = {
             "trait": frozenset(self.client.list_traits()),
             "inventory": frozenset(each["name"] for each in self.client.list_resource_classes()),
@@ -332,20 +333,24 @@ class LintConfig(_OfflineCommand, TextLister):
                     if name not in known[kind]:
                         what = "trait" if kind == "trait" else "resource class"
                         text = f"placement does not know the {what} {name}; nova-compute will create it"
-                        problems.append(Problem(entry.source, entry.line, Level.WARNING, text))
+                        line = entry.find_line(name)
+                        problems.append(Problem(entry.source, line, Level.WARNING, text))
         return problems
 
 
 @dataclass(frozen=True, slots=True)
 class _Targets:
-    """The providers that a command is about, and the entries that identify them, by UUID."""
+    """The providers that a command is about, and the entries that identify them.
+
+    :ivar everything: all providers
+    :ivar earlier: what earlier files identify
+    """
 
     providers: Sequence[Provider]
-    entries: Mapping[str, Sequence[Entry]]
     everything: Sequence[Provider]
     selection: Selection
-    #: entries whose provider does not exist
-    missing: Sequence[Entry] = ()
+    resolved: Resolved
+    earlier: Resolved
 
     @property
     def names(self) -> Mapping[str, str]:
@@ -382,8 +387,8 @@ class _ComparingCommand(base.PlacementCommand):
         require_good(parsed_args.locations)
         super().read_arguments(parsed_args)
 
-    def find_targets(self, parsed_args: argparse.Namespace) -> _Targets:
-        """Return the providers that the files identify and the conditions select."""
+    def find_targets(self, parsed_args: argparse.Namespace, earlier: Sequence[Location] = ()) -> _Targets:
+        """Return the providers that the files identify, or earlier files, and the conditions select."""
         selection = _read_selection(self, parsed_args)
         if parsed_args.unidentified and not (selection.has_conditions or parsed_args.all):
             raise UsageError(
@@ -391,26 +396,27 @@ class _ComparingCommand(base.PlacementCommand):
             )
         providers = [Provider.from_json(document) for document in self.client.list_providers()]
         resolved = _resolve(self, parsed_args.locations, providers)
-        self._complain(resolved)
+        before = _resolve(self, earlier, providers)
+        identified = {*resolved.entries, *before.entries}
         chosen = providers
         if selection.has_conditions:
             chosen = select.select_providers(self.client, selection, allow_empty=parsed_args.allow_empty)
         if not parsed_args.unidentified:
-            chosen = [provider for provider in chosen if provider.uuid in resolved.entries]
+            chosen = [provider for provider in chosen if provider.uuid in identified]
         if not chosen and not parsed_args.allow_empty and not resolved.missing:
             raise PlacementError(
                 "The files identify none of the selected resource providers; see what there is with: "
                 "openstack resource provider list"
             )
         chosen = sorted(chosen, key=lambda provider: (provider.name, provider.uuid))
-        return _Targets(chosen, resolved.entries, providers, selection, resolved.missing)
+        return _Targets(chosen, providers, selection, resolved, before)
 
-    def _complain(self, resolved: Resolved) -> None:
+    def complain(self, problems: Iterable[Problem]) -> None:
         """Say which entries mean no provider, or one that another entry means."""
         stream = self.app.stderr
         if stream is None:
             return
-        lines = [printable(str(problem)) for problem in resolved.problems]
+        lines = [printable(str(problem)) for problem in problems]
         width = screen_of(stream).width
         if width is not None:
             lines = fit(lines, _MOST_WARNINGS, width, "more; see: openstack resource provider config lint")
@@ -434,7 +440,7 @@ class ShowDrift(_ComparingCommand, FittedLister):
 
     For each resource provider that the files identify: traits and inventories that a file names and placement
     does not have, inventories whose fields differ, and custom traits and inventories that no file names. What
-    another part of OpenStack is known to report is not shown without ``--long``: see
+    another part of OpenStack is known to report is not shown without ``--with-others``: see
     ``openstack resource provider config generate``. Fields that a file leaves out have placement's defaults.
     """
 
@@ -443,10 +449,17 @@ class ShowDrift(_ComparingCommand, FittedLister):
         "something differs."
     )
     fits_height = True
-    droppable: Sequence[str] = ("uuid", "line", "file", "reported_by", "kind")
+    droppable: Sequence[str] = ("uuid", "line", "file", "kind", "reported_by")
+    #: how many providers were compared
+    _compared = 0
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
+        parser.add_argument(
+            "--with-others",
+            action="store_true",
+            help="Also show custom traits and inventories that another part of OpenStack is known to report",
+        )
         self.add_files_and_selectors(parser)
         add_concurrency_option(parser)
         return parser
@@ -455,19 +468,28 @@ class ShowDrift(_ComparingCommand, FittedLister):
         targets = self.find_targets(parsed_args)
         found = [
             Drift(
-                entry.key, "", "provider", entry.key, State.NO_PROVIDER, source=entry.source, line=entry.line
+                entry.key,
+                "",
+                "provider",
+                entry.key,
+                State.NO_PROVIDER,
+                compare.PRESENT,
+                source=entry.source,
+                line=entry.line,
             )
-            for entry in targets.missing
+            for entry, _problem in targets.resolved.missing
         ]
+        self.complain(targets.resolved.problems)
         for reading in self.read_targets(targets, parsed_args.concurrency):
             if reading.state is None or not isinstance(reading.subject, Provider):
                 raise reading.error or PlacementError(f"{reading.subject.uuid} could not be read")
             held = hold(reading.subject, reading.state, targets.names)
-            found += compare.compare(held, targets.entries.get(reading.subject.uuid, ()))
+            found += compare.compare(held, targets.resolved.entries.get(reading.subject.uuid, ()))
         differing = [each for each in found if not each.owner]
-        if differing:
+        if differing or targets.resolved.problems:
             self.exit_status = _EXIT_DRIFT
-        shown = found if parsed_args.long else differing
+        shown = found if parsed_args.with_others else differing
+        self._compared = len(targets.providers)
         return _DRIFT_COLUMNS, [
             (
                 each.provider,
@@ -483,6 +505,12 @@ class ShowDrift(_ComparingCommand, FittedLister):
             )
             for each in shown
         ]
+
+    def produce_output(self, parsed_args: argparse.Namespace, column_names: Any, data: Any) -> int:
+        if data or parsed_args.formatter != self.formatter_default:
+            return super().produce_output(parsed_args, column_names, data)
+        tell(self.app.stdout, f"Nothing differs: {count_providers(self._compared)}")
+        return 0
 
 
 class PruneConfig(_ComparingCommand, PlanCommand):
@@ -547,10 +575,10 @@ class PruneConfig(_ComparingCommand, PlanCommand):
         require_good(parsed_args.earlier)
 
     def prepare(self, parsed_args: argparse.Namespace) -> Job:
-        targets = self.find_targets(parsed_args)
-        earlier = _resolve(self, parsed_args.earlier, targets.everything)
+        targets = self.find_targets(parsed_args, parsed_args.earlier)
+        self.complain(targets.resolved.everything)
         evidence = Evidence(
-            earlier.entries,
+            targets.earlier.entries,
             frozenset(
                 [("trait", name) for name in parsed_args.trait]
                 + [("inventory", name) for name in parsed_args.resource_class]
@@ -558,7 +586,7 @@ class PruneConfig(_ComparingCommand, PlanCommand):
             parsed_args.all_custom,
         )
         readings = self.read_targets(targets, parsed_args.concurrency)
-        plan = plan_prune(readings, targets.entries, evidence, "config prune", targets.names)
+        plan = plan_prune(readings, targets.resolved.entries, evidence, "config prune", targets.names)
         if targets.selection.has_conditions:
             plan = replace(plan, selection=targets.selection)
         plan = judge_capacity(self.client, plan, readings, concurrency=parsed_args.concurrency)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from osc_placement.api.names import suggest_provider
 from osc_placement.model import INVENTORY_FIELDS, Provider, is_same_ratio
@@ -37,11 +37,19 @@ class Location:
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """The entries by the UUID of the provider that they identify, and what stands in the way of others."""
+    """The entries by the UUID of the provider that they identify, and the problems in finding it.
+
+    :ivar missing: the entries whose provider does not exist, each with the problem
+    """
 
     entries: Mapping[str, Sequence[Entry]] = field(default_factory=dict)
     problems: tuple[Problem, ...] = ()
-    missing: tuple[Entry, ...] = ()
+    missing: tuple[tuple[Entry, Problem], ...] = ()
+
+    @property
+    def everything(self) -> list[Problem]:
+        """Return all problems."""
+        return [*self.problems, *(problem for _entry, problem in self.missing)]
 
 
 def resolve(
@@ -60,11 +68,7 @@ def resolve(
     ]
     found: dict[str, list[Entry]] = {}
     problems: list[Problem] = []
-    missing: list[Entry] = []
-
-    def complain(level: Level, entry: Entry, text: str) -> None:
-        problems.append(Problem(entry.source, entry.line, level, text))
-
+    missing: list[tuple[Entry, Problem]] = []
     for location in locations:
         named: dict[str, Entry] = {}
         defaults: list[Entry] = []
@@ -72,39 +76,37 @@ def resolve(
             if entry.key == COMPUTE_NODE:
                 defaults.append(entry)
                 continue
-            one, other = by_uuid.get(entry.key), by_name.get(entry.key)
-            if one and other and one is not other:
-                text = f"{entry.key} is the UUID of {one.name} and the name of another resource provider"
-                complain(Level.WARNING, entry, text)
-                continue
-            provider = one or other
-            if provider is None:
-                hint = suggest_provider([entry.key], by_name) if entry.by == "name" else ""
-                complain(
-                    Level.WARNING, entry, f"no resource provider is {entry.key}{hint}; nova ignores the entry"
-                )
-                missing.append(entry)
-                continue
-            first = named.setdefault(provider.uuid, entry)
-            if first is not entry:
-                text = (
-                    f"{entry.key} is the resource provider that {first.source}:{first.line} identifies as "
-                    f"{first.key}; nova-compute fails at each update"
-                )
-                complain(Level.ERROR, entry, text)
-                continue
-            found.setdefault(provider.uuid, []).append(entry)
-        for entry in defaults:
-            meant = [root for root in roots if location.host in (None, root.name)]
+            meant = {each.uuid for each in (by_uuid.get(entry.key), by_name.get(entry.key)) if each}
             if not meant:
+                hint = suggest_provider([entry.key], by_name) if entry.by == "name" else ""
+                text = f"no resource provider is {entry.key}{hint}; nova ignores the entry"
+                missing.append((entry, _warn(entry, text)))
+            elif len(meant) > 1:
+                text = f"{entry.key} is the UUID of a resource provider and the name of another one"
+                problems.append(_warn(entry, text))
+            for uuid in meant:
+                found.setdefault(uuid, []).append(entry)
+                first = named.setdefault(uuid, entry)
+                if first is not entry:
+                    text = (
+                        f"{entry.key} is the resource provider that {first.source}:{first.line} identifies "
+                        f"as {first.key}; nova-compute fails at each update"
+                    )
+                    problems.append(Problem(entry.source, entry.line, Level.ERROR, text))
+        for entry in defaults:
+            for_host = [root for root in roots if location.host in (None, root.name)]
+            if not for_host:
                 where = f"named {location.host}" if location.host else "in placement"
                 text = f"{COMPUTE_NODE} means no provider: no root {where} has the trait {COMPUTE_NODE_TRAIT}"
-                complain(Level.WARNING, entry, text)
-                missing.append(entry)
-            for root in meant:
+                missing.append((entry, _warn(entry, text)))
+            for root in for_host:
                 if root.uuid not in named:
                     found.setdefault(root.uuid, []).append(entry)
     return Resolved(found, tuple(problems), tuple(missing))
+
+
+def _warn(entry: Entry, text: str) -> Problem:
+    return Problem(entry.source, entry.line, Level.WARNING, text)
 
 
 class State(enum.StrEnum):
@@ -116,11 +118,17 @@ class State(enum.StrEnum):
     NOT_IN_FILES = "not in files"
 
 
+#: in place of an amount, where there is none
+PRESENT: Final = "present"
+ABSENT: Final = "absent"
+
+
 @dataclass(frozen=True, slots=True)
 class Drift:
     """One difference between files and placement.
 
-    :ivar item: the trait, or the class and the field of an inventory
+    :ivar item: the trait, or the class of an inventory and its field if that differs
+    :ivar file: what the files say: an amount, PRESENT or ABSENT
     :ivar owner: who reports what no file names, if that is known
     """
 
@@ -129,8 +137,8 @@ class Drift:
     kind: Kind | Literal["provider"]
     item: str
     state: State
-    file: int | float | str | None = None
-    placement: int | float | str | None = None
+    file: int | float | str = ABSENT
+    placement: int | float | str = ABSENT
     owner: str = ""
     source: str = ""
     line: int | None = None
@@ -140,23 +148,24 @@ def compare(held: Held, entries: Sequence[Entry]) -> Iterator[Drift]:
     """Yield what differs between a provider and the entries that identify it."""
     uuid = held.uuid or ""
     for entry in entries:
-        place = (entry.source, entry.line)
-        for name in sorted(entry.traits - held.traits):
-            yield Drift(held.name, uuid, "trait", name, State.MISSING, "", None, "", *place)
-        for name, wanted in sorted(entry.inventories.items()):
-            there = held.inventories.get(name)
+        for kind, name in sorted(list_items(entry)):
+            where: Any = {"source": entry.source, "line": entry.find_line(name)}
+            if kind == "trait":
+                if name not in held.traits:
+                    yield Drift(held.name, uuid, kind, name, State.MISSING, PRESENT, **where)
+                continue
+            wanted, there = entry.inventories[name], held.inventories.get(name)
             if there is None:
-                yield Drift(held.name, uuid, "inventory", name, State.MISSING, wanted.total, None, "", *place)
+                yield Drift(held.name, uuid, kind, name, State.MISSING, wanted.total, **where)
                 continue
             for key in INVENTORY_FIELDS:
                 ours, theirs = getattr(wanted, key), getattr(there, key)
                 if not (is_same_ratio(ours, theirs) if key == "allocation_ratio" else ours == theirs):
-                    item = f"{name}:{key}"
-                    yield Drift(held.name, uuid, "inventory", item, State.DIFFERS, ours, theirs, "", *place)
+                    yield Drift(held.name, uuid, kind, f"{name}:{key}", State.DIFFERS, ours, theirs, **where)
     for kind, name in list_unnamed(held, entries):
-        total = held.inventories[name].total if kind == "inventory" else ""
+        amount = held.inventories[name].total if kind == "inventory" else PRESENT
         owner = find_owner(held, kind, name)
-        yield Drift(held.name, uuid, kind, name, State.NOT_IN_FILES, None, total, owner)
+        yield Drift(held.name, uuid, kind, name, State.NOT_IN_FILES, ABSENT, amount, owner)
 
 
 def list_unnamed(held: Held, entries: Iterable[Entry]) -> Iterator[tuple[Kind, str]]:

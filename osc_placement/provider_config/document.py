@@ -65,7 +65,11 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What a file says of the provider that ``key`` identifies: a UUID, a name or `COMPUTE_NODE`."""
+    """What a file says of the provider that ``key`` identifies: a UUID, a name or `COMPUTE_NODE`.
+
+    :ivar by: whether the key is a ``uuid`` or a ``name``
+    :ivar lines: those of the traits and classes
+    """
 
     key: str
     traits: frozenset[str] = frozenset()
@@ -73,6 +77,11 @@ class Entry:
     by: str = "name"
     source: str = ""
     line: int | None = None
+    lines: Mapping[str, int | None] = field(default_factory=dict, compare=False)
+
+    def find_line(self, name: str) -> int | None:
+        """Return the line of a trait or class, or of the entry."""
+        return self.lines.get(name, self.line)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +132,8 @@ class _Reader:
         self._source = source
         self._found = found
         self.problems: list[Problem] = []
+        #: the lines of the traits and classes of the entry that is read
+        self._lines: dict[str, int | None] = {}
 
     def _add(self, level: Level, path: Path, text: str) -> None:
         line = self._found.find_line(path)
@@ -201,6 +212,7 @@ class _Reader:
             self._refuse(path, f"must be a mapping, not {_show(item)}")
             return None
         self._check_keys(item, path, "provider")
+        self._lines = {}
         found = self._read_identification(item, path)
         traits, has_traits = self._read_traits(item, path)
         inventories, has_inventories = self._read_inventories(item, path)
@@ -210,7 +222,8 @@ class _Reader:
         if not (has_traits or has_inventories):
             self._warn(path, f"{key} has no additional traits and no additional inventories: nova ignores it")
             return None
-        return Entry(key, frozenset(traits), inventories, by, self._source, self._found.find_line(path))
+        line = self._found.find_line(path)
+        return Entry(key, frozenset(traits), inventories, by, self._source, line, self._lines)
 
     def _read_identification(self, item: Mapping[str, Any], path: Path) -> tuple[str, str] | None:
         """Return by what the provider is identified, and the value."""
@@ -279,6 +292,7 @@ class _Reader:
             return False
         if not _STORED_NAME.fullmatch(value):
             self._warn(path, f"placement stores no {what} with the name {value!r}")
+        self._lines[value] = self._found.find_line(path)
         return True
 
     def _read_inventories(self, item: Mapping[str, Any], path: Path) -> tuple[dict[str, Inventory], bool]:

@@ -109,10 +109,8 @@ class FilesRefused(PlacementError):
 
     def __init__(self, problems: Sequence[Problem]) -> None:
         self.problems = tuple(problems)
-        more = f", and {len(problems) - 1:,} more errors" if len(problems) > 1 else ""
-        super().__init__(
-            f"Nothing was changed: {problems[0]}{more}; see all with: openstack resource provider config lint"
-        )
+        more = f", and {len(problems) - 1:,} more" if len(problems) > 1 else ""
+        super().__init__(f"{problems[0]}{more}; see all with: openstack resource provider config lint")
 
 
 def require_good(locations: Sequence[Location]) -> None:

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from osc_placement.batch.plan import Change, Facet, Plan, ProviderState, Reading, count_providers
+from osc_placement.batch.plan import Change, Facet, Plan, ProviderState, Reading
 from osc_placement.batch.repeat import Recorded, edits_of
 from osc_placement.model import Provider
 from osc_placement.provider_config.compare import list_items, list_unnamed
@@ -148,9 +148,3 @@ def _join(counts: Counter[str]) -> str:
     told = ", ".join(f"{name} ({number:,})" for name, number in ordered[:_MOST_NAMES])
     more = len(ordered) - _MOST_NAMES
     return told + (f" and {more:,} more" if more > 0 else "")
-
-
-def describe_targets(identified: int, others: int) -> str:
-    """Return in words which providers a plan is about."""
-    told = f"{count_providers(identified)} that files identify"
-    return f"{told} and {others:,} that none identifies" if others else told

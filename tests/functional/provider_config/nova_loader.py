@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What nova makes of provider configuration directories. Run by nova's Python, not by that of the tests.
 
-Reads a JSON list of directories and prints a JSON list of the same length: what nova's loader returns of each,
-or the text of the exception that it raises.
+Reads a JSON list of directories and prints a JSON list of the same length: what nova's loader returns of
+each, or the text of the exception that it raises.
 """
 
 import json

@@ -111,7 +111,8 @@ def test_lines_of_problems_are_those_of_the_file(tmp_path):
     path.write_text(
         'meta:\n  schema_version: "1.0"\nproviders:\n  - identification:\n      name: a\n'
         "    traits:\n      additional:\n        - CUSTOM_A\n        - HW_CPU_X86_AVX\n"
-        "    inventories:\n      additional:\n        - CUSTOM_B:\n            total: 1\n            reserved: 2\n"
+        "    inventories:\n      additional:\n        - CUSTOM_B:\n"
+        "            total: 1\n            reserved: 2\n"
     )
     told = [str(problem) for problem in list_problems(read_locations([str(path)], str))]
     assert [text.split(": ")[0] for text in told] == [f"{path}:9", f"{path}:14"]
