@@ -38,6 +38,7 @@ _MANUAL = {
     "openstack-resource-provider-aggregate": "change the aggregates of a resource provider",
     "openstack-resource-provider-allocation": "show and change allocations of consumers",
     "openstack-resource-provider-batch": "change many resource providers, resume and undo it",
+    "openstack-resource-provider-config": "generate, check and compare nova's provider configuration files",
     "openstack-resource-provider-inventory": "change the inventories of a resource provider",
     "openstack-resource-provider-trait": "change the traits of a resource provider",
     "openstack-resource-usage": "show usages of projects, consumers and resource providers",

@@ -112,6 +112,7 @@ _BY_METAVAR: Final[Mapping[str, Offer]] = {
     "<file>": _files,
     "FILE": _files,
     "DIRECTORY": _files,
+    "<directory>": _files,
 }
 #: arguments whose metavar is that of other things as well, by command and name
 _BY_ARGUMENT: Final[Mapping[tuple[str, str], Offer]] = {
