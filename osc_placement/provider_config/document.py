@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from osc_placement.model import CUSTOM_PREFIX, INVENTORY_FIELDS, Inventory
+from osc_placement.model import CUSTOM_PREFIX, INVENTORY_FIELDS, MAX_RATIO, Inventory
 from osc_placement.state.document import SCRATCH_PREFIX
 from osc_placement.state.node import InvalidDocument, Node, Path, format_path
 from osc_placement.state.text import UnreadableText, YamlText, dump, read_yaml
@@ -354,20 +354,23 @@ class _Reader:
         }
         inventory = Inventory(**amounts)
         for key, value in amounts.items():
-            node = Node(value, (*path, key))
-            try:
-                if key == "allocation_ratio":
-                    node.ratio()
-                else:
-                    node.amount(smallest=int(key != "reserved"))
-            except InvalidDocument as error:
-                self._warn(node.path, f"{error.problem}; placement refuses it")
+            place = (*path, key)
+            if key != "allocation_ratio":
+                try:
+                    Node(value, place).amount(smallest=int(key != "reserved"))
+                except InvalidDocument as error:
+                    self._warn(place, f"{error.problem}; placement refuses it")
+            elif value > MAX_RATIO:
+                self._warn(place, f"must be at most {MAX_RATIO}, not {value}; placement refuses it")
+            elif not value > 0:
+                self._warn(place, f"must be greater than 0, not {value}: nothing can be allocated")
         if inventory.reserved > inventory.total:
             told = f"reserves more than the total of {inventory.total}; placement refuses it"
             self._warn((*path, "reserved"), told)
         elif inventory.total > 0 and inventory.min_unit > inventory.max_unit:
             self._warn(
-                (*path, "min_unit"), f"is more than the max_unit of {inventory.max_unit}: nothing fits"
+                (*path, "min_unit"),
+                f"is more than the max_unit of {inventory.max_unit}: nothing can be allocated",
             )
         return inventory
 

@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reading of files and directories."""
+
+import pytest
+
+from osc_placement.provider_config.document import Level
+from osc_placement.provider_config.files import FilesRefused, list_problems, read_locations, require_good
+
+TEXT = """
+meta: {schema_version: "1.0"}
+providers:
+- {identification: {name: KEY}, traits: {additional: [CUSTOM_A]}}
+"""
+
+
+@pytest.fixture
+def write(tmp_path):
+    """Writes a file that identifies a provider by name."""
+
+    def make(name, key="a"):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(TEXT.replace("KEY", key))
+        return str(path)
+
+    return make
+
+
+def read(*names):
+    return read_locations([str(name) for name in names], lambda: TEXT)
+
+
+def keys(location):
+    return [entry.key for entry in location.entries]
+
+
+def test_directory_is_read_as_by_nova(write, tmp_path):
+    """In the order of names; no other suffix and no hidden file."""
+    for name, key in (("b.yaml", "b"), ("a.yaml", "a"), (".c.yaml", "c"), ("d.yml", "d")):
+        write(name, key)
+    (location,) = read(tmp_path)
+    assert keys(location) == ["a", "b"]
+    (problem,) = list_problems([location])
+    assert (problem.source, problem.level) == (str(tmp_path / "d.yml"), Level.WARNING)
+
+
+def test_directory_of_directories_is_one_for_each_host(write, tmp_path):
+    """Their files may identify the same; single files together may not."""
+    one, other = write("compute-1/a.yaml"), write("compute-2/a.yaml")
+    locations = read(tmp_path)
+    assert [location.host for location in locations] == ["compute-1", "compute-2"]
+    assert list_problems(locations) == []
+    (problem,) = list_problems(read(one, other))
+    assert problem.level is Level.ERROR
+
+
+def test_same_argument_twice_is_read_once(write):
+    """As a shell pattern and a name may give it."""
+    path = write("a.yaml")
+    assert list_problems(read(path, path)) == []
+
+
+def test_standard_input():
+    (location,) = read("-")
+    assert (keys(location), location.files[0].source) == (["KEY"], "standard input")
+
+
+def test_what_cannot_be_read_is_an_error(tmp_path):
+    """Never an empty file."""
+    (tmp_path / "a.yaml").write_bytes(b"\xff")
+    with pytest.raises(
+        FilesRefused, match=r"a\.yaml: error: cannot be read: byte 0 is not UTF-8 text; see all"
+    ):
+        require_good(read(tmp_path))
+    with pytest.raises(FilesRefused, match=r"No such file or directory, and 1 more;"):
+        require_good(read(tmp_path / "no", tmp_path / "none"))
+
+
+def test_directory_that_may_not_be_read(write, tmp_path, monkeypatch):
+    """Nova takes it for empty."""
+
+    def refuse(_path):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("pathlib.Path.iterdir", refuse)
+    with pytest.raises(FilesRefused, match="cannot be read: Permission denied"):
+        require_good(read(tmp_path))

@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Entries made from what providers have."""
+
+import pytest
+
+from osc_placement.model import Inventory
+from osc_placement.provider_config.document import COMPUTE_NODE, Entry
+from osc_placement.provider_config.generate import NotKnown, generate, name_files
+from osc_placement.provider_config.ownership import Held
+
+U1 = "6b2f5a3e-1111-4222-8333-000000000001"
+ROOT = Held(
+    "compute-1", U1, "compute-1", True, frozenset({"CUSTOM_A", "COMPUTE_NODE"}), {"VCPU": Inventory(8)}
+)
+CHILD = Held("a-child", None, "compute-1", False, frozenset({"CUSTOM_B"}), {"CUSTOM_C": Inventory(1)})
+PLAIN = Held("compute-2", None, "compute-2", True, frozenset({"HW_CPU_X86_AVX"}))
+
+
+def test_root_comes_before_its_children():
+    """Standard names, and providers without others, are left out."""
+    found = generate([CHILD, PLAIN, ROOT], "name")
+    assert found.hosts == {
+        "compute-1": [
+            Entry("compute-1", frozenset({"CUSTOM_A"})),
+            Entry("a-child", frozenset({"CUSTOM_B"}), {"CUSTOM_C": Inventory(1)}),
+        ]
+    }
+
+
+def test_compute_node_is_for_roots_only():
+    """Children are identified as asked for."""
+    found = generate([ROOT, CHILD], "name", compute_node=True)
+    assert [(each.by, each.key) for each in found.hosts["compute-1"]] == [
+        ("uuid", COMPUTE_NODE),
+        ("name", "a-child"),
+    ]
+
+
+def test_unknown_uuid_is_refused():
+    """A state file need not have it."""
+    assert [each.key for each in generate([ROOT], "uuid").hosts["compute-1"]] == [U1]
+    with pytest.raises(NotKnown, match="does not have the UUID of a-child; give --identify name"):
+        generate([CHILD], "uuid")
+
+
+def test_names_that_are_no_file_names():
+    """Neither another directory nor a hidden file, which nova does not read."""
+    hosts = {name: [Entry("x")] for name in ("compute-1.example", "../etc", ".hidden")}
+    uuids = {"../etc": "u1", ".hidden": "u2"}
+    assert name_files(hosts, uuids) == {
+        "compute-1.example": "compute-1.example.yaml",
+        "../etc": "u1.yaml",
+        ".hidden": "u2.yaml",
+    }
+    with pytest.raises(NotKnown):
+        name_files({"../etc": [Entry("x")]}, {})
