@@ -29,6 +29,7 @@ LOOKS = {
     "capacity fit": (*PROVIDER, "capacity", "--fit", "VCPU=1"),
     "headroom": (*PROVIDER, "headroom", "--each-host"),
     "devices": (*PROVIDER, "device", "list"),
+    "config": (*PROVIDER, "config", "generate"),
     "export": (*PROVIDER, "export"),
     "top": ("resource", "usage", "top"),
     "explain": ("allocation", "candidate", "explain", "--resource", "VCPU=1"),
@@ -56,6 +57,8 @@ FILES = {
     "reshape": (*PROVIDER, "reshape", "--yes", "--file"),
     "allocation apply": (*PROVIDER, "allocation", "apply", "--file"),
     "batch apply": (*PROVIDER, "batch", "apply", "--yes"),
+    "config generate": (*PROVIDER, "config", "generate", "--state"),
+    "config prune": (*PROVIDER, "config", "prune", "--yes"),
     "providers": (*PROVIDER, "batch", "trait", "add", "HW_CPU_X86_AVX", "--yes", "--providers-file"),
 }
 #: what may be in a file, or not be
@@ -95,7 +98,14 @@ def test_commands_work_at_60_columns_and_without_colour(openstack, cloud, name):
     """At 60 columns all is there, and with NO_COLOR nothing is coloured."""
     shown, status = run_on_terminal(openstack, *LOOKS[name], environment={"NO_COLOR": "1"})
     assert status == 0
-    assert "a-host" in shown or name in ("top", "capacity by project", "devices", "explain", "candidates")
+    assert "a-host" in shown or name in (
+        "top",
+        "capacity by project",
+        "config",
+        "devices",
+        "explain",
+        "candidates",
+    )
     assert re.search(r"\x1b\[[\d;]*m", shown) is None
 
 

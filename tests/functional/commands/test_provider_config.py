@@ -9,6 +9,7 @@ import yaml
 from osc_placement.provider_config.files import list_problems, read_locations
 from tests.functional.commands.proxy import proxy_to
 from tests.functional.commands.pty_run import run_on_terminal
+from tests.functional.provider_config.test_nova_loader import ask_nova
 
 PROVIDER = ("resource", "provider")
 CONFIG = (*PROVIDER, "config")
@@ -225,6 +226,28 @@ def test_directory_that_cannot_be_written(openstack, cloud, tmp_path):
         f"{blocked / name} cannot be written: File exists; 0 files were written before",
     )
     assert blocked.read_text() == ""
+
+
+def test_nova_loads_generated_files(openstack, cloud, tmp_path):
+    """Each file and directory that the command writes, with what placement has."""
+    one, files, hosts = (tmp_path / name for name in ("one", "files", "hosts"))
+    one.mkdir()
+    assert openstack.run(*GENERATE, "-o", one / "all.yaml", *cloud.select).status == 0
+    assert openstack.run(*GENERATE, "--directory", files, "--identify", "uuid", *cloud.select).status == 0
+    assert openstack.run(*GENERATE, "--directory", hosts, "--compute-node", *cloud.select).status == 0
+    first, second = (cloud.name(f"compute-{number}") for number in (1, 2))
+    loaded = [
+        each["loaded"] for each in ask_nova([str(one), str(files), str(hosts / first), str(hosts / second)])
+    ]
+    assert list(loaded[0]) == [first, f"{first}-nic", second, f"{second}-nic"]
+    names = ("compute-1", "compute-1-nic", "compute-2", "compute-2-nic")
+    assert list(loaded[1]) == [cloud.uuids[name] for name in names]
+    assert [list(each) for each in loaded[2:]] == [
+        ["$COMPUTE_NODE", f"{host}-nic"] for host in (first, second)
+    ]
+    for each in (loaded[0][first], loaded[1][cloud.uuids["compute-1"]], loaded[2]["$COMPUTE_NODE"]):
+        assert each["traits"]["additional"] == ["CUSTOM_GOLD", "CUSTOM_OLD"]
+        assert each["inventories"]["additional"] == [LICENSE]
 
 
 # lint

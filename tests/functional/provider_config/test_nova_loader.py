@@ -63,11 +63,11 @@ def write(directory, case):
     return str(directory)
 
 
-def ask_nova(directories):
-    """What nova's loader says to all of them."""
+def ask_nova(cases, script=SCRIPT):
+    """What nova's code says to all of them."""
     done = subprocess.run(
-        [find_nova() / "python", SCRIPT],
-        input=json.dumps(directories),
+        [find_nova() / "python", script],
+        input=json.dumps(cases),
         capture_output=True,
         text=True,
         timeout=300,
