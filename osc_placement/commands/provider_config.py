@@ -480,10 +480,11 @@ class ShowDrift(_ComparingCommand, FittedLister):
             for entry, _problem in targets.resolved.missing
         ]
         self.complain(targets.resolved.problems)
+        names = targets.names
         for reading in self.read_targets(targets, parsed_args.concurrency):
             if reading.state is None or not isinstance(reading.subject, Provider):
                 raise reading.error or PlacementError(f"{reading.subject.uuid} could not be read")
-            held = hold(reading.subject, reading.state, targets.names)
+            held = hold(reading.subject, reading.state, names)
             found += compare.compare(held, targets.resolved.entries.get(reading.subject.uuid, ()))
         differing = [each for each in found if not each.owner]
         if differing or targets.resolved.problems:
@@ -586,8 +587,16 @@ class PruneConfig(_ComparingCommand, PlanCommand):
             parsed_args.all_custom,
         )
         readings = self.read_targets(targets, parsed_args.concurrency)
-        plan = plan_prune(readings, targets.resolved.entries, evidence, "config prune", targets.names)
+        plan = plan_prune(readings, targets.resolved.entries, evidence, _describe(parsed_args), targets.names)
         if targets.selection.has_conditions:
             plan = replace(plan, selection=targets.selection)
         plan = judge_capacity(self.client, plan, readings, concurrency=parsed_args.concurrency)
         return Job(plan, f"identified by {' '.join(map(name_source, parsed_args.file))}")
+
+
+def _describe(parsed_args: argparse.Namespace) -> str:
+    """Return a prune in the words of the command line, without its files."""
+    words = [f"--previous {name}" for name in parsed_args.previous]
+    words += [f"--trait {name}" for name in parsed_args.trait]
+    words += [f"--resource-class {name}" for name in parsed_args.resource_class]
+    return " ".join(["config prune", *words, *(["--all-custom"] if parsed_args.all_custom else [])])

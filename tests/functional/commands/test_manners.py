@@ -29,7 +29,6 @@ LOOKS = {
     "capacity fit": (*PROVIDER, "capacity", "--fit", "VCPU=1"),
     "headroom": (*PROVIDER, "headroom", "--each-host"),
     "devices": (*PROVIDER, "device", "list"),
-    "config": (*PROVIDER, "config", "generate"),
     "export": (*PROVIDER, "export"),
     "top": ("resource", "usage", "top"),
     "explain": ("allocation", "candidate", "explain", "--resource", "VCPU=1"),
@@ -101,7 +100,6 @@ def test_commands_work_at_60_columns_and_without_colour(openstack, cloud, name):
     assert "a-host" in shown or name in (
         "top",
         "capacity by project",
-        "config",
         "devices",
         "explain",
         "candidates",

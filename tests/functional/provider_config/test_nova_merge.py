@@ -46,7 +46,7 @@ def hold(provider, traits, inventories):
 
 
 def test_what_nova_merges_does_not_drift(tmp_path):
-    """After an update of nova nothing of the files is missing, nothing else was added, and OWNER_NOVA is there.
+    """After an update of nova nothing of the files is missing, and nothing else was added but OWNER_NOVA.
 
     Where nova's update fails, because two entries mean one provider, there is an error.
     """
