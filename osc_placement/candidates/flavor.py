@@ -11,10 +11,21 @@ import re
 from collections.abc import Collection, Mapping
 from typing import Final
 
+from osc_placement import microversion
 from osc_placement.candidates import fit
-from osc_placement.candidates.query import Traits
-from osc_placement.candidates.request import Group
-from osc_placement.flavor import Flavor, NoClaim, read_amount, resources_of
+from osc_placement.candidates.query import BadQuery, Traits
+from osc_placement.candidates.request import CandidateRequest, Group, parse
+from osc_placement.flavor import (
+    GROUP_POLICY,
+    Flavor,
+    NoClaim,
+    group_policy_of,
+    groups_of,
+    read_amount,
+    resources_of,
+    root_traits_of,
+    traits_of,
+)
 
 _GROUP: Final = re.compile(r"(resources|trait)([0-9A-Za-z_-]+):")
 
@@ -49,3 +60,50 @@ def _traits(specs: Mapping[str, str], condition: str) -> tuple[frozenset[str], .
         for key, value in specs.items()
         if key.startswith("trait:") and value == condition
     )
+
+
+class NotAnswerable(ValueError):
+    """Nova or placement refuses the request of a flavor; the text goes on after the flavor's name."""
+
+
+def make_query(flavor: Flavor, classes: Collection[str]) -> CandidateRequest:
+    """Return the query for candidates that nova's scheduler sends for a flavor, with all its groups.
+
+    The instance is one of an image without properties that boots from a disk of its host. Raise
+    NotAnswerable if nova refuses the flavor, or if any placement refuses the query.
+
+    :param classes: those that nova knows, besides custom ones
+    """
+    try:
+        groups, traits = groups_of(flavor, classes), traits_of(flavor)
+    except NoClaim as error:
+        raise NotAnswerable(f"is refused by nova: {error}") from error
+    suffixes = [each for each in {**groups, **traits} if groups.get(each) or traits.get(each)]
+    bare = sorted(suffix for suffix in suffixes if not groups.get(suffix))
+    policy = group_policy_of(flavor)
+    if not suffixes:
+        raise NotAnswerable("asks for nothing")
+    if bare:
+        names = " and ".join(
+            f"group {suffix!r}" if suffix else "the group without a suffix" for suffix in bare
+        )
+        raise NotAnswerable(f"asks for traits and no resources in {names}, which placement refuses")
+    if len([suffix for suffix in suffixes if suffix]) > 1 and policy is None:
+        raise NotAnswerable(f"has several request groups and no {GROUP_POLICY}, which placement refuses")
+    items = [(GROUP_POLICY, policy)] if policy else []
+    for suffix in suffixes:
+        amounts = ",".join(f"{name}:{amount}" for name, amount in groups[suffix].items())
+        items.append((f"resources{suffix}", amounts))
+        if asked := sorted(traits.get(suffix, ())):
+            items.append(
+                (
+                    f"required{suffix}",
+                    ",".join(f"{'' if is_required else '!'}{name}" for name, is_required in asked),
+                )
+            )
+    if root := sorted(root_traits_of(flavor)):
+        items.append(("root_required", ",".join(root)))
+    try:
+        return parse(items, microversion.SAME_SUBTREE)
+    except BadQuery as error:
+        raise NotAnswerable(f"is refused by placement: {error}") from error

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from osc_placement import microversion
 from osc_placement.batch.page import Page
-from osc_placement.batch.plan import EXIT_DONE, EXIT_PARTIAL
+from osc_placement.batch.plan import APPLY, EXIT_DONE, EXIT_PARTIAL
 from osc_placement.batch.run_commands import SEE_ALL
 from osc_placement.batch.service import Job
 from osc_placement.commands import base
@@ -27,11 +27,12 @@ from osc_placement.terminal.values import add_concurrency_option
 
 if TYPE_CHECKING:
     from osc_placement.migrate.migrations.base import Assessment, Migration
-    from osc_placement.migrate.nova.source import BareMetalSource, NetworkSource
+    from osc_placement.migrate.nova.source import BareMetalSource, ImageSource, NetworkSource
     from osc_placement.migrate.problem import Problem
 
 _BARE_METAL: Final = "baremetal"
 _NETWORK: Final = "network"
+_IMAGE: Final = "image"
 _WRITES_GRANTS: Final = "placement-migrate heal-allocations writes it"
 _CHECK_COLUMNS: Final = ("name", "to_change", "left_alone", "state")
 #: lines of a terminal about what one of the migrations leaves alone, and about what the only one does
@@ -144,7 +145,10 @@ class RunMigration(PlanCommand):
         if assessment.refusal and not self.is_harmless(parsed_args):
             raise PlacementError(f"Nothing was done: {assessment.refusal}")
         return Job(
-            assessment.plan, f"migration {parsed_args.migration.name}", classes=frozenset(assessment.classes)
+            assessment.plan,
+            f"migration {parsed_args.migration.name}",
+            kind=APPLY if assessment.plan.is_staged else "",
+            classes=frozenset(assessment.classes),
         )
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Any, Any]:
@@ -183,6 +187,7 @@ def _assess(command: base.PlacementCommand, migration: Migration, concurrency: i
 
     from osc_placement.migrate.migrations.base import Context
     from osc_placement.migrate.nova.api_source import ApiSource
+    from osc_placement.migrate.nova.glance import GlanceSource
     from osc_placement.migrate.nova.ironic import IronicSource
     from osc_placement.migrate.nova.neutron import NeutronApi
     from osc_placement.migrate.nova.rest import NovaApi, limit_waiting
@@ -204,6 +209,9 @@ def _assess(command: base.PlacementCommand, migration: Migration, concurrency: i
     def open_neutron() -> NetworkSource:
         return NeutronApi(open_service(_NETWORK))
 
+    def open_glance() -> ImageSource:
+        return GlanceSource(open_service(_IMAGE))
+
     api = NovaApi(
         manager.session,
         endpoint=manager._cli_options.get_endpoint("compute"),
@@ -212,7 +220,14 @@ def _assess(command: base.PlacementCommand, migration: Migration, concurrency: i
         timeout=command.client.timeout,
     )
     source = ApiSource(api)
-    context = Context(lambda: source, command.client, concurrency, open_ironic, open_neutron)
+    context = Context(
+        lambda: source,
+        command.client,
+        concurrency,
+        open_ironic,
+        open_neutron,
+        open_glance=open_glance,
+    )
     return _name_grants(migration.assess(context))
 
 

@@ -53,6 +53,7 @@ from osc_placement.migrate.migrations import decommission, registry
 from osc_placement.migrate.migrations.audit import Audit
 from osc_placement.migrate.migrations.base import Assessment, Context, Migration
 from osc_placement.migrate.migrations.carry_ratios import CarryRatios
+from osc_placement.migrate.migrations.flavors import Flavors
 from osc_placement.migrate.migrations.follow import follow
 from osc_placement.migrate.migrations.heal_allocations import HealAllocations
 from osc_placement.migrate.migrations.mirror_aggregates import MirrorAggregates
@@ -72,6 +73,7 @@ from osc_placement.migrate.output import (
     decommission_to_json,
     describe_decommission,
     describe_failure,
+    describe_flavors,
     describe_next,
     describe_plan,
     describe_problems,
@@ -80,6 +82,7 @@ from osc_placement.migrate.output import (
     describe_runs,
     describe_survey,
     explain,
+    flavors_to_json,
     outcome_row,
     plan_to_json,
     problem_row,
@@ -141,6 +144,7 @@ class Command:
                 self.execution.concurrency,
                 settings.open_ironic,
                 settings.open_neutron,
+                settings.open_glance,
                 settings.names_neutron,
             )
             return context, assess(context)
@@ -492,6 +496,32 @@ def decommission_host(command: Command) -> int:
     )
     status = exit_status(found.problems, runs[0].report if runs else None)
     is_left = found.holds or (changes and not runs and not options.dry_run)
+    return EXIT_PARTIAL if status == EXIT_DONE and is_left else status
+
+
+def flavors(command: Command) -> int:
+    """Run ``placement-migrate flavors``: show what flavors ask for in vain, or create the names they lack."""
+    options = command.options
+    comparison = Flavors(frozenset(options.flavor), frozenset(options.name), options.max_unused)
+    context, survey = command.compare(comparison.survey)
+    assessment = survey.assessment
+    plan, left = runner.limit(assessment.plan, command.execution.max_count)
+    runs = list[Run]()
+    if options.create and plan.changes and not options.dry_run:
+        with ProgressBar(plan.edit.title, len(plan.changes), sys.stderr) as progress:
+            on_outcome = for_changes(plan, progress.advance)
+            job = Job(plan, kind=APPLY)
+            runs = [replace(runner.run_job(context.client, job, command.execution, on_outcome), left=left)]
+    page = command.medium.open_page()
+    command.show(
+        lambda: flavors_to_json(survey, plan, runs),
+        lambda: [
+            *describe_flavors(survey, plan, left, command.medium, page, is_created=bool(runs)),
+            *describe_runs(runs, list(map(command.name_next, runs)), command.medium, page),
+        ],
+    )
+    status = _status(assessment, runs[0] if runs else None)
+    is_left = left or (plan.changes and not runs and not options.dry_run)
     return EXIT_PARTIAL if status == EXIT_DONE and is_left else status
 
 

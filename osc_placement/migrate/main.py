@@ -27,6 +27,7 @@ from osc_placement.batch.run_commands import (
 from osc_placement.errors import PlacementError, UsageError
 from osc_placement.migrate import commands
 from osc_placement.migrate.exit_statuses import failure_status
+from osc_placement.migrate.migrations.flavors import MOST_UNUSED
 from osc_placement.migrate.migrations.registry import current_name
 from osc_placement.migrate.nova.notifications import TOPIC
 from osc_placement.migrate.nova.settings import USUAL_TOKEN, Settings
@@ -38,7 +39,13 @@ from osc_placement.terminal.escape import printable
 from osc_placement.terminal.lines import wrap_each
 from osc_placement.terminal.live import add_watch_option, check_watch
 from osc_placement.terminal.screen import is_terminal
-from osc_placement.terminal.values import add_concurrency_option, read_positive, read_rate, read_seconds
+from osc_placement.terminal.values import (
+    add_concurrency_option,
+    read_percent,
+    read_positive,
+    read_rate,
+    read_seconds,
+)
 
 Subparsers = Any
 
@@ -93,6 +100,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             ironic_endpoint=options.ironic_endpoint,
             neutron_database=options.neutron_db,
             neutron_endpoint=options.neutron_endpoint,
+            glance_endpoint=options.glance_endpoint,
             source=options.source,
             nova_endpoint=options.nova_endpoint,
             nova_token=options.nova_token,
@@ -174,6 +182,7 @@ def make_parser() -> argparse.ArgumentParser:
     _add_audit(subparsers)
     _add_providers(subparsers)
     _add_decommission(subparsers)
+    _add_flavors(subparsers)
     _add_online_data_migrations(subparsers)
     _add_runs(subparsers)
     return parser
@@ -233,11 +242,17 @@ def _add_access(parser: argparse.ArgumentParser) -> None:
         help="Neutron itself, in place of [neutron] in nova.conf; without --os-cloud requests have no token",
     )
     access.add_argument(
+        "--glance-endpoint",
+        metavar="<url>",
+        help="Glance itself, in place of the one in the service catalog; without --os-cloud requests have "
+        "no token",
+    )
+    access.add_argument(
         "--timeout",
         metavar="<seconds>",
         type=read_seconds,
-        help="How long to wait for each answer of placement, nova's API, neutron or Ironic (default: 600, "
-        "or what timeout says in [placement], [neutron] and [ironic])",
+        help="How long to wait for each answer of placement, nova's API, neutron, glance or Ironic (default: "
+        "600, or what timeout says in [placement], [neutron] and [ironic])",
     )
 
 
@@ -535,6 +550,56 @@ def _add_decommission(subparsers: Subparsers) -> None:
     add_concurrency_option(parser, read_positive)
     _add_format(parser)
     parser.set_defaults(act=commands.decommission_host)
+
+
+def _add_flavors(subparsers: Subparsers) -> None:
+    parser = subparsers.add_parser(
+        "flavors",
+        help="find flavors whose instances no host can take, and create the names they lack in placement",
+        description="Find the traits and resource classes that flavors, images and host aggregates ask for "
+        "and placement does not know, extra specs that nova ignores, flavors that fit on no host, and "
+        "flavors that leave a large part of a host unused. Nothing is changed unless --create is given.",
+        epilog=EXIT_STATUSES,
+    )
+    parser.add_argument(
+        "--create", action="store_true", help="Create the custom traits and resource classes that are missing"
+    )
+    parser.add_argument(
+        "--name",
+        metavar="<name>",
+        action="append",
+        default=[],
+        help="Create only this trait or resource class; may be repeated",
+    )
+    parser.add_argument(
+        "--flavor",
+        metavar="<flavor>",
+        action="append",
+        default=[],
+        help="Compare only this flavor, by name or ID, and no images and host aggregates; may be repeated",
+    )
+    parser.add_argument(
+        "--max-unused",
+        metavar="<percent>",
+        type=read_percent,
+        default=MOST_UNUSED,
+        help="Report a flavor that leaves more than this part of a class of a host unused (default: "
+        f"{MOST_UNUSED})",
+    )
+    execution = parser.add_argument_group("execution")
+    execution.add_argument("--dry-run", action="store_true", help="Show what would be done, and do nothing")
+    execution.add_argument(
+        "--max-count", metavar="<number>", type=read_positive, help="Create at most this many"
+    )
+    execution.add_argument(
+        "--max-failures", metavar="<number>", type=read_positive, help="Stop after more failures than these"
+    )
+    execution.add_argument(
+        "--throttle", metavar="<rate>", type=read_rate, default=0.0, help="Writes a second at most"
+    )
+    add_concurrency_option(execution, read_positive)
+    _add_format(parser)
+    parser.set_defaults(act=commands.flavors)
 
 
 def _add_yes(parser: argparse.ArgumentParser) -> None:

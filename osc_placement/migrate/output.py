@@ -30,6 +30,7 @@ from osc_placement.batch.run_commands import SEE_ALL, NextCommands
 from osc_placement.errors import OutcomeUnknown, PlacementError, is_outcome_unknown, network_reason, one_line
 from osc_placement.migrate.migrations.base import Assessment
 from osc_placement.migrate.migrations.decommission import Decommission
+from osc_placement.migrate.migrations.flavors import FlavorState, FlavorSurvey
 from osc_placement.migrate.migrations.providers import Kind, Survey
 from osc_placement.migrate.problem import Problem
 from osc_placement.terminal.escape import printable
@@ -246,6 +247,57 @@ def describe_decommission(found: Decommission, medium: Medium, page: Page, *, is
     if found.holds or found.problems:
         return [*lines, f"Host {found.host} is still held, so its resource providers are left alone"]
     return [*lines, f"Nothing is left of host {found.host}"]
+
+
+def flavors_to_json(survey: FlavorSurvey, plan: Plan, runs: Sequence[Run]) -> Document:
+    """Return the document of a comparison of flavors, with the changes or their results."""
+    found = survey.assessment
+    outcomes = [each for run in runs for each in _find_tried(run)]
+    return {
+        "flavors": list(map(_flavor_row, survey.flavors)),
+        "rows": list(map(outcome_row, outcomes)) if runs else list(map(change_row, plan.changes)),
+        "findings": [problem_row(each) for each in found.problems],
+        "notes": list(found.notes),
+        "runs": [run.id for run in runs],
+        "left": len(found.plan.changes) - len(plan.changes),
+    }
+
+
+def _flavor_row(found: FlavorState) -> Document:
+    best = found.best
+    return {
+        "name": found.flavor.name,
+        "id": found.flavor.flavorid,
+        "state": str(found.state),
+        "best_host": best.host.name if best else None,
+        "fits_on_best_host": best.count if best else None,
+        "unused": {name: round(share, 4) for name, share in best.unused.items()} if best else None,
+    }
+
+
+def describe_flavors(
+    survey: FlavorSurvey, plan: Plan, left: int, medium: Medium, page: Page, *, is_created: bool
+) -> list[str]:
+    """Return the lines of a comparison of flavors; the changes are left out if they are made."""
+    found = survey.assessment
+    lines = [printable(note) for note in page.tell(found.notes)]
+    if not is_created:
+        rows = [change_row(each, page.names) for each in plan.changes]
+        full = functools.partial(format_table, _PLAN_COLUMNS, rows)
+        lines += medium.list_rows(page, rows_of_plan(plan), full, is_plan=True, more=SEE_ALL)
+    lines += describe_problems(found.problems, page, more=SEE_ALL)
+    compared = [
+        f"{len(survey.flavors):,} flavor{'s' * (len(survey.flavors) != 1)}",
+        f"{survey.images:,} image{'s' * (survey.images != 1)}",
+        f"{survey.aggregates:,} host aggregate{'s' * (survey.aggregates != 1)}",
+    ]
+    facts = (
+        [f"{len(plan.changes):,} name{'s' * (len(plan.changes) != 1)} to create"] if not is_created else []
+    )
+    facts += [f"{left:,} for later runs"] if left else []
+    facts.append(f"{len(found.problems):,} finding{'s' * (len(found.problems) != 1)}")
+    hint = "; --create creates them" if plan.changes and not is_created else ""
+    return [*lines, *page.summarize(", ".join(compared), f": {', '.join(facts)}{hint}")]
 
 
 def describe_runs(

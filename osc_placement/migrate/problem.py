@@ -36,6 +36,12 @@ class Reason(enum.StrEnum):
     FOREIGN = "held by another consumer"
     FLAVOR = "flavor asks for sizes"
     DISABLED = "disabled cell"
+    UNKNOWN_NAME = "unknown name"
+    REFUSED = "refused request"
+    IGNORED = "ignored extra spec"
+    NO_HOST = "fits on no host"
+    FULL = "fits on no host now"
+    WASTE = "unused rest of a host"
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,6 +33,7 @@ def _make_number_reader(words: str, least: int = 0, most: float = math.inf) -> C
 read_number: Final = _make_number_reader("a whole number")
 read_count: Final = _make_number_reader("a whole number, 0 or more", most=sys.maxsize)
 read_positive: Final = _make_number_reader("a number from 1 up", 1)
+read_percent: Final = _make_number_reader("a percentage from 0 to 100", most=100)
 read_concurrency: Final = _make_number_reader("a number from 1 to 1000", 1, 1000)
 
 

@@ -48,6 +48,17 @@ ARROWS = {
     "migrate.problem": (),
     "migrate.nova": ("api.concurrency", "migrate.problem", "package", *LEAVES),
     "migrate.nova.settings": ("api.client", "migrate.nova", *LEAVES),
+    # why a flavor fits nowhere
+    "migrate.migrations.flavors": (
+        "migrate.migrations",
+        "api",
+        "batch",
+        "candidates",
+        "migrate.nova",
+        "migrate.problem",
+        "report.explain",
+        *LEAVES,
+    ),
     "migrate.migrations": ("api", "batch", "candidates", "migrate.nova", "migrate.problem", *LEAVES),
     "commands": (
         "api",
@@ -146,6 +157,7 @@ RESERVED = {
     "server.shadow.run": ("server.main",),
     "server.shadow.judge": (),
     "candidates.search": (
+        "candidates.flavor_fit",
         "candidates.headroom",
         "server.api.handlers.allocation_candidate",
         "server.api.handlers.candidate_body",

@@ -14,7 +14,7 @@ from typing import Final, Protocol
 from osc_placement.api.client import PlacementClient
 from osc_placement.batch.plan import Plan
 from osc_placement.migrate.nova.ports import Port
-from osc_placement.migrate.nova.source import BareMetalSource, NetworkSource, Source
+from osc_placement.migrate.nova.source import BareMetalSource, ImageSource, NetworkSource, Source
 from osc_placement.migrate.problem import Problem, Reason
 
 #: removals that need no option: so many, or this share of all if that is more
@@ -69,7 +69,8 @@ class Context:
 
     Access to ``source`` blocks until it is open, so a migration asks placement first where it can.
     ``open_ironic`` gives None if there is no address of Ironic, and raises Unreadable if its configuration is
-    wrong; only a migration that needs Ironic calls it. ``open_neutron`` is the same for neutron.
+    wrong; only a migration that needs Ironic calls it. ``open_neutron`` and ``open_glance`` are the
+    same for neutron and glance.
     """
 
     open_source: Callable[[], Source]
@@ -77,6 +78,7 @@ class Context:
     concurrency: int
     open_ironic: Callable[[], BareMetalSource | None] = lambda: None
     open_neutron: Callable[[], NetworkSource | None] = lambda: None
+    open_glance: Callable[[], ImageSource | None] = lambda: None
     #: whether neutron is read even if no provider has inventory that a port may ask for
     names_neutron: bool = False
 

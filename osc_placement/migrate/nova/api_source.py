@@ -21,6 +21,7 @@ from osc_placement.migrate.nova.facts import (
     Cell,
     ComputeNode,
     HostAggregate,
+    Image,
     Instance,
     MigrationRecord,
 )
@@ -129,6 +130,12 @@ class ApiSource:
             "/flavors/detail", "flavors", params={"is_public": "None"}, version=_EXTRA_SPECS
         )
         return sorted(map(read_flavor, found), key=lambda flavor: flavor.name)
+
+    def list_images(self, _cell: Cell) -> list[Image]:
+        """Raise Unreadable: the API does not show what traits an image asks for."""
+        raise Unreadable(
+            "images", "nova's API does not show their traits; name glance, such as with --glance-endpoint"
+        )
 
     # hosts
 

@@ -24,6 +24,7 @@ from osc_placement.migrate.nova.facts import (
     Cell,
     ComputeNode,
     HostAggregate,
+    Image,
     Instance,
     MigrationRecord,
     parse_ports,
@@ -32,6 +33,7 @@ from osc_placement.migrate.nova.flavors import BadFlavor, parse_flavor
 from osc_placement.migrate.nova.source import CHECK_CELL, Unreadable
 
 _IMAGE_PREFIX: Final = "image_"
+_TRAIT_OF_IMAGE: Final = f"{_IMAGE_PREFIX}trait:"
 _NO_PORTS: Final = frozenset[str]()
 _NO_PROPERTIES: Final[Mapping[str, str]] = {}
 _NODE_COLUMNS: Final = ("id", "uuid", "host", "hypervisor_hostname", "hypervisor_type", "deleted")
@@ -235,6 +237,26 @@ class DatabaseSource:
         if mapped and not database.fetch(sa.select(database.table("instances", ("uuid",))).limit(1)):
             text = f"{mapped} instances are mapped to it, and its database has none of them; {CHECK_CELL}"
             raise Unreadable(cell.label, text)
+
+    def list_images(self, cell: Cell) -> list[Image]:
+        """Return the images of the instances of a cell, with those properties that ask for a trait.
+
+        An image may have been changed or deleted since an instance was made of it.
+        """
+        database = self._cell(cell)
+        instances = database.table("instances", ("uuid", "image_ref", "deleted"))
+        table = database.table("instance_system_metadata", ("instance_uuid", "key", "value", "deleted"))
+        joined = table.join(instances, instances.c.uuid == table.c.instance_uuid)
+        columns = (instances.c.image_ref, table.c.key, table.c.value)
+        statement = sa.select(*columns).select_from(joined).distinct()
+        # the prefix has a character that stands for any other in a pattern, and the case may not count
+        wanted = table.c.key.like(f"{_TRAIT_OF_IMAGE}%")
+        statement = statement.where(wanted, table.c.deleted == 0, instances.c.deleted == 0)
+        images: dict[str, dict[str, str]] = defaultdict(dict)
+        for row in database.fetch(statement):
+            if row["key"].startswith(_TRAIT_OF_IMAGE):
+                images[row["image_ref"] or ""][row["key"].removeprefix(_IMAGE_PREFIX)] = row["value"] or ""
+        return [Image(uuid, properties=properties) for uuid, properties in sorted(images.items())]
 
     def list_migrations(self, cell: Cell) -> list[MigrationRecord]:
         """Return the migrations of a cell that are not over."""

@@ -105,6 +105,23 @@ class IronicNode:
 
 
 @dataclass(frozen=True, slots=True)
+class Image:
+    """An image with the properties that glance shows, or that instances made of it have of it.
+
+    :ivar uuid: empty for those of volumes from which instances boot
+    """
+
+    uuid: str
+    name: str = ""
+    properties: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def label(self) -> str:
+        """Return the name of the image in messages."""
+        return f"image {self.name or self.uuid}" if self.uuid else "image of a volume"
+
+
+@dataclass(frozen=True, slots=True)
 class Instance:
     """An instance that is not deleted.
 

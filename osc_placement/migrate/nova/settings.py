@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""nova.conf: where nova's databases, placement, neutron and Ironic are, and how to authenticate."""
+"""nova.conf: where nova's databases, placement, neutron, glance and Ironic are, and how to authenticate."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 from keystoneauth1 import exceptions as keystone
 from keystoneauth1 import loading
 from keystoneauth1.adapter import Adapter
+from keystoneauth1.identity.base import BaseIdentityPlugin
 from keystoneauth1.noauth import NoAuth
 from keystoneauth1.session import Session
 from keystoneauth1.token_endpoint import Token
@@ -19,8 +20,9 @@ from oslo_config import cfg
 
 from osc_placement.api.client import PlacementClient
 from osc_placement.errors import PlacementError, UsageError, one_line
-from osc_placement.migrate.nova import ironic, neutron
+from osc_placement.migrate.nova import glance, ironic, neutron
 from osc_placement.migrate.nova.api_source import ApiSource
+from osc_placement.migrate.nova.glance import GlanceSource
 from osc_placement.migrate.nova.ironic import IronicSource
 from osc_placement.migrate.nova.neutron import NeutronApi
 from osc_placement.migrate.nova.rest import NovaApi, limit_waiting
@@ -33,6 +35,8 @@ _IRONIC = "ironic"
 _NEUTRON = "neutron"
 _BARE_METAL = "baremetal"
 _NETWORK = "network"
+_GLANCE = "glance"
+_IMAGE = "image"
 _COMPUTE = "compute"
 #: the endpoints that nova tries, in this order, where [placement]/valid_interfaces does not say
 _INTERFACES = ["internal", "public"]
@@ -67,6 +71,7 @@ class Settings:
     ironic_endpoint: str | None = None
     neutron_database: str | None = None
     neutron_endpoint: str | None = None
+    glance_endpoint: str | None = None
     source: str = "db"
     nova_endpoint: str | None = None
     nova_token: str | None = None
@@ -74,7 +79,7 @@ class Settings:
 
     def __post_init__(self) -> None:
         """Raise UsageError if an endpoint is not an HTTP address."""
-        for service in ("placement", "ironic", "neutron", "nova"):
+        for service in ("placement", "ironic", "neutron", "glance", "nova"):
             address = getattr(self, f"{service}_endpoint")
             if address and not _is_address(address):
                 raise UsageError(
@@ -181,6 +186,36 @@ class Settings:
         adapter = self._open_service(_NEUTRON, _NETWORK, self.neutron_endpoint, neutron.LABEL)
         return NeutronApi(adapter) if adapter is not None else None
 
+    def open_glance(self) -> GlanceSource | None:
+        """Open glance as the command line says, or else nova.conf; return None without either.
+
+        Nova has no user of its own for glance, so the user is that of placement; without a catalog,
+        [glance]/endpoint_override has to say where glance is. Raise Unreadable if they are wrong.
+        """
+        if self.glance_endpoint or self.cloud:
+            adapter = self._open_service(_GLANCE, _IMAGE, self.glance_endpoint, glance.LABEL)
+            return GlanceSource(adapter) if adapter is not None else None
+        if not (self.config_files or cfg.find_config_files(project="nova")):
+            return None
+        try:
+            session, group = self._load_session(_PLACEMENT), self._conf[_GLANCE]
+            if group.endpoint_override and not _is_address(group.endpoint_override):
+                text = f"[{_GLANCE}]/endpoint_override is no address: {group.endpoint_override!r}"
+                raise cfg.ConfigFileValueError(text)
+        except (*_WRONG, Misconfigured) as error:
+            raise Unreadable(glance.LABEL, f"the access to it cannot be set up: {error}") from error
+        has_catalog = session is not None and isinstance(session.auth, BaseIdentityPlugin)
+        if session is None or not (has_catalog or group.endpoint_override):
+            return None
+        adapter = Adapter(
+            session,
+            service_type=group.service_type or _IMAGE,
+            region_name=group.region_name,
+            interface=_interfaces(group),
+            endpoint_override=group.endpoint_override,
+        )
+        return GlanceSource(adapter)
+
     def _open_service(self, name: str, service_type: str, endpoint: str | None, label: str) -> Adapter | None:
         """Return the adapter of a service at an endpoint, in --os-cloud, or in its group of nova.conf.
 
@@ -268,6 +303,7 @@ class Settings:
         conf = cfg.ConfigOpts()
         for group in ("api_database", "database"):
             conf.register_opts([cfg.StrOpt("connection", secret=True)], group=group)
+        loading.register_adapter_conf_options(conf, _GLANCE)
         for service in (_PLACEMENT, _IRONIC, _NEUTRON):
             loading.register_session_conf_options(conf, service)
             loading.register_auth_conf_options(conf, service)

@@ -18,6 +18,7 @@ from osc_placement.migrate.nova.facts import (
     Cell,
     ComputeNode,
     HostAggregate,
+    Image,
     Instance,
     IronicNode,
     MigrationRecord,
@@ -101,12 +102,22 @@ class Source(Protocol):
     def list_flavors(self) -> list[Flavor]:
         """Return the flavors that instances may be booted with, disabled ones included."""
 
+    def list_images(self, cell: Cell) -> list[Image]:
+        """Return the images of the instances of a cell, with those properties that ask for a trait."""
+
 
 class BareMetalSource(Protocol):
     """A source of Ironic's nodes."""
 
     def list_nodes(self) -> list[IronicNode]:
         """Return all nodes; raise Unreadable if they cannot be listed to the end."""
+
+
+class ImageSource(Protocol):
+    """A source of glance's images."""
+
+    def list_images(self) -> list[Image]:
+        """Return all images; raise Unreadable if they cannot be listed to the end."""
 
 
 class NetworkSource(Protocol):

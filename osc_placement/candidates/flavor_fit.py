@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where the request of a flavor fits: on hosts as they are, on empty ones, and what it leaves unused. Pure.
+
+*Empty* hosts are one of each kind: trees whose providers have the same inventories and traits, and with which
+the same providers share. What holds for one of them holds for all, so many hosts cost no more than a few.
+
+A host of which a class runs out leaves the rest of its other classes unused. That share is measured on an
+empty host that takes as many of the request as fit:
+
+1. The request fits `HostFit.count` times; its ``limits`` are the classes that run out.
+2. Of each class that the request asks for, the share is what is left of the inventory of the tree itself, not
+   of what is shared with it. An overcommitted inventory counts with what is really there (total without
+   reserved): capacity that only a ratio makes is not lost by leaving it unused.
+3. The best host is the one where the largest of these shares is the smallest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from osc_placement.candidates.cloud import CloudView
+from osc_placement.candidates.combine import Work
+from osc_placement.candidates.fit import HostFit, count_fits
+from osc_placement.candidates.headroom import DISABLED_TRAIT
+from osc_placement.candidates.node import Node, Stock
+from osc_placement.candidates.query import Traits
+from osc_placement.candidates.request import CandidateRequest
+from osc_placement.candidates.search import STEPS, search
+
+
+@dataclass(frozen=True, slots=True)
+class BestHost:
+    """The empty host on which a request leaves the least unused.
+
+    :ivar count: the number of times that the request fits
+    :ivar limits: the classes and traits that allow no more
+    :ivar unused: by class that the request asks for, the share that stays unused, from 0 to 1
+    """
+
+    host: Node
+    count: int
+    limits: Sequence[str]
+    unused: Mapping[str, float]
+
+
+class FlavorFit:
+    """A cloud in which requests are judged, each by itself.
+
+    :ivar now: all hosts as they are
+    :ivar empty: one host of each kind, with nothing used
+    """
+
+    def __init__(self, cloud: CloudView) -> None:
+        self.now = cloud
+        self.empty = _choose_kinds(cloud)
+
+    def fits_now(self, request: CandidateRequest) -> bool | None:
+        """Return whether a host takes the request as it is; None if the search was too long to tell.
+
+        Nova never chooses a host whose compute service is disabled.
+        """
+        return _has_candidate(self.now, add_status(request))
+
+    def fits_empty(self, request: CandidateRequest) -> bool | None:
+        """Return whether a host would take the request if it were empty, enabled or not."""
+        return _has_candidate(self.empty, request)
+
+    def find_best(self, request: CandidateRequest) -> BestHost | None:
+        """Return the empty host on which the request leaves the least unused.
+
+        Return None if there is none, and for a request with named groups, which cannot be counted.
+        """
+        if len(request.groups) != 1 or request.groups[0].one_provider:
+            return None
+        (group,) = request.groups
+        hosts = [
+            _measure(fit, group.resources)
+            for fit in count_fits(self.empty.snapshot, group).hosts
+            if fit.count and _admits(fit.host, request.root)
+        ]
+        return min(
+            hosts, key=lambda best: (max(best.unused.values(), default=0.0), -best.count), default=None
+        )
+
+
+def add_status(request: CandidateRequest) -> CandidateRequest:
+    """Return the request that excludes hosts whose compute service is disabled."""
+    root = Traits(request.root.required, (*request.root.forbidden, frozenset((DISABLED_TRAIT,))))
+    return replace(request, root=root)
+
+
+def _has_candidate(cloud: CloudView, request: CandidateRequest) -> bool | None:
+    work = Work(STEPS)
+    for _ in search(cloud.snapshot, request, work):
+        return True
+    return None if work.is_over else False
+
+
+def _admits(host: Node, traits: Traits) -> bool:
+    own = frozenset(host.traits)
+    return not own & traits.unwanted and all(own & any_of for any_of in traits.required)
+
+
+def _measure(fit: HostFit, amounts: Mapping[str, int]) -> BestHost:
+    unused = {}
+    for name, amount in amounts.items():
+        own = [node.stocks[name] for node in fit.providers if name in node.stocks and not node.shares]
+        there = sum(map(_count_real, own))
+        if there > 0:
+            unused[name] = max(0.0, 1 - fit.count * amount / there)
+    return BestHost(fit.host, fit.count, fit.limits, unused)
+
+
+def _count_real(stock: Stock) -> int:
+    """Return how much of an inventory is there without overcommitment, and can be allocated."""
+    inventory = stock.inventory
+    return min(inventory.total - inventory.reserved, inventory.capacity)
+
+
+def _choose_kinds(cloud: CloudView) -> CloudView:
+    """Return a cloud with the first tree of each kind, of which nothing is used."""
+    kinds: dict[Hashable, Sequence[Node]] = {}
+    for root in cloud.roots:
+        tree = cloud.tree_of(root.uuid)
+        kinds.setdefault(_kind_of(cloud, root, tree), tree)
+    return CloudView(replace(cloud.records[node.uuid], usages={}) for tree in kinds.values() for node in tree)
+
+
+def _kind_of(cloud: CloudView, root: Node, tree: Sequence[Node]) -> Hashable:
+    if any(node.shares for node in tree):
+        # whom it shares with is in no other tree
+        return root.uuid
+    places = {node.id: place for place, node in enumerate(tree)}
+    providers = tuple(
+        (
+            places.get(-1 if node.parent_id is None else node.parent_id),
+            frozenset(node.traits),
+            frozenset((name, stock.inventory) for name, stock in node.stocks.items()),
+        )
+        for node in tree
+    )
+    return providers, frozenset(node.uuid for node in cloud.sharing_with(root.uuid))

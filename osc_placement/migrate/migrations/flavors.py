@@ -1,0 +1,399 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Compare what flavors, images and host aggregates ask for with what placement knows and has.
+
+Finds traits and resource classes that placement does not know: one of them makes placement refuse every
+request of a flavor. The custom ones are the plan, which creates them; others cannot be created. Reports extra
+specs that nova ignores, requests that nova or placement refuses, flavors that fit on no host or on none at
+present, and flavors that leave a large part of a host unused (candidates/flavor_fit.py).
+
+Never touches flavors, images, aggregates and providers, and never deletes a name. What an image asks for is
+judged by its names only: which flavor it will be booted with is not known.
+
+Placement is read before nova, so a name that is created meanwhile may be planned too; the run then finds that
+it exists. A trait in the metadata of an aggregate keeps all instances from its hosts that do not require it,
+if nova isolates aggregates ([scheduler]/enable_isolated_aggregate_filtering).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Final, Literal, TypeVar
+
+from osc_placement import microversion
+from osc_placement.api.names import suggest
+from osc_placement.batch.plan import ABSENT, Change, CustomName, ProviderState, describe_identity
+from osc_placement.candidates.cloud import CloudView
+from osc_placement.candidates.flavor import NotAnswerable, make_query
+from osc_placement.candidates.flavor_fit import BestHost, FlavorFit, add_status
+from osc_placement.candidates.request import CandidateRequest
+from osc_placement.errors import UsageError
+from osc_placement.flavor import Flavor, NoClaim, groups_of, list_ignored, root_traits_of, traits_of
+from osc_placement.migrate.migrations.base import Assessment, Context
+from osc_placement.migrate.migrations.move_baremetal import SIZES, mend
+from osc_placement.migrate.migrations.providers import plan_staged
+from osc_placement.migrate.nova.facts import HostAggregate, Image
+from osc_placement.migrate.nova.flavors import STANDARD_CLASSES
+from osc_placement.migrate.nova.source import Source, Unreadable
+from osc_placement.migrate.problem import Problem, Reason
+from osc_placement.model import CUSTOM_PREFIX, PARTS
+from osc_placement.report.explain import describe_shortage, explain_cloud
+from osc_placement.syntax import NAME as VALID_NAME
+
+NAME: Final = "flavors"
+TITLE: Final = "names of flavors, images and host aggregates"
+#: the part of a class of a host, in percent, that a flavor may leave unused without being reported
+MOST_UNUSED: Final = 50
+_TRAIT_KEY: Final = "trait:"
+#: names of those that ask for a trait or class, in the note of its creation
+_EXAMPLES: Final = 3
+#: unknown names for which similar ones are searched, as that takes some milliseconds each
+_MOST_GUESSES: Final = 100
+#: the order in which problems are shown
+_ORDER: Final = (
+    Reason.UNKNOWN,
+    Reason.UNKNOWN_NAME,
+    Reason.REFUSED,
+    Reason.NO_HOST,
+    Reason.IGNORED,
+    Reason.FULL,
+    Reason.WASTE,
+)
+
+Value = TypeVar("Value")
+Kind = Literal["trait", "resource class"]
+FROM_GLANCE: Final = "images: read from glance"
+FROM_INSTANCES: Final = (
+    "images: read from the metadata of instances, as nothing says where glance is; an image without "
+    "instances is not among them"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class FlavorState:
+    """What was found about a flavor.
+
+    :ivar state: "fits", or the reason why it does not
+    :ivar best: the host on which it leaves the least unused, if that can be told
+    """
+
+    flavor: Flavor
+    state: str
+    best: BestHost | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FlavorSurvey:
+    """The result of the comparison.
+
+    :ivar images: the number of images that were read
+    :ivar aggregates: the number of host aggregates that were read
+    """
+
+    assessment: Assessment
+    flavors: Sequence[FlavorState] = ()
+    images: int = 0
+    aggregates: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Flavors:
+    """The comparison.
+
+    :ivar flavors: names or ids of the flavors to be compared, without images and aggregates; empty means all
+    :ivar names: the traits and classes to be created; empty means all
+    :ivar most_unused: the percentage of a class of the best host that a flavor may leave unused
+    """
+
+    flavors: frozenset[str] = frozenset()
+    names: frozenset[str] = frozenset()
+    most_unused: int = MOST_UNUSED
+    name: str = NAME
+
+    def assess(self, context: Context) -> Assessment:
+        """Read all sides and compare."""
+        return self.survey(context).assessment
+
+    def survey(self, context: Context) -> FlavorSurvey:
+        """Read all sides and compare; return what was found of each flavor too."""
+        client = context.client
+        client.require(microversion.TRAITS, "a comparison of traits")
+        known = _Names(
+            {
+                "trait": frozenset(client.list_traits()),
+                "resource class": frozenset(each["name"] for each in client.list_resource_classes()),
+            }
+        )
+        records = client.read_providers(want=PARTS, concurrency=context.concurrency)
+        judge = _Judge(known, FlavorFit(CloudView(records)), self.most_unused)
+        source = context.source
+        judge.judge_flavors(self._choose(judge.read(source.list_flavors)))
+        images: list[Image] = []
+        aggregates: list[HostAggregate] = []
+        notes: list[str] = []
+        if not self.flavors:
+            aggregates = judge.read(source.list_aggregates)
+            images, note = _read_images(context, source, judge)
+            notes.append(note)
+            judge.judge_aggregates(aggregates)
+            judge.judge_images(images)
+        plan = plan_staged(TITLE, list(known.plan(self.names)))
+        problems = sorted(judge.problems, key=lambda each: _ORDER.index(each.reason))
+        assessment = Assessment(plan, problems, notes=list(filter(None, notes)))
+        return FlavorSurvey(assessment, judge.states, len(images), len(aggregates))
+
+    def _choose(self, flavors: Sequence[Flavor]) -> Sequence[Flavor]:
+        """Return the flavors to be compared; raise UsageError if nova does not have one of them."""
+        if not self.flavors:
+            return flavors
+        chosen = [each for each in flavors if not self.flavors.isdisjoint((each.name, each.flavorid))]
+        missing = self.flavors - {text for each in chosen for text in (each.name, each.flavorid)}
+        if missing and flavors:
+            raise UsageError(
+                f"Nova has no flavor {', '.join(sorted(missing))}"
+                f"{suggest(sorted(missing), [each.name for each in flavors])}"
+            )
+        return chosen
+
+
+def _read_images(context: Context, source: Source, judge: _Judge) -> tuple[list[Image], str]:
+    """Read the images from glance or, if nothing says where it is, from nova; say which."""
+    try:
+        glance = context.open_glance()
+    except Unreadable as error:
+        judge.problems.append(error.problem)
+        return [], ""
+    if glance is not None:
+        images = judge.read(glance.list_images)
+        return images, FROM_GLANCE if images else ""
+    found: dict[str, Image] = {}
+    for cell in judge.read(source.list_cells):
+        for image in judge.read(partial(source.list_images, cell)):
+            known = found.get(image.uuid, image)
+            found[image.uuid] = Image(image.uuid, properties={**known.properties, **image.properties})
+    return list(found.values()), FROM_INSTANCES
+
+
+class _Names:
+    """The traits and classes that placement knows, and those that it lacks, with who asks for them."""
+
+    def __init__(self, known: Mapping[Kind, frozenset[str]]) -> None:
+        self._known = known
+        self._guesses: dict[tuple[Kind, str], str] = {}
+        #: the custom names that can be created
+        self.missing: dict[tuple[Kind, str], list[str]] = {}
+
+    def find_unknown(self, kind: Kind, names: Iterable[str]) -> list[str]:
+        """Return which of the names placement does not know."""
+        return sorted(set(names) - self._known[kind])
+
+    def note(self, kind: Kind, name: str, subject: str) -> str:
+        """Note that something asks for an unknown name; return why it cannot be created, or nothing."""
+        if is_creatable(name):
+            self.missing.setdefault((kind, name), []).append(subject)
+            return ""
+        library = "os-traits" if kind == "trait" else "os-resource-classes"
+        remedy = (
+            f"that is no valid name; one that can be created is {CUSTOM_PREFIX} with capital letters, digits "
+            "and underscores"
+            if not VALID_NAME.fullmatch(name) or name.startswith(CUSTOM_PREFIX)
+            else f"only names that begin with {CUSTOM_PREFIX} can be created, others come with {library}"
+        )
+        return f"placement does not know {kind} {name}{self._guess(kind, name)}; {remedy}"
+
+    def plan(self, only: Collection[str]) -> Iterator[Change]:
+        """Yield the creation of each missing name, or of these only; UsageError if one is not missing."""
+        names = {name for _, name in self.missing}
+        if strange := sorted(set(only) - names):
+            raise UsageError(
+                f"No trait or resource class {', '.join(strange)} is missing{suggest(strange, names)}"
+            )
+        absent = ProviderState(identity=ABSENT)
+        for (kind, name), subjects in sorted(self.missing.items()):
+            if not only or name in only:
+                present = ProviderState(identity=describe_identity(name))
+                reason = f"{_name_some(subjects)}{self._guess(kind, name)}"
+                yield Change(CustomName(kind, name), absent, present, reason)
+
+    def _guess(self, kind: Kind, name: str) -> str:
+        if (kind, name) not in self._guesses and len(self._guesses) < _MOST_GUESSES:
+            self._guesses[kind, name] = suggest((name.upper(),), self._known[kind])
+        return self._guesses.get((kind, name), "")
+
+
+def is_creatable(name: str) -> bool:
+    """Return whether a trait or resource class of this name can be created."""
+    return bool(VALID_NAME.fullmatch(name)) and name.startswith(CUSTOM_PREFIX) and name != CUSTOM_PREFIX
+
+
+def _name_some(subjects: Sequence[str]) -> str:
+    """Return the first of those that ask for a name, and the number of the others."""
+    unique = list(dict.fromkeys(subjects))
+    more = len(unique) - _EXAMPLES
+    return ", ".join(unique[:_EXAMPLES]) + (f" and {more:,} more" if more > 0 else "")
+
+
+@dataclass
+class _Judge:
+    """The problems that were found so far."""
+
+    names: _Names
+    fit: FlavorFit
+    most_unused: int
+    problems: list[Problem] = field(default_factory=list)
+    states: list[FlavorState] = field(default_factory=list)
+    #: by what two flavors have in common if they make the same request
+    _known: dict[object, tuple[list[tuple[Reason, str]], str, BestHost | None]] = field(default_factory=dict)
+
+    def read(self, read: Callable[[], list[Value]]) -> list[Value]:
+        """Return what is read, or nothing and a problem if it cannot be read."""
+        try:
+            return read()
+        except Unreadable as error:
+            self.problems.append(error.problem)
+            return []
+
+    def judge_flavors(self, flavors: Iterable[Flavor]) -> None:
+        """Judge each flavor, its names first: a request with an unknown one has no answer."""
+        if not self.fit.now.roots:
+            text = "it has no resource provider, so it was not compared where flavors fit"
+            self.problems.append(Problem(Reason.NO_HOST, "placement", text))
+        for flavor in flavors:
+            key = (
+                flavor.vcpus,
+                flavor.memory_mb,
+                flavor.root_gb,
+                flavor.ephemeral_gb,
+                flavor.swap_mb,
+                *sorted(flavor.extra_specs.items()),
+            )
+            subject = f"flavor {flavor.name}"
+            unknown = self._judge_names(flavor, subject)
+            if key not in self._known:
+                self._known[key] = self._judge_flavor(flavor, unknown)
+            found, state, best = self._known[key]
+            self.problems += [Problem(reason, subject, text) for reason, text in found]
+            self.states.append(FlavorState(flavor, state, best))
+
+    def judge_images(self, images: Iterable[Image]) -> None:
+        """Judge the traits that images require."""
+        for image in images:
+            self._judge_properties(image.label, image.properties, "every boot of it fails, as ")
+
+    def judge_aggregates(self, aggregates: Iterable[HostAggregate]) -> None:
+        """Judge the traits that aggregates require of instances on their hosts."""
+        for aggregate in aggregates:
+            subject = f"host aggregate {aggregate.name}"
+            self._judge_properties(subject, aggregate.metadata, "no instance can have what it requires, as ")
+
+    def _judge_properties(self, subject: str, properties: Mapping[str, str], effect: str) -> None:
+        for key, value in sorted(properties.items()):
+            if not key.startswith(_TRAIT_KEY):
+                continue
+            if value != "required":
+                text = f"nova ignores {key}={value}, as it is not required"
+                self.problems.append(Problem(Reason.IGNORED, subject, text))
+            elif unknown := self.names.find_unknown("trait", (key.removeprefix(_TRAIT_KEY),)):
+                self._note("trait", unknown[0], subject, effect)
+
+    def _note(self, kind: Kind, name: str, subject: str, effect: str) -> None:
+        if reason := self.names.note(kind, name, subject):
+            self.problems.append(Problem(Reason.UNKNOWN_NAME, subject, f"{effect}{reason}"))
+
+    def _judge_names(self, flavor: Flavor, subject: str) -> bool:
+        """Report the names that placement does not know; return whether there are any."""
+        try:
+            groups, traits = groups_of(flavor, STANDARD_CLASSES), traits_of(flavor)
+        except NoClaim:
+            return False
+        asked = {name for each in traits.values() for name, _ in each} | root_traits_of(flavor)
+        unknown: list[tuple[Kind, str]] = [
+            ("trait", name) for name in self.names.find_unknown("trait", asked)
+        ]
+        classes = (name for amounts in groups.values() for name in amounts)
+        unknown += [("resource class", name) for name in self.names.find_unknown("resource class", classes)]
+        for kind, name in unknown:
+            self._note(kind, name, subject, "every boot of it fails, as ")
+        return bool(unknown)
+
+    def _judge_flavor(
+        self, flavor: Flavor, is_unknown: bool
+    ) -> tuple[list[tuple[Reason, str]], str, BestHost | None]:
+        found = [
+            (Reason.IGNORED, f"nova ignores {spec}, as {reason}")
+            for spec, reason in list_ignored(flavor, STANDARD_CLASSES)
+        ]
+        if is_unknown:
+            return found, Reason.UNKNOWN_NAME, None
+        try:
+            request = make_query(flavor, STANDARD_CLASSES)
+        except NotAnswerable as error:
+            return [*found, (Reason.REFUSED, f"every boot of it fails: it {error}")], Reason.REFUSED, None
+        if not self.fit.now.roots:
+            return found, Reason.NO_HOST, None
+        if problem := self._judge_fit(flavor, request):
+            return [*found, problem], problem[0], None
+        best = self.fit.find_best(request)
+        if best is not None and (text := _describe_waste(best, self.most_unused)):
+            found.append((Reason.WASTE, text))
+        if not self.fit.fits_now(request):
+            limit = _name_limit(self.fit.now, add_status(request))
+            found.append((Reason.FULL, f"no host can take one now: {limit}"))
+            return found, Reason.FULL, best
+        return found, "fits", best
+
+    def _judge_fit(self, flavor: Flavor, request: CandidateRequest) -> tuple[Reason, str] | None:
+        """Return the problem that not even an empty host takes a request; None if one does."""
+        does_fit = self.fit.fits_empty(request)
+        if does_fit:
+            return None
+        if does_fit is None:
+            return Reason.UNKNOWN, "its groups have too many combinations to tell whether it fits on a host"
+        text = f"no host could take one, even if it were empty: {_name_limit(self.fit.empty, request)}"
+        return Reason.NO_HOST, "; ".join(filter(None, (text, self._mend(flavor, request))))
+
+    def _mend(self, flavor: Flavor, request: CandidateRequest) -> str:
+        """Return the command for a flavor that asks nodes of bare metal for sizes, or nothing."""
+        totals = request.totals
+        custom = [name for name in totals if name.startswith(CUSTOM_PREFIX)]
+        if len(custom) != 1 or SIZES.isdisjoint(totals):
+            return ""
+        empty = self.fit.empty
+        nodes = [node for node in empty.nodes if custom[0] in node.stocks]
+        has_sizes = any(
+            not SIZES.isdisjoint(each.stocks) for node in nodes for each in empty.tree_of(node.uuid)
+        )
+        if not nodes or has_sizes or any(node.stocks[custom[0]].inventory.total != 1 for node in nodes):
+            return ""
+        return f"its nodes are bare metal and have no sizes: {mend(flavor, custom[0])}"
+
+
+def _describe_waste(best: BestHost, most_unused: int) -> str:
+    """Describe what a flavor leaves unused of its best host; empty if that is no more than it may be."""
+    unused = {name: share for name, share in best.unused.items() if share * 100 > most_unused}
+    if not unused:
+        return ""
+    shares = ", ".join(f"{share:.0%} of {name}" for name, share in sorted(unused.items()))
+    return (
+        f"{best.count} fit on {best.host.name}, the host that suits it best, and leave {shares} unused, as "
+        f"{', '.join(best.limits)} allows no more"
+    )
+
+
+def _name_limit(cloud: CloudView, request: CandidateRequest) -> str:
+    """Return the condition of a request that excludes the last hosts, with the closest to an amount."""
+    steps, _ = explain_cloud(cloud, request)
+    last = next((step for step in steps if not step.left), None)
+    if last is None:
+        return "its groups fit on no host together"
+    where = f" of group {last.group}" if last.group and last.group != "root" else ""
+    asked = [
+        describe_shortage(cloud.nodes, name, amount)
+        for group in request.groups
+        if group.suffix == last.group
+        for name, amount in group.resources.items()
+        if last.text == f"has {name}" or last.text.startswith(f"{name}={amount}:")
+    ]
+    detail = "".join(f" ({text})" for text in asked if text)
+    return f"the last ones are excluded by{where}: {last.text}{detail}"
