@@ -10,8 +10,7 @@ The sources are applied in the scheduler's order, which decides which one wins:
 4. One context of memory encryption, and namespaces of persistent memory.
 5. Amounts of 0 are left out.
 
-Traits, PCI aliases, NUMA topology and device profiles claim nothing here; `traits_of` has the traits that a
-flavor requires and forbids, and `list_ignored` the extra specs that nova ignores.
+Traits, PCI aliases, NUMA topology and device profiles claim nothing here.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from typing import Any, Final
 
 from osc_placement.model import CUSTOM_PREFIX
 
-_KEY: Final = re.compile(r"^(resources|trait)([a-zA-Z0-9_-]{1,64})?:(.*)$")
+_RESOURCES_KEY: Final = re.compile(r"^resources([a-zA-Z0-9_-]{1,64})?:(.*)$")
 _NOT_OF_A_NAME: Final = re.compile(r"[^0-9A-Za-z]+")
 #: the key of the ephemeral disk in the list of flavors; a server's flavor has ``ephemeral``
 _EPHEMERAL: Final = "OS-FLV-EXT-DATA:ephemeral"
@@ -33,51 +32,6 @@ _CPU_POLICIES: Final = ("dedicated", "mixed", "shared")
 _MB_PER_GB: Final = 1024
 #: the name of the group without a suffix
 _UNSUFFIXED: Final = ""
-_REQUIRED: Final = "required"
-_FORBIDDEN: Final = "forbidden"
-#: a trait that is required, or else forbidden
-AskedTrait = tuple[str, bool]
-GROUP_POLICY: Final = "group_policy"
-_GROUP_POLICIES: Final = ("none", "isolate")
-
-_THREAD_POLICIES: Final[Mapping[str, AskedTrait | None]] = {
-    "prefer": None,
-    "isolate": ("HW_CPU_HYPERTHREADING", False),
-    "require": ("HW_CPU_HYPERTHREADING", True),
-}
-_ENCRYPTION_MODELS: Final[Mapping[str, AskedTrait | None]] = {
-    "amd-sev": ("HW_CPU_X86_AMD_SEV", True),
-    "amd-sev-es": ("HW_CPU_X86_AMD_SEV_ES", True),
-    "amd-sev-snp": ("HW_CPU_X86_AMD_SEV_SNP", True),
-    "intel-tdx": ("HW_CPU_X86_INTEL_TDX", True),
-}
-_TPM_VERSIONS: Final[Mapping[str, AskedTrait | None]] = {
-    "1.2": ("COMPUTE_SECURITY_TPM_1_2", True),
-    "2.0": ("COMPUTE_SECURITY_TPM_2_0", True),
-}
-_TPM_MODELS: Final[Mapping[str, AskedTrait | None]] = {
-    "tpm-tis": ("COMPUTE_SECURITY_TPM_TIS", True),
-    "tpm-crb": ("COMPUTE_SECURITY_TPM_CRB", True),
-}
-#: by extra spec, what each value asks for
-_IMPLIED: Final[Mapping[str, Mapping[str, AskedTrait | None]]] = {
-    "hw:cpu_thread_policy": _THREAD_POLICIES,
-    "hw:pci_numa_affinity_policy": {
-        "required": None,
-        "preferred": None,
-        "legacy": None,
-        "socket": ("COMPUTE_SOCKET_PCI_NUMA_AFFINITY", True),
-    },
-    "os:secure_boot": {
-        "required": ("COMPUTE_SECURITY_UEFI_SECURE_BOOT", True),
-        "disabled": None,
-        "optional": None,
-    },
-    "hw:maxphysaddr_mode": {
-        "passthrough": ("COMPUTE_ADDRESS_SPACE_PASSTHROUGH", True),
-        "emulate": ("COMPUTE_ADDRESS_SPACE_EMULATED", True),
-    },
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,34 +94,26 @@ def resources_of(
 
     ``classes`` are those that are known, besides custom ones.
     """
-    groups = groups_of(flavor, classes, volume_root=volume_root, image=image)
+    groups = resources_by_group(flavor, classes, volume_root=volume_root, image=image)
     return dict(sorted(_merge(groups).items()))
 
 
-def groups_of(
+def resources_by_group(
     flavor: Flavor,
     classes: Collection[str],
     *,
     volume_root: bool = False,
     image: Mapping[str, str] | None = None,
 ) -> dict[str, dict[str, int]]:
-    """Return the same resources by request group; that of what has no group is "".
-
-    A group of which all amounts are 0 is empty.
-    """
+    """Return the resources of `resources_of` by the suffix of their group, empty for the unnamed one."""
     specs, image = flavor.extra_specs, image or {}
     groups: dict[str, dict[str, int]] = defaultdict(dict)
     for key, value in specs.items():
-        match = _KEY.match(key)
+        match = _RESOURCES_KEY.match(key)
         amount = read_amount(value)
         # like nova, ignore what cannot be read
-        if (
-            match
-            and match[1] == "resources"
-            and amount is not None
-            and (match[3] in classes or match[3].startswith(CUSTOM_PREFIX))
-        ):
-            groups[match[2] or _UNSUFFIXED][match[3]] = amount
+        if match and amount is not None and (match[2] in classes or match[2].startswith(CUSTOM_PREFIX)):
+            groups[match[1] or _UNSUFFIXED][match[2]] = amount
     unsuffixed = groups[_UNSUFFIXED]
     unsuffixed |= _pinned(flavor, image)
     # the sizes of the flavor count for classes that are not named so far
@@ -179,91 +125,17 @@ def groups_of(
     if "DISK_GB" not in named:
         swap_gb = -(-flavor.swap_mb // _MB_PER_GB)
         unsuffixed["DISK_GB"] = flavor.ephemeral_gb + swap_gb + (0 if volume_root else flavor.root_gb)
-    if _is_true(specs.get("hw:mem_encryption")) or _is_true(image.get("hw_mem_encryption")):
+    if is_true(specs.get("hw:mem_encryption")) or is_true(image.get("hw_mem_encryption")):
         unsuffixed["MEM_ENCRYPTION_CONTEXT"] = 1
     # names of persistent memory are normalized as os_resource_classes, which a client may lack, does
     labels = [label.strip() for label in specs.get("hw:pmem", "").split(",")]
     names = [_NOT_OF_A_NAME.sub("_", f"PMEM_NAMESPACE_{label}").upper() for label in labels if label]
     unsuffixed |= Counter(CUSTOM_PREFIX + name for name in names)
-    return {
-        suffix: {name: amount for name, amount in amounts.items() if amount}
+    wanted = {
+        suffix: {name: amount for name, amount in sorted(amounts.items()) if amount}
         for suffix, amounts in groups.items()
     }
-
-
-def traits_of(flavor: Flavor) -> dict[str, set[AskedTrait]]:
-    """Return the traits that an instance of a flavor asks for by request group; that without a name is "".
-
-    Raise NoClaim if nova's scheduler would refuse the flavor.
-    """
-    specs = flavor.extra_specs
-    groups: dict[str, set[AskedTrait]] = defaultdict(set)
-    for key, value in specs.items():
-        match = _KEY.match(key)
-        if match and match[1] == "trait" and value in (_REQUIRED, _FORBIDDEN):
-            groups[match[2] or _UNSUFFIXED].add((match[3], value == _REQUIRED))
-    implied = {_read_choice(specs, key, choices) for key, choices in _IMPLIED.items()}
-    if _is_true(specs.get("hw:mem_encryption")):
-        implied.add(_read_choice(specs, "hw:mem_encryption_model", _ENCRYPTION_MODELS, "amd-sev"))
-    if "hw:tpm_version" in specs:
-        implied.add(_read_choice(specs, "hw:tpm_version", _TPM_VERSIONS))
-        implied.add(_read_choice(specs, "hw:tpm_model", _TPM_MODELS, "tpm-tis"))
-        if specs.get("hw:tpm_model") == "tpm-crb" and specs["hw:tpm_version"] != "2.0":
-            raise NoClaim("its hw:tpm_model tpm-crb needs hw:tpm_version 2.0")
-    if asked := {each for each in implied if each is not None}:
-        groups[_UNSUFFIXED] |= asked
-    return dict(groups)
-
-
-def root_traits_of(flavor: Flavor) -> set[str]:
-    """Return the traits that an instance of a flavor requires of the root of a tree."""
-    found = set()
-    if flavor.extra_specs.get("accel:device_profile"):
-        found.add("COMPUTE_ACCELERATORS")
-    if _is_true(flavor.extra_specs.get("hw:virtio_packed_ring")):
-        found.add("COMPUTE_NET_VIRTIO_PACKED")
-    return found
-
-
-def group_policy_of(flavor: Flavor) -> str | None:
-    """Return the policy of the request groups of a flavor; None if there is none that nova takes."""
-    policy = flavor.extra_specs.get(GROUP_POLICY)
-    return policy if policy in _GROUP_POLICIES else None
-
-
-def list_ignored(flavor: Flavor, classes: Collection[str]) -> list[tuple[str, str]]:
-    """Return each extra spec about placement that nova ignores, with the reason for it.
-
-    ``classes`` are those that nova knows, besides custom ones.
-    """
-    found = []
-    for key, value in sorted(flavor.extra_specs.items()):
-        match = _KEY.match(key)
-        reason = ""
-        if key == GROUP_POLICY and value not in _GROUP_POLICIES:
-            reason = f"it is none of {', '.join(_GROUP_POLICIES)}"
-        elif match and match[1] == "trait" and value not in (_REQUIRED, _FORBIDDEN):
-            reason = f"it is neither {_REQUIRED} nor {_FORBIDDEN}"
-        elif match and match[1] == "resources":
-            if not (match[3] in classes or match[3].startswith(CUSTOM_PREFIX)):
-                reason = f"{match[3] or 'an empty name'} is no resource class"
-            elif read_amount(value) is None:
-                reason = "it is no amount"
-        if reason:
-            found.append((f"{key}={value}", reason))
-    return found
-
-
-def _read_choice(
-    specs: Mapping[str, str], key: str, choices: Mapping[str, AskedTrait | None], default: str | None = None
-) -> AskedTrait | None:
-    """Return what the value of an extra spec asks for; raise NoClaim if nova does not take the value."""
-    value = specs.get(key) or default
-    if value is None:
-        return None
-    if value not in choices:
-        raise NoClaim(f"its {key} {value!r} is none of {', '.join(choices)}")
-    return choices[value]
+    return {suffix: amounts for suffix, amounts in wanted.items() if amounts}
 
 
 def read_amount(text: str) -> int | None:
@@ -305,7 +177,7 @@ def _count_dedicated(flavor: Flavor, image: Mapping[str, str]) -> int:
     """Return how many CPUs of a mixed instance are dedicated."""
     specs = flavor.extra_specs
     count = 0
-    if _is_true(specs.get("hw:cpu_realtime")):
+    if is_true(specs.get("hw:cpu_realtime")):
         mask = image.get("hw_cpu_realtime_mask") or specs.get("hw:cpu_realtime_mask")
         count = len(_parse_mask(mask, flavor.vcpus)) if mask else flavor.vcpus
         if count == flavor.vcpus and not specs.get("hw:emulator_threads_policy"):
@@ -338,5 +210,6 @@ def _parse_mask(mask: str, vcpus: int) -> frozenset[int]:
     return left
 
 
-def _is_true(text: str | None) -> bool:
+def is_true(text: str | None) -> bool:
+    """Return whether nova reads a text as true."""
     return (text or "").strip().lower() in _TRUE

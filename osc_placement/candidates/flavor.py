@@ -1,109 +1,211 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The resources and traits that nova requests for an instance of a flavor. Pure.
+"""The resources and traits that nova requests for an instance of a flavor and an image. Pure.
 
-Traits are those that ``trait:NAME`` requires or forbids. What the image, the network and the volumes of an
-instance add is not in its flavor; an instance that boots from a volume requests no root disk.
+The groups of the request are those of the extra specs ``resources<GROUP>:`` and ``trait<GROUP>:``. The group
+without a suffix also has the traits that follow from settings of flavor and image, such as the version of a
+TPM. What ports, accelerators, PCI aliases and volumes of an instance add is not in it; an instance that boots
+from a volume requests no root disk.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from typing import Final
 
-from osc_placement import microversion
-from osc_placement.candidates import fit
-from osc_placement.candidates.query import BadQuery, Traits
-from osc_placement.candidates.request import CandidateRequest, Group, parse
-from osc_placement.flavor import (
-    GROUP_POLICY,
-    Flavor,
-    NoClaim,
-    group_policy_of,
-    groups_of,
-    read_amount,
-    resources_of,
-    root_traits_of,
-    traits_of,
-)
+from osc_placement.candidates.image import UNKNOWN_IMAGE, Image
+from osc_placement.candidates.query import Traits
+from osc_placement.candidates.request import UNNAMED, Group
+from osc_placement.flavor import Flavor, NoClaim, is_true, read_amount, resources_by_group
 
-_GROUP: Final = re.compile(r"(resources|trait)([0-9A-Za-z_-]+):")
+_TRAIT_KEY: Final = re.compile(r"^trait([a-zA-Z0-9_-]{1,64})?:(.*)$")
+_POLICIES: Final = ("none", "isolate")
+#: the trait of each model of memory encryption, and whether the model needs stateless firmware
+_ENCRYPTION_MODELS: Final = {
+    "amd-sev": ("HW_CPU_X86_AMD_SEV", False),
+    "amd-sev-es": ("HW_CPU_X86_AMD_SEV_ES", False),
+    "amd-sev-snp": ("HW_CPU_X86_AMD_SEV_SNP", True),
+    "intel-tdx": ("HW_CPU_X86_INTEL_TDX", True),
+}
 
 
 class NotCountable(ValueError):
     """A flavor requests something that `fit` cannot count; the text goes on after the flavor's name."""
 
 
-def make_request(flavor: Flavor, classes: Collection[str]) -> Group:
-    """Return the request of a flavor; :raises NotCountable: it cannot be counted.
+@dataclass(frozen=True, slots=True)
+class FlavorRequest:
+    """The groups that a flavor requests, and whether different ones need different providers."""
+
+    groups: Sequence[Group]
+    isolated: bool = False
+
+
+def make_request(flavor: Flavor, classes: Collection[str], image: Image = UNKNOWN_IMAGE) -> Group:
+    """Return the request of a flavor that has a group without a suffix only; raise NotCountable otherwise.
+
+    :param classes: those that the server knows: nova ignores others in extra specs
+    """
+    groups = make_groups(flavor, classes, image).groups
+    if any(group.suffix for group in groups):
+        suffix = next(group.suffix for group in groups if group.suffix)
+        raise NotCountable(f"has numbered request groups (resources{suffix})")
+    return groups[0]
+
+
+def make_groups(
+    flavor: Flavor, classes: Collection[str], image: Image = UNKNOWN_IMAGE, *, volume_root: bool = False
+) -> FlavorRequest:
+    """Return the groups that nova requests; raise NotCountable if it would refuse, or cannot be read.
 
     :param classes: those that the server knows: nova ignores others in extra specs
     """
     specs = flavor.extra_specs
     for key, value in sorted(specs.items()):
-        if _GROUP.match(key):
-            raise NotCountable(f"has numbered request groups ({key})")
         if key.startswith("resources:") and read_amount(value) is None:
             raise NotCountable(f"has {key}={value!r}, which is no amount")
     try:
-        wanted = resources_of(flavor, classes)
+        amounts = resources_by_group(flavor, classes, volume_root=volume_root, image=image.properties)
+        traits = _traits_by_group(flavor, image)
     except NoClaim as error:
         raise NotCountable(f"would be refused by nova, as {error}") from error
-    if not wanted:
+    if not amounts:
         raise NotCountable("asks for nothing")
-    return fit.make_request(wanted, Traits(_traits(specs, "required"), _traits(specs, "forbidden")))
+    suffixes = sorted(amounts.keys() | traits.keys())
+    if loose := [suffix for suffix in suffixes if suffix not in amounts]:
+        raise NotCountable(f"has traits without resources (trait{loose[0]}:), which placement refuses")
+    policy = specs.get("group_policy")
+    if policy not in _POLICIES and sum(suffix != UNNAMED for suffix in suffixes) > 1:
+        raise NotCountable("has several numbered request groups and no group_policy, which placement refuses")
+    groups = [Group(suffix, amounts[suffix], traits.get(suffix, Traits())) for suffix in suffixes]
+    return FlavorRequest(groups, isolated=policy == "isolate")
 
 
-def _traits(specs: Mapping[str, str], condition: str) -> tuple[frozenset[str], ...]:
-    return tuple(
-        frozenset((key.removeprefix("trait:"),))
-        for key, value in specs.items()
-        if key.startswith("trait:") and value == condition
-    )
+def unique_setting(flavor: Flavor, image: Image, name: str, *, prefix: str = "hw") -> str | None:
+    """Return a setting that a flavor and its image may have; raise NoClaim if they contradict each other."""
+    key, image_key = f"{prefix}:{name}", f"{prefix}_{name}"
+    of_flavor, of_image = flavor.extra_specs.get(key), image.properties.get(image_key)
+    if of_flavor and of_image and of_flavor != of_image:
+        raise NoClaim(f"the {image_key} of its image, {of_image}, contradicts its {key}, {of_flavor}")
+    return of_flavor or of_image
 
 
-class NotAnswerable(ValueError):
-    """Nova or placement refuses the request of a flavor; the text goes on after the flavor's name."""
+def true_setting(flavor: Flavor, image: Image, name: str) -> bool:
+    """Return whether a flavor or its image says yes; raise NoClaim if one says yes and the other no."""
+    of_flavor, of_image = flavor.extra_specs.get(f"hw:{name}"), image.properties.get(f"hw_{name}")
+    if of_flavor is not None and of_image is not None and is_true(of_flavor) != is_true(of_image):
+        raise NoClaim(f"the hw_{name} of its image, {of_image}, contradicts its hw:{name}, {of_flavor}")
+    return is_true(of_flavor) or is_true(of_image)
 
 
-def make_query(flavor: Flavor, classes: Collection[str]) -> CandidateRequest:
-    """Return the query for candidates that nova's scheduler sends for a flavor, with all its groups.
+def chosen_setting(
+    flavor: Flavor, image: Image, name: str, choices: Collection[str], *, prefix: str = "hw"
+) -> str | None:
+    """Return a setting as `unique_setting` does; raise NoClaim if it is none of the choices."""
+    value = unique_setting(flavor, image, name, prefix=prefix)
+    if value is not None and value not in choices:
+        raise NoClaim(f"its {prefix}:{name} {value!r} is none of {', '.join(choices)}")
+    return value
 
-    The instance is one of an image without properties that boots from a disk of its host. Raise
-    NotAnswerable if nova refuses the flavor, or if any placement refuses the query.
 
-    :param classes: those that nova knows, besides custom ones
-    """
-    try:
-        groups, traits = groups_of(flavor, classes), traits_of(flavor)
-    except NoClaim as error:
-        raise NotAnswerable(f"is refused by nova: {error}") from error
-    suffixes = [each for each in {**groups, **traits} if groups.get(each) or traits.get(each)]
-    bare = sorted(suffix for suffix in suffixes if not groups.get(suffix))
-    policy = group_policy_of(flavor)
-    if not suffixes:
-        raise NotAnswerable("asks for nothing")
-    if bare:
-        names = " and ".join(
-            f"group {suffix!r}" if suffix else "the group without a suffix" for suffix in bare
+def tpm_version(flavor: Flavor, image: Image) -> str | None:
+    """Return the version of the emulated TPM that an instance has; None without one."""
+    return chosen_setting(flavor, image, "tpm_version", ("1.2", "2.0"))
+
+
+def _traits_by_group(flavor: Flavor, image: Image) -> dict[str, Traits]:
+    """Return the traits that the groups require and forbid, by suffix."""
+    required: dict[str, set[str]] = {UNNAMED: set(_required_by_settings(flavor, image))}
+    forbidden: dict[str, set[str]] = {}
+    for key, value in flavor.extra_specs.items():
+        if match := _TRAIT_KEY.match(key):
+            chosen = {"required": required, "forbidden": forbidden}.get(value)
+            if chosen is not None:
+                chosen.setdefault(match[1] or UNNAMED, set()).add(match[2])
+    for key, value in image.properties.items():
+        if key.startswith("trait:") and value == "required":
+            required[UNNAMED].add(key.removeprefix("trait:"))
+    policy = _thread_policy(flavor, image)
+    if policy in ("isolate", "require"):
+        chosen = forbidden if policy == "isolate" else required
+        chosen.setdefault(UNNAMED, set()).add("HW_CPU_HYPERTHREADING")
+    return {
+        suffix: Traits(_each(required.get(suffix, ())), _each(forbidden.get(suffix, ())))
+        for suffix in sorted(required.keys() | forbidden.keys())
+        if required.get(suffix) or forbidden.get(suffix)
+    }
+
+
+def _each(names: Collection[str]) -> tuple[frozenset[str], ...]:
+    return tuple(frozenset((name,)) for name in sorted(names))
+
+
+def _thread_policy(flavor: Flavor, image: Image) -> str | None:
+    of_flavor = flavor.extra_specs.get("hw:cpu_thread_policy")
+    of_image = image.properties.get("hw_cpu_thread_policy")
+    for policy in (of_flavor, of_image):
+        if policy and policy not in ("prefer", "isolate", "require"):
+            raise NoClaim(f"its CPU thread policy {policy!r} is none of prefer, isolate, require")
+    if of_flavor in (None, "prefer"):
+        return of_flavor or of_image
+    if of_image and of_image != of_flavor:
+        raise NoClaim(
+            f"the CPU thread policy of its image, {of_image}, contradicts its flavor's, {of_flavor}"
         )
-        raise NotAnswerable(f"asks for traits and no resources in {names}, which placement refuses")
-    if len([suffix for suffix in suffixes if suffix]) > 1 and policy is None:
-        raise NotAnswerable(f"has several request groups and no {GROUP_POLICY}, which placement refuses")
-    items = [(GROUP_POLICY, policy)] if policy else []
-    for suffix in suffixes:
-        amounts = ",".join(f"{name}:{amount}" for name, amount in groups[suffix].items())
-        items.append((f"resources{suffix}", amounts))
-        if asked := sorted(traits.get(suffix, ())):
-            items.append(
-                (
-                    f"required{suffix}",
-                    ",".join(f"{'' if is_required else '!'}{name}" for name, is_required in asked),
-                )
-            )
-    if root := sorted(root_traits_of(flavor)):
-        items.append(("root_required", ",".join(root)))
-    try:
-        return parse(items, microversion.SAME_SUBTREE)
-    except BadQuery as error:
-        raise NotAnswerable(f"is refused by placement: {error}") from error
+    return of_flavor
+
+
+def _required_by_settings(flavor: Flavor, image: Image) -> list[str]:
+    """Return the traits that follow from settings of flavor and image."""
+    traits = []
+    if true_setting(flavor, image, "mem_encryption"):
+        traits.append(_encryption_trait(flavor, image))
+    version = tpm_version(flavor, image)
+    if version is not None:
+        model = chosen_setting(flavor, image, "tpm_model", ("tpm-tis", "tpm-crb")) or "tpm-tis"
+        if model == "tpm-crb" and version != "2.0":
+            raise NoClaim("its TPM of model tpm-crb is not of version 2.0")
+        traits.append("COMPUTE_SECURITY_TPM_CRB" if model == "tpm-crb" else "COMPUTE_SECURITY_TPM_TIS")
+        traits.append("COMPUTE_SECURITY_TPM_2_0" if version == "2.0" else "COMPUTE_SECURITY_TPM_1_2")
+    affinity = chosen_setting(
+        flavor, image, "pci_numa_affinity_policy", ("required", "legacy", "preferred", "socket")
+    )
+    if affinity == "socket":
+        traits.append("COMPUTE_SOCKET_PCI_NUMA_AFFINITY")
+    if (
+        chosen_setting(flavor, image, "secure_boot", ("required", "disabled", "optional"), prefix="os")
+        == "required"
+    ):
+        traits.append("COMPUTE_SECURITY_UEFI_SECURE_BOOT")
+    addresses = chosen_setting(flavor, image, "maxphysaddr_mode", ("passthrough", "emulate"))
+    if addresses is not None:
+        kind = "PASSTHROUGH" if addresses == "passthrough" else "EMULATED"
+        traits.append(f"COMPUTE_ADDRESS_SPACE_{kind}")
+    if _is_stateless(image):
+        traits.append("COMPUTE_SECURITY_STATELESS_FIRMWARE")
+    return traits
+
+
+def _is_stateless(image: Image) -> bool:
+    """Return whether an image has stateless firmware; nova ignores the setting without UEFI."""
+    own = image.properties
+    return own.get("hw_firmware_type") == "uefi" and is_true(own.get("hw_firmware_stateless"))
+
+
+def _encryption_trait(flavor: Flavor, image: Image) -> str:
+    """Return the trait of the model of memory encryption; raise NoClaim if its image does not suit."""
+    own = image.properties
+    model = chosen_setting(flavor, image, "mem_encryption_model", _ENCRYPTION_MODELS) or "amd-sev"
+    trait, needs_stateless = _ENCRYPTION_MODELS[model]
+    if not image.is_known:
+        return trait
+    if own.get("hw_firmware_type") != "uefi":
+        raise NoClaim("its memory encryption needs an image with hw_firmware_type=uefi")
+    if "q35" not in own.get("hw_machine_type", "q35"):
+        raise NoClaim("its memory encryption needs an image with hw_machine_type=q35")
+    if needs_stateless and not _is_stateless(image):
+        raise NoClaim(f"its memory encryption {model} needs an image with hw_firmware_stateless=true")
+    if model == "intel-tdx" and own.get("hw_video_model") != "none":
+        raise NoClaim("its memory encryption intel-tdx needs an image with hw_video_model=none")
+    return trait

@@ -22,8 +22,7 @@ from dataclasses import dataclass, replace
 from osc_placement.candidates.cloud import CloudView
 from osc_placement.candidates.combine import Work
 from osc_placement.candidates.fit import HostFit, count_fits
-from osc_placement.candidates.headroom import DISABLED_TRAIT
-from osc_placement.candidates.node import Node, Stock
+from osc_placement.candidates.node import DISABLED_TRAIT, Node, Stock
 from osc_placement.candidates.query import Traits
 from osc_placement.candidates.request import CandidateRequest
 from osc_placement.candidates.search import STEPS, search
@@ -77,7 +76,7 @@ class FlavorFit:
         hosts = [
             _measure(fit, group.resources)
             for fit in count_fits(self.empty.snapshot, group).hosts
-            if fit.count and _admits(fit.host, request.root)
+            if fit.count
         ]
         return min(
             hosts, key=lambda best: (max(best.unused.values(), default=0.0), -best.count), default=None
@@ -95,11 +94,6 @@ def _has_candidate(cloud: CloudView, request: CandidateRequest) -> bool | None:
     for _ in search(cloud.snapshot, request, work):
         return True
     return None if work.is_over else False
-
-
-def _admits(host: Node, traits: Traits) -> bool:
-    own = frozenset(host.traits)
-    return not own & traits.unwanted and all(own & any_of for any_of in traits.required)
 
 
 def _measure(fit: HostFit, amounts: Mapping[str, int]) -> BestHost:

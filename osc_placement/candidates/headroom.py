@@ -29,7 +29,7 @@ from typing import Final, NamedTuple
 from osc_placement.candidates.cloud import CloudView
 from osc_placement.candidates.combine import Work
 from osc_placement.candidates.match import having, make_plan
-from osc_placement.candidates.node import SHARING_TRAIT, Node, Stock
+from osc_placement.candidates.node import DISABLED_TRAIT, SHARING_TRAIT, Node, Stock
 from osc_placement.candidates.query import Membership, Traits
 from osc_placement.candidates.request import UNNAMED, CandidateRequest, Group
 from osc_placement.candidates.search import expand, search
@@ -37,8 +37,6 @@ from osc_placement.candidates.sets import slots_in
 from osc_placement.candidates.snapshot import Snapshot
 from osc_placement.model import CUSTOM_PREFIX
 
-#: nova's scheduler excludes compute services with this trait from every request
-DISABLED_TRAIT: Final = "COMPUTE_STATUS_DISABLED"
 #: traits that say what a provider does at present, and not what a consumer needs
 _PASSING: Final = frozenset((DISABLED_TRAIT, SHARING_TRAIT))
 #: the steps of a search in one tree; one that takes more counts as fruitless

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 #: a provider with this trait shares its inventory with the trees that have a member of its aggregates
 SHARING_TRAIT: Final = "MISC_SHARES_VIA_AGGREGATE"
+#: nova's scheduler excludes compute services whose root has this trait from every request
+DISABLED_TRAIT: Final = "COMPUTE_STATUS_DISABLED"
 
 
 @dataclass(frozen=True, slots=True)

@@ -86,6 +86,7 @@ ARROWS = {
     ),
     "candidates": SHARED,
     "candidates.flavor": ("candidates", "flavor", *SHARED),
+    "candidates.image": ("candidates", "flavor", *SHARED),
     "server": ("server", "candidates", "package", "whole_file", *SHARED),
     "server.api.schemas": ("model",),
     "server.policies": (),

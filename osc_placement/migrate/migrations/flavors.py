@@ -17,7 +17,7 @@ if nova isolates aggregates ([scheduler]/enable_isolated_aggregate_filtering).
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final, Literal, TypeVar
 
@@ -25,16 +25,16 @@ from osc_placement import microversion
 from osc_placement.api.names import suggest
 from osc_placement.batch.plan import ABSENT, Change, CustomName, ProviderState, describe_identity
 from osc_placement.candidates.cloud import CloudView
-from osc_placement.candidates.flavor import NotAnswerable, make_query
+from osc_placement.candidates.flavor import NotCountable, make_groups
 from osc_placement.candidates.flavor_fit import BestHost, FlavorFit, add_status
 from osc_placement.candidates.request import CandidateRequest
 from osc_placement.errors import UsageError
-from osc_placement.flavor import Flavor, NoClaim, groups_of, list_ignored, root_traits_of, traits_of
+from osc_placement.flavor import Flavor
 from osc_placement.migrate.migrations.base import Assessment, Context
 from osc_placement.migrate.migrations.move_baremetal import SIZES, mend
 from osc_placement.migrate.migrations.providers import plan_staged
 from osc_placement.migrate.nova.facts import HostAggregate, Image
-from osc_placement.migrate.nova.flavors import STANDARD_CLASSES
+from osc_placement.migrate.nova.flavors import STANDARD_CLASSES, find_ignored
 from osc_placement.migrate.nova.source import Source, Unreadable
 from osc_placement.migrate.problem import Problem, Reason
 from osc_placement.model import CUSTOM_PREFIX, PARTS
@@ -234,6 +234,25 @@ def _name_some(subjects: Sequence[str]) -> str:
     return ", ".join(unique[:_EXAMPLES]) + (f" and {more:,} more" if more > 0 else "")
 
 
+def _make_request(flavor: Flavor) -> CandidateRequest:
+    """Return the request of a flavor for any image; raise NotCountable if nova or placement refuses it."""
+    asked = make_groups(flavor, STANDARD_CLASSES)
+    for group in asked.groups:
+        wanted = frozenset[str]().union(*group.traits.required)
+        if both := sorted(wanted & group.traits.unwanted):
+            raise NotCountable(f"requires and forbids {', '.join(both)}, which placement refuses")
+    return CandidateRequest(asked.groups, isolated=asked.isolated)
+
+
+@dataclass(frozen=True, slots=True)
+class _Verdict:
+    """What was found about a request: its state, the problems and the host that suits it best."""
+
+    state: str
+    found: Sequence[tuple[Reason, str]] = ()
+    best: BestHost | None = None
+
+
 @dataclass
 class _Judge:
     """The problems that were found so far."""
@@ -243,8 +262,8 @@ class _Judge:
     most_unused: int
     problems: list[Problem] = field(default_factory=list)
     states: list[FlavorState] = field(default_factory=list)
-    #: by what two flavors have in common if they make the same request
-    _known: dict[object, tuple[list[tuple[Reason, str]], str, BestHost | None]] = field(default_factory=dict)
+    #: by request
+    _verdicts: dict[object, _Verdict] = field(default_factory=dict)
 
     def read(self, read: Callable[[], list[Value]]) -> list[Value]:
         """Return what is read, or nothing and a problem if it cannot be read."""
@@ -255,26 +274,12 @@ class _Judge:
             return []
 
     def judge_flavors(self, flavors: Iterable[Flavor]) -> None:
-        """Judge each flavor, its names first: a request with an unknown one has no answer."""
+        """Judge each flavor: what is ignored, the names, and where the request fits if all are known."""
         if not self.fit.now.roots:
             text = "it has no resource provider, so it was not compared where flavors fit"
             self.problems.append(Problem(Reason.NO_HOST, "placement", text))
         for flavor in flavors:
-            key = (
-                flavor.vcpus,
-                flavor.memory_mb,
-                flavor.root_gb,
-                flavor.ephemeral_gb,
-                flavor.swap_mb,
-                *sorted(flavor.extra_specs.items()),
-            )
-            subject = f"flavor {flavor.name}"
-            unknown = self._judge_names(flavor, subject)
-            if key not in self._known:
-                self._known[key] = self._judge_flavor(flavor, unknown)
-            found, state, best = self._known[key]
-            self.problems += [Problem(reason, subject, text) for reason, text in found]
-            self.states.append(FlavorState(flavor, state, best))
+            self._judge_flavor(flavor)
 
     def judge_images(self, images: Iterable[Image]) -> None:
         """Judge the traits that images require."""
@@ -301,57 +306,61 @@ class _Judge:
         if reason := self.names.note(kind, name, subject):
             self.problems.append(Problem(Reason.UNKNOWN_NAME, subject, f"{effect}{reason}"))
 
-    def _judge_names(self, flavor: Flavor, subject: str) -> bool:
-        """Report the names that placement does not know; return whether there are any."""
+    def _judge_flavor(self, flavor: Flavor) -> None:
+        subject = f"flavor {flavor.name}"
+        ignored = dict(find_ignored(flavor))
+        for key, reason in ignored.items():
+            text = f"nova ignores {key}={flavor.extra_specs[key]}, as {reason}"
+            self.problems.append(Problem(Reason.IGNORED, subject, text))
+        rest = {key: value for key, value in flavor.extra_specs.items() if key not in ignored}
         try:
-            groups, traits = groups_of(flavor, STANDARD_CLASSES), traits_of(flavor)
-        except NoClaim:
-            return False
-        asked = {name for each in traits.values() for name, _ in each} | root_traits_of(flavor)
-        unknown: list[tuple[Kind, str]] = [
-            ("trait", name) for name in self.names.find_unknown("trait", asked)
-        ]
-        classes = (name for amounts in groups.values() for name in amounts)
-        unknown += [("resource class", name) for name in self.names.find_unknown("resource class", classes)]
-        for kind, name in unknown:
-            self._note(kind, name, subject, "every boot of it fails, as ")
-        return bool(unknown)
+            request = _make_request(replace(flavor, extra_specs=rest))
+        except NotCountable as error:
+            self.problems.append(Problem(Reason.REFUSED, subject, f"every boot of it fails: it {error}"))
+            self.states.append(FlavorState(flavor, Reason.REFUSED))
+            return
+        if unknown := self._find_unknown(request):
+            for kind, name in unknown:
+                self._note(kind, name, subject, "every boot of it fails, as ")
+            self.states.append(FlavorState(flavor, Reason.UNKNOWN_NAME))
+            return
+        # PERF: many flavors make the same request
+        parts = [(each.suffix, *each.resources.items(), each.traits) for each in request.groups]
+        known = request.isolated, *parts
+        if known not in self._verdicts:
+            self._verdicts[known] = self._judge_request(request)
+        verdict = self._verdicts[known]
+        for reason, text in verdict.found:
+            mending = self._mend(flavor, request) if reason is Reason.NO_HOST else ""
+            self.problems.append(Problem(reason, subject, "; ".join(filter(None, (text, mending)))))
+        self.states.append(FlavorState(flavor, verdict.state, verdict.best))
 
-    def _judge_flavor(
-        self, flavor: Flavor, is_unknown: bool
-    ) -> tuple[list[tuple[Reason, str]], str, BestHost | None]:
-        found = [
-            (Reason.IGNORED, f"nova ignores {spec}, as {reason}")
-            for spec, reason in list_ignored(flavor, STANDARD_CLASSES)
+    def _find_unknown(self, request: CandidateRequest) -> list[tuple[Kind, str]]:
+        """Return the names in a request that placement does not know."""
+        traits = frozenset[str]().union(*(group.traits.names for group in request.groups))
+        classes = self.names.find_unknown("resource class", request.classes)
+        return [
+            *(("trait", name) for name in self.names.find_unknown("trait", traits)),
+            *(("resource class", name) for name in classes),
         ]
-        if is_unknown:
-            return found, Reason.UNKNOWN_NAME, None
-        try:
-            request = make_query(flavor, STANDARD_CLASSES)
-        except NotAnswerable as error:
-            return [*found, (Reason.REFUSED, f"every boot of it fails: it {error}")], Reason.REFUSED, None
+
+    def _judge_request(self, request: CandidateRequest) -> _Verdict:
         if not self.fit.now.roots:
-            return found, Reason.NO_HOST, None
-        if problem := self._judge_fit(flavor, request):
-            return [*found, problem], problem[0], None
-        best = self.fit.find_best(request)
-        if best is not None and (text := _describe_waste(best, self.most_unused)):
-            found.append((Reason.WASTE, text))
-        if not self.fit.fits_now(request):
-            limit = _name_limit(self.fit.now, add_status(request))
-            found.append((Reason.FULL, f"no host can take one now: {limit}"))
-            return found, Reason.FULL, best
-        return found, "fits", best
-
-    def _judge_fit(self, flavor: Flavor, request: CandidateRequest) -> tuple[Reason, str] | None:
-        """Return the problem that not even an empty host takes a request; None if one does."""
+            return _Verdict(Reason.NO_HOST)
         does_fit = self.fit.fits_empty(request)
-        if does_fit:
-            return None
         if does_fit is None:
-            return Reason.UNKNOWN, "its groups have too many combinations to tell whether it fits on a host"
-        text = f"no host could take one, even if it were empty: {_name_limit(self.fit.empty, request)}"
-        return Reason.NO_HOST, "; ".join(filter(None, (text, self._mend(flavor, request))))
+            text = "its groups have too many combinations to tell whether it fits on a host"
+            return _Verdict(Reason.UNKNOWN, ((Reason.UNKNOWN, text),))
+        if not does_fit:
+            text = f"no host could take one, even if it were empty: {_name_limit(self.fit.empty, request)}"
+            return _Verdict(Reason.NO_HOST, ((Reason.NO_HOST, text),))
+        best = self.fit.find_best(request)
+        waste = _describe_waste(best, self.most_unused) if best is not None else ""
+        found = ((Reason.WASTE, waste),) if waste else ()
+        if self.fit.fits_now(request) is False:
+            text = f"no host can take one now: {_name_limit(self.fit.now, add_status(request))}"
+            return _Verdict(Reason.FULL, (*found, (Reason.FULL, text)), best)
+        return _Verdict("fits", found, best)
 
     def _mend(self, flavor: Flavor, request: CandidateRequest) -> str:
         """Return the command for a flavor that asks nodes of bare metal for sizes, or nothing."""

@@ -3,9 +3,9 @@
 
 Aggregates first, as sharing follows them; ratios and bare metal before allocations, as those need the
 capacity and the classes. The audit is not among them: it removes allocations, which needs a decision. Nor is
-the comparison of flavors: a name that placement does not know may be misspelt, which needs a decision too, and
-no migration needs it. Neither are the repair of providers, which is several runs, and the decommissioning of
-one host: they need nova's databases, and are commands of ``placement-migrate`` only.
+the comparison of flavors: a name that placement does not know may be misspelt, and no migration needs it.
+Neither are the repair of providers, which is several runs, and the decommissioning of one host: they need
+nova's databases, and are commands of ``placement-migrate`` only.
 """
 
 from __future__ import annotations

@@ -1,19 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Flavors embedded in instances, and what nova's scheduler claims for one. Pure."""
+"""Flavors embedded in instances, what nova's scheduler claims for one, and what it ignores of one. Pure."""
 
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Iterator
 from functools import lru_cache
 from typing import Final
 
 import os_resource_classes
 
-from osc_placement.flavor import Flavor, NoClaim, resources_of
+from osc_placement.flavor import Flavor, NoClaim, read_amount, resources_of
 from osc_placement.migrate.nova.facts import Instance
+from osc_placement.model import CUSTOM_PREFIX
 
 #: the classes in a flavor that nova takes for real, beside custom ones
 STANDARD_CLASSES: Final = frozenset(os_resource_classes.STANDARDS)
+#: the extra specs that nova reads for placement
+_KEY: Final = re.compile(r"^(resources|trait)([a-zA-Z0-9_-]{1,64})?:(.*)$")
+_GROUP_POLICY: Final = "group_policy"
+_GROUP_POLICIES: Final = ("none", "isolate")
+_CONDITIONS: Final = ("required", "forbidden")
 
 
 def claim_of(instance: Instance) -> dict[str, int]:
@@ -23,6 +31,24 @@ def claim_of(instance: Instance) -> dict[str, int]:
     return resources_of(
         instance.flavor, STANDARD_CLASSES, volume_root=instance.volume_root, image=instance.image
     )
+
+
+def find_ignored(flavor: Flavor) -> Iterator[tuple[str, str]]:
+    """Yield the key of each extra spec for placement that nova ignores with a warning, and the reason."""
+    for key, value in sorted(flavor.extra_specs.items()):
+        match = _KEY.match(key)
+        if key == _GROUP_POLICY and value not in _GROUP_POLICIES:
+            yield key, f"it is none of {', '.join(_GROUP_POLICIES)}"
+        if match is None:
+            continue
+        kind, _, name = match.groups()
+        if kind == "trait":
+            if value not in _CONDITIONS:
+                yield key, f"it is neither {' nor '.join(_CONDITIONS)}"
+        elif name not in STANDARD_CLASSES and not name.startswith(CUSTOM_PREFIX):
+            yield key, f"{name or 'an empty name'} is no resource class"
+        elif read_amount(value) is None:
+            yield key, "it is no amount"
 
 
 class BadFlavor(ValueError):

@@ -66,11 +66,11 @@ KVM, IRONIC = "QEMU", "ironic"
 WITH_ID = ("aggregates", "flavors")
 
 
-def add_flavor(cloud, name, **extra_specs):
-    """A flavor that instances may be booted with; what they embed of it."""
+def add_flavor(cloud, name, sizes=None, **extra_specs):
+    """A flavor that instances may be booted with; what they embed of it. ``sizes`` are other than usual."""
     columns = ("memory_mb", "vcpus", "root_gb", "ephemeral_gb", "swap", "rxtx_factor")
     flavorid = new_uuid()
-    row = {column: FLAVOR[column] for column in columns}
+    row = {column: FLAVOR[column] for column in columns} | (sizes or {})
     number = cloud.insert(
         "api", "flavors", name=name, flavorid=flavorid, is_public=True, disabled=False, **row
     )

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from osc_placement.candidates.headroom import DISABLED_TRAIT, Headroom, Rules
-from osc_placement.candidates.node import SHARING_TRAIT
+from osc_placement.candidates.headroom import Headroom, Rules
+from osc_placement.candidates.node import DISABLED_TRAIT, SHARING_TRAIT
 from osc_placement.candidates.query import Membership, Traits
 from tests.unit.candidates import brute_force
 from tests.unit.report.clouds import cloud, node, stock, storage
