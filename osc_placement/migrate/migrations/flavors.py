@@ -34,7 +34,7 @@ from osc_placement.migrate.migrations.base import Assessment, Context
 from osc_placement.migrate.migrations.move_baremetal import SIZES, mend
 from osc_placement.migrate.migrations.providers import plan_staged
 from osc_placement.migrate.nova.facts import HostAggregate, Image
-from osc_placement.migrate.nova.flavors import STANDARD_CLASSES, find_ignored
+from osc_placement.migrate.nova.flavors import STANDARD_CLASSES, find_contradiction, find_ignored
 from osc_placement.migrate.nova.source import Source, Unreadable
 from osc_placement.migrate.problem import Problem, Reason
 from osc_placement.model import CUSTOM_PREFIX, PARTS
@@ -236,6 +236,8 @@ def _name_some(subjects: Sequence[str]) -> str:
 
 def _make_request(flavor: Flavor) -> CandidateRequest:
     """Return the request of a flavor for any image; raise NotCountable if nova or placement refuses it."""
+    if contradiction := find_contradiction(flavor):
+        raise NotCountable(f"would be refused by nova, as {contradiction}")
     asked = make_groups(flavor, STANDARD_CLASSES)
     for group in asked.groups:
         wanted = frozenset[str]().union(*group.traits.required)
