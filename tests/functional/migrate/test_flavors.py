@@ -1,10 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """`placement-migrate flavors`: names placement does not know, flavors that fit nowhere, creation."""
 
+import http.server
+import itertools
+import json
+import os
+import threading
+import urllib.parse
+
 import pytest
 
+from osc_placement.batch import service
+from osc_placement.errors import BadRequest, NotFound
+from osc_placement.model import Inventory
 from tests.functional.migrate.cloud import add_flavor
-from tests.functional.migrate.placement import give
+from tests.functional.migrate.nova_databases import new_uuid
+from tests.functional.migrate.placement import CLAIM, SIZES, clear, give, hold
 
 # what differs between databases is tested with the source
 pytestmark = pytest.mark.parametrize("nova_databases", ["sqlite"], indirect=True)
@@ -16,8 +27,7 @@ TRAIT, CLASS = "CUSTOM_TEST_OF_FLAVORS", "CUSTOM_TEST_OF_CLASSES"
 def no_custom_names(client):
     """Delete the names that a test creates, as the server is that of all tests."""
     yield
-    for record in client.read_providers(want=()):
-        give(client, record.provider.uuid, {})
+    clear(client)
     for name in client.list_traits(name="startswith:CUSTOM_TEST_"):
         client.delete_trait(name)
     for document in client.list_resource_classes():
@@ -29,6 +39,11 @@ def no_custom_names(client):
 def flavors(migrate_json):
     """A function that compares flavors: the document, and the exit status."""
     return lambda *arguments: migrate_json("flavors", *arguments)
+
+
+def list_names(client):
+    """Return the traits that tests have created."""
+    return sorted(client.list_traits(name="startswith:CUSTOM_TEST_"))
 
 
 def findings_of(document):
@@ -68,3 +83,332 @@ def test_unknown_custom_name_is_planned_and_others_are_reported(cloud, add_host,
     assert "come with os-traits" in found["flavor c"][1]
     assert "HW_CPU_X86_AVX2" in found["flavor d"][1]
     assert "no valid name" in found["flavor d"][1]
+
+
+def test_unknown_trait_fails_every_boot_until_it_is_created(cloud, add_host, client, migrate, flavors):
+    """Placement answers the scheduler's request with 400, and after --create with candidates or none."""
+    add_host("h1")
+    add_flavor(cloud, "a", **{f"trait:{TRAIT}": "forbidden"})
+    query = [("resources", "VCPU:2,MEMORY_MB:2048,DISK_GB:20"), ("required", f"!{TRAIT}")]
+    with pytest.raises(BadRequest, match=TRAIT):
+        client.allocation_candidates(query)
+    assert migrate("flavors", "--create").returncode == 0
+    assert len(client.allocation_candidates(query)["allocation_requests"]) == 1
+    document, status = flavors()
+    assert (status, [each["state"] for each in document["flavors"]]) == (0, ["fits"])
+
+
+def test_creation_is_a_run_with_undo(cloud, add_host, client, migrate, flavors):
+    """Its journal says what was created, and the undo deletes that and nothing else."""
+    add_host("h1")
+    client.create_trait(kept := "CUSTOM_TEST_OF_OTHERS")
+    add_flavor(cloud, "a", **{f"trait:{TRAIT}": "required", f"resources:{CLASS}": "1"})
+    shown = migrate("flavors", "--create", "--dry-run")
+    assert (shown.returncode, client.list_traits(name=f"in:{TRAIT}")) == (0, [])
+    document, status = flavors("--create")
+    assert (status, {row["name"]: row["result"] for row in document["rows"]}) == (
+        0,
+        {TRAIT: "applied", CLASS: "applied"},
+    )
+    client.show_trait(TRAIT)
+    client.show_resource_class(CLASS)
+    assert TRAIT in migrate("run", "show", "--last").stdout
+    done = migrate("run", "undo", "--last")
+    assert done.returncode == 0, done.stdout + done.stderr
+    with pytest.raises(NotFound):
+        client.show_trait(TRAIT)
+    with pytest.raises(NotFound):
+        client.show_resource_class(CLASS)
+    client.show_trait(kept)
+
+
+def test_undo_keeps_a_name_that_is_in_use(cloud, add_host, client, migrate):
+    """Placement refuses to delete it, and the undo says so."""
+    node = add_host("h1")
+    add_flavor(cloud, "a", **{f"trait:{TRAIT}": "required"})
+    assert migrate("flavors", "--create").returncode == 0
+    give(client, node, SIZES, [TRAIT])
+    done = migrate("run", "undo", "--last")
+    assert (done.returncode, "in use" in done.stdout) == (3, True)
+    client.show_trait(TRAIT)
+
+
+def test_name_that_somebody_else_creates_meanwhile_is_not_undone(
+    cloud, add_host, client, migrate, monkeypatch
+):
+    """It is found to be there, and the run has nothing to take back."""
+    add_host("h1")
+    add_flavor(cloud, "a", **{f"trait:{TRAIT}": "required"})
+    start = service.start
+
+    def create_first(*arguments):
+        client.create_trait(TRAIT)
+        return start(*arguments)
+
+    monkeypatch.setattr(service, "start", create_first)
+    done = migrate("flavors", "--create")
+    assert (done.returncode, "1 unchanged" in done.stdout) == (0, True)
+    monkeypatch.setattr(service, "start", start)
+    migrate("run", "undo", "--last")
+    client.show_trait(TRAIT)
+
+
+def test_creation_is_limited_by_number_and_name(cloud, add_host, client, migrate, flavors):
+    """What is left is told, and ends with 3."""
+    add_host("h1")
+    names = [f"CUSTOM_TEST_OF_{letter}" for letter in "ABC"]
+    for name in names:
+        add_flavor(cloud, name, **{f"trait:{name}": "required"})
+    document, status = flavors("--create", "--max-count", "1")
+    assert (status, document["left"], list_names(client)) == (
+        3,
+        2,
+        names[:1],
+    )
+    assert flavors("--create", "--name", names[2])[1] == 3
+    assert list_names(client) == [names[0], names[2]]
+    done = migrate("flavors", "--create", "--name", "CUSTOM_TEST_OF_X")
+    assert (done.returncode, done.stdout) == (1, "")
+    text = "No trait or resource class CUSTOM_TEST_OF_X is missing (is it CUSTOM_TEST_OF_B?)"
+    assert done.stderr == f"placement-migrate: {text}\n"
+
+
+@pytest.mark.parametrize("resumes", [True, False])
+def test_killed_creation_is_finished(cloud, add_host, client, migrate, resumes):
+    """After a kill at any write a resume, or the same command, creates the rest; an undo deletes it all."""
+    add_host("h1")
+    names = [f"CUSTOM_TEST_OF_{letter}" for letter in "ABC"]
+    for name in names:
+        add_flavor(cloud, name, **{f"trait:{name}": "forbidden"})
+    killed = 0
+    for is_sent, number in itertools.product((False, True), (1, 2, 3)):
+        for name in list_names(client):
+            client.delete_trait(name)
+        killed += _die_at_write(client, migrate, number, is_sent)
+        done = migrate("run", "resume", "--last") if resumes else migrate("flavors", "--create")
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert list_names(client) == names
+        if resumes:
+            assert migrate("run", "undo", "--last").returncode == 0
+            # what was sent and not recorded may be that of somebody else
+            left = list_names(client)
+            assert len(left) <= is_sent
+    assert killed == 6
+
+
+def _die_at_write(client, migrate, number, is_sent):
+    """Run the creation in a process that dies at a write, sent or not; return whether it did."""
+    child = os.fork()
+    if child == 0:
+        send, writes = type(client)._send, itertools.count(1)
+
+        def die(self, method, path, **options):
+            if method != "GET" and next(writes) == number:
+                if is_sent:
+                    send(self, method, path, **options)
+                os._exit(9)
+            return send(self, method, path, **options)
+
+        try:
+            type(client)._send = die
+            os._exit(migrate("flavors", "--create", "--concurrency", "1").returncode)
+        finally:
+            os._exit(99)
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    assert status in (0, 9)
+    return status == 9
+
+
+@pytest.mark.parametrize(
+    ("specs", "kind", "text"),
+    [
+        (
+            {"resources:VCPU": "abc"},
+            "ignored extra spec",
+            "nova ignores resources:VCPU=abc, as it is no amount",
+        ),
+        ({"resources:vcpu": "1"}, "ignored extra spec", "vcpu is no resource class"),
+        ({"trait:CUSTOM_X": "yes"}, "ignored extra spec", "it is neither required nor forbidden"),
+        ({"hw:cpu_policy": "mixed"}, "refused request", "hw:cpu_policy=mixed needs hw:cpu_dedicated_mask"),
+        ({"hw:cpu_policy": "odd"}, "refused request", "none of dedicated, mixed, shared"),
+        ({"trait_x:HW_CPU_X86_AVX": "required"}, "refused request", "traits without resources"),
+        ({"resources1:VGPU": "1", "resources2:VGPU": "1"}, "refused request", "no group_policy"),
+        ({"resources:VGPU": "1"}, "fits on no host", "has VGPU (no VGPU)"),
+        ({"trait:HW_CPU_X86_AVX": "required"}, "fits on no host", "required HW_CPU_X86_AVX"),
+        ({"resources:MEMORY_MB": "99999"}, "fits on no host", "99999 asked, 65536 free"),
+        ({"resources:DISK_GB": "600"}, "unused rest of a host", "1 fit on h1"),
+    ],
+)
+def test_broken_flavor_is_reported_with_the_reason(cloud, add_host, migrate, flavors, specs, kind, text):
+    """Each in one line, and nothing is planned."""
+    add_host("h1")
+    add_flavor(cloud, "a", **specs)
+    document, status = flavors()
+    assert (status, document["rows"]) == (3, [])
+    ((found, told),) = findings_of(document).values()
+    assert (found, text in told) == (kind, True), told
+    (line,) = [line for line in migrate("flavors").stdout.splitlines() if line.startswith("flavor a: ")]
+    assert text in line
+
+
+def test_broken_flavor_is_refused_by_placement(cloud, add_host, client):
+    """What is called refused is really answered with 400."""
+    add_host("h1")
+    for query in (
+        [("resources", "VCPU:1"), ("required_x", "HW_CPU_X86_AVX"), ("resources_x", "")],
+        [("resources1", "VGPU:1"), ("resources2", "VGPU:1")],
+    ):
+        with pytest.raises(BadRequest):
+            client.allocation_candidates(query)
+
+
+def test_full_hosts_are_told_from_unsuitable_ones(cloud, add_host, client, flavors):
+    """A flavor that only an empty or disabled host could take fits at another time."""
+    node = add_host("h1")
+    add_flavor(cloud, "a")
+    hold(client, new_uuid(), {node: {**CLAIM, "MEMORY_MB": 65000}})
+    document, status = flavors()
+    (told,) = findings_of(document).values()
+    assert (status, told[0], "2048 asked, 536 free" in told[1]) == (3, "fits on no host now", True)
+    other = add_host("h2")
+    assert flavors()[1] == 0
+    give(client, other, SIZES, ["COMPUTE_STATUS_DISABLED"])
+    assert [each["state"] for each in flavors()[0]["flavors"]] == ["fits on no host now"]
+
+
+def test_bare_metal_flavor_that_asks_for_sizes_comes_with_the_command(cloud, add_host, client, flavors):
+    """The nodes have none, so it fits nowhere until it asks for none."""
+    add_host("h1")
+    client.create_resource_class(CLASS)
+    client.create_provider("node1", uuid=(node := new_uuid()))
+    give(client, node, {CLASS: Inventory(1, max_unit=1)})
+    sizes = ("VCPU", "MEMORY_MB", "DISK_GB")
+    add_flavor(cloud, "bad", **{f"resources:{CLASS}": "1", "resources:VCPU": "0"})
+    add_flavor(cloud, "good", **{f"resources:{CLASS}": "1"}, **{f"resources:{name}": "0" for name in sizes})
+    document, _ = flavors()
+    assert [each["state"] for each in document["flavors"]] == ["fits on no host", "fits"]
+    text = findings_of(document)["flavor bad"][1]
+    assert "openstack flavor set --property resources:MEMORY_MB=0 --property resources:DISK_GB=0 bad" in text
+
+
+def test_threshold_decides_what_is_reported_as_waste(cloud, add_host, flavors):
+    """The usual flavor fills half of the CPUs that are there, and 64 % of the disk."""
+    add_host("h1")
+    add_flavor(cloud, "a")
+    assert flavors("--max-unused", "36")[1] == 0
+    document, status = flavors("--max-unused", "35")
+    (told,) = findings_of(document).values()
+    assert (status, told[0]) == (3, "unused rest of a host")
+    assert "32 fit on h1, the host that suits it best, and leave 36% of DISK_GB unused" in told[1]
+    assert document["flavors"][0]["unused"] == {"VCPU": 0.0, "MEMORY_MB": 0.0, "DISK_GB": 0.36}
+
+
+def test_one_flavor_is_compared_alone(cloud, add_host, migrate, flavors):
+    """By its name or ID; one that nova does not have is an error."""
+    add_host("h1")
+    add_flavor(cloud, "a", **{"resources:VGPU": "1"})
+    other = add_flavor(cloud, "other", **{"resources:VGPU": "1"})
+    for name in ("other", other["flavorid"]):
+        assert [each["name"] for each in flavors("--flavor", name)[0]["flavors"]] == ["other"]
+    done = migrate("flavors", "--flavor", "othr")
+    assert (done.returncode, done.stderr) == (
+        1,
+        "placement-migrate: Nova has no flavor othr (is it other?)\n",
+    )
+
+
+def test_aggregate_and_images_of_instances_are_compared(cloud, add_host, flavors):
+    """Without glance, images are those of instances, and the output says so."""
+    add_host("h1")
+    cloud.add_aggregate("fast", ["h1"], **{f"trait:{TRAIT}": "required", "trait:CUSTOM_TEST_OF_B": "no"})
+    cloud.add_aggregate("slow", ["h1"], **{"trait:HW_NO_SUCH": "required"})
+    cloud.add_instance("h1", image={"trait:HW_NONE": "required"}, image_ref="f00")
+    cloud.add_instance("h1", image={f"trait:{TRAIT}": "required", "hw_cpu_policy": "x"}, image_ref="f01")
+    cloud.add_instance("h1", cell="cell2", image={f"trait:{TRAIT}": "required"}, volume=True)
+    document, _ = flavors()
+    (note,) = document["notes"]
+    assert "read from the metadata of instances" in note
+    assert {row["name"]: row["note"] for row in document["rows"]} == {
+        TRAIT: "host aggregate fast, image f01, image of a volume"
+    }
+    found = findings_of(document)
+    assert found["image f00"][0] == "unknown name"
+    assert found["host aggregate slow"][0] == "unknown name"
+    assert found["host aggregate fast"][0] == "ignored extra spec"
+
+
+class Glance(http.server.BaseHTTPRequestHandler):
+    """Glance's list of images, as its API documents it, in pages of two."""
+
+    images = ()
+    status = 200
+
+    def do_GET(self):
+        """Answer with a page."""
+        parts = urllib.parse.urlsplit(self.path)
+        query = dict(urllib.parse.parse_qsl(parts.query))
+        kind = query.get("visibility") or ("hidden" if query.get("os_hidden") else "public")
+        after = [
+            each for each in self.images if each["kind"] == kind and each["id"] > query.get("marker", "")
+        ]
+        document = {"images": after[:2], "first": "/v2/images"}
+        if after[2:]:
+            document["next"] = f"/v2/images?marker={after[1]['id']}"
+        is_right = parts.path == "/v2/images" and query["sort_key"] == "id"
+        body = json.dumps(document).encode()
+        self.send_response(self.status if is_right else 404)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_arguments):
+        """Say nothing."""
+
+
+@pytest.fixture
+def glance():
+    """The handler and the URL of a glance."""
+    handler = type("Handler", (Glance,), {})
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        yield handler, f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
+
+
+def test_images_are_read_from_glance(cloud, add_host, migrate_json, glance):
+    """All pages of all kinds of images; what instances say of their images does not count then."""
+    add_host("h1")
+    cloud.add_instance("h1", image={"trait:HW_OLD": "required"}, image_ref="f00")
+    handler, url = glance
+    handler.images = [
+        {"id": f"{number}", "kind": kind, "name": name, "min_ram": 0, f"trait:{trait}": "required"}
+        for number, (kind, name, trait) in enumerate(
+            [
+                ("public", "a", "HW_NONE_A"),
+                ("public", "b", "HW_NONE_B"),
+                ("public", "", "HW_NONE_C"),
+                ("community", "d", "HW_NONE_D"),
+                ("hidden", "e", TRAIT),
+            ]
+        )
+    ]
+    document, status = migrate_json("--glance-endpoint", url, "flavors")
+    assert status == 3
+    assert document["notes"] == ["images: read from glance"]
+    assert {row["name"]: row["note"] for row in document["rows"]} == {TRAIT: "image e"}
+    assert sorted(findings_of(document)) == ["image 2", "image a", "image b", "image d"]
+
+
+@pytest.mark.parametrize("status", [403, 500])
+def test_unreachable_glance_is_unknown_and_the_rest_is_compared(cloud, add_host, migrate, glance, status):
+    """One line says so, the exit status is 4, and missing names are created nevertheless."""
+    add_host("h1")
+    add_flavor(cloud, "a", **{f"trait:{TRAIT}": "forbidden"})
+    handler, url = glance
+    handler.status = status
+    done = migrate("--glance-endpoint", url, "flavors", "--create")
+    assert done.returncode == 4
+    assert f"glance: {url}/v2/images answered with HTTP {status}\n" in done.stdout
+    assert "1 applied" in done.stdout
