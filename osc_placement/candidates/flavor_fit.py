@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where the request of a flavor fits: on hosts as they are, on empty ones, and what it leaves unused. Pure.
 
-*Empty* hosts are one of each kind: trees whose providers have the same inventories and traits, and with which
-the same providers share. What holds for one of them holds for all, so many hosts cost no more than a few.
+*Empty* hosts are one of each kind: trees whose providers have the same inventories and traits, as far as any
+of the requests names them, and with which the same providers share. What holds for one of them holds for all,
+so many hosts cost no more than a few.
 
 A host of which a class runs out leaves the rest of its other classes unused. That share is measured on an
 empty host that takes as many of the request as fit:
@@ -16,8 +17,9 @@ empty host that takes as many of the request as fit:
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 from osc_placement.candidates.cloud import CloudView
 from osc_placement.candidates.combine import Work
@@ -26,6 +28,9 @@ from osc_placement.candidates.node import DISABLED_TRAIT, Node, Stock
 from osc_placement.candidates.query import Traits
 from osc_placement.candidates.request import CandidateRequest
 from osc_placement.candidates.search import STEPS, search
+from osc_placement.candidates.sets import slots_in
+
+_DISABLED: Final = frozenset((DISABLED_TRAIT,))
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,16 +55,38 @@ class FlavorFit:
     :ivar empty: one host of each kind, with nothing used
     """
 
-    def __init__(self, cloud: CloudView) -> None:
+    def __init__(self, cloud: CloudView, requests: Iterable[CandidateRequest]) -> None:
         self.now = cloud
-        self.empty = _choose_kinds(cloud)
+        named: set[str] = set()
+        for request in requests:
+            named |= request.classes
+            named.update(*(group.traits.names for group in request.groups))
+        self.empty = _choose_kinds(cloud, named)
 
     def fits_now(self, request: CandidateRequest) -> bool | None:
         """Return whether a host takes the request as it is; None if the search was too long to tell.
 
         Nova never chooses a host whose compute service is disabled.
         """
-        return _has_candidate(self.now, add_status(request))
+        root = Traits(request.root.required, (*request.root.forbidden, _DISABLED))
+        return _has_candidate(self.now, replace(request, root=root))
+
+    def find_suitable(self, request: CandidateRequest) -> list[Node]:
+        """Return the providers of trees that are enabled and have the traits of a request, used or not.
+
+        Those that share are among them.
+        """
+        snapshot = self.now.snapshot
+        roots = snapshot.roots & ~snapshot.with_any_trait(_DISABLED)
+        for group in request.groups:
+            for any_of in group.traits.required:
+                having = snapshot.with_any_trait(any_of)
+                reached = snapshot.roots_of(having)
+                for slot in slots_in(having & snapshot.sharing):
+                    reached |= snapshot.anchors_of(slot)
+                roots &= reached
+        slots = {slot for root in slots_in(roots) for slot in snapshot.slots_of_tree(root)}
+        return [snapshot.nodes[slot] for slot in sorted(slots | set(slots_in(snapshot.sharing)))]
 
     def fits_empty(self, request: CandidateRequest) -> bool | None:
         """Return whether a host would take the request if it were empty, enabled or not."""
@@ -81,12 +108,6 @@ class FlavorFit:
         return min(
             hosts, key=lambda best: (max(best.unused.values(), default=0.0), -best.count), default=None
         )
-
-
-def add_status(request: CandidateRequest) -> CandidateRequest:
-    """Return the request that excludes hosts whose compute service is disabled."""
-    root = Traits(request.root.required, (*request.root.forbidden, frozenset((DISABLED_TRAIT,))))
-    return replace(request, root=root)
 
 
 def _has_candidate(cloud: CloudView, request: CandidateRequest) -> bool | None:
@@ -112,16 +133,19 @@ def _count_real(stock: Stock) -> int:
     return min(inventory.total - inventory.reserved, inventory.capacity)
 
 
-def _choose_kinds(cloud: CloudView) -> CloudView:
-    """Return a cloud with the first tree of each kind, of which nothing is used."""
+def _choose_kinds(cloud: CloudView, named: Collection[str]) -> CloudView:
+    """Return a cloud with the first tree of each kind, of which nothing is used.
+
+    :param named: the traits and classes that count
+    """
     kinds: dict[Hashable, Sequence[Node]] = {}
     for root in cloud.roots:
         tree = cloud.tree_of(root.uuid)
-        kinds.setdefault(_kind_of(cloud, root, tree), tree)
+        kinds.setdefault(_kind_of(cloud, root, tree, named), tree)
     return CloudView(replace(cloud.records[node.uuid], usages={}) for tree in kinds.values() for node in tree)
 
 
-def _kind_of(cloud: CloudView, root: Node, tree: Sequence[Node]) -> Hashable:
+def _kind_of(cloud: CloudView, root: Node, tree: Sequence[Node], named: Collection[str]) -> Hashable:
     if any(node.shares for node in tree):
         # whom it shares with is in no other tree
         return root.uuid
@@ -129,8 +153,8 @@ def _kind_of(cloud: CloudView, root: Node, tree: Sequence[Node]) -> Hashable:
     providers = tuple(
         (
             places.get(-1 if node.parent_id is None else node.parent_id),
-            frozenset(node.traits),
-            frozenset((name, stock.inventory) for name, stock in node.stocks.items()),
+            frozenset(name for name in node.traits if name in named),
+            frozenset((name, stock.inventory) for name, stock in node.stocks.items() if name in named),
         )
         for node in tree
     )

@@ -49,6 +49,8 @@ LEFT_ALONE: Final = "Left alone: "
 _SEE_PLAN: Final = "(--dry-run --long shows each of them)"
 #: lines of a terminal for the commands that can follow, and for a sentence about the whole cloud
 _KEPT: Final = 12
+#: lines of a terminal for the flavors that have the same reason
+_MOST_OF_REASON: Final = 6
 #: runs whose commands a terminal gets
 _FEW_RUNS: Final = 3
 UNDO_IN_ORDER: Final = "Undo these runs in reverse order, the last one first."
@@ -285,7 +287,9 @@ def describe_flavors(
         rows = [change_row(each, page.names) for each in plan.changes]
         full = functools.partial(format_table, _PLAN_COLUMNS, rows)
         lines += medium.list_rows(page, rows_of_plan(plan), full, is_plan=True, more=SEE_ALL)
-    lines += describe_problems(found.problems, page, more=SEE_ALL)
+    for reason in dict.fromkeys(each.reason for each in found.problems):
+        alike = [(each.subject, each.text) for each in found.problems if each.reason is reason]
+        lines += page.complain(alike, more=SEE_ALL, most=_MOST_OF_REASON)
     compared = [
         f"{len(survey.flavors):,} flavor{'s' * (len(survey.flavors) != 1)}",
         f"{survey.images:,} image{'s' * (survey.images != 1)}",

@@ -26,7 +26,8 @@ from osc_placement.api.names import suggest
 from osc_placement.batch.plan import ABSENT, Change, CustomName, ProviderState, describe_identity
 from osc_placement.candidates.cloud import CloudView
 from osc_placement.candidates.flavor import NotCountable, make_groups
-from osc_placement.candidates.flavor_fit import BestHost, FlavorFit, add_status
+from osc_placement.candidates.flavor_fit import BestHost, FlavorFit
+from osc_placement.candidates.node import Node
 from osc_placement.candidates.request import CandidateRequest
 from osc_placement.errors import UsageError
 from osc_placement.flavor import Flavor
@@ -125,8 +126,8 @@ class Flavors:
                 "resource class": frozenset(each["name"] for each in client.list_resource_classes()),
             }
         )
-        records = client.read_providers(want=PARTS, concurrency=context.concurrency)
-        judge = _Judge(known, FlavorFit(CloudView(records)), self.most_unused)
+        cloud = CloudView(client.read_providers(want=PARTS, concurrency=context.concurrency))
+        judge = _Judge(known, cloud, self.most_unused)
         source = context.source
         judge.judge_flavors(self._choose(judge.read(source.list_flavors)))
         images: list[Image] = []
@@ -195,10 +196,9 @@ class _Names:
             return ""
         library = "os-traits" if kind == "trait" else "os-resource-classes"
         remedy = (
-            f"that is no valid name; one that can be created is {CUSTOM_PREFIX} with capital letters, digits "
-            "and underscores"
+            f"it is no valid name, such as {CUSTOM_PREFIX} with capital letters, digits and underscores"
             if not VALID_NAME.fullmatch(name) or name.startswith(CUSTOM_PREFIX)
-            else f"only names that begin with {CUSTOM_PREFIX} can be created, others come with {library}"
+            else f"it comes with {library}, and only names that begin with {CUSTOM_PREFIX} can be created"
         )
         return f"placement does not know {kind} {name}{self._guess(kind, name)}; {remedy}"
 
@@ -213,7 +213,7 @@ class _Names:
         for (kind, name), subjects in sorted(self.missing.items()):
             if not only or name in only:
                 present = ProviderState(identity=describe_identity(name))
-                reason = f"{_name_some(subjects)}{self._guess(kind, name)}"
+                reason = f"asked for by {_name_some(subjects)}{self._guess(kind, name)}"
                 yield Change(CustomName(kind, name), absent, present, reason)
 
     def _guess(self, kind: Kind, name: str) -> str:
@@ -260,7 +260,7 @@ class _Judge:
     """The problems that were found so far."""
 
     names: _Names
-    fit: FlavorFit
+    cloud: CloudView
     most_unused: int
     problems: list[Problem] = field(default_factory=list)
     states: list[FlavorState] = field(default_factory=list)
@@ -277,64 +277,73 @@ class _Judge:
 
     def judge_flavors(self, flavors: Iterable[Flavor]) -> None:
         """Judge each flavor: what is ignored, the names, and where the request fits if all are known."""
-        if not self.fit.now.roots:
+        if not self.cloud.roots:
             text = "it has no resource provider, so it was not compared where flavors fit"
             self.problems.append(Problem(Reason.NO_HOST, "placement", text))
-        for flavor in flavors:
-            self._judge_flavor(flavor)
+        requests = [(flavor, self._read_request(flavor)) for flavor in flavors]
+        fit = FlavorFit(
+            self.cloud, [request for _, request in requests if isinstance(request, CandidateRequest)]
+        )
+        for flavor, request in requests:
+            if isinstance(request, Reason):
+                self.states.append(FlavorState(flavor, request))
+            else:
+                self._judge_fit(flavor, request, fit)
 
     def judge_images(self, images: Iterable[Image]) -> None:
         """Judge the traits that images require."""
         for image in images:
-            self._judge_properties(image.label, image.properties, "every boot of it fails, as ")
+            self._judge_properties(image.label, image.properties)
 
     def judge_aggregates(self, aggregates: Iterable[HostAggregate]) -> None:
         """Judge the traits that aggregates require of instances on their hosts."""
         for aggregate in aggregates:
             subject = f"host aggregate {aggregate.name}"
-            self._judge_properties(subject, aggregate.metadata, "no instance can have what it requires, as ")
+            self._judge_properties(subject, aggregate.metadata)
 
-    def _judge_properties(self, subject: str, properties: Mapping[str, str], effect: str) -> None:
+    def _judge_properties(self, subject: str, properties: Mapping[str, str]) -> None:
         for key, value in sorted(properties.items()):
             if not key.startswith(_TRAIT_KEY):
                 continue
             if value != "required":
-                text = f"nova ignores {key}={value}, as it is not required"
+                text = f"nova ignores {key}={value}: it is not required"
                 self.problems.append(Problem(Reason.IGNORED, subject, text))
             elif unknown := self.names.find_unknown("trait", (key.removeprefix(_TRAIT_KEY),)):
-                self._note("trait", unknown[0], subject, effect)
+                self._note("trait", unknown[0], subject)
 
-    def _note(self, kind: Kind, name: str, subject: str, effect: str) -> None:
+    def _note(self, kind: Kind, name: str, subject: str) -> None:
         if reason := self.names.note(kind, name, subject):
-            self.problems.append(Problem(Reason.UNKNOWN_NAME, subject, f"{effect}{reason}"))
+            self.problems.append(Problem(Reason.UNKNOWN_NAME, subject, reason))
 
-    def _judge_flavor(self, flavor: Flavor) -> None:
+    def _read_request(self, flavor: Flavor) -> CandidateRequest | Reason:
+        """Return what a flavor asks for; report why it cannot be answered, if so, and return that."""
         subject = f"flavor {flavor.name}"
         ignored = dict(find_ignored(flavor))
         for key, reason in ignored.items():
-            text = f"nova ignores {key}={flavor.extra_specs[key]}, as {reason}"
+            text = f"nova ignores {key}={flavor.extra_specs[key]}: {reason}"
             self.problems.append(Problem(Reason.IGNORED, subject, text))
         rest = {key: value for key, value in flavor.extra_specs.items() if key not in ignored}
         try:
             request = _make_request(replace(flavor, extra_specs=rest))
         except NotCountable as error:
-            self.problems.append(Problem(Reason.REFUSED, subject, f"every boot of it fails: it {error}"))
-            self.states.append(FlavorState(flavor, Reason.REFUSED))
-            return
-        if unknown := self._find_unknown(request):
-            for kind, name in unknown:
-                self._note(kind, name, subject, "every boot of it fails, as ")
-            self.states.append(FlavorState(flavor, Reason.UNKNOWN_NAME))
-            return
+            self.problems.append(Problem(Reason.REFUSED, subject, f"no boot can succeed: it {error}"))
+            return Reason.REFUSED
+        unknown = self._find_unknown(request)
+        for kind, name in unknown:
+            self._note(kind, name, subject)
+        return Reason.UNKNOWN_NAME if unknown else request
+
+    def _judge_fit(self, flavor: Flavor, request: CandidateRequest, fit: FlavorFit) -> None:
         # PERF: many flavors make the same request
         parts = [(each.suffix, *each.resources.items(), each.traits) for each in request.groups]
         known = request.isolated, *parts
         if known not in self._verdicts:
-            self._verdicts[known] = self._judge_request(request)
+            self._verdicts[known] = self._judge_request(request, fit)
         verdict = self._verdicts[known]
         for reason, text in verdict.found:
-            mending = self._mend(flavor, request) if reason is Reason.NO_HOST else ""
-            self.problems.append(Problem(reason, subject, "; ".join(filter(None, (text, mending)))))
+            mending = _mend(flavor, request, fit.empty) if reason is Reason.NO_HOST else ""
+            told = "; ".join(filter(None, (text, mending)))
+            self.problems.append(Problem(reason, f"flavor {flavor.name}", told))
         self.states.append(FlavorState(flavor, verdict.state, verdict.best))
 
     def _find_unknown(self, request: CandidateRequest) -> list[tuple[Kind, str]]:
@@ -346,38 +355,36 @@ class _Judge:
             *(("resource class", name) for name in classes),
         ]
 
-    def _judge_request(self, request: CandidateRequest) -> _Verdict:
-        if not self.fit.now.roots:
+    def _judge_request(self, request: CandidateRequest, fit: FlavorFit) -> _Verdict:
+        if not self.cloud.roots:
             return _Verdict(Reason.NO_HOST)
-        does_fit = self.fit.fits_empty(request)
+        does_fit = fit.fits_empty(request)
         if does_fit is None:
             text = "its groups have too many combinations to tell whether it fits on a host"
             return _Verdict(Reason.UNKNOWN, ((Reason.UNKNOWN, text),))
         if not does_fit:
-            text = f"no host could take one, even if it were empty: {_name_limit(self.fit.empty, request)}"
+            text = f"fits on no empty host: {_name_limit(fit.empty, request)}"
             return _Verdict(Reason.NO_HOST, ((Reason.NO_HOST, text),))
-        best = self.fit.find_best(request)
+        best = fit.find_best(request)
         waste = _describe_waste(best, self.most_unused) if best is not None else ""
         found = ((Reason.WASTE, waste),) if waste else ()
-        if self.fit.fits_now(request) is False:
-            text = f"no host can take one now: {_name_limit(self.fit.now, add_status(request))}"
+        if fit.fits_now(request) is False:
+            text = f"fits on no host now: {_name_shortage(fit.find_suitable(request), request)}"
             return _Verdict(Reason.FULL, (*found, (Reason.FULL, text)), best)
         return _Verdict("fits", found, best)
 
-    def _mend(self, flavor: Flavor, request: CandidateRequest) -> str:
-        """Return the command for a flavor that asks nodes of bare metal for sizes, or nothing."""
-        totals = request.totals
-        custom = [name for name in totals if name.startswith(CUSTOM_PREFIX)]
-        if len(custom) != 1 or SIZES.isdisjoint(totals):
-            return ""
-        empty = self.fit.empty
-        nodes = [node for node in empty.nodes if custom[0] in node.stocks]
-        has_sizes = any(
-            not SIZES.isdisjoint(each.stocks) for node in nodes for each in empty.tree_of(node.uuid)
-        )
-        if not nodes or has_sizes or any(node.stocks[custom[0]].inventory.total != 1 for node in nodes):
-            return ""
-        return f"its nodes are bare metal and have no sizes: {mend(flavor, custom[0])}"
+
+def _mend(flavor: Flavor, request: CandidateRequest, empty: CloudView) -> str:
+    """Return the command for a flavor that asks nodes of bare metal for sizes, or nothing."""
+    totals = request.totals
+    custom = [name for name in totals if name.startswith(CUSTOM_PREFIX)]
+    if len(custom) != 1 or SIZES.isdisjoint(totals):
+        return ""
+    nodes = [node for node in empty.nodes if custom[0] in node.stocks]
+    has_sizes = any(not SIZES.isdisjoint(each.stocks) for node in nodes for each in empty.tree_of(node.uuid))
+    if not nodes or has_sizes or any(node.stocks[custom[0]].inventory.total != 1 for node in nodes):
+        return ""
+    return f"its nodes are bare metal and have no sizes: {mend(flavor, custom[0])}"
 
 
 def _describe_waste(best: BestHost, most_unused: int) -> str:
@@ -386,19 +393,19 @@ def _describe_waste(best: BestHost, most_unused: int) -> str:
     if not unused:
         return ""
     shares = ", ".join(f"{share:.0%} of {name}" for name, share in sorted(unused.items()))
+    limits = ", ".join(best.limits)
     return (
-        f"{best.count} fit on {best.host.name}, the host that suits it best, and leave {shares} unused, as "
-        f"{', '.join(best.limits)} allows no more"
+        f"leaves {shares} unused where {limits} runs out: {best.count} fit on {best.host.name}, its best host"
     )
 
 
 def _name_limit(cloud: CloudView, request: CandidateRequest) -> str:
-    """Return the condition of a request that excludes the last hosts, with the closest to an amount."""
+    """Return the condition of a request that excludes the last hosts, or what is closest to its amount."""
     steps, _ = explain_cloud(cloud, request)
     last = next((step for step in steps if not step.left), None)
     if last is None:
         return "its groups fit on no host together"
-    where = f" of group {last.group}" if last.group and last.group != "root" else ""
+    where = f" (group {last.group})" if last.group and last.group != "root" else ""
     asked = [
         describe_shortage(cloud.nodes, name, amount)
         for group in request.groups
@@ -406,5 +413,16 @@ def _name_limit(cloud: CloudView, request: CandidateRequest) -> str:
         for name, amount in group.resources.items()
         if last.text == f"has {name}" or last.text.startswith(f"{name}={amount}:")
     ]
-    detail = "".join(f" ({text})" for text in asked if text)
-    return f"the last ones are excluded by{where}: {last.text}{detail}"
+    return f"{'; '.join(filter(None, asked)) or last.text}{where}"
+
+
+def _name_shortage(nodes: Collection[Node], request: CandidateRequest) -> str:
+    """Return what none of some providers has free for a request."""
+    if not nodes:
+        return "all hosts that suit it are disabled"
+    short = [
+        describe_shortage(nodes, name, amount)
+        for group in request.groups
+        for name, amount in group.resources.items()
+    ]
+    return "; ".join(filter(None, short)) or "no host that suits it has all of it free"
