@@ -71,20 +71,19 @@ class FlavorFit:
         root = Traits(request.root.required, (*request.root.forbidden, _DISABLED))
         return _has_candidate(self.now, replace(request, root=root))
 
-    def find_suitable(self, request: CandidateRequest) -> list[Node]:
-        """Return the providers of trees that are enabled and have the traits of a request, used or not.
+    def find_suitable(self, wanted: Collection[frozenset[str]]) -> list[Node]:
+        """Return the providers of enabled trees that have, of each of these sets, a trait; used or not.
 
         Those that share are among them.
         """
         snapshot = self.now.snapshot
         roots = snapshot.roots & ~snapshot.with_any_trait(_DISABLED)
-        for group in request.groups:
-            for any_of in group.traits.required:
-                having = snapshot.with_any_trait(any_of)
-                reached = snapshot.roots_of(having)
-                for slot in slots_in(having & snapshot.sharing):
-                    reached |= snapshot.anchors_of(slot)
-                roots &= reached
+        for any_of in wanted:
+            having = snapshot.with_any_trait(any_of)
+            reached = snapshot.roots_of(having)
+            for slot in slots_in(having & snapshot.sharing):
+                reached |= snapshot.anchors_of(slot)
+            roots &= reached
         slots = {slot for root in slots_in(roots) for slot in snapshot.slots_of_tree(root)}
         return [snapshot.nodes[slot] for slot in sorted(slots | set(slots_in(snapshot.sharing)))]
 

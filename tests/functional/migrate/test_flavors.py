@@ -1,19 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """`placement-migrate flavors`: names placement does not know, flavors that fit nowhere, creation."""
 
-import http.server
 import itertools
-import json
 import os
-import threading
-import urllib.parse
 
 import pytest
 
 from osc_placement.batch import service
 from osc_placement.errors import BadRequest, NotFound
 from osc_placement.model import Inventory
+from tests.functional.migrate import nova_serving
 from tests.functional.migrate.cloud import add_flavor
+from tests.functional.migrate.glance import serving_glance
 from tests.functional.migrate.nova_databases import new_uuid
 from tests.functional.migrate.placement import CLAIM, SIZES, clear, give, hold
 
@@ -71,8 +69,8 @@ def test_unknown_custom_name_is_planned_and_others_are_reported(cloud, add_host,
     document, status = flavors()
     assert status == 3
     assert {row["name"]: row["note"] for row in document["rows"]} == {
-        TRAIT: "flavor a, flavor b",
-        CLASS: "flavor b",
+        TRAIT: "asked for by flavor a, flavor b",
+        CLASS: "asked for by flavor b",
     }
     found = findings_of(document)
     assert {subject: kind for subject, (kind, _) in found.items()} == {
@@ -80,7 +78,7 @@ def test_unknown_custom_name_is_planned_and_others_are_reported(cloud, add_host,
         "flavor d": "unknown name",
     }
     assert "HW_CPU_X86_AVX2" in found["flavor c"][1]
-    assert "come with os-traits" in found["flavor c"][1]
+    assert "comes with os-traits" in found["flavor c"][1]
     assert "HW_CPU_X86_AVX2" in found["flavor d"][1]
     assert "no valid name" in found["flavor d"][1]
 
@@ -225,7 +223,7 @@ def _die_at_write(client, migrate, number, is_sent):
         (
             {"resources:VCPU": "abc"},
             "ignored extra spec",
-            "nova ignores resources:VCPU=abc, as it is no amount",
+            "nova ignores resources:VCPU=abc: it is no amount",
         ),
         ({"resources:vcpu": "1"}, "ignored extra spec", "vcpu is no resource class"),
         ({"trait:CUSTOM_X": "yes"}, "ignored extra spec", "it is neither required nor forbidden"),
@@ -233,7 +231,7 @@ def _die_at_write(client, migrate, number, is_sent):
         ({"hw:cpu_policy": "odd"}, "refused request", "none of dedicated, mixed, shared"),
         ({"trait_x:HW_CPU_X86_AVX": "required"}, "refused request", "traits without resources"),
         ({"resources1:VGPU": "1", "resources2:VGPU": "1"}, "refused request", "no group_policy"),
-        ({"resources:VGPU": "1"}, "fits on no host", "has VGPU (no VGPU)"),
+        ({"resources:VGPU": "1"}, "fits on no host", "fits on no empty host: no VGPU"),
         ({"trait:HW_CPU_X86_AVX": "required"}, "fits on no host", "required HW_CPU_X86_AVX"),
         ({"resources:MEMORY_MB": "99999"}, "fits on no host", "99999 asked, 65536 free"),
         ({"resources:DISK_GB": "600"}, "unused rest of a host", "1 fit on h1"),
@@ -299,7 +297,7 @@ def test_threshold_decides_what_is_reported_as_waste(cloud, add_host, flavors):
     document, status = flavors("--max-unused", "35")
     (told,) = findings_of(document).values()
     assert (status, told[0]) == (3, "unused rest of a host")
-    assert "32 fit on h1, the host that suits it best, and leave 36% of DISK_GB unused" in told[1]
+    assert "leaves 36% of DISK_GB unused where MEMORY_MB, VCPU runs out: 32 fit on h1" in told[1]
     assert document["flavors"][0]["unused"] == {"VCPU": 0.0, "MEMORY_MB": 0.0, "DISK_GB": 0.36}
 
 
@@ -329,7 +327,7 @@ def test_aggregate_and_images_of_instances_are_compared(cloud, add_host, flavors
     (note,) = document["notes"]
     assert "read from the metadata of instances" in note
     assert {row["name"]: row["note"] for row in document["rows"]} == {
-        TRAIT: "host aggregate fast, image f01, image of a volume"
+        TRAIT: "asked for by host aggregate fast, image f01, image of a volume"
     }
     found = findings_of(document)
     assert found["image f00"][0] == "unknown name"
@@ -337,44 +335,11 @@ def test_aggregate_and_images_of_instances_are_compared(cloud, add_host, flavors
     assert found["host aggregate fast"][0] == "ignored extra spec"
 
 
-class Glance(http.server.BaseHTTPRequestHandler):
-    """Glance's list of images, as its API documents it, in pages of two."""
-
-    images = ()
-    status = 200
-
-    def do_GET(self):
-        """Answer with a page."""
-        parts = urllib.parse.urlsplit(self.path)
-        query = dict(urllib.parse.parse_qsl(parts.query))
-        kind = query.get("visibility") or ("hidden" if query.get("os_hidden") else "public")
-        after = [
-            each for each in self.images if each["kind"] == kind and each["id"] > query.get("marker", "")
-        ]
-        document = {"images": after[:2], "first": "/v2/images"}
-        if after[2:]:
-            document["next"] = f"/v2/images?marker={after[1]['id']}"
-        is_right = parts.path == "/v2/images" and query["sort_key"] == "id"
-        body = json.dumps(document).encode()
-        self.send_response(self.status if is_right else 404)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_arguments):
-        """Say nothing."""
-
-
 @pytest.fixture
 def glance():
     """The handler and the URL of a glance."""
-    handler = type("Handler", (Glance,), {})
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
-        thread.start()
-        yield handler, f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
-        thread.join()
+    with serving_glance() as found:
+        yield found
 
 
 def test_images_are_read_from_glance(cloud, add_host, migrate_json, glance):
@@ -397,7 +362,7 @@ def test_images_are_read_from_glance(cloud, add_host, migrate_json, glance):
     document, status = migrate_json("--glance-endpoint", url, "flavors")
     assert status == 3
     assert document["notes"] == ["images: read from glance"]
-    assert {row["name"]: row["note"] for row in document["rows"]} == {TRAIT: "image e"}
+    assert {row["name"]: row["note"] for row in document["rows"]} == {TRAIT: "asked for by image e"}
     assert sorted(findings_of(document)) == ["image 2", "image a", "image b", "image d"]
 
 
@@ -412,3 +377,64 @@ def test_unreachable_glance_is_unknown_and_the_rest_is_compared(cloud, add_host,
     assert done.returncode == 4
     assert f"glance: {url}/v2/images answered with HTTP {status}\n" in done.stdout
     assert "1 applied" in done.stdout
+
+
+def test_cells_and_tables_that_cannot_be_read_are_unknown(cloud, add_host, client, migrate):
+    """Each in one line, with the exit status 4; what can be read is compared, and created if asked for."""
+    add_host("h1")
+    cloud.add_aggregate("fast", ["h1"], **{f"trait:{TRAIT}": "required"})
+    cloud.update(
+        "api", "UPDATE cell_mappings SET database_connection = 'sqlite:////no/x' WHERE name = 'cell2'"
+    )
+    cloud.update("api", "DROP TABLE flavor_extra_specs")
+    done = migrate("flavors", "--create")
+    assert done.returncode == 4
+    lines = done.stdout.splitlines()
+    assert "cell cell2: there is no file /no/x" in lines
+    (line,) = [line for line in lines if line.startswith("nova's API database: ")]
+    assert "there is no table flavor_extra_specs" in line
+    assert list_names(client) == [TRAIT]
+
+
+def test_empty_placement_is_one_finding(cloud, flavors):
+    """Not one for each flavor."""
+    for name in "ab":
+        add_flavor(cloud, name)
+    document, status = flavors()
+    assert (status, list(findings_of(document))) == (3, ["placement"])
+
+
+def test_unreachable_placement_and_nova_are_one_line(cloud, migrate, nova_conf):
+    """Nothing is compared."""
+    for options in (
+        ("--placement-endpoint", "http://127.0.0.1:1"),
+        ("--source", "api", "--nova-endpoint", "http://127.0.0.1:1"),
+    ):
+        done = migrate(*options, "flavors", "--create")
+        assert (done.stderr + done.stdout).count("127.0.0.1:1") >= 1
+        assert "Traceback" not in done.stderr
+        assert done.returncode in (1, 4)
+
+
+@pytest.fixture
+def nova_url(nova_conf):
+    """The URL of nova's API on the databases of the test."""
+    with nova_serving.serving(nova_conf.parent) as url:
+        yield url
+
+
+def test_both_sources_find_the_same(cloud, add_host, migrate_json, nova_url, glance):
+    """With the images of glance; without it, nova's API shows no images, which is unknown."""
+    add_host("h1")
+    add_flavor(cloud, "a", **{f"trait:{TRAIT}": "required"})
+    add_flavor(cloud, "b", **{"resources:VGPU": "1"})
+    add_flavor(cloud, "c", **{"resources:VCPU": "abc"})
+    cloud.add_aggregate("slow", ["h1"], **{"trait:HW_NO_SUCH": "required"})
+    handler, url = glance
+    handler.images = [{"id": "1", "kind": "public", "name": "a", f"trait:{TRAIT}": "required"}]
+    access = ("--source", "api", "--nova-endpoint", nova_url)
+    assert migrate_json(*access, "--glance-endpoint", url, "flavors") == migrate_json(
+        "--glance-endpoint", url, "flavors"
+    )
+    document, status = migrate_json(*access, "flavors")
+    assert (status, findings_of(document)["images"][0]) == (4, "unknown")

@@ -7,7 +7,7 @@ import sqlalchemy as sa
 from osc_placement.flavor import Flavor
 from osc_placement.migrate.nova import database
 from osc_placement.migrate.nova.db_source import DatabaseSource
-from osc_placement.migrate.nova.facts import Cell
+from osc_placement.migrate.nova.facts import Cell, Image
 from osc_placement.migrate.nova.source import Unreadable
 from tests.functional.migrate import nova_databases as nova
 from tests.functional.migrate.cloud import IRONIC, KVM, NODE, Cloud, embed_flavor
@@ -278,3 +278,19 @@ def test_source_cannot_write(cloud, source):
     database = source._cell(cell_named(source, "cell1"))
     with pytest.raises(Unreadable, match=r"(?i)read.?only"), database._reading() as connection:
         connection.execute(sa.text("DELETE FROM compute_nodes"))
+
+
+def test_images_of_instances_are_read_with_their_traits(cloud, source):
+    """Each image once, with the properties that ask for a trait; deleted instances do not count."""
+    for _ in range(2):
+        image = {"trait:HW_A": "required", "hw_cpu_policy": "shared"}
+        cloud.add_instance("h1", image=image, image_ref="i1")
+    cloud.add_instance("h1", image={"trait:HW_B": "no"}, image_ref="i1")
+    cloud.add_instance("h1", image={"trait:HW_C": "required"}, volume=True)
+    cloud.add_instance("h1", image={"trait:HW_D": "required"}, image_ref="i2", deleted=7)
+    cloud.add_instance("h1", image={"traits": "x", "Trait:HW_E": "required"}, image_ref="i3")
+    cloud.add_instance("h1", cell="cell2", image={"trait:HW_F": "required"}, image_ref="i4")
+    assert source.list_images(cell_named(source, "cell1")) == [
+        Image("", properties={"trait:HW_C": "required"}),
+        Image("i1", properties={"trait:HW_A": "required", "trait:HW_B": "no"}),
+    ]

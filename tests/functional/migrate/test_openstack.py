@@ -9,20 +9,22 @@ import pytest
 from tests.functional.commands.conftest import fork_server  # noqa: F401
 from tests.functional.commands.shell import OpenStack
 from tests.functional.migrate import nova_serving
+from tests.functional.migrate.cloud import add_flavor
+from tests.functional.migrate.glance import serving_glance
 from tests.functional.migrate.nova_databases import new_uuid
 from tests.functional.migrate.placement import CLAIM, held_by, hold
 
 pytestmark = pytest.mark.parametrize("nova_databases", ["sqlite"], indirect=True)
 MIGRATION = ("placement", "migration")
-NAMES = ["mirror-aggregates", "carry-ratios", "move-baremetal", "heal-allocations", "audit"]
+NAMES = ["mirror-aggregates", "carry-ratios", "move-baremetal", "heal-allocations", "audit", "flavors"]
 
 
 @pytest.fixture
 def openstack(client, nova_conf, server_url, tmp_path, fork_server):  # noqa: F811
     """Run an `openstack placement migration` command in a cloud of placement and nova."""
     shell = OpenStack(server_url, tmp_path, fork_server)
-    with nova_serving.serving(nova_conf.parent) as url:
-        environment = {"OS_COMPUTE_ENDPOINT_OVERRIDE": url}
+    with nova_serving.serving(nova_conf.parent) as url, serving_glance() as (_, images):
+        environment = {"OS_COMPUTE_ENDPOINT_OVERRIDE": url, "OS_IMAGE_ENDPOINT_OVERRIDE": images}
         yield lambda *words: shell.run(*MIGRATION, *words, environment=environment)
 
 
@@ -65,6 +67,7 @@ def test_run_of_all_migrations_leaves_nothing_to_do(cloud, add_host, client, ope
     rack = cloud.add_aggregate("rack", ["h1"], ram_allocation_ratio="1.5")
     uuid, orphan = cloud.add_instance("h1"), new_uuid()
     hold(client, orphan, {node: CLAIM})
+    add_flavor(cloud, "m1", **{"trait:CUSTOM_TEST_OF_FLAVORS": "forbidden"})
     for name in (name for name in NAMES if name != "move-baremetal"):
         result = openstack("run", name, "--yes", "-f", "json")
         assert (result.status, [row["result"] for row in result.json]) == (0, ["applied"]), result.err
@@ -74,6 +77,23 @@ def test_run_of_all_migrations_leaves_nothing_to_do(cloud, add_host, client, ope
     assert held_by(client, orphan) == {}
     result = openstack("check")
     assert (result.status, result.err) == (0, "")
+    client.delete_trait("CUSTOM_TEST_OF_FLAVORS")
+
+
+def test_flavors_are_checked_and_their_names_created(cloud, add_host, client, openstack):
+    """What can be created is, and the rest is left alone with the reason on stderr."""
+    add_host("h1")
+    add_flavor(cloud, "m1", **{"trait:CUSTOM_TEST_OF_FLAVORS": "required"})
+    add_flavor(cloud, "m2", **{"trait:HW_NO_SUCH": "required"})
+    result = openstack("check", "flavors", "-f", "json")
+    assert (result.status, result.json) == (
+        3,
+        [{"name": "flavors", "to_change": 1, "left_alone": 1, "state": "to do"}],
+    )
+    assert "Left alone: flavor m2: placement does not know trait HW_NO_SUCH" in result.err
+    result = openstack("run", "flavors", "--yes", "-f", "json")
+    assert (result.status, [row["result"] for row in result.json]) == (3, ["applied"])
+    client.delete_trait("CUSTOM_TEST_OF_FLAVORS")
 
 
 def test_run_needs_confirmation_and_a_known_name(cloud, add_host, client, openstack):

@@ -15,9 +15,9 @@ from tests.functional.commands.pty_run import WholeTerminal, run_on_terminal
 from tests.functional.commands.shell import OpenStack
 from tests.functional.forking import ForkedProcess, find_server
 from tests.functional.migrate import nova_serving
-from tests.functional.migrate.cloud import PROJECT, USER
+from tests.functional.migrate.cloud import PROJECT, USER, add_flavor
 from tests.functional.migrate.nova_databases import new_uuid
-from tests.functional.migrate.placement import CLAIM, SIZES
+from tests.functional.migrate.placement import CLAIM, SIZES, clear
 from tests.functional.servers import make_environment
 
 # what differs between databases is tested with the source
@@ -270,3 +270,36 @@ def test_holds_of_a_host_fit_a_screen(hosts, cloud, program):
     assert (len(lines) <= MOST_LINES, status) == (True, 3), "\n".join(lines)
     whole, _ = show(program, "decommission", name, "--long")
     assert len(whole) > HOSTS
+
+
+@pytest.fixture
+def flavors(cloud, add_host, client):
+    """A cloud with many flavors of every kind that is reported; the traits that tests create are deleted."""
+    add_host("h1")
+    with cloud.together():
+        for number in range(HOSTS // 2):
+            add_flavor(cloud, f"new{number:05}", **{f"trait:CUSTOM_TEST_OF_{number}": "forbidden"})
+            add_flavor(cloud, f"old{number:05}", **{f"trait:HW_NO_SUCH_{number}": "required"})
+            add_flavor(cloud, f"big{number:05}", **{"resources:VCPU": str(100 + number)})
+            add_flavor(cloud, f"odd{number:05}", **{"resources:VCPU": "abc"})
+            add_flavor(cloud, f"lop{number:05}", {"root_gb": 501 + number})
+            add_flavor(cloud, f"bad{number:05}", **{"hw:cpu_policy": "mixed"})
+    yield
+    clear(client)
+    for name in client.list_traits(name="startswith:CUSTOM_TEST_OF_"):
+        client.delete_trait(name)
+
+
+@pytest.mark.usefixtures("flavors")
+def test_findings_of_flavors_fit_a_screen(program, client, migrate):
+    """Each kind of finding has some lines of a terminal; a pipe gets a line for each."""
+    for arguments, told in (((), "60 names to create"), (("--create",), "60 applied")):
+        lines, status = show(program, "flavors", *arguments)
+        text = "\n".join(lines)
+        assert (status, told in text) == (3, True)
+        assert len(lines) <= MOST_LINES
+        for kind in ("does not know", "fits on no empty host", "nova ignores", "leaves", "no boot can"):
+            assert kind in text
+    assert len(client.list_traits(name="startswith:CUSTOM_TEST_OF_")) == 60
+    whole = migrate("flavors").stdout.splitlines()
+    assert len([line for line in whole if line.startswith("flavor ")]) == 5 * 60
