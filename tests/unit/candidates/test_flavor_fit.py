@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where requests fit on hosts that are used, disabled or empty, and what they leave unused."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from osc_placement.candidates.flavor_fit import FlavorFit
+from osc_placement.candidates.node import DISABLED_TRAIT, SHARING_TRAIT
+from osc_placement.candidates.query import Traits
+from osc_placement.candidates.request import CandidateRequest, Group
+from tests.unit.report.clouds import cloud, node, stock, storage
+
+
+def ask(*required, forbidden=(), **amounts):
+    """A request without named groups."""
+    traits = Traits(
+        tuple(frozenset((name,)) for name in required), tuple(frozenset((name,)) for name in forbidden)
+    )
+    return CandidateRequest([Group("", amounts, traits)])
+
+
+def judge(nodes, request, *others):
+    """The cloud of the nodes, for this request and others."""
+    return FlavorFit(cloud(*nodes), [request, *others])
+
+
+def test_used_host_fits_when_empty_only():
+    """What is used counts for the hosts as they are."""
+    request = ask(VCPU=2)
+    fit = judge([node("a", VCPU=stock(4, used=3))], request)
+    assert (fit.fits_now(request), fit.fits_empty(request)) == (False, True)
+
+
+def test_disabled_host_counts_as_empty_host_only():
+    """Nova never chooses it, and it may be enabled again."""
+    request = ask(VCPU=2)
+    fit = judge([node("a", traits=[DISABLED_TRAIT], VCPU=4)], request)
+    assert (fit.fits_now(request), fit.fits_empty(request)) == (False, True)
+
+
+def test_named_groups_need_a_provider_each_if_isolated():
+    """The policy of the request is followed."""
+    groups = [Group("1", {"VGPU": 1}), Group("2", {"VGPU": 1})]
+    nodes = [node("a", VCPU=4), node("gpu", "a", VGPU=8)]
+    apart, together = CandidateRequest(groups, isolated=True), CandidateRequest(groups)
+    fit = judge(nodes, apart, together)
+    assert (fit.fits_empty(apart), fit.fits_empty(together)) == (False, True)
+    assert fit.find_best(together) is None
+
+
+def test_equal_hosts_are_one_empty_host():
+    """Traits and classes that no request names make no difference."""
+    request = ask("GOLD", VCPU=1)
+    nodes = [
+        node("a", traits=["GOLD"], VCPU=stock(4, used=1)),
+        node("b", traits=["GOLD", "OTHER"], VCPU=4, VGPU=1),
+        node("c", VCPU=4),
+        node("d", traits=["GOLD"], VCPU=8),
+    ]
+    assert [each.name for each in judge(nodes, request).empty.nodes] == ["a", "c", "d"]
+    assert len(judge(nodes, request, ask("OTHER", VGPU=1)).empty.nodes) == 4
+
+
+def test_hosts_with_other_sharing_providers_are_kept_apart():
+    """What is shared with a host belongs to what it can give."""
+    request = ask(VCPU=1, DISK_GB=10)
+    nodes = [
+        node("a", aggregates=["x"], VCPU=4),
+        node("b", aggregates=["x"], VCPU=4),
+        node("c", aggregates=["y"], VCPU=4),
+        storage("pool", ["x"], DISK_GB=stock(10, used=10)),
+    ]
+    fit = judge(nodes, request)
+    assert [each.name for each in fit.empty.nodes] == ["a", "c", "pool"]
+    assert (fit.fits_now(request), fit.fits_empty(request)) == (False, True)
+
+
+def test_share_that_stays_unused_is_of_what_is_really_there():
+    """Capacity that only a ratio makes is not lost, and what is reserved cannot be used."""
+    request = ask(VCPU=1, MEMORY_MB=100)
+    host = node("a", VCPU=stock(8, allocation_ratio=16.0), MEMORY_MB=stock(1000, reserved=600))
+    best = judge([host], request).find_best(request)
+    assert (best.count, best.limits, best.unused) == (4, ["MEMORY_MB"], {"VCPU": 0.5, "MEMORY_MB": 0.0})
+
+
+def test_ratio_below_one_reduces_what_is_there():
+    """Then the capacity is all that can be used."""
+    request = ask(VCPU=1, MEMORY_MB=1)
+    host = node("a", VCPU=stock(8, allocation_ratio=0.5), MEMORY_MB=4)
+    assert judge([host], request).find_best(request).unused == {"VCPU": 0.0, "MEMORY_MB": 0.0}
+
+
+def test_best_host_leaves_least_unused():
+    """Not the one that takes the most."""
+    request = ask(VCPU=1, MEMORY_MB=100)
+    nodes = [node("large", VCPU=100, MEMORY_MB=1000), node("right", VCPU=4, MEMORY_MB=400)]
+    best = judge(nodes, request).find_best(request)
+    assert (best.host.name, best.count, best.unused["VCPU"]) == ("right", 4, 0.0)
+
+
+def test_shared_inventory_is_no_part_of_a_host():
+    """A pool that is larger than a host needs is not left unused by its flavor."""
+    request = ask(VCPU=1, DISK_GB=1)
+    nodes = [node("a", aggregates=["x"], VCPU=4), storage("pool", ["x"], DISK_GB=1000)]
+    assert judge(nodes, request).find_best(request).unused == {"VCPU": 0.0}
+
+
+@pytest.mark.parametrize(
+    ("wanted", "names"), [((), "abp"), (("GOLD",), "bp"), (("FAST",), "abp"), (("NO",), "p")]
+)
+def test_suitable_providers_have_the_traits_and_are_enabled(wanted, names):
+    """By themselves, by a child, or by a provider that shares with them."""
+    nodes = [
+        node("a", aggregates=["x"], VCPU=4),
+        node("b", traits=["GOLD"], aggregates=["x"], VCPU=4),
+        node("c", traits=["GOLD", DISABLED_TRAIT], VCPU=4),
+        node("p", traits=[SHARING_TRAIT, "FAST"], aggregates=["x"], DISK_GB=10),
+    ]
+    fit = judge(nodes, ask(VCPU=1))
+    assert "".join(each.name for each in fit.find_suitable([frozenset((name,)) for name in wanted])) == names
+
+
+@st.composite
+def hosts(draw):
+    """Hosts of a few kinds, some with a child, some with what another provider shares."""
+    nodes = [storage("pool", ["x"], DISK_GB=draw(st.integers(1, 4)))]
+    for number in range(draw(st.integers(1, 6))):
+        name = f"h{number}"
+        stocks = {"VCPU": stock(draw(st.integers(1, 3)), used=draw(st.integers(0, 3)))}
+        traits = draw(st.lists(st.sampled_from(("A", "B")), unique=True))
+        nodes.append(node(name, traits=traits, aggregates=draw(st.sampled_from(((), ("x",)))), **stocks))
+        if draw(st.booleans()):
+            nodes.append(node(f"{name}_gpu", name, VGPU=draw(st.integers(1, 2))))
+    return nodes
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    nodes=hosts(),
+    amounts=st.dictionaries(st.sampled_from(("VCPU", "VGPU", "DISK_GB")), st.integers(1, 4), min_size=1),
+    required=st.lists(st.sampled_from(("A", "B")), unique=True),
+)
+def test_kinds_answer_as_all_empty_hosts(nodes, amounts, required):
+    """One host of each kind fits exactly if one of all hosts does, with nothing used."""
+    request = ask(*required, **amounts)
+    emptied = [
+        node(
+            each.provider.name,
+            each.provider.parent_provider_uuid,
+            each.traits,
+            each.aggregates,
+            **{name: stock(inventory.total) for name, inventory in each.inventories.items()},
+        )
+        for each in nodes
+    ]
+    fit, whole = judge(nodes, request), judge(emptied, request)
+    assert fit.fits_empty(request) == whole.fits_now(request)

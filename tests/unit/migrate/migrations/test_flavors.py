@@ -1,0 +1,233 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The comparison of flavors, images and aggregates, from values."""
+
+import pytest
+
+from osc_placement.errors import UsageError
+from osc_placement.flavor import Flavor
+from osc_placement.migrate.migrations.base import Context
+from osc_placement.migrate.migrations.flavors import Flavors, is_creatable
+from osc_placement.migrate.nova.facts import Cell, HostAggregate, Image
+from osc_placement.migrate.nova.source import Unreadable
+from osc_placement.migrate.problem import Reason
+from tests.unit.report.clouds import node, stock
+
+HOST = node("h1", VCPU=16, MEMORY_MB=65536, DISK_GB=1000)
+
+
+class Client:
+    """Placement with some names and providers."""
+
+    def __init__(self, *providers, traits=("HW_A",), classes=("VCPU", "MEMORY_MB", "DISK_GB", "VGPU")):
+        self.providers, self.traits, self.classes = providers, traits, classes
+
+    def require(self, *_):
+        pass
+
+    def list_traits(self):
+        return list(self.traits)
+
+    def list_resource_classes(self):
+        return [{"name": name} for name in self.classes]
+
+    def read_providers(self, **_):
+        return iter(self.providers)
+
+
+class Source:
+    """Nova with these flavors, aggregates and images; what is an exception is raised."""
+
+    def __init__(self, flavors=(), aggregates=(), images=()):
+        self.flavors, self.aggregates, self.images = flavors, aggregates, images
+
+    def list_flavors(self):
+        return self._give(self.flavors)
+
+    def list_aggregates(self):
+        return self._give(self.aggregates)
+
+    def list_cells(self):
+        return [Cell("c1", "cell1")]
+
+    def list_images(self, _cell=None):
+        return self._give(self.images)
+
+    @staticmethod
+    def _give(value):
+        if isinstance(value, Exception):
+            raise value
+        return list(value)
+
+
+def flavor(name="m1", vcpus=2, memory_mb=2048, root_gb=20, **specs):
+    """A flavor."""
+    return Flavor(vcpus, memory_mb, root_gb, extra_specs=specs, name=name, flavorid=f"id-{name}")
+
+
+def survey(source, *providers, glance=None, comparison=None, **names):
+    """Compare; by default any part of a host may stay unused."""
+    context = Context(lambda: source, Client(*providers, **names), 1, open_glance=lambda: glance)
+    return (comparison or Flavors(most_unused=100)).survey(context)
+
+
+def found_in(result):
+    """The reason and text of each finding."""
+    return [(each.reason, each.subject, each.text) for each in result.assessment.problems]
+
+
+def test_names_with_amount_zero_are_not_asked_for():
+    """Nova leaves them out of its request, so placement need not know them."""
+    result = survey(Source([flavor(**{"resources:CUSTOM_X": "0"})]), HOST)
+    assert (found_in(result), result.assessment.plan.changes) == ([], ())
+
+
+def test_missing_names_are_created_once_for_all_who_ask():
+    """The note has the first ones, and the number of the others."""
+    flavors = [flavor(f"m{number}", **{"trait:CUSTOM_B": "required"}) for number in range(5)]
+    image = Image("1", "cirros", {"trait:CUSTOM_B": "required"})
+    result = survey(Source(flavors), HOST, glance=Source(images=[image]), traits=("CUSTOM_BX",))
+    (change,) = result.assessment.plan.changes
+    note = "asked for by flavor m0, flavor m1, flavor m2 and 3 more (is it CUSTOM_BX?)"
+    assert (change.subject.kind, change.subject.name, change.reason) == ("trait", "CUSTOM_B", note)
+    assert {each.state for each in result.flavors} == {Reason.UNKNOWN_NAME}
+
+
+@pytest.mark.parametrize(
+    ("name", "is_valid"),
+    [
+        ("CUSTOM_X", True),
+        ("CUSTOM_", False),
+        ("CUSTOM_x", False),
+        ("HW_X", False),
+        ("CUSTOM_" + "X" * 248, True),
+        ("CUSTOM_" + "X" * 249, False),
+        ("CUSTOM_É", False),
+        ("", False),
+    ],
+)
+def test_only_valid_custom_names_can_be_created(name, is_valid):
+    """As placement's API has them."""
+    assert is_creatable(name) == is_valid
+
+
+def test_classes_of_every_group_are_compared():
+    """A class that placement does not know fails the boot in whatever group it is."""
+    specs = {"resources_a:CUSTOM_X": "1", "resources:FPGA": "1"}
+    result = survey(Source([flavor(**specs)]), HOST)
+    assert [each.subject.name for each in result.assessment.plan.changes] == ["CUSTOM_X"]
+    ((reason, _, text),) = found_in(result)
+    assert (reason, "comes with os-resource-classes" in text) == (Reason.UNKNOWN_NAME, True)
+
+
+def test_trait_that_is_required_and_forbidden_is_refused():
+    """Placement refuses such a request, by whatever settings it came to be."""
+    specs = {"hw:cpu_thread_policy": "isolate", "trait:HW_CPU_HYPERTHREADING": "required"}
+    result = survey(Source([flavor(**specs)]), HOST, traits=("HW_CPU_HYPERTHREADING",))
+    ((reason, _, text),) = found_in(result)
+    assert (reason, "requires and forbids HW_CPU_HYPERTHREADING" in text) == (Reason.REFUSED, True)
+
+
+def test_reason_names_the_group_that_fits_nowhere():
+    """A flavor may have several."""
+    specs = {"resources_gpu:VGPU": "9", "trait_gpu:HW_A": "required"}
+    host = [HOST, node("gpu", "h1", traits=["HW_A"], VGPU=8)]
+    ((reason, _, text),) = found_in(survey(Source([flavor(**specs)]), *host))
+    assert (reason, text) == (
+        Reason.NO_HOST,
+        "fits on no empty host: VGPU: 9 asked, 8 free, 1 short (group _gpu)",
+    )
+
+
+def test_groups_that_fit_by_themselves_only_are_found():
+    """Each constraint leaves a host, and together they leave none."""
+    specs = {f"resources{number}:VGPU": "5" for number in (1, 2)} | {"group_policy": "isolate"}
+    ((reason, _, text),) = found_in(survey(Source([flavor(**specs)]), HOST, node("gpu", "h1", VGPU=20)))
+    assert (reason, text) == (Reason.NO_HOST, "fits on no empty host: its groups fit on no host together")
+
+
+def test_full_cloud_names_what_is_short():
+    """Of the hosts that suit the flavor; others may have it."""
+    nodes = [
+        node("gold", traits=["HW_A"], VCPU=stock(16, used=15), MEMORY_MB=65536, DISK_GB=1000),
+        HOST,
+        node("off", traits=["HW_A", "COMPUTE_STATUS_DISABLED"], VCPU=16, MEMORY_MB=65536, DISK_GB=1000),
+    ]
+    ((reason, _, text),) = found_in(survey(Source([flavor(**{"trait:HW_A": "required"})]), *nodes))
+    assert (reason, text) == (Reason.FULL, "fits on no host now: VCPU: 2 asked, 1 free, 1 short")
+    ((_, _, text),) = found_in(survey(Source([flavor(**{"trait:HW_A": "required"})]), *nodes[1:]))
+    assert text == "fits on no host now: all hosts that suit it are disabled"
+
+
+def test_amounts_that_are_free_on_different_hosts_are_told():
+    """No class alone is short."""
+    nodes = [
+        node("a", VCPU=stock(16, used=16), MEMORY_MB=65536, DISK_GB=1000),
+        node("b", VCPU=16, MEMORY_MB=stock(65536, used=65000), DISK_GB=1000),
+    ]
+    ((_, _, text),) = found_in(survey(Source([flavor()]), *nodes))
+    assert text == "fits on no host now: no host that suits it has all of it free"
+
+
+def test_equal_requests_are_judged_once_and_reported_each():
+    """The names of flavors do not count."""
+    flavors = [flavor(name, **{"resources:VGPU": "1"}) for name in "ab"]
+    result = survey(Source(flavors), HOST)
+    assert [(subject, text) for _, subject, text in found_in(result)] == [
+        ("flavor a", "fits on no empty host: no VGPU"),
+        ("flavor b", "fits on no empty host: no VGPU"),
+    ]
+
+
+def test_bare_metal_flavor_of_virtual_machines_gets_no_command():
+    """Only a class of whole nodes without sizes is one of bare metal."""
+    specs = {"resources:CUSTOM_GOLD": "1", "resources:VCPU": "0"}
+    metal = node("n1", CUSTOM_GOLD=1)
+    ((_, _, text),) = found_in(
+        survey(Source([flavor(**specs)]), metal, classes=("CUSTOM_GOLD", "VCPU", "MEMORY_MB", "DISK_GB"))
+    )
+    assert text.endswith("--property resources:MEMORY_MB=0 --property resources:DISK_GB=0 m1")
+    for other in (node("n1", CUSTOM_GOLD=4), node("n1", CUSTOM_GOLD=1, DISK_GB=1)):
+        ((_, _, text),) = found_in(
+            survey(Source([flavor(**specs)]), other, classes=("CUSTOM_GOLD", "VCPU", "MEMORY_MB", "DISK_GB"))
+        )
+        assert "openstack flavor set" not in text
+
+
+def test_unreadable_parts_are_unknown_and_others_are_compared():
+    """One line each."""
+    broken = Unreadable("nova's API database", "there is no table flavors")
+    glance = Source(images=Unreadable("glance", "HTTP 500"))
+    aggregate = HostAggregate("u", "fast", frozenset(), {"trait:CUSTOM_X": "required"})
+    result = survey(Source(broken, [aggregate]), HOST, glance=glance)
+    assert [reason for reason, _, _ in found_in(result)] == [Reason.UNKNOWN, Reason.UNKNOWN]
+    assert [each.subject.name for each in result.assessment.plan.changes] == ["CUSTOM_X"]
+    assert result.assessment.notes == []
+
+
+def test_images_of_cells_are_merged():
+    """An image has instances in several cells, made of it at different times."""
+    images = [
+        Image("1", properties={"trait:HW_Y": "required"}),
+        Image("1", properties={"trait:HW_Z": "required"}),
+    ]
+    result = survey(Source(images=images), HOST)
+    assert result.images == 1
+    assert len(found_in(result)) == 2
+
+
+def test_unknown_flavor_is_an_error_unless_flavors_are_unknown():
+    """Where nova's flavors cannot be read, nobody knows whether it is one."""
+    comparison = Flavors(flavors=frozenset(("m2",)))
+    with pytest.raises(UsageError, match="Nova has no flavor m2"):
+        survey(Source([flavor()]), HOST, comparison=comparison)
+    broken = Unreadable("nova's API", "no route")
+    assert found_in(survey(Source(broken), HOST, comparison=comparison))[0][0] is Reason.UNKNOWN
+
+
+def test_one_name_is_created_alone():
+    """One that is not missing is an error."""
+    flavors = [flavor(name, **{f"trait:CUSTOM_{name}": "required"}) for name in ("A", "B")]
+    result = survey(Source(flavors), HOST, comparison=Flavors(names=frozenset(("CUSTOM_B",))))
+    assert [each.subject.name for each in result.assessment.plan.changes] == ["CUSTOM_B"]
+    with pytest.raises(UsageError, match="CUSTOM_C is missing"):
+        survey(Source(flavors), HOST, comparison=Flavors(names=frozenset(("CUSTOM_C",))))
