@@ -41,6 +41,11 @@ class FlavorRequest:
     groups: Sequence[Group]
     isolated: bool = False
 
+    @property
+    def required(self) -> frozenset[str]:
+        """Return every trait that a group requires."""
+        return frozenset[str]().union(*(names for group in self.groups for names in group.traits.required))
+
 
 def make_request(flavor: Flavor, classes: Collection[str], image: Image = UNKNOWN_IMAGE) -> Group:
     """Return the request of a flavor that has a group without a suffix only; raise NotCountable otherwise.

@@ -9,7 +9,6 @@ from typing import Any
 
 from osc_placement import microversion
 from osc_placement.api.client import Document
-from osc_placement.commands.candidate_query import CandidateQuery
 from osc_placement.commands.candidate_rows import (
     GROUP_COLUMNS,
     amounts_by_provider,
@@ -20,6 +19,8 @@ from osc_placement.commands.candidate_rows import (
 )
 from osc_placement.commands.fitted import FittedLister
 from osc_placement.commands.names import add_names_option
+from osc_placement.commands.nova_query import NovaQuery
+from osc_placement.commands.nova_request import FILTER_COLUMNS, add_nova_options, show_summary
 from osc_placement.microversion import Version
 from osc_placement.terminal.screen import is_terminal, tell
 
@@ -42,7 +43,7 @@ def candidate_rows(
             yield row
 
 
-class ListAllocationCandidate(CandidateQuery, FittedLister):
+class ListAllocationCandidate(NovaQuery, FittedLister):
     """List the ways in which a request for resources can be met.
 
     Rows with the same number belong together: allocating all of them at once meets the request, as with
@@ -56,6 +57,7 @@ class ListAllocationCandidate(CandidateQuery, FittedLister):
         parser = super().get_parser(prog_name)
         # a list is sent unchanged, as osc-placement 4 sends it
         self.add_query_options(parser, read_forbidden=str)
+        add_nova_options(self, parser, in_query=True)
         self.add_option(
             parser,
             "--by-group",
@@ -67,7 +69,11 @@ class ListAllocationCandidate(CandidateQuery, FittedLister):
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Any, Any]:
+        nova = self.read_nova(parsed_args)
+        if parsed_args.show_nova_filters:
+            return FILTER_COLUMNS, nova.rows()
         document = self.client.allocation_candidates(self.make_query(parsed_args))
+        show_summary(self, nova)
         if is_terminal(self.app.stderr) and not document["allocation_requests"]:
             tell(
                 self.app.stderr,

@@ -235,14 +235,20 @@ class CandidateQuery(base.PlacementCommand):
 
     def read_arguments(self, parsed_args: argparse.Namespace) -> None:
         groups = groups_of(parsed_args)
-        if not groups:
-            raise UsageError("At least one --resource must be specified.")
-        parsed_args.amounts = read_amounts(groups, parsed_args.same_subtree)
+        parsed_args.amounts = self.read_group_amounts(parsed_args, groups)
         for suffix, group in groups.items():
             if len(group.get("in_tree", [])) > 1:
                 raise UsageError(f"--in-tree is given twice in group {suffix or '(unnamed)'}")
         limit = getattr(parsed_args, "limit", None)
         parsed_args.limit = syntax.parse_whole_number(limit, "--limit") if limit else None
+
+    def read_group_amounts(
+        self, parsed_args: argparse.Namespace, groups: dict[str, Group]
+    ) -> dict[str, dict[str, int]]:
+        """Return the amounts of each group, by resource class."""
+        if not groups:
+            raise UsageError("At least one --resource must be specified.")
+        return read_amounts(groups, parsed_args.same_subtree)
 
     def check_versions(self, given: Mapping[str, Any]) -> None:
         super().check_versions(given)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import argparse
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final
@@ -13,12 +13,20 @@ from typing import Any, Final
 from osc_placement import syntax
 from osc_placement.api.concurrency import Reading
 from osc_placement.candidates.cloud import CloudView
-from osc_placement.candidates.fit import Fits, count_fits, make_request
+from osc_placement.candidates.fit import make_request
+from osc_placement.candidates.nova_filters import FilteredFits, count_filtered, describe_removal
 from osc_placement.candidates.request import Group
 from osc_placement.commands import base
 from osc_placement.commands.fitted import TABLE
-from osc_placement.commands.flavor import find_flavor
 from osc_placement.commands.html_page import add_html_option, write_page
+from osc_placement.commands.nova_request import (
+    FILTER_COLUMNS,
+    NovaRequest,
+    add_nova_options,
+    asks_for_filters,
+    read_nova_request,
+    show_summary,
+)
 from osc_placement.commands.reading import require_classes, show_reading
 from osc_placement.commands.report import ReportCommand
 from osc_placement.errors import UsageError
@@ -27,7 +35,7 @@ from osc_placement.report.bar import percent_of
 from osc_placement.report.capacity import NO_AGGREGATE, Amounts, By, Table, sum_capacity
 from osc_placement.report.capacity_page import Rows, capacity_page
 from osc_placement.report.explain import describe_limits
-from osc_placement.report.flavor import want_of_flavor
+from osc_placement.report.flavor import FlavorUnclear
 from osc_placement.report.holdings import Holding, class_capacities, sum_by_project
 from osc_placement.report.page import describe_size
 from osc_placement.report.read import STOCKS, read_holdings, read_sharing
@@ -81,6 +89,7 @@ class ShowCapacity(ReportCommand):
             metavar="<flavor>",
             help="Show how many more instances of this flavor of the compute service fit; name or ID",
         )
+        add_nova_options(self, parser, in_query=False)
         parser.add_argument(
             "--total",
             action="store_true",
@@ -92,16 +101,25 @@ class ShowCapacity(ReportCommand):
     def read_arguments(self, parsed_args: argparse.Namespace) -> None:
         super().read_arguments(parsed_args)
         parsed_args.want = read_want(parsed_args.fit) if parsed_args.fit is not None else None
+        parsed_args.is_filtered = asks_for_filters(parsed_args) or bool(parsed_args.fit_flavor)
+        if (parsed_args.is_filtered or parsed_args.no_nova_filters) and not (
+            parsed_args.fit or parsed_args.fit_flavor
+        ):
+            raise UsageError("The options about filters of nova's scheduler need --fit-flavor or --fit")
         if parsed_args.by != "provider" and (parsed_args.fit or parsed_args.fit_flavor):
             raise UsageError("--by cannot be used with --fit and --fit-flavor, which count by host")
         if parsed_args.total and parsed_args.by not in _HAVING_TOTALS:
             raise UsageError(f"--total cannot be used with --by {parsed_args.by}")
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Any, Any]:
-        if parsed_args.fit_flavor:
-            flavor = find_flavor(self.app.client_manager, parsed_args.fit_flavor)
-            known = {each["name"] for each in self.client.list_resource_classes()}
-            parsed_args.want = want_of_flavor(parsed_args.fit_flavor, flavor, known)
+        parsed_args.nova = NovaRequest(None)
+        if parsed_args.is_filtered:
+            parsed_args.nova = read_nova_request(self, parsed_args, parsed_args.fit_flavor)
+            if parsed_args.show_nova_filters:
+                return FILTER_COLUMNS, parsed_args.nova.rows()
+            if parsed_args.fit_flavor:
+                parsed_args.want = unnamed_group(parsed_args.fit_flavor, parsed_args.nova)
+            show_summary(self, parsed_args.nova)
         cloud, rows = self._report(parsed_args)
         if parsed_args.html:
             write_page(self, parsed_args, partial(capacity_page, cloud, rows), describe_size(cloud))
@@ -140,7 +158,12 @@ class ShowCapacity(ReportCommand):
 
     def _report_fits(self, parsed_args: argparse.Namespace, reading: Reading) -> tuple[CloudView, Rows]:
         want: Group = parsed_args.want
-        parts: tuple[Part, ...] = (*STOCKS, "traits") if want.traits.names else STOCKS
+        nova: NovaRequest = parsed_args.nova
+        parts: list[Part] = [*STOCKS]
+        if want.traits.names or any(one.root.names for one in nova.applied):
+            parts.append("traits")
+        if any(one.membership.names for one in nova.applied):
+            parts.append("aggregates")
         selected = self.read_cloud(parsed_args, parts, reading, with_sharing=True)
         if parsed_args.fit:
             require_classes(self.client, selected.cloud, want.resources)
@@ -148,7 +171,8 @@ class ShowCapacity(ReportCommand):
         hosts = None
         if selected.uuids is not None:
             hosts = {cloud.root_of(uuid).uuid for uuid in selected.uuids if uuid in cloud.records}
-        return selected.part, fit_rows(want, count_fits(cloud.snapshot, want, hosts))
+        fits = count_filtered(cloud.snapshot, want, nova.applied, hosts)
+        return selected.part, fit_rows(want, fits, nova.aggregate_names or {})
 
 
 def order_droppable(rows: Rows) -> Sequence[str]:
@@ -227,14 +251,36 @@ def _with_totals(rows: Rows, totals: Sequence[tuple[Any, ...]]) -> Rows:
     return replace(rows, values=[*rows.values, *totals], totals=len(totals))
 
 
-def fit_rows(want: Group, fits: Fits) -> Rows:
-    """Return a row for each host, and one for all together."""
+def unnamed_group(flavor: str, nova: NovaRequest) -> Group:
+    """Return the group of a flavor that has no other; raise FlavorUnclear if it has."""
+    groups = nova.groups.groups if nova.groups is not None else ()
+    for group in groups:
+        if group.suffix:
+            raise FlavorUnclear(flavor, f"has numbered request groups (resources{group.suffix})")
+    return groups[0]
+
+
+def fit_rows(want: Group, filtered: FilteredFits, aggregate_names: Mapping[str, str]) -> Rows:
+    """Return a row for each host, and one for all together; a host that a filter removed names it."""
     title = "How many more fit: " + ", ".join(f"{name}={amount}" for name, amount in want.resources.items())
-    rows = [(fit.host.name, fit.count, describe_limits(fit, want)) for fit in fits.hosts]
+    fits, removed = filtered.fits, filtered.removed
+    rows = [
+        (
+            fit.host.name,
+            fit.count,
+            describe_removal(removed[fit.host.uuid], fit.host, aggregate_names)
+            if fit.host.uuid in removed
+            else describe_limits(fit, want),
+        )
+        for fit in fits.hosts
+    ]
     note = "shared providers" if fits.total < sum(fit.count for fit in fits.hosts) else ""
     if not fits.exact:
         note = "at least: hosts share more than one class"
-    return Rows(title, _FIT_COLUMNS, [*rows, (ALL, fits.total, note)], totals=1)
+    counts = Counter(one.name for one in removed.values())
+    by_filter = ", ".join(f"{name} {number}" for name, number in counts.items())
+    notes = [note, f"hosts removed: {by_filter}" if by_filter else ""]
+    return Rows(title, _FIT_COLUMNS, [*rows, (ALL, fits.total, "; ".join(filter(None, notes)))], totals=1)
 
 
 def _or_empty(value: float | None) -> float | str:

@@ -11,10 +11,12 @@ from osc_placement import microversion
 from osc_placement.api.names import require_classes, require_traits
 from osc_placement.candidates.cloud import CloudView
 from osc_placement.candidates.node import SHARING_TRAIT
+from osc_placement.candidates.nova_filters import label_conditions
 from osc_placement.candidates.query import BadQuery
 from osc_placement.candidates.request import CandidateRequest, parse
 from osc_placement.commands import base
-from osc_placement.commands.candidate_query import CandidateQuery
+from osc_placement.commands.nova_query import NovaQuery
+from osc_placement.commands.nova_request import FILTER_COLUMNS, add_nova_options, show_summary
 from osc_placement.commands.reading import show_reading
 from osc_placement.errors import PlacementError
 from osc_placement.report.explain import explain_cloud, explain_tree, roots_of_candidates
@@ -28,7 +30,7 @@ _TOGETHER: Final = "whole request, answer of the server"
 Params = list[tuple[str, str]]
 
 
-class ExplainAllocationCandidate(CandidateQuery, base.Lister):
+class ExplainAllocationCandidate(NovaQuery, base.Lister):
     """Explain which constraints of a request rule out which trees of resource providers.
 
     It takes the options of ``openstack allocation candidate list`` except --limit. Without --host, each row
@@ -46,6 +48,7 @@ class ExplainAllocationCandidate(CandidateQuery, base.Lister):
         parser = super().get_parser(prog_name)
         # a limit would hide trees that the question is about
         self.add_query_options(parser, with_limit=False)
+        add_nova_options(self, parser, in_query=True)
         parser.add_argument(
             "--host",
             type=base.read_text,
@@ -56,6 +59,10 @@ class ExplainAllocationCandidate(CandidateQuery, base.Lister):
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Any, Any]:
+        nova = self.read_nova(parsed_args)
+        if parsed_args.show_nova_filters:
+            return FILTER_COLUMNS, nova.rows()
+        labels = label_conditions(nova.applied)
         params = self.make_query(parsed_args)
         try:
             request = parse(params, self.client.version)
@@ -66,7 +73,8 @@ class ExplainAllocationCandidate(CandidateQuery, base.Lister):
         if not parsed_args.host:
             cloud = self._read(parsed_args.concurrency)
             self._warn_of_empty(request, lambda aggregate: cloud.snapshot.in_any_aggregate([aggregate]) > 0)
-            steps, left = explain_cloud(cloud, request)
+            show_summary(self, nova)
+            steps, left = explain_cloud(cloud, request, labels)
             rows: list[tuple[Any, ...]] = [(step.group, step.text, step.removed, step.left) for step in steps]
             if left:
                 number = len(self._ask(cloud, params))
@@ -83,7 +91,8 @@ class ExplainAllocationCandidate(CandidateQuery, base.Lister):
             request, lambda aggregate: bool(self.client.list_providers(member_of=[f"in:{aggregate}"]))
         )
         root = cloud.root_of(uuid)
-        verdicts = explain_tree(cloud, request, root)
+        show_summary(self, nova)
+        verdicts = explain_tree(cloud, request, root, labels)
         rows = [(one.group, one.text, _yes_or_no(one.met), one.detail) for one in verdicts]
         if all(one.met for one in verdicts):
             answered = self._ask(cloud, params)

@@ -7,7 +7,7 @@ compute API.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from osc_placement.commands.compute import BAD_ANSWER, NoAnswer, read_compute
@@ -35,6 +35,7 @@ class AggregateNames:
 
     def __init__(self, client_manager: Any) -> None:
         self._client_manager = client_manager
+        self._documents: Sequence[Mapping[str, Any]] | None = None
         self._uuids: Mapping[str, str] | None = None
 
     def resolve(self, texts: Iterable[str]) -> list[str]:
@@ -44,35 +45,44 @@ class AggregateNames:
     def names(self) -> Mapping[str, str]:
         """Return the names of all host aggregates by UUID; none if the compute service cannot be asked."""
         try:
-            return {uuid: name for name, uuid in self._read_once("").items()}
+            return {uuid: name for name, uuid in self._read("").items()}
         except AggregateNotFound:
             return {}
+
+    def documents(self) -> Sequence[Mapping[str, Any]]:
+        """Return the host aggregates as the compute API shows them, read once; raise NoAnswer."""
+        if self._documents is None:
+            document = read_compute(
+                self._client_manager, "/os-aggregates", microversion=_MICROVERSION, timeout=_PATIENCE
+            )
+            aggregates = document.get("aggregates")
+            if not isinstance(aggregates, list) or not all(map(_is_aggregate, aggregates)):
+                raise NoAnswer(BAD_ANSWER)
+            self._documents = aggregates
+        return self._documents
 
     def resolve_condition(self, text: str) -> str:
         """Resolve a comma-separated list, as ``member_of`` takes it."""
         return ",".join(self.resolve(text.split(",")))
 
     def _find(self, name: str) -> str:
-        uuids = self._read_once(name)
+        uuids = self._read(name)
         if name not in uuids:
             raise AggregateNotFound(name, "no host aggregate has that name (see: openstack aggregate list)")
         return uuids[name]
 
-    def _read_once(self, wanted: str) -> Mapping[str, str]:
-        if self._uuids is None:
-            self._uuids = self._read(wanted)
-        return self._uuids
-
     def _read(self, wanted: str) -> Mapping[str, str]:
+        """Return the UUIDs of all host aggregates by name; raise AggregateNotFound if they cannot be read."""
         try:
-            document = read_compute(
-                self._client_manager, "/os-aggregates", microversion=_MICROVERSION, timeout=_PATIENCE
-            )
-            return {aggregate["name"]: aggregate["uuid"] for aggregate in document["aggregates"]}
+            if self._uuids is None:
+                self._uuids = {aggregate["name"]: aggregate["uuid"] for aggregate in self.documents()}
+            return self._uuids
         except NoAnswer as failure:
-            reason = failure.reason
-        except (LookupError, TypeError):
-            reason = BAD_ANSWER
-        raise AggregateNotFound(
-            wanted, f"the names of host aggregates cannot be read from the compute service: {reason}"
-        )
+            raise AggregateNotFound(
+                wanted,
+                f"the names of host aggregates cannot be read from the compute service: {failure.reason}",
+            ) from failure
+
+
+def _is_aggregate(document: object) -> bool:
+    return isinstance(document, dict) and {"name", "uuid"} <= document.keys()

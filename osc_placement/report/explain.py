@@ -9,7 +9,7 @@ because one provider must give everything. Each constraint removes providers fro
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
@@ -18,6 +18,7 @@ from osc_placement.candidates.cloud import CloudView
 from osc_placement.candidates.fit import HostFit
 from osc_placement.candidates.match import Admitted, have_together, make_plan
 from osc_placement.candidates.node import Node, Stock
+from osc_placement.candidates.nova_filters import Labels
 from osc_placement.candidates.query import Membership, Traits
 from osc_placement.candidates.request import CandidateRequest, Group
 from osc_placement.terminal.escape import printable
@@ -25,6 +26,7 @@ from osc_placement.terminal.escape import printable
 #: providers by resource class; a group that one provider must satisfy alone has the single key ``ONE``
 Sets = Mapping[str, Sequence[Node]]
 ONE: Final = "*"
+_NO_LABELS: Final = Labels()
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,11 +80,16 @@ class Verdict:
     detail: str
 
 
-def explain_cloud(cloud: CloudView, request: CandidateRequest) -> tuple[list[Step], frozenset[str]]:
-    """Return how many trees each constraint leaves, in order, and the roots of those left in the end."""
+def explain_cloud(
+    cloud: CloudView, request: CandidateRequest, labels: Labels = _NO_LABELS
+) -> tuple[list[Step], frozenset[str]]:
+    """Return how many trees each constraint leaves, in order, and the roots of those left in the end.
+
+    A constraint names the filter of nova's scheduler that ``labels`` has for it.
+    """
     left = [cloud.snapshot.slot_by_uuid[root.uuid] for root in cloud.roots]
     steps = [Step("", "all trees", 0, len(left))]
-    for title, scope, constraints in _constraints(cloud, request):
+    for title, scope, constraints in _constraints(cloud, request, labels):
         for constraint in constraints:
             scope = constraint.add(scope)
             sets_at = _Sets(cloud, scope).at
@@ -92,7 +99,9 @@ def explain_cloud(cloud: CloudView, request: CandidateRequest) -> tuple[list[Ste
     return steps, frozenset(cloud.nodes[slot].uuid for slot in left)
 
 
-def explain_tree(cloud: CloudView, request: CandidateRequest, root: Node) -> list[Verdict]:
+def explain_tree(
+    cloud: CloudView, request: CandidateRequest, root: Node, labels: Labels = _NO_LABELS
+) -> list[Verdict]:
     """Judge one tree by each constraint; one that is not met does not narrow the sets for later ones."""
     slot = cloud.snapshot.slot_by_uuid[root.uuid]
     ordered = [*cloud.tree_of(root.uuid), *cloud.sharing_with(root.uuid)]
@@ -103,7 +112,7 @@ def explain_tree(cloud: CloudView, request: CandidateRequest, root: Node) -> lis
         return {key: [node for node in ordered if node.uuid in found] for key, found in uuids.items()}
 
     verdicts = []
-    for title, scope, constraints in _constraints(cloud, request):
+    for title, scope, constraints in _constraints(cloud, request, labels):
         sets = find_sets(scope)
         for constraint in constraints:
             narrower = constraint.add(scope)
@@ -142,22 +151,24 @@ class _Sets:
 
 
 def _constraints(
-    cloud: CloudView, request: CandidateRequest
+    cloud: CloudView, request: CandidateRequest, labels: Labels
 ) -> Iterator[tuple[str, Scope, Iterator[Constraint]]]:
     """Yield the title of each group, with its scope before any constraint and its constraints in order.
 
     The first is that of the root.
     """
-    yield "root", Scope(Group("root"), is_root=True), _trait_constraints(request.root)
+    yield "root", Scope(Group("root"), is_root=True), _trait_constraints(request.root, labels.root)
     for group in request.groups:
         yield (
             group.suffix,
             Scope(Group(group.suffix), tuple(group.resources)),
-            _of_group(cloud, request, group),
+            _of_group(cloud, request, group, labels),
         )
 
 
-def _of_group(cloud: CloudView, request: CandidateRequest, group: Group) -> Iterator[Constraint]:
+def _of_group(
+    cloud: CloudView, request: CandidateRequest, group: Group, labels: Labels
+) -> Iterator[Constraint]:
     if (uuid := group.in_tree) is not None:
         name = printable(cloud.root_of(uuid).name) if uuid in cloud.records else uuid
         yield Constraint(
@@ -168,7 +179,7 @@ def _of_group(cloud: CloudView, request: CandidateRequest, group: Group) -> Iter
     for name, amount in group.resources.items():
         yield from _resource_constraints(group, name, amount)
     yield from _trait_constraints(group.traits)
-    yield from _aggregate_constraints(group.membership)
+    yield from _aggregate_constraints(group.membership, {} if group.suffix else labels.membership)
     if len(request.groups) == 1 and cloud.snapshot.sharing:
         # a candidate has something from the tree itself, not only what is shared
         yield Constraint(
@@ -200,27 +211,42 @@ def _resource_constraints(group: Group, name: str, amount: int) -> Iterator[Cons
     yield Constraint(f"{name}={amount}: free", test(lambda stock: amount <= stock.free), shortage, free)
 
 
-def _trait_constraints(traits: Traits) -> Iterator[Constraint]:
+#: the filter that asks for a condition, by whether it requires or forbids, and the names in it
+Filters = Mapping[tuple[bool, frozenset[str]], str]
+
+
+def _trait_constraints(traits: Traits, filters: Filters | None = None) -> Iterator[Constraint]:
     for names in traits.required:
-        text = f"required {' or '.join(sorted(names))}"
         yield Constraint(
-            text, partial(_require, Traits((names,))), lambda sets: f"missing from {_names(sets)}"
+            _label(f"required {' or '.join(sorted(names))}", (True, names), filters),
+            partial(_require, Traits((names,))),
+            lambda sets: f"missing from {_names(sets)}",
         )
     for names in traits.forbidden:
-        text = f"not {' or '.join(sorted(names))}"
+        text = _label(f"not {' or '.join(sorted(names))}", (False, names), filters)
         add = partial(_require, Traits((), (names,)))
         yield Constraint(text, add, lambda sets: f"{_names(sets)} has it")
 
 
-def _aggregate_constraints(membership: Membership) -> Iterator[Constraint]:
+def _aggregate_constraints(membership: Membership, filters: Filters) -> Iterator[Constraint]:
     for names in membership.required:
-        text = f"in aggregate {' or '.join(sorted(names))}"
+        text = _label(f"in {_name_aggregates(names)}", (True, names), filters)
         add = partial(_require, Membership((names,)))
         yield Constraint(text, add, lambda sets: f"{_names(sets)} is not in it")
     for names in membership.forbidden:
-        text = f"not in aggregate {' or '.join(sorted(names))}"
+        text = _label(f"not in {_name_aggregates(names)}", (False, names), filters)
         add = partial(_require, Membership((), (names,)))
         yield Constraint(text, add, lambda sets: f"{_names(sets)} is in it")
+
+
+def _label(text: str, condition: tuple[bool, frozenset[str]], filters: Filters | None) -> str:
+    """Return the text of a condition, with the filter of nova's scheduler that asks for it."""
+    name = (filters or {}).get(condition)
+    return f"{text} ({name})" if name else text
+
+
+def _name_aggregates(names: Collection[str]) -> str:
+    return f"aggregate {' or '.join(sorted(names))}"
 
 
 def _require(more: Traits | Membership, scope: Scope) -> Scope:

@@ -6,10 +6,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from osc_placement.candidates.flavor import NotCountable, make_request
-from osc_placement.candidates.request import Group
+from osc_placement.candidates.flavor import FlavorRequest, NotCountable, make_groups
+from osc_placement.candidates.image import Image
 from osc_placement.errors import PlacementError
-from osc_placement.flavor import flavor_from_json
+from osc_placement.flavor import Flavor, flavor_from_json
 
 
 class FlavorUnclear(PlacementError):
@@ -22,13 +22,20 @@ class FlavorUnclear(PlacementError):
         )
 
 
-def want_of_flavor(name: str, document: Mapping[str, Any], classes: Collection[str]) -> Group:
-    """Return the request of a flavor, given as the compute API shows it with its extra specs.
+def groups_of_flavor(
+    name: str,
+    document: Mapping[str, Any],
+    classes: Collection[str],
+    image: Image,
+    *,
+    volume_root: bool = False,
+) -> tuple[Flavor, FlavorRequest]:
+    """Return a flavor, given as the compute API shows it with its extra specs, and what nova requests for it.
 
     ``classes`` are those that the server knows: nova ignores others in extra specs.
     """
     flavor = flavor_from_json({**document, "extra_specs": document.get("extra_specs") or {}})
     try:
-        return make_request(flavor, classes)
+        return flavor, make_groups(flavor, classes, image, volume_root=volume_root)
     except NotCountable as error:
         raise FlavorUnclear(name, str(error)) from error

@@ -47,6 +47,8 @@ ARROWS = {
     "migrate": ("api", "batch", "package", *LEAVES),
     "migrate.problem": (),
     "migrate.nova": ("api.concurrency", "migrate.problem", "package", *LEAVES),
+    # what the scheduler is configured to ask for
+    "migrate.nova.scheduler_options": ("candidates.nova_filters", *LEAVES),
     "migrate.nova.settings": ("api.client", "migrate.nova", *LEAVES),
     # why a flavor fits nowhere
     "migrate.migrations.flavors": (
@@ -87,6 +89,7 @@ ARROWS = {
     "candidates": SHARED,
     "candidates.flavor": ("candidates", "flavor", *SHARED),
     "candidates.image": ("candidates", "flavor", *SHARED),
+    "candidates.nova_filters": ("candidates", "flavor", *SHARED),
     "server": ("server", "candidates", "package", "whole_file", *SHARED),
     "server.api.schemas": ("model",),
     "server.policies": (),

@@ -4,10 +4,11 @@
 import pytest
 
 from osc_placement.candidates.fit import make_request
+from osc_placement.candidates.image import UNKNOWN_IMAGE
 from osc_placement.candidates.query import Traits
 from osc_placement.errors import PlacementError
 from osc_placement.report.capacity import NO_AGGREGATE, sum_capacity
-from osc_placement.report.flavor import want_of_flavor
+from osc_placement.report.flavor import groups_of_flavor
 from osc_placement.report.holdings import Holding, rank, sum_by_project
 from tests.unit.report.clouds import cloud, node, stock
 
@@ -79,15 +80,17 @@ CLASSES = ("VCPU", "PCPU", "MEMORY_MB", "DISK_GB", "VGPU")
 
 def want_with(**specs):
     """What the flavor asks for with these extra specs."""
-    return want_of_flavor("m1", {**FLAVOR, "extra_specs": specs}, CLASSES)
+    _, request = groups_of_flavor("m1", {**FLAVOR, "extra_specs": specs}, CLASSES, UNKNOWN_IMAGE)
+    (group,) = request.groups
+    return group
 
 
 def test_a_flavor_asks_for_its_own_numbers():
     """Disk is root, ephemeral and swap together, swap rounded up from MiB; no swap is an empty text."""
-    assert want_of_flavor("m1", FLAVOR, CLASSES) == make_request(
-        {"DISK_GB": 27, "MEMORY_MB": 8192, "VCPU": 4}
-    )
-    assert want_of_flavor("m1", {**FLAVOR, "swap": ""}, CLASSES).resources["DISK_GB"] == 25
+    _, request = groups_of_flavor("m1", FLAVOR, CLASSES, UNKNOWN_IMAGE)
+    assert request.groups == [make_request({"DISK_GB": 27, "MEMORY_MB": 8192, "VCPU": 4})]
+    _, request = groups_of_flavor("m1", {**FLAVOR, "swap": ""}, CLASSES, UNKNOWN_IMAGE)
+    assert request.groups[0].resources["DISK_GB"] == 25
 
 
 def test_extra_specs_override_the_sizes_of_a_flavor():
@@ -126,7 +129,8 @@ def test_a_flavor_asks_for_what_its_instances_would_claim(specs, amounts):
 @pytest.mark.parametrize(
     ("specs", "problem"),
     [
-        ({"resources1:VGPU": "1"}, "has numbered request groups"),
+        ({"trait1:A": "required"}, "traits without resources"),
+        ({"resources1:VGPU": "1", "resources2:VGPU": "1"}, "no group_policy"),
         ({"resources:VGPU": "many"}, "no amount"),
         ({f"resources:{name}": "0" for name in ("VCPU", "MEMORY_MB", "DISK_GB")}, "asks for nothing"),
         ({"hw:cpu_policy": "odd"}, "would be refused by nova, as its CPU policy 'odd' is none of dedicated"),

@@ -1,0 +1,375 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The options about the instance that a request is for, and what nova's scheduler adds to its request.
+
+Which filters of the scheduler are enabled is in nova.conf. Flavors, host aggregates and availability zones
+come from the compute API, images from the image API, and names of projects from the identity API. What cannot
+be read is unknown, never absent: if an option of the command needs it, the command ends with an error, and if
+only nova.conf does, a warning names the filters that are left out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from osc_placement import microversion
+from osc_placement.candidates.flavor import FlavorRequest
+from osc_placement.candidates.image import UNKNOWN_IMAGE, Image, make_image
+from osc_placement.candidates.nova_filters import (
+    NAMES,
+    OWNER_TRAIT,
+    READ_AGGREGATES,
+    ZONE_KEY,
+    Asked,
+    Boot,
+    HostAggregate,
+    Options,
+    State,
+    ask_filters,
+)
+from osc_placement.commands import base
+from osc_placement.commands.compute import NoAnswer, read_compute
+from osc_placement.commands.flavor import find_flavor
+from osc_placement.commands.openstack_api import find_image, find_project
+from osc_placement.errors import PlacementError, UsageError
+from osc_placement.flavor import Flavor, NoClaim
+from osc_placement.report.flavor import groups_of_flavor
+from osc_placement.terminal.screen import is_terminal, tell
+
+#: where nova's services have their configuration
+NOVA_CONF: Final = "/etc/nova/nova.conf"
+_NODE_TRAIT: Final = "COMPUTE_NODE"
+_NO_FLAVOR: Final = Flavor(0, 0, 0)
+FILTER_COLUMNS: Final = ("filter", "state", "asks_for", "reason")
+#: the options, by their names in the parsed arguments, that ask for filters to be applied
+_ASKING: Final = (
+    "image",
+    "image_property",
+    "boot_from_volume",
+    "availability_zone",
+    "for_project",
+    "nova_conf",
+    "nova_filter",
+    "show_nova_filters",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class NovaRequest:
+    """The request of nova's scheduler for an instance.
+
+    :ivar groups: those of the flavor; None without a flavor
+    :ivar asked: the state of each filter, in nova's order; empty if none is to be applied
+    :ivar source: where the options of the filters come from
+    :ivar aggregate_names: the names of host aggregates, by UUID, as far as they were read
+    """
+
+    groups: FlavorRequest | None
+    asked: Sequence[Asked] = ()
+    source: str = ""
+    aggregate_names: Mapping[str, str] | None = None
+
+    @property
+    def applied(self) -> list[Asked]:
+        """Return the filters that ask for something."""
+        return [one for one in self.asked if one.state is State.APPLIED]
+
+    def rows(self) -> list[tuple[str, str, str, str]]:
+        """Return a row for each filter."""
+        return [(one.name, one.state.value, self._describe(one), one.reason) for one in self.asked]
+
+    def _describe(self, one: Asked) -> str:
+        names = self.aggregate_names or {}
+        return ", ".join(
+            [
+                *(f"root has {' or '.join(sorted(traits))}" for traits in one.root.required),
+                *(f"root has no {' or '.join(sorted(traits))}" for traits in one.root.forbidden),
+                *(f"in {_name_all(uuids, names)}" for uuids in one.membership.required),
+                *(f"not in {_name_all(uuids, names)}" for uuids in one.membership.forbidden),
+            ]
+        )
+
+    def summary(self) -> str:
+        """Return a sentence about the filters; empty if none is to be applied."""
+        if not self.asked:
+            return ""
+        applied = ", ".join(one.name for one in self.applied) or "none"
+        unknown = [one.name for one in self.asked if one.state is State.UNKNOWN]
+        more = f"; not known: {', '.join(unknown)} (see --show-nova-filters)" if unknown else ""
+        return f"Filters of nova's scheduler, {self.source}: {applied}{more}"
+
+
+def _name_all(uuids: Collection[str], names: Mapping[str, str]) -> str:
+    return " or ".join(sorted(names.get(uuid, uuid) for uuid in uuids))
+
+
+def add_nova_options(
+    command: base.PlacementCommand, parser: argparse.ArgumentParser, *, in_query: bool
+) -> None:
+    """Add the options; with ``in_query`` the filters become part of a query, which needs a version."""
+
+    def add(*flags: str, help: str, **settings: Any) -> None:
+        if in_query:
+            command.add_option(parser, *flags, since=microversion.ROOT_REQUIRED, help=help, **settings)
+        else:
+            parser.add_argument(*flags, help=help, **settings)
+
+    if in_query:
+        add(
+            "--flavor",
+            type=base.read_text,
+            metavar="<flavor>",
+            help="Request what nova's scheduler requests for an instance of this flavor of the compute "
+            "service, given by name or ID, in place of --resource and --group, and apply its filters.",
+        )
+    add(
+        "--availability-zone",
+        type=base.read_text,
+        metavar="<zone>",
+        help="Apply the filters of nova's scheduler for an instance in this availability zone.",
+    )
+    add(
+        "--for-project",
+        type=base.read_text,
+        metavar="<project>",
+        help="Apply them for an instance of this project, given by name or ID.",
+    )
+    add(
+        "--image",
+        type=base.read_text,
+        metavar="<image>",
+        help="Apply them for an instance of this image of the image service, given by name or ID.",
+    )
+    add(
+        "--image-property",
+        type=_read_property,
+        action="append",
+        default=[],
+        metavar="<key>=<value>",
+        help="Apply them for an image with this property, or with this disk_format. May be repeated; with "
+        "--image it overrides the image's own.",
+    )
+    add(
+        "--boot-from-volume",
+        action="store_true",
+        help="Apply them for an instance that boots from a volume, which has no root disk.",
+    )
+    add(
+        "--nova-conf",
+        type=base.read_text,
+        metavar="<file>",
+        help=f"The nova.conf that says which filters are enabled (default: {NOVA_CONF}, if it can be read).",
+    )
+    add(
+        "--nova-filter",
+        choices=NAMES,
+        action="append",
+        default=[],
+        metavar="<filter>",
+        help="Apply this filter of nova's scheduler whatever nova.conf says, such as isolate_aggregates. May "
+        "be repeated.",
+    )
+    add(
+        "--no-nova-filters",
+        action="store_true",
+        help="Apply no filters of nova's scheduler.",
+    )
+    add(
+        "--show-nova-filters",
+        action="store_true",
+        help="Show the filters of nova's scheduler, whether they are applied and what they ask for, in place "
+        "of the result.",
+    )
+
+
+def _read_property(text: str) -> tuple[str, str]:
+    key, separator, value = text.partition("=")
+    if not (separator and key):
+        raise argparse.ArgumentTypeError(f"must be of the form key=value, not {text!r}")
+    return key, value
+
+
+def asks_for_filters(parsed_args: argparse.Namespace) -> bool:
+    """Return whether an option asks for filters; raise UsageError if another one contradicts it."""
+    given = [name for name in _ASKING if getattr(parsed_args, name)]
+    if parsed_args.no_nova_filters:
+        for name in ("availability_zone", "for_project", "nova_conf", "nova_filter", "show_nova_filters"):
+            if name in given:
+                raise UsageError(f"--no-nova-filters cannot be used with --{name.replace('_', '-')}")
+        return False
+    return bool(given)
+
+
+def read_nova_request(
+    command: base.PlacementCommand, parsed_args: argparse.Namespace, flavor_name: str | None
+) -> NovaRequest:
+    """Read what the request of nova's scheduler depends on, and make it."""
+    manager = command.app.client_manager
+    flavor, groups = _NO_FLAVOR, None
+    image = _read_image(manager, parsed_args)
+    if flavor_name is not None:
+        document = find_flavor(manager, flavor_name)
+        known = {each["name"] for each in command.client.list_resource_classes()}
+        flavor, groups = groups_of_flavor(
+            flavor_name, document, known, image, volume_root=parsed_args.boot_from_volume
+        )
+    if parsed_args.no_nova_filters or not (flavor_name or asks_for_filters(parsed_args)):
+        return NovaRequest(groups)
+    options, source = _read_options(command, parsed_args.nova_conf)
+    aggregates = _read_aggregates(command, parsed_args, options)
+    traits = frozenset(command.client.list_traits())
+    boot = Boot(
+        flavor,
+        groups.required if groups else (),
+        image,
+        parsed_args.boot_from_volume,
+        find_project(manager, parsed_args.for_project) if parsed_args.for_project else None,
+        parsed_args.availability_zone,
+        traits,
+        aggregates,
+        _find_owner_gap(command, traits),
+    )
+    try:
+        asked = ask_filters(boot, options, parsed_args.nova_filter)
+    except NoClaim as error:
+        raise PlacementError(f"No host: {error}") from error
+    names = {aggregate.uuid: aggregate.name for aggregate in aggregates or ()}
+    request = NovaRequest(groups, asked, source, names)
+    _warn_of_unread(command, request, parsed_args)
+    _require_traits(command, request, traits)
+    return request
+
+
+def show_summary(command: base.PlacementCommand, request: NovaRequest) -> None:
+    """Print which filters are applied, on a terminal."""
+    text = request.summary()
+    if text and is_terminal(command.app.stderr):
+        tell(command.app.stderr, text)
+
+
+def _read_image(manager: Any, parsed_args: argparse.Namespace) -> Image:
+    if not (parsed_args.image or parsed_args.image_property):
+        return UNKNOWN_IMAGE
+    own = find_image(manager, parsed_args.image) if parsed_args.image else {}
+    try:
+        return make_image({**own, **dict(parsed_args.image_property)})
+    except NoClaim as error:
+        raise PlacementError(f"Nova would refuse the image: {error}") from error
+
+
+def _read_options(command: base.PlacementCommand, path: str | None) -> tuple[Options | None, str]:
+    """Return the options of nova.conf, None if there is no such file, and where they come from."""
+    file = path or NOVA_CONF
+    if path is None and not os.path.exists(file):
+        return None, "no nova.conf"
+    try:
+        # PERF: oslo.config is loaded only where there is a nova.conf
+        from osc_placement.migrate.nova.scheduler_options import read_options
+
+        return read_options(file), file
+    except ImportError as error:
+        problem = f"{file} cannot be read: it needs oslo.config ({error})"
+        cause: Exception = error
+    except PlacementError as error:
+        problem, cause = str(error), error
+    if path is not None:
+        raise PlacementError(problem) from cause
+    command.log.warning("%s; it is not known which filters of nova's scheduler it enables", problem)
+    return None, f"{file} not read"
+
+
+def _read_aggregates(
+    command: base.PlacementCommand, parsed_args: argparse.Namespace, options: Options | None
+) -> Sequence[HostAggregate] | None:
+    """Return the host aggregates, if a filter needs them; None if they cannot be read."""
+    zone, project = parsed_args.availability_zone, parsed_args.for_project
+    known = options or Options()
+    forced = READ_AGGREGATES & set(parsed_args.nova_filter)
+    by_conf = (
+        known.enable_isolated_aggregate_filtering
+        or known.default_schedule_zone
+        or (known.limit_tenants_to_placement_aggregate and project)
+    )
+    if not (zone or forced or by_conf):
+        return ()
+    try:
+        documents = command.aggregates.documents()
+    except NoAnswer as failure:
+        if zone or forced or project:
+            what = (
+                "--availability-zone"
+                if zone
+                else "--for-project"
+                if project
+                else f"--nova-filter {min(forced)}"
+            )
+            raise PlacementError(
+                f"{what} needs the host aggregates, which cannot be read from the compute service: "
+                f"{failure.reason}"
+            ) from failure
+        return None
+    found = [HostAggregate(each["uuid"], each["name"], each.get("metadata") or {}) for each in documents]
+    if zone and not any(each.metadata.get(ZONE_KEY) == zone for each in found):
+        _require_zone(command, zone)
+    return found
+
+
+def _require_zone(command: base.PlacementCommand, zone: str) -> None:
+    """Raise PlacementError unless the compute service has an availability zone of this name.
+
+    The zone of hosts that are in no other one has no aggregate.
+    """
+    try:
+        document = read_compute(command.app.client_manager, "/os-availability-zone")
+        names = [each["zoneName"] for each in document["availabilityZoneInfo"]]
+    except NoAnswer as failure:
+        raise PlacementError(f"Availability zone {zone!r} cannot be looked up: {failure.reason}") from failure
+    except (LookupError, TypeError) as error:
+        raise PlacementError(f"Availability zone {zone!r} cannot be looked up") from error
+    if zone not in names:
+        raise PlacementError(f"There is no availability zone {zone!r}; there is {', '.join(names) or 'none'}")
+
+
+def _find_owner_gap(command: base.PlacementCommand, traits: Collection[str]) -> str:
+    """Return why nova does not yet require `OWNER_TRAIT`; empty if it does.
+
+    Nova requires it when all its compute services are of a release that reports it, so it is judged by the
+    compute nodes in placement.
+    """
+    if OWNER_TRAIT not in traits or _NODE_TRAIT not in traits:
+        return f"the placement service has no trait {OWNER_TRAIT}"
+    without = command.client.list_providers(required=[_NODE_TRAIT, f"!{OWNER_TRAIT}"])
+    if without:
+        return f"{len(without)} compute nodes do not report {OWNER_TRAIT}"
+    if not command.client.list_providers(required=[_NODE_TRAIT]):
+        return f"no compute node reports {OWNER_TRAIT}"
+    return ""
+
+
+def _warn_of_unread(
+    command: base.PlacementCommand, request: NovaRequest, parsed_args: argparse.Namespace
+) -> None:
+    """Warn of filters that nova.conf enables and that cannot be judged without the host aggregates."""
+    unread = [
+        one.name for one in request.asked if one.state is State.UNKNOWN and "host aggregates" in one.reason
+    ]
+    if unread:
+        command.log.warning(
+            "The host aggregates cannot be read from the compute service, so hosts that nova's %s would "
+            "remove are not removed",
+            " and ".join(unread),
+        )
+
+
+def _require_traits(command: base.PlacementCommand, request: NovaRequest, known: Collection[str]) -> None:
+    """Raise PlacementError if a filter asks for a trait that placement does not know."""
+    for one in request.applied:
+        for trait in sorted(one.root.names):
+            if trait not in known:
+                raise PlacementError(
+                    f"Nova's {one.name} asks for the trait {trait}, which the placement service does not "
+                    "know, so it would refuse the request"
+                )

@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The options of nova.conf that the request filters of nova's scheduler read."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from oslo_config import cfg
+
+from osc_placement.candidates.nova_filters import Options
+from osc_placement.errors import PlacementError, one_line
+
+_ZONE = "default_schedule_zone"
+
+
+def read_options(path: str) -> Options:
+    """Read the options from a file; raise PlacementError if it cannot be read or has a wrong value."""
+    names = [field.name for field in dataclasses.fields(Options) if field.name != _ZONE]
+    conf = cfg.ConfigOpts()
+    conf.register_opt(cfg.StrOpt(_ZONE))
+    conf.register_opts([cfg.BoolOpt(name, default=False) for name in names], group="scheduler")
+    try:
+        # without the directories of further files, which would be those of this machine
+        conf([], project="nova", default_config_files=[path], default_config_dirs=[])
+        return Options(**{name: conf.scheduler[name] for name in names}, default_schedule_zone=conf[_ZONE])
+    except cfg.Error as error:
+        raise PlacementError(f"{path} cannot be used: {one_line(error)}") from error
+    except (OSError, UnicodeError) as error:
+        raise PlacementError(f"{path} cannot be read: {error}") from error
